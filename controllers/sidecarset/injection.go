@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,8 @@ const (
 	keepUnused = 10 * time.Second
 	// mostRehearsals is how often a pass begins again because sets have changed while others were rehearsed.
 	mostRehearsals = 10
+	// rehearsedAtOnce is how many sets are rehearsed at a time: a webhook of others that hangs takes seconds for each.
+	rehearsedAtOnce = 10
 )
 
 // Path is the way by which a set's pods are injected.
@@ -202,8 +205,13 @@ func (i *Injection) register(ctx context.Context, of about) (InjectionState, *in
 		if err != nil {
 			return InjectionState{}, nil, err
 		}
+		var rehearsals errgroup.Group
+		rehearsals.SetLimit(rehearsedAtOnce)
 		for _, one := range asked {
-			i.rehearse(ctx, one)
+			rehearsals.Go(func() error { i.rehearse(ctx, one); return nil })
+		}
+		if err := rehearsals.Wait(); err != nil {
+			return InjectionState{}, nil, err
 		}
 		state, one, complete, err := i.registerKnown(ctx, of)
 		if complete || err != nil {
@@ -238,7 +246,9 @@ func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, err
 }
 
 // byPolicy says that the set may be injected by the policy.
-func (i *Injection) byPolicy(one *injected) bool { return i.options.PreferPolicy && one.revision != "" }
+func (i *Injection) byPolicy(one *injected) bool {
+	return i.options.PreferPolicy && one.revision != "" && !one.paused
+}
 
 // neverRehearsed says that the set may be injected by the policy, and that its revision was never rehearsed.
 func (i *Injection) neverRehearsed(one *injected) bool {
@@ -318,6 +328,9 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
 		before := i.registered.sets[one.name]
+		if one.paused && before != nil && before.paused {
+			continue
+		}
 		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
 	}
 	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {

@@ -47,23 +47,33 @@ func amounts() []corev1.ResourceList {
 	return all
 }
 
-// exampleOf is a pod for a dry run, and how it should come out. Where resources are computed from those of its container, this has the least with which no
-// sidecar requests more than its limit: a server would refuse that.
-func exampleOf(compiled sidecar.Injection, namespace *corev1.Namespace, labels map[string]string, way string) (pod *corev1.Pod, want map[string]any, err error) {
+// expected is a pod for a dry run, and how it should come out.
+type expected struct {
+	pod  *corev1.Pod
+	want map[string]any
+}
+
+// examplesOf are pods for dry runs, of which a namespace may refuse the first ones: they are in the order of what they request. Where resources of sidecars are
+// computed from those of their container, no sidecar requests more than its limit, if that can be avoided: a server would refuse it. A set that refuses such a
+// pod does so with the error, and one pod is returned.
+func examplesOf(compiled sidecar.Injection, namespace *corev1.Namespace, labels map[string]string, way string) (all []expected, err error) {
+	var least expected
 	for _, amount := range amounts() {
-		tried := examplePod(namespace.Name, labels, way, amount)
-		out, refusal := example(compiled, tried, namespace)
-		if pod == nil {
-			pod, want, err = tried, out, refusal
+		tried := expected{pod: examplePod(namespace.Name, labels, way, amount)}
+		if tried.want, err = example(compiled, tried.pod, namespace); err != nil {
+			return []expected{tried}, err
 		}
-		if refusal != nil {
-			break
+		if least.pod == nil {
+			least = tried
 		}
-		if withinLimits(out) {
-			return tried, out, nil
+		if withinLimits(tried.want) {
+			all = append(all, tried)
 		}
 	}
-	return pod, want, err
+	if len(all) == 0 {
+		all = []expected{least}
+	}
+	return all, nil
 }
 
 // withinLimits says that no container requests more than its limit.

@@ -282,19 +282,27 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, 
 
 // tryIn is try in one namespace.
 func (i *Injection) tryIn(ctx context.Context, one *injected, way string, namespace *corev1.Namespace, labels map[string]string) (proof, error) {
-	pod, want, err := exampleOf(one.compiled, namespace, labels, way)
+	examples, err := examplesOf(one.compiled, namespace, labels, way)
 	if refusal := (refusedError{}); errors.As(err, &refusal) {
-		lacks, err := i.tryRefusal(ctx, pod, refusal.Error())
+		lacks, err := i.tryRefusal(ctx, examples[0].pod, refusal.Error())
 		return proof{message: lacks}, err
 	}
 	if err != nil {
 		return proof{}, err
 	}
-	if want, err = asKnown(want); err != nil {
-		return proof{}, err
+	var tried expected
+	for _, tried = range examples {
+		if err = i.options.Client.Create(ctx, tried.pod, client.DryRunAll); !tooSmall(err) {
+			break
+		}
 	}
-	if err := i.options.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+	if err != nil {
 		return proof{}, fmt.Errorf("namespace %s: %w", namespace.Name, err)
+	}
+	pod := tried.pod
+	want, err := asKnown(tried.want)
+	if err != nil {
+		return proof{}, err
 	}
 	have, err := objectOf(pod)
 	if err != nil {
@@ -319,6 +327,11 @@ func (i *Injection) tryIn(ctx context.Context, one *injected, way string, namesp
 		shown.message += ", which a webhook of somebody else, or the API server, took out after it was injected"
 	}
 	return shown, nil
+}
+
+// tooSmall says that a pod was refused because it requests less than a LimitRange of its namespace asks for.
+func tooSmall(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "minimum ")
 }
 
 // errNoToken means that the ServiceAccount of a namespace keeps the token from pods.

@@ -29,6 +29,9 @@ const injectionLabel = "operator.kruise.io/injection"
 // A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
 func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
 	for _, one := range seen.sets {
+		if one.paused {
+			one.refused = errPaused
+		}
 		if !one.wantEntry && !one.wantBinding || one.refused != nil {
 			continue
 		}
@@ -49,6 +52,9 @@ func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *inje
 	}
 	return nil
 }
+
+// errPaused is why the revisions of a set are not written whose user wants nothing to be done.
+var errPaused = errors.New("the annotation " + shared.AnnotationPaused + " is true")
 
 // refusal is the answer to a try to write revisions, and when it came.
 type refusal struct {

@@ -24,6 +24,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 const (
@@ -66,8 +67,10 @@ type injected struct {
 	// entrySize is how much room its entry takes, without how the operator is called. crowdedOut says that there is no room for it.
 	entrySize  int
 	crowdedOut bool
-	// refused is why the server refuses its revisions, by a quota for example. What is registered for it stays as it is meanwhile; standing are the revisions
-	// that this names.
+	// paused says that the user wants nothing to be done for the set: passes over other sets leave alone what is registered for it.
+	paused bool
+	// refused is why its revisions are not written: the server refuses them, by a quota for example, or the set is paused. What is registered for it stays as
+	// it is meanwhile; standing are the revisions that this names.
 	refused  error
 	standing []string
 }
@@ -97,7 +100,7 @@ func (one *injected) binding() string {
 // same says whether two worlds inject the same.
 func (w injectionState) same(other injectionState) bool {
 	return maps.EqualFunc(w.sets, other.sets, func(a, b *injected) bool {
-		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && (a.fault == nil) == (b.fault == nil)
+		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && a.paused == b.paused && (a.fault == nil) == (b.fault == nil)
 	})
 }
 
@@ -149,7 +152,7 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 		object := &list[at]
 		latest, annotations := i.latest[object.GetName()], object.GetAnnotations()
 		version := []any{
-			object.GetName(), object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil,
+			object.GetName(), object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil, workload.Paused(object),
 			annotations[sidecar.FailurePolicyAnnotation], annotations[sidecar.CanaryAnnotation], annotations[sidecar.BaseAnnotation],
 		}
 		if latest.of(object.GetGeneration()) {
@@ -210,7 +213,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		}
 		object := list[at].DeepCopy()
 		one := &injected{
-			name: object.GetName(), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
+			name: object.GetName(), paused: workload.Paused(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
 		sets[one.name] = one

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,9 +23,11 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -45,7 +48,8 @@ type rig struct {
 	client client.Client
 	clock  *clocktesting.FakePassiveClock
 	sets   []unstructured.Unstructured
-	writes int
+	// writes and reads count requests that write, and that read one object.
+	writes, reads int
 	// changes counts how often the sets were replaced.
 	changes int
 	// injects are the ways that work.
@@ -129,6 +133,10 @@ func mapperOf(types *runtime.Scheme) meta.RESTMapper {
 // functions count writes, and answer a dry run as a server does that injects.
 func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			r.reads++
+			return c.Get(ctx, key, object, options...)
+		},
 		// The names of pods by phase, which the fake server cannot select. One named unread is on a page that comes late.
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 			if _, is := list.(*admissionv1.MutatingAdmissionPolicyBindingList); is && r.without {
@@ -229,7 +237,7 @@ func (r *rig) answer(ctx context.Context, pod *corev1.Pod) {
 		r.t.Error(err)
 	}
 	for _, revision := range revisions.Items {
-		if revision.Name == sidecar.AnchorName {
+		if revision.Name == sidecar.AnchorName || !r.selects(revision.Labels[injectionLabel], pod) {
 			continue
 		}
 		injection, err := sidecar.Decode(revision.Data.Raw)
@@ -248,6 +256,14 @@ func (r *rig) answer(ctx context.Context, pod *corev1.Pod) {
 			r.t.Error(err)
 		}
 	}
+}
+
+// selects says whether the labels that a set selects, in matchLabels, are those of a pod.
+func (r *rig) selects(set string, pod *corev1.Pod) bool {
+	return !slices.ContainsFunc(r.sets, func(object unstructured.Unstructured) bool {
+		wanted, _, _ := unstructured.NestedStringMap(object.Object, "spec", "selector", "matchLabels")
+		return object.GetName() == set && !labels.SelectorFromSet(wanted).Matches(labels.Set(pod.Labels))
+	})
 }
 
 func fromObject(object map[string]any, into *corev1.Pod) error {
@@ -323,6 +339,24 @@ func (r *rig) registered() string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ", ")
+}
+
+// images are those of the first sidecar in the revisions that are kept of what a set injects.
+func (r *rig) images(set string) string {
+	r.t.Helper()
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := r.client.List(r.t.Context(), revisions, client.MatchingLabels{injectionLabel: set}); err != nil {
+		r.t.Fatal(err)
+	}
+	var all []string
+	for _, revision := range revisions.Items {
+		injection, err := sidecar.Decode(revision.Data.Raw)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		all = append(all, fmt.Sprint(injection.Variants[0].Containers[0].Value["image"]))
+	}
+	return strings.Join(all, " ")
 }
 
 func (r *rig) revisions() int {
@@ -953,27 +987,48 @@ func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("its own pass: %v", err)
 		}
-		images := func() string {
-			revisions := &appsv1.ControllerRevisionList{}
-			if err := r.client.List(t.Context(), revisions, client.MatchingLabels{injectionLabel: "log"}); err != nil {
-				t.Fatal(err)
-			}
-			var all []string
-			for _, revision := range revisions.Items {
-				injection, err := sidecar.Decode(revision.Data.Raw)
-				if err != nil {
-					t.Fatal(err)
-				}
-				all = append(all, fmt.Sprint(injection.Variants[0].Containers[0].Value["image"]))
-			}
-			return strings.Join(all, " ")
-		}
+		images := func() string { return r.images("log") }
 		if got := images(); got != "a" {
 			t.Errorf("what it has injected is %s", got)
 		}
 		r.refuse = nil
 		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || images() != "newer" || r.registered() != want {
 			t.Errorf("then %+v, revisions of %s, registered: %s", state, images(), r.registered())
+		}
+	}
+}
+
+// While nothing is to be done for a set, passes over others leave its injection as it is, and cost no more for it.
+func TestPassesOverOthersLeaveAPausedSetAlone(t *testing.T) {
+	other := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	newer := strings.Replace(plain, "image: a", "image: newer", 1)
+	held := func(set string) string {
+		return strings.Replace(set, "metadata: {", "metadata: {annotations: {operator.kruise.io/paused: 'true'}, ", 1)
+	}
+	added := held(strings.NewReplacer("name: log", "name: new", "app: shop", "app: new").Replace(plain))
+	for preferPolicy, want := range map[bool]string{true: "binding kruise-operator-sidecars-anchor, binding log, binding mesh", false: "entry log Fail, entry mesh Fail"} {
+		r := newRig(t, preferPolicy, installation())
+		r.injects["policy"], r.injects["webhook"] = preferPolicy, !preferPolicy
+		r.set(plain, other)
+		r.pass("log", time.Minute)
+		r.pass("mesh", time.Minute)
+		for name, paused := range map[string]string{"another image": newer, "paused": strings.Replace(newer, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1)} {
+			rehearsed := 0
+			r.rehearse = func() error { rehearsed++; return nil }
+			r.set(held(paused), added, other)
+			r.pass("mesh", time.Hour)
+			if got := r.registered(); got != want || r.images("log") != "a" || r.images("new") != "" || rehearsed > 0 {
+				t.Errorf("%s: registered: %s, with image %s; %d rehearsals", name, got, r.images("log"), rehearsed)
+			}
+		}
+		before := r.reads
+		if _, err := r.Reconcile(t.Context(), "mesh", Latest{}); err != nil || r.reads > before {
+			t.Errorf("another pass has read %d times: %v", r.reads-before, err)
+		}
+		r.rehearse = nil
+		r.set(newer, other)
+		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || r.images("log") != "newer" {
+			t.Errorf("when it goes on: %+v, with image %s", state, r.images("log"))
 		}
 	}
 }
@@ -1281,6 +1336,60 @@ func TestASetIsProvenWhereItsPodsAreAllowed(t *testing.T) {
 	check(metav1.ConditionTrue, []string{"a-strict"}, "verified by a dry run in namespace a-strict")
 }
 
+// Namespaces may ask for a minimum: the pod of the dry run requests more then, and no more than that.
+func TestASetIsProvenWherePodsHaveToRequestMuch(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects[sidecar.ProofPolicy] = true
+	r.set(plain)
+	r.forbids = func(pod *corev1.Pod) error {
+		requested := pod.Spec.Containers[0].Resources.Requests.Memory()
+		if least := resource.MustParse("1Gi"); requested.Cmp(least) < 0 {
+			return apierrors.NewForbidden(corev1.Resource("pods"), pod.Name, fmt.Errorf("minimum memory usage per Container is 1Gi, but request is %s", requested))
+		}
+		return nil
+	}
+	if state, err := r.Reconcile(t.Context(), "log", Latest{}); err != nil || state.Condition.Status != metav1.ConditionTrue || r.asked != 3 {
+		t.Errorf("after %d dry runs: %+v, %v", r.asked, state.Condition, err)
+	}
+}
+
+// A webhook of others that hangs costs seconds for each set: many are rehearsed at a time, but not all.
+func TestSetsAreRehearsedTogether(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects[sidecar.ProofPolicy] = true
+	var sets []string
+	for n := range 3 * rehearsedAtOnce {
+		name := fmt.Sprintf("s%d", n)
+		sets = append(sets, strings.NewReplacer("name: log", "name: "+name, "app: shop", "app: "+name).Replace(plain))
+	}
+	r.set(sets...)
+	var together atomic.Int32
+	answer := make(chan struct{})
+	r.rehearse = func() error {
+		together.Add(1)
+		defer together.Add(-1)
+		<-answer
+		return nil
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := r.Reconcile(t.Context(), "s0", Latest{})
+		done <- err
+	}()
+	deadline := time.Now().Add(10 * time.Second)
+	for together.Load() < rehearsedAtOnce && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond) // Time for more than may be.
+	if got := together.Load(); got != rehearsedAtOnce {
+		t.Errorf("%d are rehearsed at a time", got)
+	}
+	close(answer)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 // Of what a quota leaves little is taken, but enough for what is computed from it: a server refuses a container that requests more than its limit.
 func TestAPodForADryRunHasEnoughForWhatIsComputed(t *testing.T) {
 	namespace := &corev1.Namespace{}
@@ -1307,11 +1416,11 @@ func TestAPodForADryRunHasEnoughForWhatIsComputed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		pod, _, err := exampleOf(compiled, namespace, map[string]string{"app": "shop"}, sidecar.ProofPolicy)
+		examples, err := examplesOf(compiled, namespace, map[string]string{"app": "shop"}, sidecar.ProofPolicy)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := pod.Spec.Containers[0].Resources.Limits.Cpu().String(); got != want {
+		if got := examples[0].pod.Spec.Containers[0].Resources.Limits.Cpu().String(); got != want {
 			t.Errorf("%s: its container has %s, want %s", policy, got, want)
 		}
 	}

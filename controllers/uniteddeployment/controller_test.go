@@ -9,12 +9,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +28,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
@@ -331,5 +334,36 @@ func TestReconcileKeepsFewRevisions(t *testing.T) {
 	})
 	if diff := cmp.Diff(want, revisions()); diff != "" {
 		t.Errorf("the revisions after changes of size and subsets (-want +got):\n%s", diff)
+	}
+}
+
+// pagedReader answers lists of pods as a server does that is asked for pages.
+type pagedReader struct {
+	client.Reader
+	pods  int
+	asked []int64
+}
+
+func (r *pagedReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	asked := (&client.ListOptions{}).ApplyOptions(options)
+	r.asked = append(r.asked, asked.Limit)
+	pods, _ := list.(*corev1.PodList)
+	from, _ := strconv.Atoi(asked.Continue)
+	for n := from; n < r.pods && int64(n-from) < asked.Limit; n++ {
+		pods.Items = append(pods.Items, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", n)}})
+	}
+	if next := from + len(pods.Items); next < r.pods {
+		pods.Continue = strconv.Itoa(next)
+	}
+	return nil
+}
+
+func TestPodsAreReadInPages(t *testing.T) {
+	s := newShell(t, newSet(5))
+	reader := &pagedReader{pods: 2*podPage + 1}
+	s.Live = reader
+	pods, err := s.readPods(t.Context(), united.Parse(s.set), plan.AllPods)
+	if err != nil || len(pods) != reader.pods || pods[reader.pods-1].Object.Name != "web-1000" || !slices.Equal(reader.asked, []int64{podPage, podPage, podPage}) {
+		t.Errorf("%d pods of %d, asked for %v: %v", len(pods), reader.pods, reader.asked, err)
 	}
 }

@@ -6,6 +6,7 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -165,6 +166,9 @@ func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, seen
 	return nil
 }
 
+// podPage is how many pods one answer has at most: an answer is in memory as a whole before what is not needed of it can go.
+const podPage = 500
+
 // readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is worth these few looks.
 func (r *Reconciler) readPods(ctx context.Context, spec *united.Spec, needed plan.Needed) ([]plan.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
@@ -179,9 +183,15 @@ func (r *Reconciler) readPods(ctx context.Context, spec *united.Spec, needed pla
 	if needed == plan.PendingPods {
 		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("status.phase", string(corev1.PodPending))})
 	}
-	var list corev1.PodList
-	if err := r.Live.List(ctx, &list, options...); err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
+	var all []plan.Pod
+	for more := ""; ; {
+		var page corev1.PodList
+		if err := r.Live.List(ctx, &page, append(slices.Clone(options), client.Limit(podPage), client.Continue(more))...); err != nil {
+			return nil, fmt.Errorf("listing pods: %w", err)
+		}
+		all = append(all, plan.Pods(page.Items)...)
+		if more = page.Continue; more == "" {
+			return all, nil
+		}
 	}
-	return plan.Pods(list.Items), nil
 }

@@ -85,6 +85,7 @@ type Decision struct {
 	rooms      []room
 	partitions []int
 	kept       map[string]*Child
+	pods       map[string][]*Pod
 }
 
 // Plan decides the next step of a UnitedDeployment.
@@ -139,6 +140,7 @@ type planner struct {
 // index puts what is looked up for each subset into maps.
 func (p *planner) index() {
 	p.pods = map[string][]*Pod{}
+	p.out.pods = p.pods
 	ours := ownPods(p.s.Children)
 	for i := range p.s.Pods {
 		if pod := &p.s.Pods[i]; ours(pod.Object) {

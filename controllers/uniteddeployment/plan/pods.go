@@ -85,20 +85,18 @@ func ownPods(children []Child) func(*corev1.Pod) bool {
 
 // troubleOf is why pods of a workload that does not say so will hardly get ready by themselves; empty when that is not known. noRoom says that they find no
 // node.
-func (s *Snapshot) troubleOf(child *Child) (trouble string, noRoom bool) {
+func (r *report) troubleOf(child *Child) (trouble string, noRoom bool) {
 	if !child.Lacks {
 		return "", false
 	}
-	ours := ownPods(s.Children)
 	never := func() time.Time { return time.Time{} } // these kinds change no containers in place
 	var first podstate.Trouble
 	var names []string
-	for i := range s.Pods {
-		pod := &s.Pods[i]
-		if pod.Subset != child.Subset || pod.Ready || !ours(pod.Object) {
+	for _, pod := range r.d.pods[child.Subset] {
+		if pod.Ready {
 			continue
 		}
-		t := podstate.TroubleOf(pod.Object, never, s.Now)
+		t := podstate.TroubleOf(pod.Object, never, r.s.Now)
 		if !t.Lasting || len(names) > 0 && t.Message != first.Message {
 			continue
 		}

@@ -274,7 +274,7 @@ func (r *report) troubles() []string {
 			continue
 		}
 		kind := child.Adapter.Kind
-		trouble, noRoom := r.s.troubleOf(child)
+		trouble, noRoom := r.troubleOf(child)
 		if trouble == "" {
 			trouble, noRoom = child.Trouble, child.noRoom
 		}

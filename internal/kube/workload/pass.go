@@ -103,7 +103,7 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 	if !ok {
 		return nil, waitForWorker
 	}
-	if paused(stored) {
+	if Paused(stored) {
 		defer leave()
 		return nil, b.reportPaused(ctx, stored)
 	}

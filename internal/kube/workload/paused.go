@@ -20,9 +20,9 @@ import (
 // notReported is when a condition that could not be written is written again.
 const notReported = 5 * time.Second
 
-// paused says whether the user wants nothing to be done for a workload. It is asked in each pass and not by a predicate of its watch:
+// Paused says whether the user wants nothing to be done for an object. It is asked in each pass and not by a predicate of its watch:
 // pods, revisions and the clock wake a workload, too.
-func paused(object client.Object) bool {
+func Paused(object client.Object) bool {
 	yes, err := strconv.ParseBool(object.GetAnnotations()[shared.AnnotationPaused])
 	return err == nil && yes
 }

@@ -13,11 +13,11 @@ func TestPaused(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "True": true, "1": true, "false": false, "": false, "yes": false} {
 		object := &unstructured.Unstructured{}
 		object.SetAnnotations(map[string]string{"operator.kruise.io/paused": value})
-		if got := paused(object); got != want {
+		if got := Paused(object); got != want {
 			t.Errorf("%q pauses: %v", value, got)
 		}
 	}
-	if paused(&unstructured.Unstructured{}) {
+	if Paused(&unstructured.Unstructured{}) {
 		t.Error("without the annotation it is paused")
 	}
 }

@@ -26,31 +26,23 @@ const (
 	requestAgent = "ContainerRecreateRequest"
 	// lookAtRequests is how often requests are looked at that hold pods: nothing else reports that they are over.
 	lookAtRequests = 10 * time.Second
-	// requestsAtOnce is how many of them are looked at in one pass.
+	// requestsAtOnce is how many of them are looked at in one pass. The next look goes on behind them.
 	requestsAtOnce = 20
 )
 
 // requests is what is known of the requests for which others hold the pods of an object.
 type requests struct {
 	looked time.Time
-	over   map[shared.ReadinessHolder]bool
+	// last is the one that was looked at last.
+	last shared.ReadinessHolder
+	over map[shared.ReadinessHolder]bool
 }
 
 // OverRequests says whose holds on the pods are those of requests that are over, and when to look again. OpenKruise gives up such a hold by
 // itself; one that was taken while it was being replaced would last. Without such holds, which is nearly always, nothing is asked.
 func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[shared.ReadinessHolder]bool, wait time.Duration) {
 	known := &p.Memory.requests
-	var holders []shared.ReadinessHolder
-	for i := range pods {
-		if pods[i].Terminating {
-			continue
-		}
-		for _, h := range podset.Strangers(pods[i].Object) {
-			if IsRequest(h, pods[i].Object.Namespace) && len(holders) < requestsAtOnce && !slices.Contains(holders, h) {
-				holders = append(holders, h)
-			}
-		}
-	}
+	holders := requestsOn(pods)
 	if len(holders) == 0 {
 		*known = requests{}
 		return nil, 0
@@ -59,10 +51,13 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 	if wait := known.looked.Add(lookAtRequests).Sub(now); wait > 0 {
 		return known.over, wait
 	}
-	*known = requests{looked: now, over: map[shared.ReadinessHolder]bool{}}
+	at := slices.Index(holders, known.last) + 1
+	asked := slices.Concat(holders[at:], holders[:at])
+	asked = asked[:min(len(asked), requestsAtOnce)]
+	*known = requests{looked: now, last: asked[len(asked)-1], over: map[shared.ReadinessHolder]bool{}}
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
-	found, err := RequestsOver(ctx, p.Live, holders)
+	found, err := RequestsOver(ctx, p.Live, asked)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("It is not known whether all requests that hold pods are over", "err", err.Error())
 	}
@@ -70,6 +65,23 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 		known.over[h] = true
 	}
 	return known.over, lookAtRequests
+}
+
+// requestsOn are the requests that hold pods, in the order of the pods.
+func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
+	var holders []shared.ReadinessHolder
+	known := map[shared.ReadinessHolder]bool{}
+	for i := range pods {
+		if pods[i].Terminating {
+			continue
+		}
+		for _, h := range podset.Strangers(pods[i].Object) {
+			if !known[h] && IsRequest(h, pods[i].Object.Namespace) {
+				known[h], holders = true, append(holders, h)
+			}
+		}
+	}
+	return holders
 }
 
 // RequestsOver are those of the holders, which are requests, that are over. It asks the API server about the first of them alone: their list is a message

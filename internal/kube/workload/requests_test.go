@@ -6,7 +6,9 @@ package workload
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,5 +108,36 @@ func TestWhichRequestsThatHoldPodsAreOver(t *testing.T) {
 	clock.SetTime(clock.Now().Add(time.Minute))
 	if over, _ := pass.OverRequests(t.Context(), pods); len(over) != 5 {
 		t.Errorf("after their definition was deleted, over are %v", over)
+	}
+}
+
+// Requests that take long do not keep others from being looked at.
+func TestManyRequestsThatHoldPodsAreLookedAtInTurn(t *testing.T) {
+	server := &recreateRequests{phases: map[string]string{}}
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	pass := &Pass{Base: &Base{Dependencies: Dependencies{Live: server, Clock: clock, WriteTimeout: time.Second}}, Memory: &Memory{}}
+	var pods []podset.Pod
+	for n := range 2*requestsAtOnce + 5 {
+		name := fmt.Sprintf("web-%d", n)
+		if server.phases[name] = "Recreating"; n == requestsAtOnce || n == 2*requestsAtOnce+4 {
+			server.phases[name] = "Completed"
+		}
+		pod := testutil.Pod(name).Obj()
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: shared.GateKruisePodReady, Status: corev1.ConditionFalse,
+			Message: `[{"userAgent":"ContainerRecreateRequest","key":"` + testutil.Namespace + "/" + name + `"}]`,
+		}}
+		pods = append(pods, podset.Pod{Object: pod})
+	}
+	for look, want := range []string{"", "web-20", "web-44", "web-20"} {
+		names := ""
+		over, _ := pass.OverRequests(t.Context(), pods)
+		for h := range over {
+			names += strings.TrimPrefix(h.Key, testutil.Namespace+"/")
+		}
+		if names != want || server.asked != requestsAtOnce*(look+1) {
+			t.Errorf("look %d: over are %q, want %q; asked %d times", look, names, want, server.asked)
+		}
+		clock.SetTime(clock.Now().Add(lookAtRequests))
 	}
 }
