@@ -127,6 +127,7 @@ type Injection struct {
 	latest   map[string]Latest
 	compiled compiled
 	policy   policyState
+	unserved unserved
 	// searched says that revisions of another process were looked for.
 	searched bool
 	// loaded says that what another process has registered was read.

@@ -29,6 +29,8 @@ import (
 const (
 	afterFault     = 5 * time.Second
 	lastAfterFault = time.Minute
+	// askServedAgain is when an API server that does not know such policies is asked again: it may have been upgraded.
+	askServedAgain = time.Minute
 )
 
 func policyKind() schema.GroupVersionKind {
@@ -51,10 +53,25 @@ func (p *policyState) left(now time.Time) time.Duration {
 	return max(0, min(afterFault<<min(p.count-1, 10), lastAfterFault)-now.Sub(p.at))
 }
 
-// policyServed says whether the API server knows policies that change objects.
+// policyServed says whether the API server knows policies that change objects. Where it does not, to ask takes a request each time, and passes come with every
+// change of a pod: the answer is believed for a while, unless the API server is another one.
 func (i *Injection) policyServed() bool {
-	_, err := i.options.Client.RESTMapper().RESTMapping(policyKind().GroupKind(), policyKind().Version)
-	return err == nil
+	now, epoch := i.options.Clock.Now(), i.registry.epoch()
+	if !i.unserved.at.IsZero() && i.unserved.epoch == epoch && now.Sub(i.unserved.at) < askServedAgain {
+		return false
+	}
+	if _, err := i.options.Client.RESTMapper().RESTMapping(policyKind().GroupKind(), policyKind().Version); err != nil {
+		i.unserved = unserved{at: now, epoch: epoch}
+		return false
+	}
+	i.unserved = unserved{}
+	return true
+}
+
+// unserved is when an API server has said that it does not know such policies, and of which epoch it was; zero: it knows them.
+type unserved struct {
+	at    time.Time
+	epoch int
 }
 
 // policyAvailable says why policies cannot be used; empty when they can.

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -56,6 +57,9 @@ type rig struct {
 	injects map[string]bool
 	// without: the server does not serve policies any more.
 	without bool
+	// older: the server never has served policies; mapped is how often it was asked whether it does.
+	older  bool
+	mapped int
 	// fails is how many bindings the server fails to write.
 	fails int
 	// woken are the sets that watches have woken, asked is how many proofs were made.
@@ -102,7 +106,7 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 	}
 	shop := &corev1.Namespace{}
 	shop.Name, shop.Labels = "shop", map[string]string{corev1.LabelMetadataName: "shop"}
-	r.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapperOf(types)).WithObjects(append(objects, definition, shop)...).WithInterceptorFuncs(r.functions()).Build()
+	r.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapping{mapperOf(types), r}).WithObjects(append(objects, definition, shop)...).WithInterceptorFuncs(r.functions()).Build()
 	r.Injection = NewInjection(InjectionOptions{
 		Client: r.client, Live: r.client, Pods: r.client, Namespace: "kruise-system", PreferPolicy: preferPolicy, Clock: r.clock,
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return r.sets, nil },
@@ -115,6 +119,20 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 		}
 	}
 	return r
+}
+
+// mapping serves no policies while the server is an older one.
+type mapping struct {
+	meta.RESTMapper
+	of *rig
+}
+
+func (m mapping) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if kind == policyKind().GroupKind() && m.of.older {
+		m.of.mapped++
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return m.RESTMapper.RESTMapping(kind, versions...)
 }
 
 // mapperOf serves every type.

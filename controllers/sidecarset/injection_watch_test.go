@@ -382,6 +382,38 @@ func TestARestartOfTheAPIServerHasTheProofRepeated(t *testing.T) {
 	}
 }
 
+// A server before Kubernetes 1.36 is not asked in each pass whether it serves policies: each time takes a request. After an upgrade it is.
+func TestAnOlderServerIsRarelyAskedForPolicies(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"], r.older = true, true, true
+	r.set(plain)
+	if state := r.pass("log", time.Minute); state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue {
+		t.Fatalf("%+v", state)
+	}
+	asks := func(want int) {
+		t.Helper()
+		before := r.mapped
+		for range 5 {
+			if _, err := r.Reconcile(t.Context(), "log", Latest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := r.mapped - before; got != want {
+			t.Errorf("in five passes it is asked %d times, want %d", got, want)
+		}
+	}
+	r.clock.SetTime(r.clock.Now().Add(askServedAgain))
+	asks(1)
+	asks(0)
+	r.registry.lost()
+	asks(1)
+	r.older = false
+	r.registry.lost()
+	if state := r.pass("log", time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+		t.Errorf("after an upgrade: %+v", state)
+	}
+}
+
 func TestLostConnections(t *testing.T) {
 	const asked = int64(300)
 	cases := map[string]struct {
