@@ -248,7 +248,7 @@ func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, err
 
 // byPolicy says that the set may be injected by the policy.
 func (i *Injection) byPolicy(one *injected) bool {
-	return i.options.PreferPolicy && one.revision != "" && !one.paused
+	return i.options.PreferPolicy && one.revision != "" && !one.held
 }
 
 // neverRehearsed says that the set may be injected by the policy, and that its revision was never rehearsed.
@@ -276,7 +276,7 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 		}
 	}
 	state, err = i.reconcile(ctx, of.name, seen)
-	if one := i.registered.sets[of.name]; one != nil {
+	if one := i.registered.sets[of.name]; one != nil && !one.held {
 		copied := *one
 		known = &copied
 	}
@@ -287,6 +287,18 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 func (i *Injection) Gone(ctx context.Context, name string) (InjectionState, error) {
 	state, _, err := i.register(ctx, about{name: name})
 	return state, err
+}
+
+// Succeeds says that what is registered under a name is of an earlier set than that with the UID.
+func (i *Injection) Succeeds(name string, uid types.UID) bool {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.succeeds(name, uid)
+}
+
+func (i *Injection) succeeds(name string, uid types.UID) bool {
+	before := i.registered.sets[name]
+	return before != nil && before.owner.UID != uid
 }
 
 func (i *Injection) reconcile(ctx context.Context, name string, seen injectionState) (InjectionState, error) {
@@ -312,6 +324,9 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 	if one == nil {
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, nil
 	}
+	if one.held {
+		return InjectionState{RecheckAfter: wait}, nil
+	}
 	if one.refused != nil {
 		return InjectionState{RecheckAfter: wait}, one.refused
 	}
@@ -329,7 +344,7 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
 		before := i.registered.sets[one.name]
-		if one.paused && before != nil && before.paused {
+		if one.held && before != nil && before.held {
 			continue
 		}
 		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
@@ -338,8 +353,8 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 		return nil
 	}
 	before := i.standing()
-	for _, one := range seen.sets {
-		one.refused, one.standing = nil, nil
+	for name, one := range seen.sets {
+		one.refused, one.standing, one.succeeds = nil, nil, i.succeeds(name, one.owner.UID)
 	}
 	owner, err := installowner.Find(ctx, i.options.Live)
 	if err != nil && !errors.Is(err, installowner.ErrNone) {
@@ -386,7 +401,7 @@ func (i *Injection) standing() map[string][]string {
 func (w injectionState) keepStanding(before map[string][]string) {
 	for name, one := range w.sets {
 		for _, revision := range before[name] {
-			if one.refused != nil && revision != "" && !slices.Contains(one.standing, revision) {
+			if one.stands() && revision != "" && !slices.Contains(one.standing, revision) {
 				one.standing = append(one.standing, revision)
 			}
 		}

@@ -173,7 +173,7 @@ func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, ow
 // standingBindings notes which revisions the bindings name that stay as they are, because the server refuses what they would name.
 func (w injectionState) standingBindings(there map[string]*admissionv1.MutatingAdmissionPolicyBinding) {
 	for _, one := range w.sets {
-		if binding := there[sidecar.EntryName(one.name)]; one.refused != nil && binding != nil && binding.Spec.ParamRef != nil {
+		if binding := there[sidecar.EntryName(one.name)]; one.stands() && binding != nil && binding.Spec.ParamRef != nil {
 			one.standing = append(one.standing, binding.Spec.ParamRef.Name)
 		}
 	}
@@ -266,7 +266,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
 		name := sidecar.EntryName(one.name)
-		wanted[name] = one.wantBinding || one.refused != nil
+		wanted[name] = one.wantBinding && one.refused == nil || one.stands()
 	}
 	for name := range there {
 		if wanted[name] {
@@ -279,7 +279,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 		}
 	}
 	for name := range i.bindings {
-		if one := seen.sets[name]; one == nil || !one.wantBinding && one.refused == nil {
+		if one := seen.sets[name]; one == nil || !wanted[sidecar.EntryName(name)] {
 			delete(i.bindings, name)
 		}
 	}

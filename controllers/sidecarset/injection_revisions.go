@@ -29,7 +29,7 @@ const injectionLabel = "operator.kruise.io/injection"
 // A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
 func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
 	for _, one := range seen.sets {
-		if one.paused {
+		if one.held {
 			one.refused = errPaused
 		}
 		if !one.wantEntry && !one.wantBinding || one.refused != nil {
