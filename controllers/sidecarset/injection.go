@@ -331,7 +331,7 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 		return InjectionState{RecheckAfter: wait}, one.refused
 	}
 	state := i.state(one)
-	state.Events = i.proofsOf(name).announcements()
+	state.Events = i.proofsOf(name).announcements(one)
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}
@@ -414,10 +414,14 @@ const noOwner = "neither the ClusterRoleBinding kruise-operator-manager nor the 
 
 // state is what is known of one set.
 func (i *Injection) state(one *injected) InjectionState {
-	if s, is := one.withoutWay(); is {
-		return s
+	s, without := one.withoutWay()
+	if !without {
+		s = i.proven(one)
 	}
-	return i.proven(one)
+	if one.clash != "" {
+		s.Condition.Message += "; " + one.clash
+	}
+	return s
 }
 
 // withoutWay is the state of a set that no way injects, or that lacks one of the two that it needs; false for any other set.

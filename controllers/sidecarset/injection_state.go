@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -56,6 +57,8 @@ type injected struct {
 	callData []byte
 	// meets are the revisions of the sets by webhook that it may meet on a pod.
 	meets []string
+	// clash says, in words, which containers other sets give to the same pods, too; empty: none.
+	clash string
 	// shown is what a proof shows: that pods which the set selects get the revision.
 	shown string
 	// reasons are why the policy cannot do it; without any it can.
@@ -120,6 +123,9 @@ func (w injectionState) same(other injectionState) bool {
 // mostInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
 // keep all others from being registered.
 const mostInjected = 1_400_000
+
+// mostClashes is how many containers are named that other sets have, too.
+const mostClashes = 5
 
 // pinnedFor is how long a historic revision that a set asks for is taken to be what it was, or not to be there.
 const pinnedFor = 10 * time.Second
@@ -260,6 +266,9 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		if size := len(one.data); size > mostInjected {
 			one.revision, one.data = "", nil
 			one.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
+		}
+		if clashes := one.compiled.Clashes(); len(clashes) > 0 {
+			one.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, mostClashes, ", ")
 		}
 		one.shown = one.revision + " " + fmt.Sprint(one.set.Match)
 		one.entrySize = i.entrySize(one)

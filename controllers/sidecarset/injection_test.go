@@ -900,6 +900,32 @@ func TestARegistrationThatFailsForAMomentSaysNothing(t *testing.T) {
 	}
 }
 
+// Admission sees no other set that comes at the same moment: afterwards both say that they have containers of the same name. A canary and its base may.
+func TestSetsWithTheSameContainerSayIt(t *testing.T) {
+	another := strings.Replace(plain, "name: log", "name: another", 1)
+	canary := strings.Replace(plain, "name: log", "name: another, annotations: {apps.kruise.io/sidecarset-canary: 'true', apps.kruise.io/sidecarset-base: log}", 1)
+	elsewhere := strings.Replace(another, "app: shop", "app: market", 1)
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	for _, step := range []struct {
+		other string
+		says  bool
+	}{{another, true}, {canary, false}, {elsewhere, false}, {another, true}} {
+		r.set(plain, step.other)
+		for set, other := range map[string]string{"log": "another", "another": "log"} {
+			first, err := r.Reconcile(t.Context(), set, Latest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			then, words := r.pass(set, time.Minute), "container agent of SidecarSet "+other
+			said := len(first.Events) == 1 && first.Events[0].Reason == "ContainerNameTaken" && strings.HasSuffix(first.Events[0].Message, words)
+			if said != step.says || strings.HasSuffix(then.Condition.Message, words) != step.says || len(then.Events) > 0 {
+				t.Errorf("%s: events %+v, then %+v", set, first.Events, then)
+			}
+		}
+	}
+}
+
 // A proof is about the pods that the set selects: another selector has to be proven before it is said to be in force.
 func TestAnotherSelectorIsProvenAgain(t *testing.T) {
 	r := newRig(t, true, installation())
