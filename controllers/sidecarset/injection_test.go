@@ -636,6 +636,38 @@ spec: {selector: {matchLabels: {app: shop}}, containers: [{name: %s, image: a}]}
 	}
 }
 
+// The administrator switches admission.mode to and fro, which restarts the process: at no time is a set injected by neither way, and in the end it is by one.
+func TestTheModeIsSwitchedToAndFro(t *testing.T) {
+	for name, set := range map[string]string{"whole": plain, "split": split} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, true, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			r.set(set)
+			for n, preferPolicy := range []bool{true, false, true, false} {
+				r.options.PreferPolicy = preferPolicy
+				r.Injection = NewInjection(r.options)
+				want := "binding kruise-operator-sidecars-anchor, entry log Fail"
+				if preferPolicy {
+					want = "binding kruise-operator-sidecars-anchor, binding log" + map[string]string{"split": ", entry log Fail beyond"}[name]
+				}
+				var state InjectionState
+				for end := r.clock.Now().Add(time.Minute); r.clock.Now().Before(end); r.clock.SetTime(r.clock.Now().Add(state.RecheckAfter)) {
+					var err error
+					if state, err = r.Reconcile(t.Context(), "log", Latest{}); err != nil {
+						t.Fatal(err)
+					}
+					if got := r.registered(); !strings.Contains(got, "binding log") && !strings.HasSuffix(got, "entry log Fail") {
+						t.Errorf("switch %d: registered: %s", n, got)
+					}
+				}
+				if got := r.registered(); got != want || state.Condition.Status != metav1.ConditionTrue {
+					t.Errorf("after switch %d: registered: %s, %+v", n, got, state)
+				}
+			}
+		})
+	}
+}
+
 // A process that was restarted takes back what the one before it had registered.
 func TestAnotherProcessCleansUp(t *testing.T) {
 	r := newRig(t, true, installation())
