@@ -127,6 +127,7 @@ type Injection struct {
 	latest   map[string]Latest
 	compiled compiled
 	policy   policyState
+	unserved unserved
 	// searched says that revisions of another process were looked for.
 	searched bool
 	// loaded says that what another process has registered was read.
@@ -247,7 +248,7 @@ func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, err
 
 // byPolicy says that the set may be injected by the policy.
 func (i *Injection) byPolicy(one *injected) bool {
-	return i.options.PreferPolicy && one.revision != "" && !one.paused
+	return i.options.PreferPolicy && one.revision != "" && !one.held
 }
 
 // neverRehearsed says that the set may be injected by the policy, and that its revision was never rehearsed.
@@ -275,7 +276,7 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 		}
 	}
 	state, err = i.reconcile(ctx, of.name, seen)
-	if one := i.registered.sets[of.name]; one != nil {
+	if one := i.registered.sets[of.name]; one != nil && !one.held {
 		copied := *one
 		known = &copied
 	}
@@ -286,6 +287,18 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 func (i *Injection) Gone(ctx context.Context, name string) (InjectionState, error) {
 	state, _, err := i.register(ctx, about{name: name})
 	return state, err
+}
+
+// Succeeds says that what is registered under a name is of an earlier set than that with the UID.
+func (i *Injection) Succeeds(name string, uid types.UID) bool {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	return i.succeeds(name, uid)
+}
+
+func (i *Injection) succeeds(name string, uid types.UID) bool {
+	before := i.registered.sets[name]
+	return before != nil && before.owner.UID != uid
 }
 
 func (i *Injection) reconcile(ctx context.Context, name string, seen injectionState) (InjectionState, error) {
@@ -311,11 +324,14 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 	if one == nil {
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, nil
 	}
+	if one.held {
+		return InjectionState{RecheckAfter: wait}, nil
+	}
 	if one.refused != nil {
 		return InjectionState{RecheckAfter: wait}, one.refused
 	}
 	state := i.state(one)
-	state.Events = i.proofsOf(name).announcements()
+	state.Events = i.proofsOf(name).announcements(one)
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}
@@ -328,7 +344,7 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 	changed := i.verified.IsZero()
 	for _, one := range seen.sets {
 		before := i.registered.sets[one.name]
-		if one.paused && before != nil && before.paused {
+		if one.held && before != nil && before.held {
 			continue
 		}
 		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
@@ -337,8 +353,8 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 		return nil
 	}
 	before := i.standing()
-	for _, one := range seen.sets {
-		one.refused, one.standing = nil, nil
+	for name, one := range seen.sets {
+		one.refused, one.standing, one.succeeds = nil, nil, i.succeeds(name, one.owner.UID)
 	}
 	owner, err := installowner.Find(ctx, i.options.Live)
 	if err != nil && !errors.Is(err, installowner.ErrNone) {
@@ -385,7 +401,7 @@ func (i *Injection) standing() map[string][]string {
 func (w injectionState) keepStanding(before map[string][]string) {
 	for name, one := range w.sets {
 		for _, revision := range before[name] {
-			if one.refused != nil && revision != "" && !slices.Contains(one.standing, revision) {
+			if one.stands() && revision != "" && !slices.Contains(one.standing, revision) {
 				one.standing = append(one.standing, revision)
 			}
 		}
@@ -398,10 +414,14 @@ const noOwner = "neither the ClusterRoleBinding kruise-operator-manager nor the 
 
 // state is what is known of one set.
 func (i *Injection) state(one *injected) InjectionState {
-	if s, is := one.withoutWay(); is {
-		return s
+	s, without := one.withoutWay()
+	if !without {
+		s = i.proven(one)
 	}
-	return i.proven(one)
+	if one.clash != "" {
+		s.Condition.Message += "; " + one.clash
+	}
+	return s
 }
 
 // withoutWay is the state of a set that no way injects, or that lacks one of the two that it needs; false for any other set.

@@ -29,6 +29,8 @@ import (
 const (
 	afterFault     = 5 * time.Second
 	lastAfterFault = time.Minute
+	// askServedAgain is when an API server that does not know such policies is asked again: it may have been upgraded.
+	askServedAgain = time.Minute
 )
 
 func policyKind() schema.GroupVersionKind {
@@ -51,10 +53,25 @@ func (p *policyState) left(now time.Time) time.Duration {
 	return max(0, min(afterFault<<min(p.count-1, 10), lastAfterFault)-now.Sub(p.at))
 }
 
-// policyServed says whether the API server knows policies that change objects.
+// policyServed says whether the API server knows policies that change objects. Where it does not, to ask takes a request each time, and passes come with every
+// change of a pod: the answer is believed for a while, unless the API server is another one.
 func (i *Injection) policyServed() bool {
-	_, err := i.options.Client.RESTMapper().RESTMapping(policyKind().GroupKind(), policyKind().Version)
-	return err == nil
+	now, epoch := i.options.Clock.Now(), i.registry.epoch()
+	if !i.unserved.at.IsZero() && i.unserved.epoch == epoch && now.Sub(i.unserved.at) < askServedAgain {
+		return false
+	}
+	if _, err := i.options.Client.RESTMapper().RESTMapping(policyKind().GroupKind(), policyKind().Version); err != nil {
+		i.unserved = unserved{at: now, epoch: epoch}
+		return false
+	}
+	i.unserved = unserved{}
+	return true
+}
+
+// unserved is when an API server has said that it does not know such policies, and of which epoch it was; zero: it knows them.
+type unserved struct {
+	at    time.Time
+	epoch int
 }
 
 // policyAvailable says why policies cannot be used; empty when they can.
@@ -156,7 +173,7 @@ func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, ow
 // standingBindings notes which revisions the bindings name that stay as they are, because the server refuses what they would name.
 func (w injectionState) standingBindings(there map[string]*admissionv1.MutatingAdmissionPolicyBinding) {
 	for _, one := range w.sets {
-		if binding := there[sidecar.EntryName(one.name)]; one.refused != nil && binding != nil && binding.Spec.ParamRef != nil {
+		if binding := there[sidecar.EntryName(one.name)]; one.stands() && binding != nil && binding.Spec.ParamRef != nil {
 			one.standing = append(one.standing, binding.Spec.ParamRef.Name)
 		}
 	}
@@ -249,7 +266,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
 		name := sidecar.EntryName(one.name)
-		wanted[name] = one.wantBinding || one.refused != nil
+		wanted[name] = one.wantBinding && one.refused == nil || one.stands()
 	}
 	for name := range there {
 		if wanted[name] {
@@ -262,7 +279,7 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 		}
 	}
 	for name := range i.bindings {
-		if one := seen.sets[name]; one == nil || !one.wantBinding && one.refused == nil {
+		if one := seen.sets[name]; one == nil || !wanted[sidecar.EntryName(name)] {
 			delete(i.bindings, name)
 		}
 	}

@@ -48,8 +48,9 @@ type proofs struct {
 	saidAbout string
 	// refusal is the last answer of the server that has refused revisions of the set.
 	refusal refusal
-	// restored are messages about what was restored since the last pass over the set.
+	// restored are messages about what was restored since the last pass over the set, clash is what the last one has said about other sets.
 	restored []string
+	clash    string
 	// counted is when pods without sidecars were looked for, for which shown, and what was found.
 	counted    time.Time
 	countedFor string

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +30,7 @@ const injectionLabel = "operator.kruise.io/injection"
 // A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
 func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
 	for _, one := range seen.sets {
-		if one.paused {
+		if one.held {
 			one.refused = errPaused
 		}
 		if !one.wantEntry && !one.wantBinding || one.refused != nil {
@@ -100,10 +101,17 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, name strin
 	have := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"}}
 	err = i.options.Live.Get(ctx, client.ObjectKeyFromObject(revision), have)
 	version := have.ResourceVersion
-	if apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
 		again = i.written[name]
 		err = i.options.Client.Create(ctx, revision, client.FieldOwner(shared.FieldManager))
 		version = revision.ResourceVersion
+	case err == nil && owner.UID != "" && !equality.Semantic.DeepEqual(have.OwnerReferences, revision.OwnerReferences):
+		// It is of an earlier installation, and would go with that.
+		before := have.DeepCopy()
+		have.OwnerReferences = revision.OwnerReferences
+		err = i.options.Client.Patch(ctx, have, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(shared.FieldManager))
+		version = have.ResourceVersion
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		delete(i.written, name)

@@ -110,6 +110,11 @@ func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.D
 	switch {
 	case apierrors.IsNotFound(err):
 		state, err = r.Injection.Gone(ctx, req.Name)
+	case err == nil && workload.Paused(set):
+		// One of its name was deleted, and this one has come so soon after that nobody has seen it.
+		if r.Injection.Succeeds(req.Name, set.GetUID()) {
+			state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
+		}
 	case err == nil && r.Undecodable(req.NamespacedName):
 		state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
 	}

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -56,6 +57,8 @@ type injected struct {
 	callData []byte
 	// meets are the revisions of the sets by webhook that it may meet on a pod.
 	meets []string
+	// clash says, in words, which containers other sets give to the same pods, too; empty: none.
+	clash string
 	// shown is what a proof shows: that pods which the set selects get the revision.
 	shown string
 	// reasons are why the policy cannot do it; without any it can.
@@ -67,12 +70,25 @@ type injected struct {
 	// entrySize is how much room its entry takes, without how the operator is called. crowdedOut says that there is no room for it.
 	entrySize  int
 	crowdedOut bool
-	// paused says that the user wants nothing to be done for the set: passes over other sets leave alone what is registered for it.
-	paused bool
-	// refused is why its revisions are not written: the server refuses them, by a quota for example, or the set is paused. What is registered for it stays as
+	// held says that the user wants nothing to be done for the set, and that its present spec was not taken up before: passes over other sets leave alone what
+	// is registered for it.
+	held bool
+	// refused is why its revisions are not written: the server refuses them, by a quota for example, or the set is held. What is registered for it stays as
 	// it is meanwhile; standing are the revisions that this names.
 	refused  error
 	standing []string
+	// succeeds says that what is registered under its name is of an earlier set, which is gone.
+	succeeds bool
+}
+
+// stands says that what is registered for the set stays as it is.
+func (one *injected) stands() bool { return one.refused != nil && !one.succeeds }
+
+// isHeld says that the user wants nothing to be done for a set whose present spec nothing was done about yet. Where it is the spec of before, what the set
+// injects follows other sets all the same: which of them inject into its pods, too, and by which way the API server can.
+func isHeld(object *unstructured.Unstructured) bool {
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	return workload.Paused(object) && observed != object.GetGeneration()
 }
 
 // narrowEntry begins what is noted of an entry for the pods alone that the policy leaves.
@@ -100,13 +116,16 @@ func (one *injected) binding() string {
 // same says whether two worlds inject the same.
 func (w injectionState) same(other injectionState) bool {
 	return maps.EqualFunc(w.sets, other.sets, func(a, b *injected) bool {
-		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && a.paused == b.paused && (a.fault == nil) == (b.fault == nil)
+		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && a.held == b.held && (a.fault == nil) == (b.fault == nil)
 	})
 }
 
 // mostInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
 // keep all others from being registered.
 const mostInjected = 1_400_000
+
+// mostClashes is how many containers are named that other sets have, too.
+const mostClashes = 5
 
 // pinnedFor is how long a historic revision that a set asks for is taken to be what it was, or not to be there.
 const pinnedFor = 10 * time.Second
@@ -152,7 +171,7 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 		object := &list[at]
 		latest, annotations := i.latest[object.GetName()], object.GetAnnotations()
 		version := []any{
-			object.GetName(), object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil, workload.Paused(object),
+			object.GetName(), object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil, isHeld(object),
 			annotations[sidecar.FailurePolicyAnnotation], annotations[sidecar.CanaryAnnotation], annotations[sidecar.BaseAnnotation],
 		}
 		if latest.of(object.GetGeneration()) {
@@ -213,7 +232,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		}
 		object := list[at].DeepCopy()
 		one := &injected{
-			name: object.GetName(), paused: workload.Paused(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
+			name: object.GetName(), held: isHeld(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
 		sets[one.name] = one
@@ -247,6 +266,9 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		if size := len(one.data); size > mostInjected {
 			one.revision, one.data = "", nil
 			one.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
+		}
+		if clashes := one.compiled.Clashes(); len(clashes) > 0 {
+			one.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, mostClashes, ", ")
 		}
 		one.shown = one.revision + " " + fmt.Sprint(one.set.Match)
 		one.entrySize = i.entrySize(one)
@@ -377,7 +399,7 @@ func (i *Injection) plan(seen *injectionState) {
 	i.makeRoom(seen)
 	byWebhook := map[string]string{}
 	for _, one := range seen.sets {
-		if one.wantEntry {
+		if one.wantEntry && !one.held { // What would be written of one that is held is not there.
 			byWebhook[one.name] = one.revision
 		}
 	}

@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -56,6 +57,9 @@ type rig struct {
 	injects map[string]bool
 	// without: the server does not serve policies any more.
 	without bool
+	// older: the server never has served policies; mapped is how often it was asked whether it does.
+	older  bool
+	mapped int
 	// fails is how many bindings the server fails to write.
 	fails int
 	// woken are the sets that watches have woken, asked is how many proofs were made.
@@ -102,7 +106,7 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 	}
 	shop := &corev1.Namespace{}
 	shop.Name, shop.Labels = "shop", map[string]string{corev1.LabelMetadataName: "shop"}
-	r.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapperOf(types)).WithObjects(append(objects, definition, shop)...).WithInterceptorFuncs(r.functions()).Build()
+	r.client = fake.NewClientBuilder().WithScheme(types).WithRESTMapper(mapping{mapperOf(types), r}).WithObjects(append(objects, definition, shop)...).WithInterceptorFuncs(r.functions()).Build()
 	r.Injection = NewInjection(InjectionOptions{
 		Client: r.client, Live: r.client, Pods: r.client, Namespace: "kruise-system", PreferPolicy: preferPolicy, Clock: r.clock,
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return r.sets, nil },
@@ -115,6 +119,20 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 		}
 	}
 	return r
+}
+
+// mapping serves no policies while the server is an older one.
+type mapping struct {
+	meta.RESTMapper
+	of *rig
+}
+
+func (m mapping) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if kind == policyKind().GroupKind() && m.of.older {
+		m.of.mapped++
+		return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	}
+	return m.RESTMapper.RESTMapping(kind, versions...)
 }
 
 // mapperOf serves every type.
@@ -618,6 +636,38 @@ spec: {selector: {matchLabels: {app: shop}}, containers: [{name: %s, image: a}]}
 	}
 }
 
+// The administrator switches admission.mode to and fro, which restarts the process: at no time is a set injected by neither way, and in the end it is by one.
+func TestTheModeIsSwitchedToAndFro(t *testing.T) {
+	for name, set := range map[string]string{"whole": plain, "split": split} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, true, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			r.set(set)
+			for n, preferPolicy := range []bool{true, false, true, false} {
+				r.options.PreferPolicy = preferPolicy
+				r.Injection = NewInjection(r.options)
+				want := "binding kruise-operator-sidecars-anchor, entry log Fail"
+				if preferPolicy {
+					want = "binding kruise-operator-sidecars-anchor, binding log" + map[string]string{"split": ", entry log Fail beyond"}[name]
+				}
+				var state InjectionState
+				for end := r.clock.Now().Add(time.Minute); r.clock.Now().Before(end); r.clock.SetTime(r.clock.Now().Add(state.RecheckAfter)) {
+					var err error
+					if state, err = r.Reconcile(t.Context(), "log", Latest{}); err != nil {
+						t.Fatal(err)
+					}
+					if got := r.registered(); !strings.Contains(got, "binding log") && !strings.HasSuffix(got, "entry log Fail") {
+						t.Errorf("switch %d: registered: %s", n, got)
+					}
+				}
+				if got := r.registered(); got != want || state.Condition.Status != metav1.ConditionTrue {
+					t.Errorf("after switch %d: registered: %s, %+v", n, got, state)
+				}
+			}
+		})
+	}
+}
+
 // A process that was restarted takes back what the one before it had registered.
 func TestAnotherProcessCleansUp(t *testing.T) {
 	r := newRig(t, true, installation())
@@ -878,6 +928,32 @@ func TestARegistrationThatFailsForAMomentSaysNothing(t *testing.T) {
 		}
 		if got := r.says("log", step.version, state, step.err).Condition.Reason; got != step.reason {
 			t.Errorf("after %+v it says %s", step, got)
+		}
+	}
+}
+
+// Admission sees no other set that comes at the same moment: afterwards both say that they have containers of the same name. A canary and its base may.
+func TestSetsWithTheSameContainerSayIt(t *testing.T) {
+	another := strings.Replace(plain, "name: log", "name: another", 1)
+	canary := strings.Replace(plain, "name: log", "name: another, annotations: {apps.kruise.io/sidecarset-canary: 'true', apps.kruise.io/sidecarset-base: log}", 1)
+	elsewhere := strings.Replace(another, "app: shop", "app: market", 1)
+	r := newRig(t, true, installation())
+	r.injects["policy"] = true
+	for _, step := range []struct {
+		other string
+		says  bool
+	}{{another, true}, {canary, false}, {elsewhere, false}, {another, true}} {
+		r.set(plain, step.other)
+		for set, other := range map[string]string{"log": "another", "another": "log"} {
+			first, err := r.Reconcile(t.Context(), set, Latest{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			then, words := r.pass(set, time.Minute), "container agent of SidecarSet "+other
+			said := len(first.Events) == 1 && first.Events[0].Reason == "ContainerNameTaken" && strings.HasSuffix(first.Events[0].Message, words)
+			if said != step.says || strings.HasSuffix(then.Condition.Message, words) != step.says || len(then.Events) > 0 {
+				t.Errorf("%s: events %+v, then %+v", set, first.Events, then)
+			}
 		}
 	}
 }

@@ -382,9 +382,13 @@ func (i *Injection) entriesRestored(seen *injectionState, have, want []admission
 	}
 }
 
-// announcements are the events about what was restored for a set since the last pass over it.
-func (p *proofs) announcements() []planning.Event {
+// announcements are the events about what was restored for a set since the last pass over it, and about what it shares with other sets since then.
+func (p *proofs) announcements(one *injected) []planning.Event {
 	var events []planning.Event
+	if one.clash != "" && one.clash != p.clash {
+		events = append(events, planning.Event{Warning: true, Reason: "ContainerNameTaken", Message: one.clash})
+	}
+	p.clash = one.clash
 	for _, message := range p.restored {
 		events = append(events, planning.Event{Warning: true, Reason: "InjectionRestored", Message: message})
 	}

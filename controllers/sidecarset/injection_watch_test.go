@@ -13,6 +13,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -215,6 +216,40 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 	}
 }
 
+// The operator is installed in another way, as by the Operator Lifecycle Manager after manifests: what is registered belongs to the new installation, and does
+// not go with the old one.
+func TestWhatIsRegisteredFollowsTheInstallation(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"] = true, true
+	r.set(split)
+	r.pass("log", time.Minute)
+	later := &rbacv1.ClusterRoleBinding{}
+	later.Name, later.UID = "kruise-operator-manager-service-system:auth-delegator", "later"
+	if err := r.client.Create(t.Context(), later); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.SetTime(r.clock.Now().Add(verifyEvery))
+	if state := r.pass("log", time.Second); state.Condition.Status != metav1.ConditionTrue || len(state.Events) > 0 {
+		t.Errorf("%+v", state)
+	}
+	for kind, objects := range r.all() {
+		for _, object := range objects {
+			owners := object.GetOwnerReferences()
+			if ofSet := kind == watchedBinding && object.GetName() != sidecar.AnchorName; len(owners) != 1 || (owners[0].UID == later.UID) == ofSet {
+				t.Errorf("%s %s belongs to %+v", kind, object.GetName(), owners)
+			}
+		}
+	}
+	if r.registry.touched() {
+		t.Error("its own writes are taken for those of somebody else")
+	}
+	before := r.writes
+	r.clock.SetTime(r.clock.Now().Add(verifyEvery))
+	if r.pass("log", time.Second); r.writes > before {
+		t.Errorf("%d writes after that", r.writes-before)
+	}
+}
+
 // Somebody who deletes again and again what is registered gets no race.
 func TestRepairsThatFollowEachOtherWait(t *testing.T) {
 	r := newRig(t, true, installation())
@@ -379,6 +414,38 @@ func TestARestartOfTheAPIServerHasTheProofRepeated(t *testing.T) {
 	r.registry.lost()
 	if state := r.pass("log", time.Second); state.Path != PathWebhook {
 		t.Errorf("after a restart without the policy: %+v", state)
+	}
+}
+
+// A server before Kubernetes 1.36 is not asked in each pass whether it serves policies: each time takes a request. After an upgrade it is.
+func TestAnOlderServerIsRarelyAskedForPolicies(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.injects["policy"], r.injects["webhook"], r.older = true, true, true
+	r.set(plain)
+	if state := r.pass("log", time.Minute); state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue {
+		t.Fatalf("%+v", state)
+	}
+	asks := func(want int) {
+		t.Helper()
+		before := r.mapped
+		for range 5 {
+			if _, err := r.Reconcile(t.Context(), "log", Latest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := r.mapped - before; got != want {
+			t.Errorf("in five passes it is asked %d times, want %d", got, want)
+		}
+	}
+	r.clock.SetTime(r.clock.Now().Add(askServedAgain))
+	asks(1)
+	asks(0)
+	r.registry.lost()
+	asks(1)
+	r.older = false
+	r.registry.lost()
+	if state := r.pass("log", time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+		t.Errorf("after an upgrade: %+v", state)
 	}
 }
 

@@ -163,7 +163,7 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 	i.entries = map[string]string{}
 	for _, one := range seen.sets {
 		switch {
-		case one.refused != nil && before[one.name] != "":
+		case one.stands() && before[one.name] != "":
 			i.entries[one.name] = before[one.name]
 		case one.refused == nil && one.wantEntry:
 			i.entries[one.name] = one.entry()
@@ -177,7 +177,7 @@ func (w injectionState) standingEntries(entries []admissionv1.MutatingWebhook) [
 	var standing []admissionv1.MutatingWebhook
 	for _, entry := range entries {
 		for _, one := range w.sets {
-			if one.refused != nil && sidecar.EntryName(one.name) == entry.Name {
+			if one.stands() && sidecar.EntryName(one.name) == entry.Name {
 				standing = append(standing, entry)
 				one.standing = append(one.standing, calledRevision(entry.ClientConfig))
 			}

@@ -221,19 +221,31 @@ func TestThePairsOfAPodAreResetTogether(t *testing.T) {
 			t.Errorf("while %s is not ready, and it is taken back: images %s", container, got)
 		}
 	}
+	// over ends the one that is no pair, in a pod that does not start it again.
+	over := func(pod *corev1.Pod) *corev1.Pod {
+		pod = unready(pod, "plain")
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		for i := range pod.Status.ContainerStatuses {
+			if pod.Status.ContainerStatuses[i].Name == "plain" {
+				pod.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+			}
+		}
+		return pod
+	}
 	hotOnly := mixed("a:v2", "p:v2", "c:v1")
 	todo, _ = planFor(t, hotOnly, podOfMixed(t, v1))
-	ended := unready(follows(carried(t, todo, podOfMixed(t, v1))), "plain")
-	ended.Spec.RestartPolicy = corev1.RestartPolicyNever
-	for i := range ended.Status.ContainerStatuses {
-		if ended.Status.ContainerStatuses[i].Name == "plain" {
-			ended.Status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
-		}
-	}
+	ended := over(follows(carried(t, todo, podOfMixed(t, v1))))
+	// It is to have another image as well, which it never runs.
+	gone := over(podOfMixed(t, v1))
+	todo, _ = planFor(t, v2, gone)
+	changed := carried(t, todo, gone)
+	statuses := slices.Clone(changed.Status.ContainerStatuses)
+	changed = follows(changed)
+	changed.Status.ContainerStatuses[len(statuses)-1] = statuses[len(statuses)-1]
 	for name, tc := range map[string]struct {
 		set *appsv1beta1.SidecarSet
 		pod *corev1.Pod
-	}{"all are ready": {v2, both}, "one has ended for good": {hotOnly, ended}} {
+	}{"all are ready": {v2, both}, "one has ended for good": {hotOnly, ended}, "one has ended for good, and is to have another image": {v2, changed}} {
 		todo, _ := planFor(t, tc.set, tc.pod)
 		if len(todo.Actions) != 1 {
 			t.Fatalf("%s: %d actions", name, len(todo.Actions))

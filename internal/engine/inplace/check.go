@@ -15,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // Check says how far the update of the pod has come. In this order, anything missing keeps it from being Done:
@@ -181,7 +182,7 @@ func checkNext(pod *corev1.Pod, update run) Status {
 	if update.PreCheckBeforeNext != nil {
 		for _, name := range update.PreCheckBeforeNext.ContainersRequiredReady {
 			status := statusOf(pod, name)
-			if containerOf(pod.Spec.Containers, name) != nil && (status == nil || !status.Ready) {
+			if containerOf(pod.Spec.Containers, name) != nil && (status == nil || !status.Ready && !restart.IsOver(pod, status)) {
 				return Status{
 					Progress: Running, Reason: ReasonContainerNotReady,
 					Message: fmt.Sprintf("container %s is not ready, so the containers after it are not updated yet", name),

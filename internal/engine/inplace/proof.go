@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/dump"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // settleTime is how long a restarted container runs before it counts as updated, when nothing the runtime reports distinguishes the old image
@@ -41,7 +42,8 @@ type effect struct {
 
 // effectOn judges one container whose image was changed.
 //
-// Until the kubelet has seen our latest edit nothing is proven: it may be acting on the one before. Then:
+// Until the kubelet has seen our latest edit nothing is proven: it may be acting on the one before. After that, a container that has ended and that the
+// kubelet does not start again, as in a pod of a Job, has nothing to show: nothing runs the image before. Otherwise:
 //
 //  1. The node daemon's report is proof where it knows the container that runs now and says it was made from this spec.
 //  2. With evidence of ours, and a server that reports the observed generation, the container must have been replaced by one
@@ -58,6 +60,9 @@ func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time
 	}
 	if status == nil {
 		return effect{why: fmt.Sprintf("container %s has no status yet", name)}
+	}
+	if restart.IsOver(pod, status) {
+		return effect{proven: true}
 	}
 	if entry, ok := report[name]; ok && entry.current(status) && entry.Hashes.Plain == plainHash(container) {
 		return effect{proven: true}

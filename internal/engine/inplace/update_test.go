@@ -683,6 +683,38 @@ func TestARestartedContainerThatDoesNotRunIsNotDone(t *testing.T) {
 	w.want(Running, ReasonContainerNotRestarted)
 }
 
+// A container that has ended in a pod that does not start it again, as that of a Job, never runs the new image: what comes after it does not wait for that.
+func TestAContainerThatIsOverIsNotWaitedFor(t *testing.T) {
+	for _, tc := range []struct {
+		policy corev1.RestartPolicy
+		code   int32
+		over   bool
+	}{
+		{corev1.RestartPolicyNever, 1, true}, {corev1.RestartPolicyOnFailure, 0, true}, {corev1.RestartPolicyOnFailure, 1, false}, {corev1.RestartPolicyAlways, 0, false},
+	} {
+		from := rev("shop-1", barrier(0, 5), barrier(1, 1))
+		w := start(t, from)
+		w.pod.Spec.RestartPolicy = tc.policy
+		w.begin(from, rev("shop-2", barrier(0, 5), barrier(1, 1), image(0, "web:5"), image(1, "log:5")), 0)
+		status := statusOf(w.pod, "web")
+		status.Ready, status.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}
+		w.want(Running, ReasonSpecNotObserved)
+		w.observe()
+		if !tc.over {
+			w.want(Running, ReasonContainerNotRestarted)
+			continue
+		}
+		w.want(Running, ReasonNextBatch)
+		if !w.advance() {
+			t.Fatal("the next batch does not begin")
+		}
+		w.observe()
+		w.want(Running, ReasonContainerNotRestarted)
+		w.restart("log")
+		w.want(Done, "")
+	}
+}
+
 func TestUpdatesWithoutObservedGeneration(t *testing.T) {
 	from := rev("shop-1")
 	w := start(t, from)

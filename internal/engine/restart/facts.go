@@ -143,10 +143,13 @@ func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPo
 // EndedForGood says that a container of the pod has ended and gets no successor, as in a pod of a Job, whatever image it is given: the pod is not ready any
 // more, and will not be again.
 func EndedForGood(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
-		ended := status.State.Terminated
-		return ended != nil && staysDown(pod, status.Name, Instance{State: Exited, ExitCode: ended.ExitCode}) != ""
-	})
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool { return IsOver(pod, &status) })
+}
+
+// IsOver says that the container of this status has ended and gets no successor.
+func IsOver(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
+	ended := status.State.Terminated
+	return ended != nil && staysDown(pod, status.Name, Instance{State: Exited, ExitCode: ended.ExitCode}) != ""
 }
 
 // restartedByRule says that the kubelet restarts a container that has ended with this code, by the first of its rules that matches.

@@ -146,6 +146,31 @@ func (i Injection) Meeting(pod map[string]any, namespace map[string]string, amon
 	return meeting
 }
 
+// Clashes are the containers that another set gives to pods which both select, too, in words, in the order of the sets' names. A pod has that of one of the two.
+// Admission refuses such a set, but not where two come at the same moment.
+func (i Injection) Clashes() []string {
+	own := map[string]bool{}
+	for _, v := range i.Variants {
+		for _, c := range slices.Concat(v.Containers, v.InitContainers) {
+			own[c.Name] = true
+		}
+	}
+	var clashes []string
+	for _, o := range i.Others {
+		if slices.Contains(i.Skip, o.Name) {
+			continue
+		}
+		theirs := slices.Concat(o.First, o.Last, o.InitFirst, o.InitLast)
+		slices.Sort(theirs)
+		for _, name := range slices.Compact(theirs) {
+			if own[name] {
+				clashes = append(clashes, fmt.Sprintf("container %s of SidecarSet %s", name, o.Name))
+			}
+		}
+	}
+	return clashes
+}
+
 // Marked says whether the pod says of itself that it has been injected into by the set already, with what it injects now.
 func (i Injection) Marked(pod map[string]any) bool {
 	annotations := stringsAt(pod, "metadata", "annotations")

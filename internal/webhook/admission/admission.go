@@ -124,7 +124,7 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	before := P(old.DeepCopy())
 	k.Default(before)
 	if len(errs) > 0 {
-		errs = introduced(errs, shortened(k.Validate(before)))
+		errs = Introduced(errs, shortened(k.Validate(before)))
 	}
 	if k.ValidateUpdate != nil {
 		errs = append(errs, shortened(k.ValidateUpdate(set, before))...)
@@ -135,8 +135,8 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 // mostMoved is up to how many known faults are looked for at other places.
 const mostMoved = 1000
 
-// introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
-func introduced(errs, known field.ErrorList) field.ErrorList {
+// Introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
+func Introduced(errs, known field.ErrorList) field.ErrorList {
 	if len(errs) == 0 || len(known) == 0 {
 		return errs
 	}

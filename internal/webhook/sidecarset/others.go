@@ -101,11 +101,7 @@ func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (f
 	if old == nil || len(errs) == 0 {
 		return errs, warnings
 	}
-	known := map[string]bool{}
-	for _, err := range before.faults(!more) {
-		known[err.Error()] = true
-	}
-	return slices.DeleteFunc(errs, func(e *field.Error) bool { return known[e.Error()] }), warnings
+	return admission.Introduced(errs, before.faults(!more)), warnings
 }
 
 // manyAlike is how many other sets that can select the same pods are worth a warning: each that does is one more step of their creation.

@@ -242,7 +242,10 @@ func TestConflictsWithOtherSets(t *testing.T) {
 		"a canary of a canary":              {set: canaryOf("other"), other: canaryOf("third"), want: []string{`metadata.annotations[apps.kruise.io/sidecarset-base]: Invalid value: "other": is a canary itself`}},
 		"a canary of nobody":                {set: canaryOf("nobody"), other: `{spec: {selector: {matchLabels: {app: db}}}}`, want: []string{`metadata.annotations[apps.kruise.io/sidecarset-base]: Not found: "nobody"`}},
 		"a conflict that was there before":  {old: `{}`, set: `{spec: {updateStrategy: {paused: true}}}`},
-		"a conflict that is new":            {old: `{spec: {selector: {matchLabels: {app: db}}}}`, set: `{}`, want: []string{`spec.containers[0].name`}},
+		"a conflict that was there before, at another place": {
+			old: `{spec: {containers: [{name: proxy, image: "p:1"}, {name: agent, image: "a:1"}]}}`, set: `{spec: {containers: [{name: agent, image: "a:1"}]}}`,
+		},
+		"a conflict that is new": {old: `{spec: {selector: {matchLabels: {app: db}}}}`, set: `{}`, want: []string{`spec.containers[0].name`}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
