@@ -583,6 +583,16 @@ func TestDeadlineFailsAJobThatFailuresWouldPause(t *testing.T) {
 	w.expectCondition("Failed", "DeadlineExceeded")
 }
 
+// An operator that was away when the last pod ended said that the job took too long.
+func TestDeadlineDoesNotFailAJobThatIsDone(t *testing.T) {
+	w := newSimulation(t, 2, deadline(10))
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0", "n1")
+	w.at(60)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 2, 0, 2, 0)
+	w.expectCondition("Complete", appsv1beta1.ReasonJobComplete)
+}
+
 func TestDeletedJobIsLeftAlone(t *testing.T) {
 	w := newSimulation(t, 2)
 	now := metav1.NewTime(w.now)
