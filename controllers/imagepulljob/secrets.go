@@ -48,8 +48,8 @@ const (
 	retryLatest  = 30 * time.Second
 	// tries is how often a copy is written again when another job has written it.
 	tries = 5
-	// mostCopies is how many copies are looked at for those of OpenKruise. They are read without their data.
-	mostCopies = 5000
+	// pageOfCopies is how many copies are read at a time when those of OpenKruise are looked for. They are read without their data.
+	pageOfCopies = 500
 )
 
 // copies is what is remembered of the pull secrets of a job.
@@ -238,25 +238,29 @@ func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies
 
 // releaseForeign takes the job out of copies with other names: OpenKruise gave them random ones.
 func (r *Reconciler) releaseForeign(ctx context.Context, reference string) error {
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := r.Live.List(ctx, list, client.InNamespace(secretNamespace), client.Limit(mostCopies))
-	if apierrors.IsForbidden(err) && r.noNamespace(ctx) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("looking for further copies of pull secrets: %w", err)
-	}
-	for i := range list.Items {
-		copied := &corev1.Secret{ObjectMeta: list.Items[i].ObjectMeta}
-		if copied.Annotations[annotationSource] == "" || !references(copied).Has(reference) {
-			continue
+	for more := ""; ; {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+		err := r.Live.List(ctx, list, client.InNamespace(secretNamespace), client.Limit(pageOfCopies), client.Continue(more))
+		if apierrors.IsForbidden(err) && r.noNamespace(ctx) {
+			return nil
 		}
-		if err := r.releaseOne(ctx, copied.Name, reference); err != nil {
-			return fmt.Errorf("releasing the copy %s: %w", copied.Name, err)
+		if err != nil {
+			return fmt.Errorf("looking for further copies of pull secrets: %w", err)
+		}
+		for i := range list.Items {
+			copied := &corev1.Secret{ObjectMeta: list.Items[i].ObjectMeta}
+			if copied.Annotations[annotationSource] == "" || !references(copied).Has(reference) {
+				continue
+			}
+			if err := r.releaseOne(ctx, copied.Name, reference); err != nil {
+				return fmt.Errorf("releasing the copy %s: %w", copied.Name, err)
+			}
+		}
+		if more = list.Continue; more == "" {
+			return nil
 		}
 	}
-	return nil
 }
 
 func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) error {

@@ -5,6 +5,7 @@ package imagepulljob
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestCopiesOfOpenKruiseAreReleased(t *testing.T) {
 	c := fake.NewClientBuilder().WithScheme(types).WithObjects(
 		foreign("regcred-x7k2pq", "ns1/a"), foreign("regcred-b81m3z", "ns1/a,ns1/b"), foreign("other-c92nmk", "ns2/a"), foreign("own", ""),
 	).Build()
-	r := New(workload.Dependencies{Client: c, Live: c, Clock: clock.RealClock{}, WriteTimeout: time.Minute})
+	r := New(workload.Dependencies{Client: c, Live: inPages(c), Clock: clock.RealClock{}, WriteTimeout: time.Minute})
 	spec := plan.Parse(&appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "a", Finalizers: []string{plan.Finalizer}},
 		Spec:       appsv1beta1.ImagePullJobSpec{Image: "nginx", ImagePullJobTemplate: appsv1beta1.ImagePullJobTemplate{PullSecrets: []string{"regcred"}}},
@@ -128,6 +129,28 @@ func TestCopiesOfOpenKruiseAreReleased(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"regcred-b81m3z": "ns1/b", "other-c92nmk": "ns2/a", "own": ""}, got); diff != "" {
 		t.Errorf("copies that are left, and their jobs:\n%s", diff)
 	}
+}
+
+// inPages is a server of which each page of a list has one object, however many are asked for.
+func inPages(c client.WithWatch) client.Client {
+	return interceptor.NewClient(c, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			asked := (&client.ListOptions{}).ApplyOptions(options)
+			after := asked.Continue
+			asked.Continue = ""
+			if err := c.List(ctx, list, asked); err != nil {
+				return err
+			}
+			if page, ok := list.(*metav1.PartialObjectMetadataList); ok {
+				page.Items = slices.DeleteFunc(page.Items, func(o metav1.PartialObjectMetadata) bool { return o.Name <= after })
+				if len(page.Items) > 1 {
+					page.Items = page.Items[:1]
+					page.Continue = page.Items[0].Name
+				}
+			}
+			return nil
+		},
+	})
 }
 
 // A denial with the code 404 would be taken for a copy that is gone, and the credentials would stay for ever.

@@ -232,6 +232,11 @@ func TestExplore(t *testing.T) {
 	}
 	// With no node that fits, a job waits for its user.
 	completed := func(w *simulation) bool { return over("Complete")(w) || w.decision.view.desired == 0 }
+	// A job whose deadline is over has failed, unless all of its pods succeeded before anybody looked.
+	inTime := func(w *simulation) bool {
+		status := &w.job.Status
+		return over("Failed")(w) || over("Complete")(w) && status.Succeeded == status.Desired
+	}
 	cases := map[string]struct {
 		options []func(*simulation)
 		ends    []corev1.PodPhase
@@ -263,7 +268,10 @@ func TestExplore(t *testing.T) {
 			},
 		},
 		"a deadline that is over": {
-			[]func(*simulation){func(w *simulation) { w.at(0); deadline(0)(w) }}, []corev1.PodPhase{succeeded}, 1, over("Failed"),
+			[]func(*simulation){func(w *simulation) { w.at(0); deadline(0)(w) }}, []corev1.PodPhase{succeeded}, 1, inTime,
+		},
+		"a deadline that is over, while failures pause the job": {
+			[]func(*simulation){func(w *simulation) { w.at(0); deadline(0)(w) }, onFailure(appsv1beta1.BroadcastJobPause)}, []corev1.PodPhase{succeeded}, 1, inTime,
 		},
 	}
 	for name, tc := range cases {

@@ -83,9 +83,10 @@ func (s *Spec) NeedsNodes() bool { return ended(s) == "" }
 
 // Plan says what to do now:
 //
-//  1. nothing for a job that is being deleted, has an invalid spec, or is paused by its user;
+//  1. nothing for a job that is being deleted, has an invalid spec, or is paused by its user before its deadline has stopped it;
 //  2. a job that has ended is deleted when its time to live is over;
-//  3. the job fails if a pod has failed (FailFast), or its deadline is over: its pods at work are deleted, and it ends when there are none;
+//  3. the job fails if a pod has failed (FailFast), or its deadline is over and something is left to do: its pods at work are deleted, and it ends when
+//     there are none;
 //  4. running pods are deleted if their node no longer fits, if it should have no pod, or if they count as failed;
 //  5. no pod is created while a failure pauses the job (Pause), as long as some could be: a job in which nothing is left to do completes;
 //  6. the job has completed when every desired node is finished, unless it is of the type Never;
@@ -100,6 +101,8 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	for i := range s.Pods {
 		d.Recheck(s.Pods[i].Trouble.RecheckAfter)
 	}
+	// The pods that the deadline has stopped count as failed: they must not pause the job, which would then not fail.
+	stopped := spec.Job.Status.Phase == appsv1beta1.BroadcastJobFailed && ended(spec) == "" && d.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now)
 	switch {
 	case spec.Deleting || spec.Invalid != nil:
 		return d
@@ -107,12 +110,12 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.Stage = Ended
 		d.Expire(Kind(), spec.Job, spec.Job.Status.CompletionTime, spec.TTL, s.Now)
 		return d
-	case spec.Paused:
+	case spec.Paused && !stopped:
 		d.Stage = Paused
 		return d
-	case spec.FailurePolicy == appsv1beta1.BroadcastJobPause && v.record.failures > d.resumedFailures(spec):
+	case spec.FailurePolicy == appsv1beta1.BroadcastJobPause && v.record.failures > d.resumedFailures(spec) && !stopped:
 		d.Stage = PausedByFailure
-	case d.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now):
+	case stopped, d.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now) && !d.finished():
 		d.view = look(spec, s, true)
 		d.Stage, d.Failure = Stopping, appsv1beta1.ReasonDeadlineExceeded
 	case spec.FailurePolicy == appsv1beta1.BroadcastJobFailFast && v.record.failures > 0:

@@ -565,6 +565,34 @@ func TestDeadlineCountsWhilePausedAndStopsPodsAfterwards(t *testing.T) {
 	w.expectWorking("")
 }
 
+func TestDeadlineFailsAJobThatFailuresWouldPause(t *testing.T) {
+	w := newSimulation(t, 3, deadline(10), onFailure(appsv1beta1.BroadcastJobPause), parallelism("2"))
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0")
+	w.at(10)
+	w.expect(appsv1beta1.BroadcastJobFailed, 3, 0, 1, 1)
+	w.at(11)
+	w.expect(appsv1beta1.BroadcastJobFailed, 3, 0, 1, 1)
+	w.expectWorking("")
+	w.job.Spec.Paused = true
+	w.at(12)
+	w.job.Spec.Paused = false
+	w.collect()
+	w.at(13)
+	w.expect(appsv1beta1.BroadcastJobFailed, 3, 0, 1, 1)
+	w.expectCondition("Failed", "DeadlineExceeded")
+}
+
+// An operator that was away when the last pod ended said that the job took too long.
+func TestDeadlineDoesNotFailAJobThatIsDone(t *testing.T) {
+	w := newSimulation(t, 2, deadline(10))
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0", "n1")
+	w.at(60)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 2, 0, 2, 0)
+	w.expectCondition("Complete", appsv1beta1.ReasonJobComplete)
+}
+
 func TestDeletedJobIsLeftAlone(t *testing.T) {
 	w := newSimulation(t, 2)
 	now := metav1.NewTime(w.now)

@@ -52,13 +52,13 @@ func TestPodsThatFailAtOnceAreReplacedLessAndLessOften(t *testing.T) {
 		"and then it is tried again":                      {replicas: 1, failed: 1, ago: time.Second, created: 1},
 		"after the second one twice as long":              {replicas: 1, failed: 2, ago: time.Second, held: podset.ReasonBackOff, recheck: time.Second},
 		"after the third one the set says so":             {replicas: 1, failed: 3, ago: 3 * time.Second, held: podset.ReasonPodsFail, recheck: time.Second},
-		"also while it tries again":                       {replicas: 1, failed: 3, ago: 4 * time.Second, held: podset.ReasonPodsFail, created: 1},
+		"also while it tries again":                       {replicas: 1, failed: 3, ago: 4 * time.Second, held: podset.ReasonPodsFail, created: 1, recheck: 30*time.Minute - 3*time.Second},
 		"never longer than a quarter of an hour":          {replicas: 1, failed: 40, ago: 14 * time.Minute, held: podset.ReasonPodsFail, recheck: time.Minute},
-		"and then it is tried again, too":                 {replicas: 1, failed: 40, ago: 15 * time.Minute, held: podset.ReasonPodsFail, created: 1},
+		"and then it is tried again, too":                 {replicas: 1, failed: 40, ago: 15 * time.Minute, held: podset.ReasonPodsFail, created: 1, recheck: 15*time.Minute + time.Second},
 		"three pods that failed once each are no pattern": {replicas: 3, failed: 3, ago: time.Second, created: 3},
 		"another template is another try":                 {replicas: 1, failed: 40, change: image("2"), created: 1},
 		"a pod that ran for a while failed for itself":    {replicas: 1, failed: 40, lived: 11 * time.Minute, created: 1},
-		"what is long ago is forgotten":                   {replicas: 1, failed: 3, ago: 7 * time.Hour, created: 1},
+		"what is long ago is forgotten":                   {replicas: 1, failed: 3, ago: 31 * time.Minute, created: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +80,19 @@ func TestPodsThatFailAtOnceAreReplacedLessAndLessOften(t *testing.T) {
 			w.expect("recheck", w.Plan.RecheckAfter, tc.recheck)
 		})
 	}
+}
+
+// A set that was scaled in while pods failed was stalled for hours when it was scaled out again: each of the old failures counted as one of the new pod.
+func TestAnOldRowOfFailuresDoesNotCountWithANewOne(t *testing.T) {
+	w := newSimulation(t, 1)
+	refused(w, 30, 0, 0)
+	for _, pod := range w.Pods[1:] {
+		pod.CreationTimestamp = metav1.NewTime(pod.CreationTimestamp.Add(-time.Hour))
+		pod.Status.StartTime = ptr.To(metav1.NewTime(pod.Status.StartTime.Add(-time.Hour)))
+	}
+	w.Plan = Plan(Parse(w.set, w.o), w.snapshot())
+	w.expect("held", w.held(), podset.ReasonBackOff)
+	w.expect("recheck", w.Plan.RecheckAfter, time.Second)
 }
 
 func TestASetWhosePodsFailAgainAndAgainIsStalled(t *testing.T) {

@@ -85,7 +85,9 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		switch method, why := p.pass.UpdateMethod(pod, rollout); method {
 		case podset.MethodNone:
 		case podset.MethodRefused:
-			p.pass.Refuse(pod, why)
+			if !p.Paused { // A paused update tries nothing that could be impossible.
+				p.pass.Refuse(pod, why)
+			}
 		default:
 			candidates = append(candidates, pod)
 		}

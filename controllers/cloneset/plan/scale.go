@@ -91,6 +91,7 @@ func (p *planner) backOff(n, old int) int {
 	held := n > 0 && wait > 0
 	if held || rounds >= podset.AgainAndAgain {
 		p.pass.Hold(failures.Note(rounds, n))
+		p.pass.Recheck(failures.Forgotten(p.s.Now))
 	}
 	if !held {
 		return n

@@ -140,6 +140,11 @@ func claimTemplates(names ...string) func(*simulation) {
 
 func reuse(w *simulation) { w.set.Spec.ScaleStrategy.EnablePVCReuse = true }
 
+// withVariable changes the template in a way that is not possible in place.
+func withVariable(w *simulation) {
+	w.set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+}
+
 // image changes the template; the hash of the revision is the tag.
 func image(tag string) func(*simulation) {
 	return func(w *simulation) { w.set.Spec.Template.Spec.Containers[0].Image = "web:" + tag; w.set.Generation++ }

@@ -106,6 +106,10 @@ func TestConditionsSayWhatTheSetIsAt(t *testing.T) {
 			change: []func(*simulation){paused(true), image("2")},
 			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False Paused"},
 		},
+		"updates are paused that cannot be made in place": {
+			change: []func(*simulation){inPlaceOnly, paused(true), image("2"), withVariable},
+			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False Paused", stalled: "False NotStalled", appsv1beta1.CloneSetFailedUpdate: "none"},
+		},
 		"pods move when their user deletes them": {
 			change: []func(*simulation){onDelete, image("2")},
 			want:   map[appsv1beta1.CloneSetConditionType]string{reconciling: "False OnDelete"},

@@ -835,5 +835,44 @@ func TestRemainderWhilePartOfAPlanIsLeft(t *testing.T) {
 				t.Errorf("after somebody deleted a workload the sizes are %s, want %s", got, want)
 			}
 		})
+		t.Run(fmt.Sprint("stopped before the first status, left ", left), func(t *testing.T) {
+			w := newSimulation(t, "replicas: 4")
+			for _, zone := range left {
+				w.refused[zone] = "a slow server"
+			}
+			w.passWithoutStatus()
+			w.refused = map[string]string{}
+			w.rest()
+			if got, want := sizes(w), "map[a:1 b:1 c:2]"; got != want {
+				t.Errorf("the sizes are %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestNewSubsetProvesItselfAlsoWhenItsStatusIsLost: the pods of other subsets were deleted at once, before those of the new one ran.
+func TestNewSubsetProvesItselfAlsoWhenItsStatusIsLost(t *testing.T) {
+	for name, pass := range map[string]func(*simulation){
+		"written": func(w *simulation) { w.pass() },
+		"lost":    func(w *simulation) { w.passWithoutStatus() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, reservingZones)
+			w.rest()
+			w.now = w.now.Add(time.Hour)
+			w.change(`topology: {subsets: [{name: z, maxReplicas: 2}, {name: a, maxReplicas: 3}, {name: b, maxReplicas: 3}, {name: c}]}`)
+			w.full["z"] = true
+			pass(w)
+			w.rest()
+			ready := 0
+			for _, pod := range w.pods {
+				if pod.Spec.NodeName != "" {
+					ready++
+				}
+			}
+			if ready != 6 {
+				t.Errorf("%d pods are ready while the new subset has no room, want 6: %s", ready, w.state())
+			}
+		})
 	}
 }

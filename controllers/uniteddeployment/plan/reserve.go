@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +26,10 @@ const (
 func (p *planner) reserve(name string, child *Child) room {
 	before := p.conditions[name]
 	isNew := before == nil && child == nil && len(p.Set.Status.SubsetStatuses) > 0
+	if before == nil && child != nil && p.addedUnseen(name) {
+		before = p.schedulable(nil, false, appsv1beta1.ReasonSubsetCreated, messageUnproven)
+		p.conditions[name] = before
+	}
 	r := room{condition: before}
 	goesOn, rests := p.update(child)
 	why := messageStandIn
@@ -59,6 +64,13 @@ func (p *planner) reserve(name string, child *Child) room {
 		r.condition = p.schedulable(before, true, appsv1beta1.ReasonReschedule, messageAllRun)
 	}
 	return r
+}
+
+// addedUnseen says that the status knows subsets and not this one, although it has a workload: that was created in a pass whose status could not be
+// written. What the pods of the other subsets count on is the same as if it had been.
+func (p *planner) addedUnseen(name string) bool {
+	known := p.Set.Status.SubsetStatuses
+	return len(known) > 0 && !slices.ContainsFunc(known, func(s appsv1beta1.UnitedDeploymentSubsetStatus) bool { return s.Name == name })
 }
 
 // prove decides about the condition of a subset that has to prove itself, when it is known whether it grows.

@@ -187,6 +187,15 @@ func (w *simulation) pass() bool {
 	return done || Urgent(&before, &w.set.Status)
 }
 
+// passWithoutStatus is a pass after which the operator is stopped, or loses against another write: the status stays as it was.
+func (w *simulation) passWithoutStatus() {
+	w.t.Helper()
+	before := w.set.Status
+	w.pass()
+	w.set.Status = before
+	w.memory = NewMemory()
+}
+
 func (w *simulation) note(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf(format, args...))
 }

@@ -52,11 +52,11 @@ func (p *planner) divide() {
 }
 
 // present is how many pods a subset has been given before. With equal parts that is what the status says, not what its workload has: while some
-// workloads are missing or not scaled yet, for lack of time or because the server refuses it, where a remainder goes must not depend on which.
-// Otherwise pods that have no node yet count only where a workload has asked for them.
+// workloads are missing or not scaled yet, for lack of time or because the server refuses it, where a remainder goes must not depend on which, nor on
+// whether the operator was stopped before it could write the status. Otherwise pods that have no node yet count only where a workload has asked for them.
 func (p *planner) present(name string, child *Child) int {
-	if given, found := p.Set.Status.SubsetReplicas[name]; found && p.Mode == subset.Stay && given >= 0 {
-		return int(given)
+	if status := &p.Set.Status; p.Mode == subset.Stay && (len(status.SubsetReplicas) > 0 || status.ObservedGeneration == 0) {
+		return int(max(status.SubsetReplicas[name], 0))
 	}
 	if child != nil {
 		return child.Size

@@ -24,16 +24,17 @@ const (
 const (
 	// young is how old a pod is at most that failed soon after its creation. One that has run for longer has failed for itself.
 	young = 10 * time.Minute
-	// remembered is for how long a failure counts.
-	remembered = 6 * time.Hour
 	// firstBackOff, doubled with every round of failures up to longestBackOff, is how long creations wait after the last failure.
 	firstBackOff   = time.Second
 	longestBackOff = 15 * time.Minute
+	// rowEnds is after how much time without a further failure those before no longer count: by then the next try was made, and has not failed
+	// soon.
+	rowEnds = longestBackOff + young + 5*time.Minute
 	// AgainAndAgain is how many failures in a row are no accident.
 	AgainAndAgain = 3
 )
 
-// EarlyFailures are pods that failed soon after their creation and are still there, since a pod last succeeded.
+// EarlyFailures are pods that failed soon after their creation and are still there, since a pod last succeeded, or none failed for long.
 type EarlyFailures struct {
 	// Count is how many there are, Last is the latest one; nil without any.
 	Count int
@@ -43,7 +44,7 @@ type EarlyFailures struct {
 }
 
 // EarlyFailures are those of the pods at the given revisions. Another template is another try. A pod that became available ends a row of failures:
-// those before its creation no longer count.
+// those before its creation no longer count. So does time in which none failed: failed pods stay, and a set that was scaled in would remember them.
 func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 	var f EarlyFailures
 	var succeeded time.Time
@@ -52,20 +53,38 @@ func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 			succeeded = pod.Object.CreationTimestamp.Time
 		}
 	}
+	type failure struct {
+		pod *Pod
+		at  time.Time
+	}
+	var failures []failure
 	for i := range s.Pods {
 		pod := &s.Pods[i]
 		if pod.Object.Status.Phase != corev1.PodFailed || pod.Terminating || !slices.Contains(revisions, pod.Revision) {
 			continue
 		}
 		at := failedAt(pod.Object)
-		if at.Sub(pod.Object.CreationTimestamp.Time) > young || s.Now.Sub(at) > remembered || at.Before(succeeded) {
-			continue
-		}
-		if f.Count++; f.Last == nil || at.After(f.at) {
-			f.Last, f.at = pod, at
+		if at.Sub(pod.Object.CreationTimestamp.Time) <= young && !at.Before(succeeded) {
+			failures = append(failures, failure{pod, at})
 		}
 	}
+	slices.SortStableFunc(failures, func(a, b failure) int { return b.at.Compare(a.at) })
+	next := s.Now
+	for _, failed := range failures {
+		if next.Sub(failed.at) > rowEnds {
+			break
+		}
+		if f.Count++; f.Last == nil {
+			f.Last, f.at = failed.pod, failed.at
+		}
+		next = failed.at
+	}
 	return f
+}
+
+// Forgotten is when they no longer count, if no further pod fails.
+func (f EarlyFailures) Forgotten(now time.Time) time.Duration {
+	return f.at.Add(rowEnds).Sub(now) + time.Second
 }
 
 // failedAt is when the last container of a failed pod ended; for a pod that the node refused, when it did.

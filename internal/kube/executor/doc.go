@@ -18,7 +18,7 @@
 //     gives up requests that hang a few seconds after its time slice.
 //   - An action that is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed
 //     instead of refusing. It is identified by its step and its object's name, or its slot where names are new each time. A changed spec and a
-//     restart forget this; then the next try comes at once.
+//     restart forget this; then the next try comes at once. It counts as a failure until it succeeds, also where there is no time for its next try.
 //   - A pod that has failed is replaced at once the first time. If its slot's next ones fail too, each waits twice as long, from 1 s to
 //     15 min, until ten minutes go well or the spec changes.
 //   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next plan sees the newer state.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -852,6 +853,49 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 	}
 	if got := len(f.names(t)); got != outcome.Done {
 		t.Errorf("%d pods, but %d done: something was begun and not waited for", got, outcome.Done)
+	}
+}
+
+// While thousands of pods were made or updated, one that the server had refused was not tried again before there was time for all others, and until then
+// nothing told of it.
+func TestApplyTriesAndTellsOfARefusedActionWhileOthersTakeLong(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Slice = 100 * time.Millisecond; o.Pool = writer.NewPool(2, clock.RealClock{}) })
+	var tries atomic.Int32
+	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if ordinal := strings.TrimPrefix(w.Object.GetName(), "web-"); len(ordinal) == 1 { // web-0 to web-9
+			tries.Add(1)
+			return quotaError(w)
+		}
+		time.Sleep(20 * time.Millisecond)
+		return forward()
+	})
+	for i := range 5 {
+		f.apply(t, create(f.set, i)) // one at a time, so that the step does not pause
+		f.apply(t, create(f.set, 100+i))
+	}
+	tries.Store(0)
+	waiting := f.apply(t, creates(f.set, 5)...)
+	if tries.Load() != 0 || len(waiting.Failures) != 5 {
+		t.Fatalf("%d tries within the delay, %d failures", tries.Load(), len(waiting.Failures))
+	}
+	f.clock.SetTime(f.clock.Now().Add(waiting.RecheckAfter))
+	var all []planning.Action
+	all = append(all, creates(f.set, 5)...)
+	for i := range 100 {
+		all = append(all, create(f.set, 200+i))
+	}
+	long := f.apply(t, all...)
+	if long.Done == 0 || long.Left == 0 || long.Done+long.Left != 100 {
+		t.Errorf("%d done and %d left, want some of each and 100 together", long.Done, long.Left)
+	}
+	if n := tries.Load(); n != enough-1 {
+		t.Errorf("%d of the refused are tried again first, want %d", n, enough-1)
+	}
+	if diff := cmp.Diff(waiting.Failures, long.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Refused")); diff != "" {
+		t.Errorf("the failures change when there is no time for them (-waiting +long):\n%s", diff)
+	}
+	if long.RecheckAfter != soon {
+		t.Errorf("recheck after %v, want %v", long.RecheckAfter, soon)
 	}
 }
 

@@ -133,7 +133,8 @@ func (r *run) lane(namespace string) *lane {
 }
 
 // order is the order of the plan, except that actions that were refused last time come last: a few that can never succeed must not use up the
-// patience with the others.
+// patience with the others. Fewer than use it up keep their place when they are due: otherwise they would not be tried again before there is time for all
+// others.
 func (r *run) order() []int {
 	order := make([]int, len(r.actions))
 	for i := range order {
@@ -143,8 +144,14 @@ func (r *run) order() []int {
 		return order
 	}
 	count := make([]int, len(r.actions))
+	now, retries := r.executor.Clock.Now(), 0
 	for i := range r.actions {
-		count[i] = r.state.refused[r.actions[i].RetryKey()].count
+		last := r.state.refused[r.actions[i].RetryKey()]
+		if last.count > 0 && !last.until.After(now) && retries < enough-1 {
+			retries++
+			continue
+		}
+		count[i] = last.count
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return count[i] - count[j] })
 	return order
@@ -179,7 +186,7 @@ func (r *run) all(ctx context.Context) {
 func (r *run) begin(ctx, slice context.Context, l *lane) {
 	for len(l.queue) > 0 && !l.waiting && l.inFlight < l.window {
 		if slice.Err() != nil {
-			r.leave(len(l.queue))
+			r.leave(l.queue...)
 			l.queue = nil
 			return
 		}
@@ -245,16 +252,9 @@ func (r *run) log(ctx context.Context) {
 func (r *run) waits(i int, l *lane) bool {
 	a := &r.actions[i]
 	now := r.executor.Clock.Now()
-	var last retry
 	var wait time.Duration
 	if len(r.state.refused) > 0 {
-		var pause time.Duration
-		last, wait = r.state.wait(a.RetryKey(), now)
-		_, pause = r.state.wait(l.step(a), now)
-		wait = max(wait, pause)
-	}
-	if last.count > 0 && wait > 0 {
-		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
+		wait = max(r.state.wait(a.RetryKey(), now), r.state.wait(l.step(a), now))
 	}
 	if wait == 0 && a.ReplacesFailed {
 		wait = r.state.replacementDue(a, now)
@@ -262,7 +262,7 @@ func (r *run) waits(i int, l *lane) bool {
 	if wait == 0 {
 		return false
 	}
-	if last.count == 0 {
+	if !r.wasRefused(i) {
 		r.outcome.Left++
 	}
 	r.recheck(wait)
@@ -299,16 +299,32 @@ func (r *run) take(m message) {
 	r.inFlight--
 	r.idle++
 	if m.what == left {
-		r.leave(1)
+		r.leave(m.index)
 		return
 	}
 	r.conclude(l, m.index, m.err)
 }
 
-// leave notes that actions were not begun for lack of time.
-func (r *run) leave(n int) {
-	r.outcome.Left += n
+// leave notes that actions were not begun for lack of time. Those that were refused at their last try have not succeeded since: how fast the server
+// takes the others must not decide whether the owner tells of them.
+func (r *run) leave(actions ...int) {
+	for _, i := range actions {
+		if !r.wasRefused(i) {
+			r.outcome.Left++
+		}
+	}
 	r.recheck(soon)
+}
+
+// wasRefused says that an action that is not begun now was refused at its last try, and notes that as its failure.
+func (r *run) wasRefused(i int) bool {
+	a := &r.actions[i]
+	last := r.state.refused[a.RetryKey()]
+	if last.count == 0 {
+		return false
+	}
+	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
+	return true
 }
 
 // conclude draws the consequences of an action that is over.

@@ -81,10 +81,9 @@ func (s *State) begin(generation int64) {
 	}
 }
 
-// wait returns what is remembered of an action and how long it has yet to wait.
-func (s *State) wait(key planning.RetryKey, now time.Time) (last retry, wait time.Duration) {
-	last = s.refused[key]
-	return last, max(last.until.Sub(now), 0)
+// wait is how long an action has yet to wait for its next try.
+func (s *State) wait(key planning.RetryKey, now time.Time) time.Duration {
+	return max(s.refused[key].until.Sub(now), 0)
 }
 
 // refuse lengthens the delay of an action and returns it.
