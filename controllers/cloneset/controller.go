@@ -108,7 +108,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)
-	return pass.Finish(errors.Join(observed.failed, statusErr, trimErr, pruneErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	err = errors.Join(observed.failed, statusErr, trimErr, pruneErr)
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
 
 // remembered returns what is remembered of a set.

@@ -96,5 +96,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
 		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
 	}
-	return pass.Finish(errors.Join(observed.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	err = errors.Join(observed.failed, statusErr, trimErr)
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

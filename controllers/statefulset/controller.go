@@ -95,5 +95,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Announce(set, "Update", plan.Announcements(spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
-	return pass.Finish(errors.Join(observed.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	err = errors.Join(observed.failed, statusErr, trimErr)
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
