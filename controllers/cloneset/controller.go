@@ -43,7 +43,7 @@ type Reconciler struct {
 	Options plan.Options
 }
 
-// memory is what is remembered of a set between its passes, for its own sake alone: losing it costs a name or repeats an event.
+// memory is what is remembered of a set between its passes. Losing it does no harm: an instance ID stays unused, or an event is repeated.
 type memory struct {
 	// candidates are instance IDs for new pods that no pod was seen with yet.
 	candidates []planning.Slot
@@ -71,44 +71,45 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	memory := remembered(pass.Memory)
 	spec := plan.Parse(set, r.Options)
-	seen, err := r.observe(ctx, spec, pass.Memory)
+	observed, err := r.observe(ctx, spec, pass.Memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.CloneSetFailedUpdate))
 	}
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
-	asked := seen.snapshot.Reported().Update.Name
-	seen.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
+	asked := observed.snapshot.Reported().Update.Name
+	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
 		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
 		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
 	})
 
-	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
-	seen.snapshot.OverRequests = over
-	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(spec, seen.snapshot) }, seen.snapshot.Update.Name, seen.snapshot.Pods)
+	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
+	observed.snapshot.OverRequests = over
+	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) }, observed.snapshot.Update.Name, observed.snapshot.Pods)
 
 	pass.StartClock()
-	todo := plan.Plan(spec, seen.snapshot)
+	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
 	memory.dropUsed(todo, outcome)
-	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, seen.snapshot), before)
+	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, observed.snapshot), before)
 
 	pass.StartClock()
-	status, recheck := plan.Status(spec, seen.snapshot, todo, outcome, ahead...)
-	status.CollisionCount = ptr.To(ptr.Deref(seen.revisions.CollisionCount, 0))
+	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, ahead...)
+	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(set, "Update", plan.Announcements(spec, status, memory.announced, todo))
 		memory.announced = planning.Plan{Held: todo.Held}
-		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
+		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
-	pruneErr := r.prune(ctx, spec, seen.snapshot.Pods)
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr, pruneErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(seen.snapshot.Pods))
+	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)
+	err = errors.Join(observed.failed, statusErr, trimErr, pruneErr)
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
 
 // remembered returns what is remembered of a set.

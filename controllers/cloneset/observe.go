@@ -47,58 +47,58 @@ type claimsByName = map[string]*corev1.PersistentVolumeClaim
 
 // observe reads the pods, revisions and claims of a set. It releases pods that the selector no longer matches and makes sure that the template
 // has a revision, unless the set is being deleted: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.Memory) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
-	var seen observation
+	var observed observation
 
-	pods, strangers, err := r.ControlledPods(ctx, owner, spec.Selector)
+	pods, toRelease, err := r.ControlledPods(ctx, owner, spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
-	found, err := r.readClaims(ctx, set, pods, strangers)
+	found, err := r.readClaims(ctx, set, pods, toRelease)
 	if err != nil {
 		return observation{}, err
 	}
-	if len(strangers) > 0 && !spec.Deleting && spec.Selector != nil {
-		changed, err := r.release(ctx, set, strangers, found)
+	if len(toRelease) > 0 && !spec.Deleting && spec.Selector != nil {
+		changed, err := r.release(ctx, set, toRelease, found)
 		if changed {
 			return observation{}, workload.ErrViewChanged
 		}
-		seen.failed = err
+		observed.failed = err
 	}
 	annotations, err := revision.WithClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
 	if err != nil {
 		return observation{}, err
 	}
 	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: annotations, CollisionCount: set.Status.CollisionCount}
-	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
+	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
-	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
+	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
 	labels, err := r.nodeLabels(ctx, set, pods)
 	if err != nil {
 		return observation{}, err
 	}
 
 	now := r.Clock.Now()
-	seen.snapshot = seen.revisions.Snapshot(now, plan.Pods(spec, pods, &of.Pods, now), set.Status.CurrentRevision)
-	seen.snapshot.Claims, seen.snapshot.NodeLabel = found, labels
-	r.MarkDeleted(owner, seen.snapshot.Pods)
-	if seen.snapshot.Taken, err = r.takenSlots(ctx, set, seen.snapshot.Pods, found); err != nil {
+	observed.snapshot = observed.revisions.Snapshot(now, plan.Pods(spec, pods, &mem.Pods, now), set.Status.CurrentRevision)
+	observed.snapshot.Claims, observed.snapshot.NodeLabel = found, labels
+	r.MarkDeleted(owner, observed.snapshot.Pods)
+	if observed.snapshot.Taken, err = r.takenSlots(ctx, set, observed.snapshot.Pods, found); err != nil {
 		return observation{}, err
 	}
-	seen.snapshot.FreshSlots = remembered(of).freshSlots(seen.snapshot.Pods)
-	return seen, nil
+	observed.snapshot.FreshSlots = remembered(mem).freshSlots(observed.snapshot.Pods)
+	return observed, nil
 }
 
 // release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those
 // claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have.
-func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, strangers []client.Object, found claimsByName) (bool, error) {
+func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, toRelease []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
 	slots := map[string]bool{}
-	for _, stranger := range strangers {
-		if pod, ok := stranger.(*corev1.Pod); ok {
+	for _, object := range toRelease {
+		if pod, ok := object.(*corev1.Pod); ok {
 			slots[string(plan.SlotOf(set.Name, pod))] = true
 		}
 	}
@@ -116,13 +116,13 @@ func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, str
 	if changed < len(theirs.Release) {
 		return changed > 0 || err == nil, err // Without an error it was a conflict.
 	}
-	released, err := r.Adopter.Apply(ctx, owner, reference, ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Release: strangers})
+	released, err := r.Adopter.Apply(ctx, owner, reference, ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Release: toRelease})
 	return changed+released > 0, err
 }
 
 // readClaims reads the claims that the set or its pods own. A set without claim templates, whose pods have no such claims either, costs
 // nothing: the claims of the cluster are watched only from the first set that has some.
-func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, pods []*corev1.Pod, strangers []client.Object) (claimsByName, error) {
+func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, pods []*corev1.Pod, toRelease []client.Object) (claimsByName, error) {
 	if len(set.Spec.VolumeClaimTemplates) == 0 && !slices.ContainsFunc(pods, hasOwnClaim) {
 		return nil, nil
 	}
@@ -148,7 +148,7 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, 
 	for _, pod := range pods {
 		members[pod.UID] = true
 	}
-	for _, pod := range strangers {
+	for _, pod := range toRelease {
 		members[pod.GetUID()] = true
 	}
 	for i := range leaving {

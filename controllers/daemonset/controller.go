@@ -61,40 +61,41 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	seen, err := r.observe(ctx, set, pass.Memory)
+	observed, err := r.observe(ctx, set, pass.Memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
 	}
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
-	asked := seen.snapshot.Reported().Update.Name
-	seen.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
+	asked := observed.snapshot.Reported().Update.Name
+	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
 		Revision: asked, Pod: &set.Spec.Template,
 		Passed: podset.TemplatePassed(plan.UpdateRevision(set), before, asked),
 	})
 
-	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
-	seen.snapshot.OverRequests = over
-	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(seen.spec, seen.snapshot) }, seen.snapshot.Update.Name, seen.snapshot.Pods)
+	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
+	observed.snapshot.OverRequests = over
+	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(observed.spec, observed.snapshot) }, observed.snapshot.Update.Name, observed.snapshot.Pods)
 
 	pass.StartClock()
-	todo := plan.Plan(seen.spec, seen.snapshot)
+	todo := plan.Plan(observed.spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
-	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(seen.spec, seen.snapshot), before)
+	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(observed.spec, observed.snapshot), before)
 
 	pass.StartClock()
-	status := plan.Status(seen.spec, seen.snapshot, todo, outcome, ahead...)
-	status.CollisionCount = ptr.To(ptr.Deref(seen.revisions.CollisionCount, 0))
+	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, ahead...)
+	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(seen.spec, status))
-		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, seen.snapshot.Update.Name)
-		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, seen))
+		r.Announce(set, "Update", plan.Announcements(observed.spec, status))
+		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
+		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
 	}
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(seen.snapshot.Pods))
+	err = errors.Join(observed.failed, statusErr, trimErr)
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

@@ -55,41 +55,41 @@ func remembered(m *workload.Memory) *memory {
 
 // observe reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure that
 // the template has a revision.
-func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, of *workload.Memory) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, mem *workload.Memory) (observation, error) {
 	owner := freshness.OwnerOf(set)
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return observation{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	known, own := r.fits.of(set), remembered(of)
-	var seen observation
-	seen.snapshot.Nodes = plan.Nodes(known.pod, nodes.Items)
-	seen.spec = plan.Parse(set, plan.Desired(seen.snapshot.Nodes), r.Options)
+	known, own := r.fits.of(set), remembered(mem)
+	var observed observation
+	observed.snapshot.Nodes = plan.Nodes(known.pod, nodes.Items)
+	observed.spec = plan.Parse(set, plan.Desired(observed.snapshot.Nodes), r.Options)
 
-	pods, strangers, err := r.ControlledPods(ctx, owner, seen.spec.Selector)
+	pods, toRelease, err := r.ControlledPods(ctx, owner, observed.spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
-	changed, err := r.adoptAndRelease(ctx, seen.spec, strangers)
+	changed, err := r.adoptAndRelease(ctx, observed.spec, toRelease)
 	if changed {
 		return observation{}, workload.ErrViewChanged
 	}
-	seen.failed = err
+	observed.failed = err
 	recorded := workload.Recorded{
 		Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount,
 		HashLabel: shared.LabelControllerRevisionHash,
 	}
-	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
+	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
-	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
+	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
 	now := r.Clock.Now()
-	seen.snapshot.Snapshot = seen.revisions.Snapshot(now, plan.Pods(seen.spec, pods, &of.Pods, now), "")
-	seen.snapshot.Same = own.sameAs(seen.revisions)
-	r.MarkDeleted(owner, seen.snapshot.Pods)
-	known.sees(seen.snapshot)
-	seen.snapshot.PodName = own.podNames(set.Name, seen.snapshot)
-	return seen, nil
+	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), "")
+	observed.snapshot.Same = own.sameAs(observed.revisions)
+	r.MarkDeleted(owner, observed.snapshot.Pods)
+	known.sees(observed.snapshot)
+	observed.snapshot.PodName = own.podNames(set.Name, observed.snapshot)
+	return observed, nil
 }
 
 // sameAs are the names of the stored revisions that record the template of the update revision a second time. Templates are compared once for
@@ -112,17 +112,17 @@ func (m *memory) sameAs(r workload.Revisions) sets.Set[string] {
 }
 
 // trimSame deletes the revisions that record the template of the update revision a second time, once no pod has them.
-func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, seen observation) error {
-	if len(seen.snapshot.Same) == 0 || set.DeletionTimestamp != nil {
+func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, observed observation) error {
+	if len(observed.snapshot.Same) == 0 || set.DeletionTimestamp != nil {
 		return nil
 	}
 	live := sets.New[string]()
-	for i := range seen.snapshot.Pods {
-		live.Insert(seen.snapshot.Pods[i].Revision)
+	for i := range observed.snapshot.Pods {
+		live.Insert(observed.snapshot.Pods[i].Revision)
 	}
 	var same []revision.Revision
-	for _, stored := range seen.revisions.Stored {
-		if seen.snapshot.Same.Has(stored.Name) {
+	for _, stored := range observed.revisions.Stored {
+		if observed.snapshot.Same.Has(stored.Name) {
 			same = append(same, stored)
 		}
 	}
@@ -131,7 +131,7 @@ func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, s
 
 // adoptAndRelease adopts pods and revisions without a controller that the selector matches, and releases pods that it no longer matches. It
 // reports whether anything changed hands.
-func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, strangers []client.Object) (bool, error) {
+func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, toRelease []client.Object) (bool, error) {
 	set := spec.Set
 	if spec.Deleting || spec.Selector == nil {
 		return false, nil
@@ -144,7 +144,7 @@ func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, stran
 	if err := cache.Orphans(ctx, r.Client, &revisions, set.Namespace); err != nil {
 		return false, fmt.Errorf("listing revisions without a controller: %w", err)
 	}
-	podChanges := ownership.Changes{Kind: podset.KindPod(), Release: strangers}
+	podChanges := ownership.Changes{Kind: podset.KindPod(), Release: toRelease}
 	for i := range pods.Items {
 		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && spec.Selector.Matches(labels.Set(pod.Labels)) {
 			podChanges.Adopt = append(podChanges.Adopt, pod)

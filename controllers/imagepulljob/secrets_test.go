@@ -24,8 +24,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// The worked example of the reference: two jobs of a namespace name the same Secret.
-func TestExample5Secrets(t *testing.T) {
+// Two jobs of a namespace name the same Secret: they share one copy.
+func TestJobsShareTheCopyOfASecret(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {
 		t.Fatal(err)

@@ -65,28 +65,28 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	seen, err := r.observe(ctx, pass, set)
+	observed, err := r.observe(ctx, pass, set)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.SidecarSetFailedUpdate))
 	}
-	todo := plan.Plan(seen.spec, seen.snapshot)
+	todo := plan.Plan(observed.spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
-	seen.known.Carried(outcome, r.Clock.Now())
+	observed.known.Carried(outcome, r.Clock.Now())
 
-	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, seen)
+	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, observed)
 
 	pass.StartClock()
-	status := plan.Status(seen.spec, seen.snapshot, todo, outcome, injection)
-	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
+	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection)
+	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(seen.spec, status))
-		trimErr = r.trim(ctx, set, seen)
+		r.Announce(set, "Update", plan.Announcements(observed.spec, status))
+		trimErr = r.trim(ctx, set, observed)
 	}
-	return pass.Finish(errors.Join(seen.refused, statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait, seen.again)
+	return pass.Finish(errors.Join(observed.refused, statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait, observed.again)
 }

@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -146,6 +148,33 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// inNamespaces is a server that says in which namespaces revisions were looked for, "" for all of them.
+type inNamespaces struct {
+	client.Client
+	asked sets.Set[string]
+}
+
+func (s inNamespaces) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	if _, whole := list.(*appsv1.ControllerRevisionList); whole || list.GetObjectKind().GroupVersionKind().Kind == "ControllerRevisionList" {
+		s.asked.Insert((&client.ListOptions{}).ApplyOptions(options).Namespace)
+	}
+	return s.Client.List(ctx, list, options...)
+}
+
+// In other namespaces their users can write any number of revisions that name a set, each of more than a megabyte. They are not read.
+func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
+	r := newRig(t, true, installation())
+	r.options.Namespace = "operators"
+	server := inNamespaces{Client: r.client, asked: sets.New[string]()}
+	r.options.Live = server
+	r.set(strings.Replace(plain, "containers:", "injectionStrategy: {revision: {customVersion: '1'}}, containers:", 1))
+	r.sets[0].Object["status"] = map[string]any{"observedGeneration": r.sets[0].GetGeneration(), "latestRevision": "log-5"}
+	r.pass("log", time.Minute)
+	if got := sets.List(server.asked); !slices.Equal(got, []string{"kruise-system", "operators"}) {
+		t.Errorf("revisions were looked for in %q", got)
 	}
 }
 

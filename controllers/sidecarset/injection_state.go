@@ -197,16 +197,20 @@ func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured
 		if _, known := i.latest[object.GetName()]; known || name == "" || observed != object.GetGeneration() {
 			continue
 		}
-		history := &metav1.PartialObjectMetadataList{}
-		history.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-		if err := i.options.Live.List(ctx, history, client.MatchingLabels{nameLabel: object.GetName()}); err != nil {
-			return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
+		var revisions []metav1.PartialObjectMetadata
+		for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
+			history := &metav1.PartialObjectMetadataList{}
+			history.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+			if err := i.options.Live.List(ctx, history, client.InNamespace(namespace), client.MatchingLabels{nameLabel: object.GetName()}); err != nil {
+				return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
+			}
+			revisions = append(revisions, history.Items...)
 		}
 		i.latest[object.GetName()] = Latest{} // Nobody knows, unless it is found.
-		for at := range history.Items {
-			revision := &history.Items[at]
+		for at := range revisions {
+			revision := &revisions[at]
 			owner := metav1.GetControllerOfNoCopy(revision)
-			if revision.Name != name || !sidecarspec.HasRevisions(revision.Namespace, i.options.Namespace) || owner == nil || owner.UID != object.GetUID() {
+			if revision.Name != name || owner == nil || owner.UID != object.GetUID() {
 				continue
 			}
 			annotations := revision.Annotations // Those of the set may be of an earlier revision.
@@ -311,14 +315,17 @@ func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID)
 	if set.Revision.Name == "" {
 		wanted[versionLabel] = set.Revision.CustomVersion
 	}
-	history := &appsv1.ControllerRevisionList{}
-	if err := i.options.Live.List(ctx, history, wanted); err != nil {
-		return nil, fmt.Errorf("reading its history: %w", err)
+	var found []appsv1.ControllerRevision
+	for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
+		history := &appsv1.ControllerRevisionList{}
+		if err := i.options.Live.List(ctx, history, client.InNamespace(namespace), wanted); err != nil {
+			return nil, fmt.Errorf("reading its history: %w", err)
+		}
+		found = append(found, history.Items...)
 	}
-	found := slices.DeleteFunc(history.Items, func(r appsv1.ControllerRevision) bool {
+	found = slices.DeleteFunc(found, func(r appsv1.ControllerRevision) bool {
 		owner := metav1.GetControllerOfNoCopy(&r)
-		return set.Revision.Name != "" && r.Name != set.Revision.Name || !sidecarspec.HasRevisions(r.Namespace, i.options.Namespace) ||
-			r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
+		return set.Revision.Name != "" && r.Name != set.Revision.Name || r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
 	})
 	if len(found) == 0 {
 		return nil, nil

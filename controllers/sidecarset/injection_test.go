@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -1431,39 +1432,37 @@ func TestASetIsProvenWherePodsHaveToRequestMuch(t *testing.T) {
 
 // A webhook of others that hangs costs seconds for each set: many are rehearsed at a time, but not all.
 func TestSetsAreRehearsedTogether(t *testing.T) {
-	r := newRig(t, true, installation())
-	r.injects[sidecar.ProofPolicy] = true
-	var sets []string
-	for n := range 3 * rehearsedAtOnce {
-		name := fmt.Sprintf("s%d", n)
-		sets = append(sets, strings.NewReplacer("name: log", "name: "+name, "app: shop", "app: "+name).Replace(plain))
-	}
-	r.set(sets...)
-	var together atomic.Int32
-	answer := make(chan struct{})
-	r.rehearse = func() error {
-		together.Add(1)
-		defer together.Add(-1)
-		<-answer
-		return nil
-	}
-	done := make(chan error, 1)
-	go func() {
-		_, err := r.Reconcile(t.Context(), "s0", Latest{})
-		done <- err
-	}()
-	deadline := time.Now().Add(10 * time.Second)
-	for together.Load() < rehearsedAtOnce && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	time.Sleep(50 * time.Millisecond) // Time for more than may be.
-	if got := together.Load(); got != rehearsedAtOnce {
-		t.Errorf("%d are rehearsed at a time", got)
-	}
-	close(answer)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, true, installation())
+		r.injects[sidecar.ProofPolicy] = true
+		var sets []string
+		for n := range 3 * rehearsedAtOnce {
+			name := fmt.Sprintf("s%d", n)
+			sets = append(sets, strings.NewReplacer("name: log", "name: "+name, "app: shop", "app: "+name).Replace(plain))
+		}
+		r.set(sets...)
+		var together atomic.Int32
+		answer := make(chan struct{})
+		r.rehearse = func() error {
+			together.Add(1)
+			defer together.Add(-1)
+			<-answer
+			return nil
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Reconcile(t.Context(), "s0", Latest{})
+			done <- err
+		}()
+		synctest.Wait() // All that may begin has begun, and waits for its answer.
+		if got := together.Load(); got != rehearsedAtOnce {
+			t.Errorf("%d are rehearsed at a time", got)
+		}
+		close(answer)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // Of what a quota leaves little is taken, but enough for what is computed from it: a server refuses a container that requests more than its limit.

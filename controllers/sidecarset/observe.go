@@ -87,44 +87,44 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 		return observation{}, err
 	}
 	own := workload.Own(pass.Memory, func() *remembered { return &remembered{} })
-	var seen observation
-	update, hashes, err := r.ensureRevision(ctx, set, payload, hashes, own, &seen)
+	var observed observation
+	update, hashes, err := r.ensureRevision(ctx, set, payload, hashes, own, &observed)
 	if err != nil {
 		return observation{}, err
 	}
-	if err := r.keepHashes(ctx, set, hashes, own, &seen); err != nil {
+	if err := r.keepHashes(ctx, set, hashes, own, &observed); err != nil {
 		return observation{}, err
 	}
-	seen.spec = plan.Parse(set, hashes)
-	seen.objects, err = cache.Annotated(ctx, r.Cache, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
+	observed.spec = plan.Parse(set, hashes)
+	observed.objects, err = cache.Annotated(ctx, r.Cache, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
 	if err != nil {
 		return observation{}, err
 	}
-	inNamespace, err := r.namespaceFilter(ctx, seen.spec)
+	inNamespace, err := r.namespaceFilter(ctx, observed.spec)
 	if err != nil {
 		return observation{}, err
 	}
 	now, known := r.Clock.Now(), &own.known
-	seen.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(seen.spec, seen.objects, inNamespace, now), Update: update, Refused: known.Refused(now)}
-	if seen.refused != nil {
-		seen.snapshot.Unrecorded = seen.refused.Error()
+	observed.snapshot = plan.Snapshot{Now: now, Pods: known.Pods(observed.spec, observed.objects, inNamespace, now), Update: update, Refused: known.Refused(now)}
+	if observed.refused != nil {
+		observed.snapshot.Unrecorded = observed.refused.Error()
 	}
-	seen.known = known
-	return seen, nil
+	observed.known = known
+	return observed, nil
 }
 
 // ensureRevision makes sure that the payload has a revision. The hashes are those that the revision carries, where it does: pods that
 // another manager injected carry them, too. While the server refuses the revision, by a quota for example, or a webhook that it asks is broken, there is none:
 // that stops updates, and neither what is under way on pods nor injection, which do without.
 func (r *Reconciler) ensureRevision(
-	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, own *remembered, seen *observation,
+	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, own *remembered, observed *observation,
 ) (recorded, sidecarspec.Hashes, error) {
-	of, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.Options.Namespace
+	ownerKey, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.Options.Namespace
 	var err error
-	if seen.stored, err = history.ListOf(ctx, r.History, codec, metav1.NamespaceAll, of.UID); err != nil {
+	if observed.stored, err = history.ListOf(ctx, r.History, codec, metav1.NamespaceAll, ownerKey.UID); err != nil {
 		return recorded{}, hashes, err
 	}
-	seen.stored = slices.DeleteFunc(seen.stored, func(r recorded) bool { return !sidecarspec.HasRevisions(r.Object.Namespace, namespace) })
+	observed.stored = slices.DeleteFunc(observed.stored, func(r recorded) bool { return !sidecarspec.HasRevisions(r.Object.Namespace, namespace) })
 	annotations := maps.Clone(set.Annotations)
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -143,29 +143,29 @@ func (r *Reconciler) ensureRevision(
 	}
 	var decision revision.DecisionOf[sidecarspec.Payload]
 	if set.DeletionTimestamp != nil {
-		decision, err = revision.DecideOf(codec, owner, payload, seen.stored, set.Status.CollisionCount)
+		decision, err = revision.DecideOf(codec, owner, payload, observed.stored, set.Status.CollisionCount)
 	} else {
-		seen.refused, err = r.Record(set, true, func() error {
-			decision, err = history.EnsureOf(ctx, r.History, codec, of, owner, payload, seen.stored, set.Status.CollisionCount)
+		observed.refused, err = r.Record(set, true, func() error {
+			decision, err = history.EnsureOf(ctx, r.History, codec, ownerKey, owner, payload, observed.stored, set.Status.CollisionCount)
 			return err
 		})
 		if apierrors.IsInternalError(err) {
-			seen.refused, err = err, nil
+			observed.refused, err = err, nil
 		}
 	}
 	if err != nil {
 		return recorded{}, hashes, err
 	}
-	if seen.refused != nil {
-		seen.collisionCount = set.Status.CollisionCount
+	if observed.refused != nil {
+		observed.collisionCount = set.Status.CollisionCount
 		return recorded{}, hashes, nil
 	}
-	seen.collisionCount = decision.CollisionCount
+	observed.collisionCount = decision.CollisionCount
 	if object := decision.Update.Object; object != nil {
 		if hashes, err = sidecarspec.HashesRecorded(object); err != nil {
 			return recorded{}, hashes, err
 		}
-		if err := r.keepVersion(ctx, set, object, own, seen); err != nil {
+		if err := r.keepVersion(ctx, set, object, own, observed); err != nil {
 			return recorded{}, hashes, err
 		}
 	}
@@ -174,14 +174,14 @@ func (r *Reconciler) ensureRevision(
 
 // keepVersion names the revision as spec.customVersion does.
 func (r *Reconciler) keepVersion(
-	ctx context.Context, set *appsv1beta1.SidecarSet, object *appsv1.ControllerRevision, own *remembered, seen *observation,
+	ctx context.Context, set *appsv1beta1.SidecarSet, object *appsv1.ControllerRevision, own *remembered, observed *observation,
 ) error {
 	version := set.Spec.CustomVersion
 	if version == "" || object.Labels[shared.LabelSidecarSetCustomVersion] == version || set.DeletionTimestamp != nil {
 		return nil
 	}
 	what := object.Name + " " + version
-	return r.forOthers(set, &own.version, what, seen, func() error {
+	return r.forOthers(set, &own.version, what, observed, func() error {
 		labels := map[string]*string{shared.LabelSidecarSetCustomVersion: &version}
 		err := r.History.Label(ctx, freshness.OwnerOf(set), object, labels)
 		if err == nil {
@@ -193,7 +193,7 @@ func (r *Reconciler) keepVersion(
 
 // keepHashes writes the hashes to the set, where OpenKruise looks for them.
 func (r *Reconciler) keepHashes(
-	ctx context.Context, set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes, own *remembered, seen *observation,
+	ctx context.Context, set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes, own *remembered, observed *observation,
 ) error {
 	wanted := map[string]string{
 		shared.AnnotationSidecarSetHash: hashes.Hash, shared.AnnotationSidecarSetHashWithoutImage: hashes.WithoutImage,
@@ -205,7 +205,7 @@ func (r *Reconciler) keepHashes(
 	if same || set.DeletionTimestamp != nil {
 		return nil
 	}
-	return r.forOthers(set, &own.hashes, hashes.Hash, seen, func() error {
+	return r.forOthers(set, &own.hashes, hashes.Hash, observed, func() error {
 		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"uid": set.UID, "resourceVersion": set.ResourceVersion, "annotations": wanted,
 		}})
@@ -226,7 +226,7 @@ func (r *Reconciler) keepHashes(
 
 // forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it, or a webhook that it asks is broken, stops
 // nothing: an event has the answer.
-func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, seen *observation, write func() error) error {
+func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, observed *observation, write func() error) error {
 	now := r.Clock.Now()
 	left := last.left(what, now)
 	if left == 0 {
@@ -237,8 +237,8 @@ func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what 
 		*last, left = attempt{what, now}, attemptAgain
 		r.Recorder.Eventf(set, nil, corev1.EventTypeWarning, "FailedUpdate", "Update", "%s", err.Error())
 	}
-	if seen.again == 0 || left < seen.again {
-		seen.again = left
+	if observed.again == 0 || left < observed.again {
+		observed.again = left
 	}
 	return nil
 }
@@ -269,24 +269,24 @@ func (r *Reconciler) namespaceFilter(ctx context.Context, spec *plan.Spec) (func
 }
 
 // trim deletes revisions that neither a pod nor the spec needs, beyond the limit. The present one is always kept.
-func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) error {
+func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, observed observation) error {
 	limit := max(int(ptr.Deref(set.Spec.RevisionHistoryLimit, sidecarspec.HistoryLimit)), 1)
-	if set.DeletionTimestamp != nil || len(seen.stored) <= limit {
+	if set.DeletionTimestamp != nil || len(observed.stored) <= limit {
 		return nil
 	}
-	live := sets.New(seen.snapshot.Update.Name)
-	for _, pod := range seen.objects {
+	live := sets.New(observed.snapshot.Update.Name)
+	for _, pod := range observed.objects {
 		live.Insert(plan.RevisionOf(pod, set.Name))
 	}
 	if pinned := set.Spec.InjectionStrategy.Revision; pinned != nil {
 		live.Insert(ptr.Deref(pinned.RevisionName, ""))
 		if version := ptr.Deref(pinned.CustomVersion, ""); version != "" {
-			for _, stored := range seen.stored {
+			for _, stored := range observed.stored {
 				if stored.Object.Labels[shared.LabelSidecarSetCustomVersion] == version {
 					live.Insert(stored.Name)
 				}
 			}
 		}
 	}
-	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), seen.stored, live, limit)
+	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), observed.stored, live, limit)
 }

@@ -61,39 +61,40 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer pass.End()
 
 	spec := plan.Parse(set, r.Options)
-	seen, err := r.observe(ctx, spec, pass.Memory)
+	observed, err := r.observe(ctx, spec, pass.Memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
 	}
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
-	asked := seen.snapshot.Reported().Update.Name
-	seen.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
+	asked := observed.snapshot.Reported().Update.Name
+	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
 		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
 		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
 	})
 
-	over, overWait := pass.OverRequests(ctx, seen.snapshot.Pods)
-	seen.snapshot.OverRequests = over
-	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(spec, seen.snapshot) }, seen.snapshot.Update.Name, seen.snapshot.Pods)
+	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
+	observed.snapshot.OverRequests = over
+	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) }, observed.snapshot.Update.Name, observed.snapshot.Pods)
 
 	pass.StartClock()
-	todo := plan.Plan(spec, seen.snapshot)
+	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
-	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, seen.snapshot), before)
+	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, observed.snapshot), before)
 
 	pass.StartClock()
-	status := plan.Status(spec, seen.snapshot, todo, outcome, ahead...)
-	status.CollisionCount = ptr.To(ptr.Deref(seen.revisions.CollisionCount, 0))
+	status := plan.Status(spec, observed.snapshot, todo, outcome, ahead...)
+	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(set, "Update", plan.Announcements(spec, status))
-		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, seen.revisions.Stored, seen.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
+		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
-	return pass.Finish(errors.Join(seen.failed, statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(seen.snapshot.Pods))
+	err = errors.Join(observed.failed, statusErr, trimErr)
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

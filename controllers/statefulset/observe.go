@@ -41,12 +41,12 @@ type observation struct {
 
 // observe reads the pods, revisions and claims of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure
 // that the template has a revision.
-func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.Memory) (observation, error) {
+func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
-	var seen observation
+	var observed observation
 
-	pods, strangers, err := r.ControlledPods(ctx, owner, spec.Selector)
+	pods, toRelease, err := r.ControlledPods(ctx, owner, spec.Selector)
 	if err != nil {
 		return observation{}, err
 	}
@@ -54,7 +54,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.
 	if err != nil {
 		return observation{}, err
 	}
-	podChanges := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Adopt: orphans, Release: strangers}
+	podChanges := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Adopt: orphans, Release: toRelease}
 	revisionChanges, err := r.orphanRevisions(ctx, set, spec.Selector)
 	if err != nil {
 		return observation{}, err
@@ -67,7 +67,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.
 			}
 			n, err := r.Adopter.Apply(ctx, owner, *metav1.NewControllerRef(set, Kind()), changes)
 			changed += n
-			seen.failed = errors.Join(seen.failed, err)
+			observed.failed = errors.Join(observed.failed, err)
 		}
 		if changed > 0 {
 			return observation{}, workload.ErrViewChanged
@@ -75,23 +75,23 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, of *workload.
 	}
 
 	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount}
-	if seen.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
+	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
-	seen.failed = errors.Join(seen.failed, seen.revisions.Refused)
+	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
 	now := r.Clock.Now()
-	seen.snapshot = seen.revisions.Snapshot(now, plan.Pods(spec, pods, &of.Pods, now), set.Status.CurrentRevision)
-	r.MarkDeleted(owner, seen.snapshot.Pods)
+	observed.snapshot = observed.revisions.Snapshot(now, plan.Pods(spec, pods, &mem.Pods, now), set.Status.CurrentRevision)
+	r.MarkDeleted(owner, observed.snapshot.Pods)
 	// The claims of existing pods are found even if the spec cannot be parsed.
-	if seen.snapshot.Claims, err = r.readClaims(ctx, spec, pods); err != nil {
+	if observed.snapshot.Claims, err = r.readClaims(ctx, spec, pods); err != nil {
 		return observation{}, err
 	}
 	if spec.Resize {
-		if seen.snapshot.Expandable, err = r.readStorageClasses(ctx); err != nil {
+		if observed.snapshot.Expandable, err = r.readStorageClasses(ctx); err != nil {
 			return observation{}, err
 		}
 	}
-	return seen, nil
+	return observed, nil
 }
 
 // orphanPods returns the pods without a controller that the selector matches and that have the name of a slot. Without a selector there are

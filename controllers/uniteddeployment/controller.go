@@ -82,49 +82,49 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	memory := workload.Own(pass.Memory, plan.NewMemory)
 	spec := united.Parse(set)
-	seen, err := r.observe(ctx, spec, memory)
+	observed, err := r.observe(ctx, spec, memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.UnitedDeploymentSubsetFailure))
 	}
-	todo := plan.Plan(spec, seen.snapshot)
+	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo.Plan)
-	memory.Note(set.Generation, seen.snapshot.Children, todo, outcome)
+	memory.Note(set.Generation, observed.snapshot.Children, todo, outcome)
 
 	pass.StartClock()
-	status := plan.Status(spec, seen.snapshot, todo, outcome)
-	status.CollisionCount = ptr.To(ptr.Deref(seen.collisionCount, 0))
+	status := plan.Status(spec, observed.snapshot, todo, outcome)
+	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(set, "Update", plan.Announcements(spec, status))
-		trimErr = r.trim(ctx, spec, seen, &status)
+		trimErr = r.trim(ctx, spec, observed, &status)
 	}
 	var applied time.Duration
 	if len(todo.Actions) > 0 {
 		applied = appliedRecheck
 	}
-	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied, seen.lookAgain)
+	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied, observed.lookAgain)
 }
 
 // trim deletes revisions beyond the limit that nothing needs.
-func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, seen observation, status *appsv1beta1.UnitedDeploymentStatus) error {
+func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, observed observation, status *appsv1beta1.UnitedDeploymentStatus) error {
 	most := int(ptr.Deref(spec.Set.Spec.RevisionHistoryLimit, historyLimit))
-	if spec.Deleting || spec.Invalid != nil || len(seen.stored) <= most {
+	if spec.Deleting || spec.Invalid != nil || len(observed.stored) <= most {
 		return nil
 	}
 	live := sets.New(status.CurrentRevision, status.UpdatedRevision)
 	used := sets.New[string]()
-	for i := range seen.snapshot.Children {
-		used.Insert(seen.snapshot.Children[i].Revision)
+	for i := range observed.snapshot.Children {
+		used.Insert(observed.snapshot.Children[i].Revision)
 	}
-	for _, known := range seen.stored {
+	for _, known := range observed.stored {
 		if used.Has(united.RevisionLabel(known.Name)) {
 			live.Insert(known.Name)
 		}
 	}
-	return history.TrimOf(ctx, r.History, freshness.OwnerOf(spec.Set), seen.stored, live, most)
+	return history.TrimOf(ctx, r.History, freshness.OwnerOf(spec.Set), observed.stored, live, most)
 }

@@ -40,22 +40,22 @@ type observation struct {
 // observe reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
 // revision, unless the object is being deleted or cannot be parsed: then it changes nothing.
 func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
-	seen := observation{collisionCount: spec.Set.Status.CollisionCount}
-	s := &seen.snapshot
+	observed := observation{collisionCount: spec.Set.Status.CollisionCount}
+	s := &observed.snapshot
 	s.Now, s.Disabled, s.Unserved = r.Clock.Now(), r.Disabled, map[schema.GroupKind]bool{}
 	if err := r.readChildren(ctx, spec, s); err != nil {
 		return observation{}, err
 	}
 	if !spec.Deleting && spec.Invalid == nil {
-		if err := r.ensureRevision(ctx, spec, &seen); err != nil {
+		if err := r.ensureRevision(ctx, spec, &observed); err != nil {
 			return observation{}, err
 		}
 	}
 	for i := range s.Children {
 		c := &s.Children[i]
 		remembered.Recall(spec.Set.Generation, c)
-		if wait := remembered.Look(c, s.Now); wait > 0 && (seen.lookAgain == 0 || wait < seen.lookAgain) {
-			seen.lookAgain = wait
+		if wait := remembered.Look(c, s.Now); wait > 0 && (observed.lookAgain == 0 || wait < observed.lookAgain) {
+			observed.lookAgain = wait
 		}
 		if spec.Deleting || spec.Invalid != nil || c.Terminating || !c.Adopting() {
 			continue
@@ -67,11 +67,11 @@ func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered 
 	}
 	needed := plan.PodsNeeded(spec, s.Children)
 	if needed == plan.NoPods {
-		return seen, nil
+		return observed, nil
 	}
 	var err error
 	s.Pods, err = r.readPods(ctx, spec, needed)
-	return seen, err
+	return observed, err
 }
 
 // readChildren reads the workloads of all kinds that subsets can be of, and names that are taken by others.
@@ -143,26 +143,26 @@ func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter unite
 }
 
 // ensureRevision makes sure that the template has a revision and that it is the newest.
-func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, seen *observation) error {
-	set, codec, of := spec.Set, united.Templates(), freshness.OwnerOf(spec.Set)
+func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, observed *observation) error {
+	set, codec, ownerKey := spec.Set, united.Templates(), freshness.OwnerOf(spec.Set)
 	var err error
-	if seen.stored, err = history.ListOf(ctx, r.History, codec, set.Namespace, set.UID); err != nil {
+	if observed.stored, err = history.ListOf(ctx, r.History, codec, set.Namespace, set.UID); err != nil {
 		return err
 	}
 	owner := revision.Owner{
 		Namespace: set.Namespace, Name: set.Name, Annotations: set.Annotations, Reference: *metav1.NewControllerRef(set, united.Kind()),
 	}
-	decision, err := history.EnsureOf(ctx, r.History, codec, of, owner, &set.Spec.Template, seen.stored, set.Status.CollisionCount)
+	decision, err := history.EnsureOf(ctx, r.History, codec, ownerKey, owner, &set.Spec.Template, observed.stored, set.Status.CollisionCount)
 	if err != nil {
 		return err
 	}
-	byName := make(map[string]united.Revision, len(seen.stored))
-	for _, known := range seen.stored {
+	byName := make(map[string]united.Revision, len(observed.stored))
+	for _, known := range observed.stored {
 		byName[known.Name] = known
 	}
-	seen.collisionCount = decision.CollisionCount
-	seen.snapshot.Update = decision.Update
-	seen.snapshot.Current = revision.Current(set.Status.CurrentRevision, decision.Update, byName)
+	observed.collisionCount = decision.CollisionCount
+	observed.snapshot.Update = decision.Update
+	observed.snapshot.Current = revision.Current(set.Status.CurrentRevision, decision.Update, byName)
 	return nil
 }
 

@@ -94,7 +94,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	}
 	filling := newFilling(denied)
 	if err := mgr.Add(filling); err != nil {
-		return nil, fmt.Errorf("adding what tells of the caches: %w", err)
+		return nil, fmt.Errorf("adding the report on the caches: %w", err)
 	}
 	go filling.report(running, p.direct)
 	return mgr, addProbes(mgr, c, filling)
@@ -185,7 +185,7 @@ func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard,
 func (p *process) addCatchUp(mgr ctrl.Manager) (*catchup.Gate, error) {
 	gate := catchup.New(mgr.GetAPIReader(), clock.RealClock{}, p.log.WithName("catchup"))
 	if err := mgr.Add(gate); err != nil {
-		return nil, fmt.Errorf("adding what waits for the cache: %w", err)
+		return nil, fmt.Errorf("adding the gate that waits for the cache: %w", err)
 	}
 	return gate, nil
 }
@@ -242,7 +242,7 @@ func (p *process) completeOperator(
 	if c.LeaderElect {
 		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Waiting: c.Unconfirmed, Changed: operator.Restart}
 		if err := mgr.Add(recorder); err != nil {
-			return fmt.Errorf("adding what records the kinds that are served: %w", err)
+			return fmt.Errorf("adding the record of the kinds that are served: %w", err)
 		}
 	}
 	if operator.Watch {
@@ -292,7 +292,7 @@ func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard)
 		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
 	})
 	if err := mgr.Add(moving); err != nil {
-		return nil, fmt.Errorf("adding what moves stored objects: %w", err)
+		return nil, fmt.Errorf("adding the migration of stored objects: %w", err)
 	}
 	return moving, nil
 }

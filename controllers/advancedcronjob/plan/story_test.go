@@ -318,9 +318,9 @@ func (w *simulation) golden() {
 	podsettest.CompareGolden(w.t, strings.ReplaceAll(strings.TrimPrefix(w.t.Name(), "Test"), "/", "_"), w.log.String())
 }
 
-// The worked examples of the reference.
+// Schedules over time, one for each field of the spec.
 
-func TestExample1(t *testing.T) {
+func TestRunIsCreatedWhenDue(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:02:00", "10:05:00")
 	w.expect("10:05")
@@ -352,7 +352,7 @@ func TestExample1(t *testing.T) {
 	}
 }
 
-func TestExample2Forbid(t *testing.T) {
+func TestForbid(t *testing.T) {
 	t.Run("starts late", func(t *testing.T) {
 		w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
 		w.passes("10:05:00", "10:10:00", "10:11:00")
@@ -376,7 +376,7 @@ func TestExample2Forbid(t *testing.T) {
 	})
 }
 
-func TestExample3Replace(t *testing.T) {
+func TestReplace(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
 	w.passes("10:05:00", "10:10:00")
 	w.expect("10:10")
@@ -387,7 +387,7 @@ func TestExample3Replace(t *testing.T) {
 	w.golden()
 }
 
-func TestExample4Downtime(t *testing.T) {
+func TestDowntime(t *testing.T) {
 	t.Run("one run of the newest", func(t *testing.T) {
 		w := newSimulation(t, "0 * * * *", "00:30:00")
 		w.passes("01:00:00", "05:20:00")
@@ -404,7 +404,7 @@ func TestExample4Downtime(t *testing.T) {
 	})
 }
 
-func TestExample5History(t *testing.T) {
+func TestHistory(t *testing.T) {
 	w := newSimulation(t, "0 * * * *", "00:30:00", limits(20, 20))
 	for hour := 1; hour <= 9; hour++ {
 		at := fmt.Sprintf("%02d:00:00", hour)
@@ -421,7 +421,7 @@ func TestExample5History(t *testing.T) {
 	w.golden()
 }
 
-func TestExample6TimeZone(t *testing.T) {
+func TestTimeZone(t *testing.T) {
 	w := newSimulation(t, "0 9 * * *", "10:00:00", zone("Asia/Tokyo"))
 	w.passes("10:00:00", "2026-05-02T00:00:00Z")
 	w.expect("00:00")
@@ -430,7 +430,7 @@ func TestExample6TimeZone(t *testing.T) {
 	}
 }
 
-func TestExample7HundredMissed(t *testing.T) {
+func TestHundredMissed(t *testing.T) {
 	w := newSimulation(t, "* * * * *", "10:00:00", func(w *simulation) { w.cron.Spec.Paused = ptr.To(true) })
 	w.passes("10:01:00", "12:00:00")
 	w.expect()
@@ -440,7 +440,7 @@ func TestExample7HundredMissed(t *testing.T) {
 	w.golden()
 }
 
-func TestExample8LimitsOfZero(t *testing.T) {
+func TestLimitsOfZero(t *testing.T) {
 	w := newSimulation(t, "*/10 * * * *", "10:02:00", limits(0, 0))
 	w.passes("10:10:00", "10:10:01")
 	w.end("10:10:00", "Complete")

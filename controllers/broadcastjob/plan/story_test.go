@@ -19,9 +19,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// The worked examples of the reference.
+// Whole jobs, one for each field of the spec, from the first pod to the end.
 
-func TestExample1(t *testing.T) {
+func TestParallelismAndTimeToLive(t *testing.T) {
 	w := newSimulation(t, 5, parallelism("2"), ttl(30), func(w *simulation) { w.taint("n4", corev1.TaintEffectNoSchedule) })
 	w.at(0)
 	w.expectWorking("n0 n1")
@@ -48,7 +48,7 @@ func TestExample1(t *testing.T) {
 	w.golden()
 }
 
-func TestExample2FailFast(t *testing.T) {
+func TestFailFast(t *testing.T) {
 	w := newSimulation(t, 10, parallelism("4"))
 	w.at(0)
 	w.end(corev1.PodFailed, "n2")
@@ -66,7 +66,7 @@ func TestExample2FailFast(t *testing.T) {
 	}
 }
 
-func TestExample3Continue(t *testing.T) {
+func TestContinue(t *testing.T) {
 	w := newSimulation(t, 10, parallelism("4"), onFailure(appsv1beta1.BroadcastJobContinue))
 	for second := range 3 {
 		w.at(second)
@@ -86,7 +86,7 @@ func TestExample3Continue(t *testing.T) {
 	w.golden()
 }
 
-func TestExample4Never(t *testing.T) {
+func TestCompletionPolicyNever(t *testing.T) {
 	w := newSimulation(t, 3, never)
 	w.at(0)
 	w.end(corev1.PodSucceeded, "n0", "n1", "n2")
@@ -121,7 +121,7 @@ func TestJobThatGoesOnSaysHowManyPodsHaveFailed(t *testing.T) {
 	}
 }
 
-func TestExample5RestartLimit(t *testing.T) {
+func TestRestartLimit(t *testing.T) {
 	t.Run("two restarts", func(t *testing.T) {
 		w := newSimulation(t, 2, restarts(2))
 		w.at(0)
@@ -159,7 +159,7 @@ func TestExample5RestartLimit(t *testing.T) {
 	})
 }
 
-func TestExample6Percent(t *testing.T) {
+func TestParallelismInPercent(t *testing.T) {
 	w := newSimulation(t, 7, parallelism("30%"))
 	w.at(0)
 	w.expectWorking("n0 n1 n2")
@@ -178,7 +178,7 @@ func TestAPausedJobSaysThatAnImageCannotBePulled(t *testing.T) {
 	w.expectCondition("Stalled", appsv1beta1.ReasonImagePullFailed)
 }
 
-func TestExample7PauseAndResume(t *testing.T) {
+func TestPauseAndResume(t *testing.T) {
 	w := newSimulation(t, 6, parallelism("2"))
 	w.at(0)
 	w.job.Spec.Paused = true
@@ -192,7 +192,7 @@ func TestExample7PauseAndResume(t *testing.T) {
 	w.golden()
 }
 
-func TestExample8Deadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	w := newSimulation(t, 100, parallelism("1"), deadline(60))
 	for second := 0; second < 60; second += 5 {
 		w.at(second)
@@ -212,7 +212,7 @@ func TestExample8Deadline(t *testing.T) {
 	w.golden()
 }
 
-// What the reference asks to do better.
+// Jobs that a failure pauses, nodes that come and go, and pods that somebody deletes.
 
 func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
 	w := newSimulation(t, 6, parallelism("2"), onFailure(appsv1beta1.BroadcastJobPause))

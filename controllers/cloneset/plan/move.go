@@ -17,17 +17,21 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// move is step 4.
+// move is step 4: pods at the wrong revision that stay, and can get to the right one, move to it.
 //
-// Candidates are the pods at the wrong revision that stay and can get to the right one. They go in the user's order, but first of all those
-// that wait at their inPlaceUpdate hook, then those that an earlier update left unavailable; and no more of them than the partition
-// leaves. Where the user's order leaves pods equal, those whose node has the images go first. Pods that are not in service come first, so that
-// none of them waits behind a pod in service, which waits for the limit. It ends when
+// No more pods are picked than the partition leaves. They are picked in this order:
 //
-//   - as many pods at the target are unavailable, or just being moved to it, as may be: so a bad image stops there. One that is not in service may
-//     be moved while none is and none is missing: where no surge can be created, only it can bring a fix. While pods are missing, it may only if it
-//     will hardly get ready by itself: any other one may come back;
-//   - a pod in service finds no room. Any other pod needs none: so a fix first reaches the pods that are unavailable.
+//  1. pods that wait at their inPlaceUpdate hook;
+//  2. pods that an earlier update left unavailable;
+//  3. all others in the user's order, and where that leaves pods equal, those first whose node has the images already.
+//
+// Of the pods that were picked, those that are not in service move first, so that none of them waits behind a pod in service, which waits for the
+// limit. Moving stops at the first pod for which one of these holds:
+//
+//   - As many pods at the target revision are unavailable, or begin to move in this pass, as may be: so a bad image stops there. There is one
+//     exception. While no pod at the target is unavailable, a pod that is not in service moves: where no surge can be created, only it can bring a
+//     fix. While pods are missing, it moves only if it will hardly get ready by itself: any other one may come back.
+//   - It is in service, and the limit has no room. A pod that is not in service needs no room, so a fix reaches the unavailable pods first.
 func (p *planner) move(s diff) {
 	if s.move == 0 || p.OnDelete {
 		return

@@ -155,7 +155,7 @@ func (w *simulation) says(kind string, status metav1.ConditionStatus, reason, me
 	}
 }
 
-// A daemon that is silent is the worked example E6, the deadline the end of E7.
+// A request ends by itself when the daemon of the node is silent, when its deadline passes, or when its pod is gone or is being deleted.
 func TestWhatEndsARequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change          func(*simulation)
@@ -268,7 +268,7 @@ func drained(t *testing.T) *simulation {
 	return w
 }
 
-// The worked example E4, the operator's part.
+// With unreadyGracePeriodSeconds the operator takes the pod out of service first, and gives it back at the end. The wait and the restart are the daemon's.
 func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
 	w := drained(t)
 	if !w.held() || podstate.Ready(w.pod) {

@@ -18,9 +18,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// The worked examples of the reference.
+// Whole jobs, from the first container to the end.
 
-func TestExample1(t *testing.T) {
+func TestParallelismAndTimeToLive(t *testing.T) {
 	w := newSimulation(t, 4, parallelism(2))
 	w.at(0)
 	w.expectServed("p0 p1")
@@ -55,7 +55,7 @@ func TestExample1(t *testing.T) {
 	w.golden()
 }
 
-func TestExample2Subset(t *testing.T) {
+func TestSubset(t *testing.T) {
 	w := newSimulation(t, 10, replicas(3), parallelism(10))
 	w.at(0)
 	w.expectServed("p0 p1 p2")
@@ -64,7 +64,7 @@ func TestExample2Subset(t *testing.T) {
 	w.expect(appsv1beta1.EphemeralJobSucceeded, 3, 0, 0, 3, 0)
 }
 
-func TestExample3Conflict(t *testing.T) {
+func TestConflict(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.changePod("p1", func(pod *corev1.Pod) { pod.Spec.EphemeralContainers = []corev1.EphemeralContainer{ephemeral("dbg")} })
 	for second, pod := range []string{"p0", "p2"} {
@@ -78,7 +78,7 @@ func TestExample3Conflict(t *testing.T) {
 	}
 }
 
-func TestExample4FailureMix(t *testing.T) {
+func TestFailureMix(t *testing.T) {
 	w := newSimulation(t, 3, parallelism(3))
 	w.at(0)
 	w.exit(0, "p0", "p1")
@@ -90,7 +90,7 @@ func TestExample4FailureMix(t *testing.T) {
 	w.golden()
 }
 
-func TestExample5Pause(t *testing.T) {
+func TestPause(t *testing.T) {
 	w := newSimulation(t, 5)
 	for second := range 2 {
 		w.at(second)
@@ -112,7 +112,7 @@ func TestExample5Pause(t *testing.T) {
 	w.golden()
 }
 
-func TestExample6BadImage(t *testing.T) {
+func TestBadImage(t *testing.T) {
 	w := newSimulation(t, 3, deadline(60))
 	w.at(0)
 	w.reports("dbg", waits("ImagePullBackOff"), "p0")
@@ -127,7 +127,7 @@ func TestExample6BadImage(t *testing.T) {
 	w.golden()
 }
 
-func TestExample7Deadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	w := newSimulation(t, 2, parallelism(2), deadline(60))
 	w.at(0)
 	w.run("p0", "p1")
@@ -144,7 +144,7 @@ func TestExample7Deadline(t *testing.T) {
 	w.expectCondition("Stalled", "DeadlineExceeded")
 }
 
-func TestExample8Replacement(t *testing.T) {
+func TestReplacement(t *testing.T) {
 	w := newSimulation(t, 2, replicas(2))
 	w.at(0)
 	w.exit(0, "p0")

@@ -178,7 +178,7 @@ func TestAListFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// The worked example E6 of image pulls: an edit.
+// An edit of the images deletes the job of the image that went and creates one for the new image. Another parallelism replaces all jobs.
 func TestAnEditReplacesWhatItConcerns(t *testing.T) {
 	w := newSimulation(t, "a", "b")
 	w.pass()

@@ -21,9 +21,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// The worked examples of the reference.
+// Whole jobs, from the first node that is asked to the last answer.
 
-func TestExample1Parallelism(t *testing.T) {
+func TestParallelism(t *testing.T) {
 	w := newSimulation(t, 5)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromInt32(2)) })
 	expect(t, w.pass("a"), 5, 2, 0, 0, "job is running, progress 0.0%")
@@ -71,7 +71,7 @@ func TestTheNodeImageIsThatOfAnotherJob(t *testing.T) {
 	}
 }
 
-func TestExample2PartialFailure(t *testing.T) {
+func TestPartialFailure(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromString("3")) })
 	w.pass("a")
@@ -90,7 +90,7 @@ func TestExample2PartialFailure(t *testing.T) {
 	w.golden()
 }
 
-func TestExample3Deadline(t *testing.T) {
+func TestDeadline(t *testing.T) {
 	w := newSimulation(t, 4)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
 		s.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: ptr.To(int32(20))}
@@ -118,7 +118,7 @@ func TestExample3Deadline(t *testing.T) {
 	w.golden()
 }
 
-func TestExample4SharingATag(t *testing.T) {
+func TestSharingATag(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.CompletionPolicy.Type = appsv1beta1.CompleteNever })
 	w.pass("a")

@@ -96,8 +96,8 @@ func (d Decision) String() string {
 	return strings.Join(words, ", ")
 }
 
-// The worked examples: E1 are the first six cases, E3 those of equal priorities, E5 the barrier of an earlier pod, E6 the highest that is never ready. E2
-// and E4 are about which priorities containers have: package launch.
+// Each case is a pod and the barrier that was found for it. The first six follow one pod from its creation to the mark that it is complete. Which
+// priorities containers have is decided, and tested, in package launch.
 func TestPlan(t *testing.T) {
 	finished := pod("0 ended", "-1")
 	finished.Status.Phase = corev1.PodSucceeded

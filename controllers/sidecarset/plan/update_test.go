@@ -106,7 +106,7 @@ func TestVersionsSayWhichContainerOfAPairTakesOver(t *testing.T) {
 	}
 }
 
-// The upgrade is taken back when the new container has taken over: the one that has handed over to it would not take over again without a restart.
+// The upgrade is taken back when the new container serves already. The earlier one has stopped serving, and would not serve again without a restart.
 func TestAnUpgradeThatIsTakenBackAfterTheTakeoverRestartsTheEarlierContainer(t *testing.T) {
 	v1, v2 := newSet("mesh:v1", hot), newSet("mesh:v2", hot)
 	pod := run(newPod(t, "p0", v1), true)

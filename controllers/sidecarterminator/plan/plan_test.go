@@ -195,8 +195,8 @@ func TestTheRequest(t *testing.T) {
 	}
 }
 
-// The worked examples of the specification. Each step is a state of the pod and of its request, and what is done then.
-func TestWorkedExamples(t *testing.T) {
+// Whole pods, from the end of the main containers to that of the sidecars. Each step is a state of the pod and of its request, and what is done then.
+func TestPodsUntilTheirEnd(t *testing.T) {
 	crashed := func(p *corev1.Pod) *corev1.Pod {
 		for i := range p.Status.ContainerStatuses {
 			if status := &p.Status.ContainerStatuses[i]; status.State.Waiting != nil {
@@ -219,59 +219,59 @@ func TestWorkedExamples(t *testing.T) {
 	exchanged := pod(never, "main - 0", "side "+exit+" running")
 	exchanged.Spec.Containers[1].Image = "exit0:v1"
 	for name, steps := range map[string][]step{
-		"E1 a good sidecar under Never": {
+		"a good sidecar under Never": {
 			{pod: pod(never, "main - running", "side "+strict+" running")},
 			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
 			{pod: pod(never, "main - 0", "side "+strict+" 0"), request: request(true, "side")},
 		},
-		"E2 the main container fails under Never": {
+		"the main container fails under Never": {
 			{pod: pod(never, "main - 2", "side "+strict+" running"), want: "request side"},
 			{pod: pod(never, "main - 2", "side "+strict+" 0"), request: request(true, "side")},
 		},
-		"E3 the main container fails once under OnFailure": {
+		"the main container fails once under OnFailure": {
 			{pod: pod(onFailure, "main - 1", "side "+strict+" running")},
 			{pod: pod(onFailure, "main - running", "side "+strict+" running")},
 			{pod: pod(onFailure, "main - 0", "side "+strict+" running"), want: "request side"},
 		},
-		"E4 the code 143 counts": {
+		"the code 143 counts": {
 			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
 			{pod: pod(never, "main - 0", "side "+strict+" 143"), request: request(true, "side")},
 		},
-		"E4 and so does 137": {
+		"the code 137 counts": {
 			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
 			{pod: pod(never, "main - 0", "side "+strict+" 137"), request: request(true, "side")},
 		},
-		"E4 unless it is ignored: first the phase, then the stop": {
+		"an ignored code does not count: first the phase, then the stop": {
 			{pod: pod(never, "main - 0", "side "+ignore+" running"), want: "phase Succeeded"},
 			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" running")), want: "request side"},
 			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" running")), request: request(false)},
 			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side")},
 		},
-		"E5 sidecars of both kinds": {
+		"sidecars of both kinds": {
 			{pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1"},
 			{pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(false, "s1")},
 			{pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1"), want: "phase Succeeded"},
 			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running")), request: request(true, "s1")},
 		},
-		"E6 a virtual node": {
+		"a virtual node": {
 			{pod: pod(never, "main - running", "side "+exit+" running"), virtual: true},
 			{pod: pod(never, "main - 0", "side "+exit+" running"), virtual: true, want: "image side=exit0:v1"},
 			{pod: exchanged, virtual: true},
 		},
-		"E7 two main containers": {
+		"two main containers": {
 			{pod: pod(never, "m1 - 0", "m2 - running", "side "+strict+" running")},
 			{pod: pod(never, "m1 - 0", "m2 - 0", "side "+strict+" running"), want: "request side"},
 		},
-		"E8 the sidecar has ended before": {
+		"the sidecar has ended before": {
 			{pod: pod(never, "main - running", "side "+strict+" 0")},
 			{pod: pod(never, "main - 0", "side "+strict+" 0")},
 		},
-		"E9 the sidecar waits for its next start": {
+		"the sidecar waits for its next start": {
 			{pod: crashed(pod(onFailure, "main - running", "side "+strict+" waiting"))},
 			{pod: crashed(pod(onFailure, "main - 0", "side "+strict+" waiting")), want: "phase Succeeded"},
 			{pod: decided(corev1.PodSucceeded, crashed(pod(onFailure, "main - 0", "side "+strict+" waiting")))},
 		},
-		"E9 beside one that runs": {
+		"a sidecar waits for its next start beside one that runs": {
 			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" running")), want: "request s2"},
 			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" 0")), request: request(false, "s2")},
 			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" 0")), request: request(true, "s2"), want: "phase Succeeded"},

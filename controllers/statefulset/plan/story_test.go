@@ -76,9 +76,9 @@ func (w *simulation) uidsByName() map[string]types.UID {
 	return uids
 }
 
-// The worked examples of the specification, by number.
+// Starts, scaling and rollouts, one for each field that decides about them.
 
-func TestExample1ParallelStart(t *testing.T) {
+func TestParallelStart(t *testing.T) {
 	w := newSimulation(t, 300)
 	w.Pass()
 	if got := len(w.Plan.Actions); got != 300 {
@@ -92,7 +92,7 @@ func TestExample1ParallelStart(t *testing.T) {
 	}
 }
 
-func TestExample2InPlaceWindow(t *testing.T) {
+func TestInPlaceWindow(t *testing.T) {
 	w := newSimulation(t, 9, inPlace, maxUnavailable(3), running)
 	w.Always = append(w.Always, atMostUnavailable(3))
 	uids := w.uidsByName()
@@ -113,7 +113,7 @@ func TestExample2InPlaceWindow(t *testing.T) {
 	}
 }
 
-func TestExample3ForeignOutage(t *testing.T) {
+func TestForeignOutage(t *testing.T) {
 	heal := func(w *simulation) { clear(w.Held) }
 	t.Run("two at a time", func(t *testing.T) {
 		w := newSimulation(t, 6, inPlace, maxUnavailable(2), partition(1), running, unready(1))
@@ -138,7 +138,7 @@ func TestExample3ForeignOutage(t *testing.T) {
 	})
 }
 
-func TestExample4ReserveWithRange(t *testing.T) {
+func TestReserveWithRange(t *testing.T) {
 	t.Run("Parallel", func(t *testing.T) {
 		w := newSimulation(t, 4, reserve(0, "2-3"), partition(1), running)
 		w.expectNames("1:1 4:1 5:1 6:1")
@@ -163,7 +163,7 @@ func TestExample4ReserveWithRange(t *testing.T) {
 	})
 }
 
-func TestExample5StartOrdinal(t *testing.T) {
+func TestStartOrdinal(t *testing.T) {
 	w := newSimulation(t, 2, func(w *simulation) { w.o.StartOrdinal = true }, running)
 	w.change(replicas(3), func(w *simulation) { w.set.Spec.Ordinals = &appsv1beta1.StatefulSetOrdinals{Start: 4} })
 	w.expect("Create web-4 ScaleOut web-1", "Create web-5 ScaleOut web-1", "Create web-6 ScaleOut web-1", "Delete web-1 ScaleIn", "Delete web-0 ScaleIn")
@@ -174,7 +174,7 @@ func TestExample5StartOrdinal(t *testing.T) {
 	}
 }
 
-func TestExample6RateLimitedStart(t *testing.T) {
+func TestRateLimitedStart(t *testing.T) {
 	w := newSimulation(t, 20, scaleMaxUnavailable(3))
 	w.expect("Create web-0 ScaleOut web-1", "Create web-1 ScaleOut web-1", "Create web-2 ScaleOut web-1")
 	w.Held["web-0"], w.Held["web-2"] = true, true
@@ -187,7 +187,7 @@ func TestExample6RateLimitedStart(t *testing.T) {
 	}
 }
 
-func TestExample7SpecifiedDelete(t *testing.T) {
+func TestSpecifiedDelete(t *testing.T) {
 	t.Run("all ready", func(t *testing.T) {
 		w := newSimulation(t, 5, running)
 		w.Always = append(w.Always, atMostUnavailable(1))
@@ -252,7 +252,7 @@ func TestDataOfADroppedTemplateIsKeptWithAPodThatIsWantedAgain(t *testing.T) {
 	}
 }
 
-func TestExample8WhenScaledDelete(t *testing.T) {
+func TestWhenScaledDelete(t *testing.T) {
 	w := newSimulation(t, 3, storage("1Gi"), retention("Delete", "Retain"), running)
 	w.Held["data-web-1"] = true
 	w.change(replicas(1))
@@ -273,7 +273,7 @@ func TestExample8WhenScaledDelete(t *testing.T) {
 	w.expectNames("0:1 1:1 2:1")
 }
 
-func TestExample9Resize(t *testing.T) {
+func TestResize(t *testing.T) {
 	w := newSimulation(t, 3, storage("10Gi"), partition(2), func(w *simulation) {
 		w.o.AutoResizePVC = true
 		w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType

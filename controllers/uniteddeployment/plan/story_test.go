@@ -26,7 +26,7 @@ func setImage(version string) string {
 	return fmt.Sprintf(`template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "shop:%s"}]}}}}}`, version)
 }
 
-// TestStoryStagedRollout is the worked example E6 with a third zone: partitions keep pods of each subset at the revision before.
+// TestStoryStagedRollout: partitions keep pods of each subset at the revision before.
 func TestStoryStagedRollout(t *testing.T) {
 	w := newSimulation(t)
 	w.when("created", func() {})
@@ -41,7 +41,7 @@ func TestStoryStagedRollout(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryAdaptive is the worked example E4.
+// TestStoryAdaptive: a zone goes down and comes back. Its pods start in the other zones meanwhile, and ready pods do not move back.
 func TestStoryAdaptive(t *testing.T) {
 	w := newSimulation(t, adaptiveZones)
 	w.when("created", func() {})
@@ -69,7 +69,7 @@ func TestStoryNoRoomAnywhere(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryReserved is the worked example E5.
+// TestStoryReserved: pods that find no node stay and wait, and as many pods stand in for them in other zones until they run.
 func TestStoryReserved(t *testing.T) {
 	w := newSimulation(t, reservingZones)
 	w.full["a"] = true

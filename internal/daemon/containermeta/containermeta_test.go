@@ -158,7 +158,7 @@ func (b *bench) calls() string {
 	return strings.Join(all, ", ")
 }
 
-// The worked examples E3 and E4 of the daemon. Nothing is run inside of the container, so it works without a shell; the report proves the update to the operator.
+// Nothing is run inside of the container, so it works without a shell; the report proves the update to the operator.
 func TestAContainerThatReadsChangedMetadataIsRestarted(t *testing.T) {
 	b := newBench(t)
 	b.passes(1)
@@ -307,7 +307,7 @@ func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
 	}
 }
 
-// The worked example E1 of the daemon: its restart writes nothing about pods that have not changed, and stops nothing.
+// A restart of the daemon writes nothing about pods that have not changed, and stops nothing.
 func TestARestartOfTheDaemonWritesNothing(t *testing.T) {
 	b := newBench(t)
 	b.passes(6)
@@ -346,7 +346,7 @@ func TestARuntimeThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// The worked example E2 of the daemon. Both tags are of one image, so that nothing but the report proves the update at once.
+// Both tags are of one image, so that nothing but the report proves the update at once.
 func TestAnUpdateOfAnImageIsProvenByOneReport(t *testing.T) {
 	b := newBench(t, func(p *corev1.Pod) {
 		p.Generation, p.Status.ObservedGeneration = 2, 2

@@ -40,7 +40,7 @@ func prints(variables ...string) (cri.ExecResult, error) {
 	return cri.ExecResult{Stdout: []byte(strings.Join(variables, "\x00") + "\x00")}, nil
 }
 
-// The worked example E4 of the daemon, where the runtime does not say what a container was created with. Each instance is asked once.
+// Where the runtime does not say what a container was created with, a command in the container does. Each instance is asked once.
 func TestAContainerIsAskedForWhatTheRuntimeDoesNotTell(t *testing.T) {
 	b := newSilentBench(t, func(container string) (cri.ExecResult, error) {
 		if container == "app-1" {

@@ -162,7 +162,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// The worked example E5 of the daemon: a socket that is left over beside one that is alive.
+// A socket that is left over, beside one whose runtime answers.
 func TestTheFirstSocketThatAnswersIsUsed(t *testing.T) {
 	dir := folder(t)
 	stale := filepath.Join(dir, "stale.sock")

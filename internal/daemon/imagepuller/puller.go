@@ -34,6 +34,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -86,7 +87,7 @@ func Setup(h host.Host) error {
 		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), wake: make(chan event.GenericEvent, 1), rounds: map[key]*work{},
 		plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
 	}
-	if err := h.Manager.Add(lifetime(p.live)); err != nil {
+	if err := h.Manager.Add(manager.RunnableFunc(p.live)); err != nil {
 		return fmt.Errorf("adding the puller: %w", err)
 	}
 	c, err := controller.New("imagepuller", h.Manager, options(p))
@@ -111,12 +112,7 @@ func options(p *puller) controller.Options {
 	}
 }
 
-// lifetime tells for how long the daemon runs.
-type lifetime func(ctx context.Context) error
-
-// Start implements manager.Runnable.
-func (l lifetime) Start(ctx context.Context) error { return l(ctx) }
-
+// live lets pulls begin, until the daemon ends.
 func (p *puller) live(ctx context.Context) error {
 	p.mu.Lock()
 	p.lifetime = ctx

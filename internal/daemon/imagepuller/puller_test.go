@@ -94,6 +94,19 @@ func TestAllCountersAreWritten(t *testing.T) {
 	}
 }
 
+// event is the next event. The test ends when there is none within ten seconds.
+func (d *daemon) event() string {
+	d.t.Helper()
+	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
+	select {
+	case event := <-recorder.Events:
+		return event
+	case <-time.After(10 * time.Second):
+		d.t.Fatal("no event came")
+		return ""
+	}
+}
+
 // until makes passes until the status is as wanted.
 func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1beta1.NodeImageStatus {
 	d.t.Helper()
@@ -146,8 +159,7 @@ func TestAnImageIsPulledOnce(t *testing.T) {
 	c := store(t, tags(tag("1", 0)))
 	d := start(t, c, runtime, 1)
 	status := d.until("it is pulled", ended(1))
-	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
-	if event := <-recorder.Events; !strings.HasPrefix(event, "Normal PullImageSucceed nginx:1 was pulled in ") {
+	if event := d.event(); !strings.HasPrefix(event, "Normal PullImageSucceed nginx:1 was pulled in ") {
 		t.Errorf("event %q", event)
 	}
 	got := status.ImageStatuses["nginx"].Tags[0]
@@ -257,8 +269,7 @@ func TestAPullThatFailsIsTriedAgain(t *testing.T) {
 	if got := status.ImageStatuses["nginx"].Tags[0]; got.Phase != v1beta1.ImagePhaseFailed || got.Message != "denied" || status.Failed != 1 {
 		t.Errorf("status %+v", status)
 	}
-	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
-	if event := <-recorder.Events; !strings.Contains(event, "PullImageFailed") || !strings.Contains(event, "denied") {
+	if event := d.event(); !strings.Contains(event, "PullImageFailed") || !strings.Contains(event, "denied") {
 		t.Errorf("event %q", event)
 	}
 	if n := runtime.Pulls(nginx + "1"); n != 2 {
@@ -277,7 +288,7 @@ func TestATryEndsAfterItsTimeout(t *testing.T) {
 	}
 }
 
-// The worked example E6 of the daemon.
+// While the container runtime does not answer, tags wait and use up no try.
 func TestARuntimeThatIsDownUsesUpNoTry(t *testing.T) {
 	runtime := &critest.Runtime{}
 	runtime.SetDown(true)

@@ -272,7 +272,11 @@ func TestGoesOnAfterARestart(t *testing.T) {
 	d := start(t, list(exec("idle", "app", "idle")))
 	d.answers("idle", 0, "yes")
 	d.until("m#idle Succeeded yes")
-	<-d.events.Events
+	select {
+	case <-d.events.Events:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no event came")
+	}
 	before, writes := d.stored().Status, d.writes
 	d.restart(d.client)
 	tried := len(d.runtime.Calls())

@@ -256,7 +256,7 @@ func TestWritesAreFew(t *testing.T) {
 	t.Logf("%d writes", was)
 }
 
-// The worked example E5.
+// Requests for one pod are carried out in turn. What the first one has restarted, the second one does not restart again.
 func TestASecondRequestFollowsTheFirst(t *testing.T) {
 	second := request("second", "app", "log")
 	second.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))

@@ -33,7 +33,7 @@ func pod(annotation string, words ...string) *corev1.Pod {
 	return p
 }
 
-// The worked examples E2 (a sidecar before main), E3 and E4 of launch priorities.
+// The priority of each container, from the annotation of the pod or the variables of its containers. Without want the pod asks for no order.
 func TestPriorities(t *testing.T) {
 	elsewhere := pod("", "a=1", "b")
 	elsewhere.Spec.Containers[0].Env[1] = corev1.EnvVar{Name: shared.EnvContainerPriority, ValueFrom: &corev1.EnvVarSource{}}

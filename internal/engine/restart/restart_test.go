@@ -135,7 +135,7 @@ func (w *simulation) expect(t *testing.T, r *v1beta1.ContainerRecreateRequest, p
 	}
 }
 
-// The worked example E1 of requests.
+// A request without an order stops its containers one after the other, and then waits for all of them.
 func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
 	w := newSimulation("app", "log")
 	r := w.request("restart", "app", "log")
@@ -158,7 +158,7 @@ func TestTwoContainersAreStoppedOneAfterTheOtherWithoutWaiting(t *testing.T) {
 	}
 }
 
-// E2: while a is not ready for 20 seconds, b waits.
+// Container a is not ready for 20 seconds, and b waits that long.
 func TestOrderedWaitsUntilTheOneBeforeIsReady(t *testing.T) {
 	w := newSimulation("a", "b")
 	r := w.request("restart", "a", "b")
@@ -175,7 +175,7 @@ func TestOrderedWaitsUntilTheOneBeforeIsReady(t *testing.T) {
 	w.expect(t, r, v1beta1.RecreateRecreating, "a Succeeded killed, b Recreating killed", "a-0", "b-0")
 }
 
-// E3: what a failure does to the containers after it.
+// Whether the containers after a failed one are still stopped is decided by failurePolicy.
 func TestAContainerThatCannotBeStopped(t *testing.T) {
 	for policy, want := range map[v1beta1.ContainerRecreateRequestFailurePolicyType]string{
 		v1beta1.RecreateFail:   "Completed: a Failed, b Pending",
@@ -206,7 +206,8 @@ func TestAContainerThatCannotBeStopped(t *testing.T) {
 	}
 }
 
-// E4, the daemon's part; the operator's is in its planner.
+// The daemon waits for the operator to take the pod out of service, and then for the grace period, before it stops a container. The operator's part is
+// in package plan of its controller.
 func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
 	w := newSimulation("app")
 	r := w.request("restart", "app")
@@ -223,7 +224,8 @@ func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
 	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-0")
 }
 
-// E7: a container that restarts every few seconds.
+// A container that has restarted by itself since the request was created is stopped only with forceRecreate, and then once. One that restarts every few
+// seconds is waited for until the deadline.
 func TestAContainerThatRestartedByItself(t *testing.T) {
 	t.Run("counts as restarted", func(t *testing.T) {
 		w := newSimulation("app")

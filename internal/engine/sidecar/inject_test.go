@@ -143,8 +143,8 @@ spec:
   containers: [{name: web, image: web}, {name: cache, image: cache}]
 `
 
-func TestWorkedExamples(t *testing.T) {
-	t.Run("E1: two sidecars around the containers of the pod", func(t *testing.T) {
+func TestInjectedPods(t *testing.T) {
+	t.Run("two sidecars around the containers of the pod", func(t *testing.T) {
 		log := set(t, "log", `
 selector: {matchLabels: {app: shop}}
 containers:
@@ -171,7 +171,7 @@ containers:
 			}
 		}
 	})
-	t.Run("E5: a hot upgrade pair", func(t *testing.T) {
+	t.Run("a hot upgrade pair", func(t *testing.T) {
 		mesh := set(t, "mesh", `
 selector: {matchLabels: {app: shop}}
 containers:
@@ -197,7 +197,7 @@ containers:
 			}
 		}
 	})
-	t.Run("E6: resources of the pod's containers", func(t *testing.T) {
+	t.Run("resources of the pod's containers", func(t *testing.T) {
 		for regex, want := range map[string]map[string]any{
 			"":      {"requests": map[string]any{"cpu": "600m"}},
 			"^app$": {"limits": map[string]any{"cpu": "200m"}, "requests": map[string]any{"cpu": "500m"}},
@@ -239,7 +239,7 @@ spec:
   - {name: cache, image: c, resources: {requests: {cpu: 200m}}}
 `
 
-// E4: who gets the pinned revision.
+// Which pods get the pinned revision, and which the latest, is decided by injectionStrategy.policy and the update strategy.
 func TestRevisionPinning(t *testing.T) {
 	const pinned, latest = "a", "b"
 	strategy := func(policy, update string) *sidecar.Set {

@@ -3,11 +3,21 @@
 
 package sidecarspec
 
+import "slices"
+
 // openKruise is the namespace in which OpenKruise keeps the revisions of SidecarSets.
 const openKruise = "kruise-system"
 
-// HasRevisions says that the revisions of SidecarSets in a namespace are those of an operator whose own namespace is operator, or what OpenKruise left
-// it. Elsewhere anybody may have written them, who could so decide what is injected into the pods of others.
+// RevisionNamespaces are the namespaces whose revisions of SidecarSets count: that of the operator, and the one in which OpenKruise may have left some.
+// In any other namespace its users may have written them, any number of them, and could so decide what is injected into the pods of others.
+func RevisionNamespaces(operator string) []string {
+	if operator == openKruise {
+		return []string{operator}
+	}
+	return []string{operator, openKruise}
+}
+
+// HasRevisions says that the revisions of SidecarSets in a namespace count for an operator whose own namespace is operator: see RevisionNamespaces.
 func HasRevisions(namespace, operator string) bool {
-	return namespace == operator || namespace == openKruise
+	return slices.Contains(RevisionNamespaces(operator), namespace)
 }

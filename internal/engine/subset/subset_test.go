@@ -49,15 +49,15 @@ func TestDivideByFixedSizes(t *testing.T) {
 		subsets  []Subset
 		want     Shares
 	}{
-		"what cannot be divided goes where most pods are": { // E1
+		"what cannot be divided goes where most pods are": {
 			10, []Subset{{Name: "a", Replicas: Pods(2)}, {Name: "b", Present: 3}, {Name: "c", Present: 2}, {Name: "d", Present: 2}},
 			Shares{Sizes: []int{2, 3, 2, 3}},
 		},
-		"percentages that add up to more are cut in order": { // E3
+		"percentages that add up to more are cut in order": {
 			5, []Subset{{Name: "a", Replicas: Percent(50)}, {Name: "b", Replicas: Percent(50)}},
 			Shares{Sizes: []int{3, 2}, Adjusted: true},
 		},
-		"a percentage and the rest": { // E3
+		"a percentage and the rest": {
 			5, []Subset{{Name: "a", Replicas: Percent(50)}, {Name: "b"}}, Shares{Sizes: []int{3, 2}},
 		},
 		"fixed numbers are cut when an autoscaler goes below them": {
@@ -94,9 +94,9 @@ func TestDivideByBounds(t *testing.T) {
 		subsets  []Subset
 		want     Shares
 	}{
-		"up to the upper bounds":                        {9, bounded, Shares{Sizes: []int{3, 4, 2}}}, // E2
-		"lower bounds first":                            {4, bounded, Shares{Sizes: []int{2, 2, 0}}}, // E2
-		"too few for the lower bounds":                  {2, bounded, Shares{Sizes: []int{1, 1, 0}}}, // E2
+		"up to the upper bounds":                        {9, bounded, Shares{Sizes: []int{3, 4, 2}}},
+		"lower bounds first":                            {4, bounded, Shares{Sizes: []int{2, 2, 0}}},
+		"too few for the lower bounds":                  {2, bounded, Shares{Sizes: []int{1, 1, 0}}},
 		"nothing":                                       {0, bounded, Shares{Sizes: []int{0, 0, 0}}},
 		"more than all upper bounds is said":            {9, []Subset{{Name: "a", Max: Pods(3)}, {Name: "b", Max: Percent(50)}}, Shares{Sizes: []int{3, 5}, Unplaced: 1}},
 		"an upper bound below the lower one holds":      {5, []Subset{{Name: "a", Min: Pods(3), Max: Pods(1)}, {Name: "b"}}, Shares{Sizes: []int{1, 4}}},
@@ -130,11 +130,11 @@ func TestReschedule(t *testing.T) {
 		subsets  []Subset
 		want     []int
 	}{
-		"all have room":                          {6, zones([3]int{}), []int{4, 2, 0}},             // E4
-		"a zone without room":                    {6, zones([3]int{4, 0, 0}, "b"), []int{4, 0, 2}}, // E4
-		"scaling out while it has none":          {8, zones([3]int{4, 0, 2}, "b"), []int{4, 0, 4}}, // E4
-		"ready pods stay when it has room again": {8, zones([3]int{4, 0, 4}), []int{4, 0, 4}},      // E4
-		"scaling out then":                       {10, zones([3]int{4, 0, 4}), []int{4, 2, 4}},     // E4
+		"all have room":                          {6, zones([3]int{}), []int{4, 2, 0}},
+		"a zone without room":                    {6, zones([3]int{4, 0, 0}, "b"), []int{4, 0, 2}},
+		"scaling out while it has none":          {8, zones([3]int{4, 0, 2}, "b"), []int{4, 0, 4}},
+		"ready pods stay when it has room again": {8, zones([3]int{4, 0, 4}), []int{4, 0, 4}},
+		"scaling out then":                       {10, zones([3]int{4, 0, 4}), []int{4, 2, 4}},
 		"no zone has room: the pods wait":        {9, zones([3]int{4, 2, 0}, "a", "b", "c"), []int{4, 4, 1}},
 		"the last zone has no room: pods wait":   {10, zones([3]int{4, 4, 0}, "c"), []int{4, 4, 2}},
 		"the first has none and loses its pods":  {6, zones([3]int{0, 2, 0}, "a"), []int{0, 4, 2}},
@@ -165,13 +165,13 @@ func TestReserve(t *testing.T) {
 		want     []int
 	}{
 		"nobody waits": {6, zones(Subset{}, Subset{}, Subset{}), []int{3, 3, 0}},
-		"three pods wait, and three stand in": { // E5
+		"three pods wait, and three stand in": {
 			6, zones(Subset{Present: 3, Reserved: 3, Unschedulable: true}, Subset{Present: 3}, Subset{}), []int{3, 3, 3},
 		},
-		"two of them run": { // E5
+		"two of them run": {
 			6, zones(Subset{Present: 3, Reserved: 1, Unschedulable: true}, Subset{Present: 3}, Subset{Present: 3}), []int{3, 3, 1},
 		},
-		"all of them run": {6, zones(Subset{Present: 3}, Subset{Present: 3}, Subset{Present: 1}), []int{3, 3, 0}}, // E5
+		"all of them run": {6, zones(Subset{Present: 3}, Subset{Present: 3}, Subset{Present: 1}), []int{3, 3, 0}},
 		"scaling in takes those who stand in first": {
 			4, zones(Subset{Present: 3, Reserved: 3, Unschedulable: true}, Subset{Present: 3}, Subset{Present: 3}), []int{3, 3, 1},
 		},

@@ -31,18 +31,18 @@ const (
 )
 
 // carryOut carries out one action, and emits its event.
-func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshness.Owner, a *planning.Action) error {
+func (e *Executor) carryOut(ctx context.Context, owner client.Object, ownerKey freshness.Owner, a *planning.Action) error {
 	var related runtime.Object = a.Object
 	var err error
 	quiet := false
-	switch err = e.checkAbsent(ctx, of, a); {
+	switch err = e.checkAbsent(ctx, ownerKey, a); {
 	case err != nil:
 	case a.Verb == planning.VerbCreate:
-		related, quiet, err = e.create(ctx, owner, of, a)
+		related, quiet, err = e.create(ctx, owner, ownerKey, a)
 	case a.Verb == planning.VerbPatch:
-		err = e.change(ctx, of, a, a.Object)
+		err = e.change(ctx, ownerKey, a, a.Object)
 	case a.Verb == planning.VerbApply:
-		_, err = e.Writer.Apply(ctx, of, a.Kind, a.Object, writer.Apply{FieldManager: a.FieldManager, Force: a.Force})
+		_, err = e.Writer.Apply(ctx, ownerKey, a.Kind, a.Object, writer.Apply{FieldManager: a.FieldManager, Force: a.Force})
 		if isNotServed(err) {
 			err = fmt.Errorf("the API server does not serve %s: %w", a.Kind.GroupKind(), err)
 		}
@@ -50,7 +50,7 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshne
 			err = fmt.Errorf("applying %s: %w", describe(a), err)
 		}
 	case a.Verb == planning.VerbDelete:
-		err = e.Writer.Delete(ctx, of, freshness.RefOf(a.Kind, a.Object), writer.Delete{ExactVersion: a.ExactVersion, Propagation: a.Propagation})
+		err = e.Writer.Delete(ctx, ownerKey, freshness.RefOf(a.Kind, a.Object), writer.Delete{ExactVersion: a.ExactVersion, Propagation: a.Propagation})
 		if err != nil {
 			err = fmt.Errorf("deleting %s: %w", describe(a), err)
 		}
@@ -69,7 +69,7 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, of freshne
 }
 
 // checkAbsent fails when the object exists that must not for the action to be carried out, or when that is not known.
-func (e *Executor) checkAbsent(ctx context.Context, of freshness.Owner, a *planning.Action) error {
+func (e *Executor) checkAbsent(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) error {
 	if a.IfAbsent == nil {
 		return nil
 	}
@@ -80,15 +80,15 @@ func (e *Executor) checkAbsent(ctx context.Context, of freshness.Owner, a *plann
 	case err != nil:
 		return fmt.Errorf("looking up %s %s, which must not exist: %w", nameOf(a.IfAbsent.Kind), a.IfAbsent.Name, err)
 	}
-	e.Writer.Saw(of, a.IfAbsent.Kind, found)
+	e.Writer.Saw(ownerKey, a.IfAbsent.Kind, found)
 	return fmt.Errorf("%s %s exists: %w", nameOf(a.IfAbsent.Kind), a.IfAbsent.Name, errBusy)
 }
 
 // create carries out what comes before, creates the object, and then writes the first change to it. Quiet says that the event of the action
 // would be wrong: the object was there already, or what comes before it failed, which has an event of its own.
-func (e *Executor) create(ctx context.Context, owner client.Object, of freshness.Owner, a *planning.Action) (related runtime.Object, quiet bool, err error) {
+func (e *Executor) create(ctx context.Context, owner client.Object, ownerKey freshness.Owner, a *planning.Action) (related runtime.Object, quiet bool, err error) {
 	for i := range a.Before {
-		if err := e.carryOut(ctx, owner, of, &a.Before[i]); err != nil {
+		if err := e.carryOut(ctx, owner, ownerKey, &a.Before[i]); err != nil {
 			return a.Before[i].Object, true, err
 		}
 	}
@@ -97,13 +97,13 @@ func (e *Executor) create(ctx context.Context, owner client.Object, of freshness
 		return a.Object, false, fmt.Errorf("creating %s: the copy of a %T is no object", describe(a), a.Object)
 	}
 	if e.Prepare != nil {
-		if err := e.Prepare(ctx, of, object); err != nil {
+		if err := e.Prepare(ctx, ownerKey, object); err != nil {
 			return a.Object, false, fmt.Errorf("creating %s: %w", describe(a), err)
 		}
 	}
-	err = e.Writer.Create(ctx, of, a.Kind, object, a.FieldManager)
+	err = e.Writer.Create(ctx, ownerKey, a.Kind, object, a.FieldManager)
 	if apierrors.IsAlreadyExists(err) {
-		err = e.adoptAnswer(ctx, of, a)
+		err = e.adoptAnswer(ctx, ownerKey, a)
 		return a.Object, err == nil, err
 	}
 	if err != nil {
@@ -113,16 +113,20 @@ func (e *Executor) create(ctx context.Context, owner client.Object, of freshness
 		return object, false, nil
 	}
 	// The object exists: whatever becomes of its first change, the action succeeded. What is missing will be seen and written later.
-	if err := e.change(ctx, of, a, object); err != nil {
+	if err := e.change(ctx, ownerKey, a, object); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("First change not written", a.Kind.Kind, klog.KObj(object), "err", err.Error())
 	}
 	return object, false, nil
 }
 
-// adoptAnswer decides what it means that an object to be created exists: an earlier try of ours that the cache does not show yet is a
-// success; one that is being deleted, whoever's it is, and one of an earlier owner of the same name, which the garbage collector
-// deletes, will be gone soon (a native StatefulSet of the same name is no earlier owner: its pods stay); and somebody else's object is in the way, unless any object of that name will do.
-func (e *Executor) adoptAnswer(ctx context.Context, of freshness.Owner, a *planning.Action) error {
+// adoptAnswer decides what it means that an object to be created exists already. The first that holds:
+//
+//  1. It is being deleted, whoever's it is: the creation is tried again soon.
+//  2. Any object of that name will do, or it is from an earlier try of ours that the cache does not show yet: a success.
+//  3. It belongs to an earlier owner of the same kind and name. The garbage collector deletes it, and the creation is tried again soon. The pods of a
+//     native StatefulSet of that name are no such objects, since its API group is another one: they stay.
+//  4. Otherwise it is somebody else's and in the way: the creation is refused.
+func (e *Executor) adoptAnswer(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) error {
 	found, err := e.Writer.Look(ctx, a.Kind, client.ObjectKeyFromObject(a.Object))
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s existed a moment ago: %w", describe(a), errBusy)
@@ -130,13 +134,13 @@ func (e *Executor) adoptAnswer(ctx context.Context, of freshness.Owner, a *plann
 	if err != nil {
 		return fmt.Errorf("looking up %s: %w", describe(a), err)
 	}
-	e.Writer.Saw(of, a.Kind, found)
+	e.Writer.Saw(ownerKey, a.Kind, found)
 	switch owner := metav1.GetControllerOf(found); {
 	case found.DeletionTimestamp != nil:
 		return fmt.Errorf("%s is still being deleted: %w", describe(a), errBusy)
-	case a.KeepExisting, owner != nil && owner.UID == of.UID:
+	case a.KeepExisting, owner != nil && owner.UID == ownerKey.UID:
 		return nil
-	case owner != nil && groupKind(owner) == e.Kind && owner.Name == of.Name:
+	case owner != nil && groupKind(owner) == e.Kind && owner.Name == ownerKey.Name:
 		return fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
 	default:
 		holder := "nobody"
@@ -158,7 +162,7 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 }
 
 // change sends the requests of an action's change to the object in order, each for the version that the one before returned.
-func (e *Executor) change(ctx context.Context, of freshness.Owner, a *planning.Action, object client.Object) error {
+func (e *Executor) change(ctx context.Context, ownerKey freshness.Owner, a *planning.Action, object client.Object) error {
 	ref := freshness.RefOf(a.Kind, object)
 	version := planning.Version{ResourceVersion: ref.ResourceVersion, Generation: object.GetGeneration()}
 	for _, request := range a.Change.Requests(object) {
@@ -167,7 +171,7 @@ func (e *Executor) change(ctx context.Context, of freshness.Owner, a *planning.A
 			return err
 		}
 		patch := writer.Patch{Subresource: request.Subresource, Type: request.Type, Body: body, FieldManager: a.FieldManager}
-		answer, err := e.Writer.Patch(ctx, of, ref, patch)
+		answer, err := e.Writer.Patch(ctx, ownerKey, ref, patch)
 		if err != nil {
 			what := request.Subresource
 			if what == "" {

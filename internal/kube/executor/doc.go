@@ -8,7 +8,8 @@
 //
 //   - Actions begin in the order of the plan. As in the controllers of Kubernetes the start is slow: one action runs at first, and their
 //     number doubles with every round of successes, up to the size of the pool that all owners of a manager share. It falls back to one when
-//     the server refuses something, and when the owner had nothing to do for ten seconds.
+//     the server refuses something, and when the owner had nothing to do for ten seconds. Where another owner has just written to the same
+//     namespace with success, up to 16 actions run at first.
 //   - Actions are independent: one that fails holds back no other, except that the others of a step (all creations, say) in a namespace
 //     wait for a while after it was refused three times in a row, or met nothing but ten conflicts.
 //   - Every request has a deadline. Actions that have not begun when the time slice is over are left for the next plan,
@@ -16,11 +17,12 @@
 //   - Namespaces do not wait for each other, neither those of different owners nor those that one owner writes to: what counts is where
 //     the object lies. A namespace in which requests hang leaves most of the pool to the others, and an owner that writes to several namespaces
 //     gives up requests that hang a few seconds after its time slice.
-//   - An action that is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed
-//     instead of refusing. It is identified by its step and its object's name, or its slot where names are new each time. A changed spec and a
-//     restart forget this; then the next try comes at once. It counts as a failure until it succeeds, also where there is no time for its next try.
+//   - An action that is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed instead of refusing, had too many
+//     requests, or did not recognize the operator. It is identified by its step, its namespace and its object's name, or by the key that the plan
+//     gives it where names are new each time. A changed spec and a restart forget this; then the next try comes at once. It counts as a failure
+//     until it succeeds, also where there is no time for its next try.
 //   - A pod that has failed is replaced at once the first time. If its slot's next ones fail too, each waits twice as long, from 1 s to
-//     15 min, until ten minutes go well or the spec changes.
+//     15 min, until ten minutes go well or the pods are created from something else, such as another revision.
 //   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next plan sees the newer state.
-//   - It keeps no state but State, which the caller keeps with the owner, and the number of recent writes of each namespace.
+//   - It keeps no state but State, which the caller keeps with the owner, and for ten seconds how many actions ran at a time in each namespace.
 package executor

@@ -39,7 +39,7 @@ type Options struct {
 	Clock clock.PassiveClock
 	// Prepare completes an object just before it is created, which is the executor's own copy. What it fails with, the creation fails with.
 	// Nil: every object is created as it was planned.
-	Prepare func(ctx context.Context, of freshness.Owner, object client.Object) error
+	Prepare func(ctx context.Context, ownerKey freshness.Owner, object client.Object) error
 	// Slice is how long one call of Apply begins new actions. Zero is DefaultSlice.
 	Slice time.Duration
 }
@@ -85,13 +85,13 @@ func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object,
 // take their first steps one by one.
 func (e *Executor) windowFor(state *State, namespace string) int {
 	now := e.Clock.Now()
-	if last, ok := state.windows[namespace]; ok && now.Sub(last.at) <= cooling {
+	if last, ok := state.windows[namespace]; ok && now.Sub(last.at) <= windowLasts {
 		return last.size
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if last, ok := e.namespaces[namespace]; ok && now.Sub(last.at) <= cooling {
-		return min(last.size, trusted)
+	if last, ok := e.namespaces[namespace]; ok && now.Sub(last.at) <= windowLasts {
+		return min(last.size, trustedWindow)
 	}
 	return 1
 }
@@ -113,10 +113,10 @@ func (e *Executor) leave(r *run) {
 // sweep drops the windows of namespaces that nobody has written to for a while. Owners do not do that: one that is gone comes to no rest. The
 // lock is held.
 func (e *Executor) sweep(now time.Time) {
-	if now.Sub(e.swept) <= cooling {
+	if now.Sub(e.swept) <= windowLasts {
 		return
 	}
-	maps.DeleteFunc(e.namespaces, func(_ string, last window) bool { return now.Sub(last.at) > cooling })
+	maps.DeleteFunc(e.namespaces, func(_ string, last window) bool { return now.Sub(last.at) > windowLasts })
 	e.swept = now
 }
 
@@ -124,7 +124,7 @@ func (e *Executor) sweep(now time.Time) {
 func (e *Executor) rest(state *State) {
 	state.refused = nil
 	now := e.Clock.Now()
-	maps.DeleteFunc(state.windows, func(_ string, last window) bool { return now.Sub(last.at) > cooling })
+	maps.DeleteFunc(state.windows, func(_ string, last window) bool { return now.Sub(last.at) > windowLasts })
 	if len(state.windows) == 0 {
 		state.windows = nil
 	}

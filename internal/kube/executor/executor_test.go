@@ -280,7 +280,7 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 		t.Errorf("after a refusal %d at once, want 1", got)
 	}
 	f.server.SetFault(nil)
-	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(windowLasts + time.Second))
 	f.apply(t)
 	if len(f.state.windows)+len(f.namespaces) != 0 {
 		t.Errorf("at rest it still remembers %v and %v", f.state, f.namespaces)
@@ -291,7 +291,7 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 func TestNamespacesWhoseWorkloadsAreGoneAreForgotten(t *testing.T) {
 	f := newFixture(t, nil)
 	f.apply(t, creates(f.set, 1)...) // and it is deleted: there is no pass without an action any more
-	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(windowLasts + time.Second))
 	other := f.set.DeepCopy()
 	other.Namespace, other.UID = "elsewhere", "other"
 	f.Apply(t.Context(), &State{}, other, planning.Plan{Actions: creates(other, 1)})
@@ -311,14 +311,14 @@ func TestApplyTrustsANamespaceThatHasJustTakenWrites(t *testing.T) {
 	begins("at first", 1, 1)
 	actions := creates(f.set, 61)
 	f.apply(t, actions[:60]...)
-	begins("after 60 successes", trusted, 1)
+	begins("after 60 successes", trustedWindow, 1)
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
 	f.apply(t, actions[60])
 	begins("after a refusal", 1, 1)
 	f.server.SetFault(nil)
 	f.apply(t, creates(f.set, 70)[62:]...)
 	begins("after some successes", 9, 1)
-	f.clock.SetTime(f.clock.Now().Add(cooling + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(windowLasts + time.Second))
 	begins("much later", 1, 1)
 }
 
@@ -461,8 +461,8 @@ func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	})
 	actions := append(creates(f.set, 60), remove(victim))
 	outcome := f.apply(t, actions...)
-	if got := f.count(t, podset.StepCreate, verdictRefused); got != enough {
-		t.Errorf("%v creations tried, want %d", got, enough)
+	if got := f.count(t, podset.StepCreate, verdictRefused); got != refusalsToPause {
+		t.Errorf("%v creations tried, want %d", got, refusalsToPause)
 	}
 	if outcome.Done != 1 || outcome.Left != 57 || len(outcome.Steps) != 1 || outcome.Steps[podset.StepDelete] != 1 {
 		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, outcome.Left)
@@ -488,8 +488,8 @@ func TestApplyTakesAPodThatIsItsOwnForASuccess(t *testing.T) {
 	if outcome.Done != 1 || len(outcome.Failures) != 1 || outcome.Failures[0].Slot != "2" {
 		t.Errorf("outcome %+v; want web-0 done, web-2 refused, the others ordinary", outcome)
 	}
-	if outcome.RecheckAfter > ordinary {
-		t.Errorf("looks again after %v, want %v at most: the pods in the way are about to go", outcome.RecheckAfter, ordinary)
+	if outcome.RecheckAfter > recheckConflict {
+		t.Errorf("looks again after %v, want %v at most: the pods in the way are about to go", outcome.RecheckAfter, recheckConflict)
 	}
 	if emitted := f.emitted(); len(emitted) != 1 || !strings.Contains(emitted[0], "controlled by StatefulSet other") {
 		t.Errorf("events %q, want one, of web-2, which says who has it", emitted)
@@ -591,7 +591,7 @@ func TestApplyTakesConflictsForOrdinary(t *testing.T) {
 	gone := testutil.Pod("web-1").UID("b").Obj()
 	gone.ResourceVersion = "1"
 	outcome := f.apply(t, relabel(stale, "new"), relabel(gone, "new"))
-	if len(outcome.Failures) != 0 || outcome.Done != 0 || outcome.RecheckAfter != ordinary {
+	if len(outcome.Failures) != 0 || outcome.Done != 0 || outcome.RecheckAfter != recheckConflict {
 		t.Errorf("outcome %+v, want nothing but another pass", outcome)
 	}
 	if got := f.emitted(); len(got) != 0 {
@@ -608,8 +608,8 @@ func TestApplyStopsAVerbThatMeetsOnlyConflicts(t *testing.T) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, w.Object.GetName(), errors.New("quota"))
 	})
 	outcome := f.apply(t, creates(f.set, 50)...)
-	if got := len(f.server.Writes()); got != manyConflicts || len(outcome.Failures) != 0 || outcome.RecheckAfter == 0 {
-		t.Errorf("%d writes and outcome %+v, want %d writes and nothing but another pass", got, outcome, manyConflicts)
+	if got := len(f.server.Writes()); got != conflictsToPause || len(outcome.Failures) != 0 || outcome.RecheckAfter == 0 {
+		t.Errorf("%d writes and outcome %+v, want %d writes and nothing but another pass", got, outcome, conflictsToPause)
 	}
 	f.server.SetFault(nil)
 	f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
@@ -848,8 +848,8 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 	if outcome.Done == 0 || outcome.Left == 0 || outcome.Done+outcome.Left != 100 {
 		t.Errorf("%d done and %d left, want some of each and 100 together", outcome.Done, outcome.Left)
 	}
-	if outcome.RecheckAfter != soon {
-		t.Errorf("recheck after %v, want %v", outcome.RecheckAfter, soon)
+	if outcome.RecheckAfter != recheckLeft {
+		t.Errorf("recheck after %v, want %v", outcome.RecheckAfter, recheckLeft)
 	}
 	if got := len(f.names(t)); got != outcome.Done {
 		t.Errorf("%d pods, but %d done: something was begun and not waited for", got, outcome.Done)
@@ -888,14 +888,14 @@ func TestApplyTriesAndTellsOfARefusedActionWhileOthersTakeLong(t *testing.T) {
 	if long.Done == 0 || long.Left == 0 || long.Done+long.Left != 100 {
 		t.Errorf("%d done and %d left, want some of each and 100 together", long.Done, long.Left)
 	}
-	if n := tries.Load(); n != enough-1 {
-		t.Errorf("%d of the refused are tried again first, want %d", n, enough-1)
+	if n := tries.Load(); n != refusalsToPause-1 {
+		t.Errorf("%d of the refused are tried again first, want %d", n, refusalsToPause-1)
 	}
 	if diff := cmp.Diff(waiting.Failures, long.Failures, cmpopts.IgnoreFields(planning.Failure{}, "Refused")); diff != "" {
 		t.Errorf("the failures change when there is no time for them (-waiting +long):\n%s", diff)
 	}
-	if long.RecheckAfter != soon {
-		t.Errorf("recheck after %v, want %v", long.RecheckAfter, soon)
+	if long.RecheckAfter != recheckLeft {
+		t.Errorf("recheck after %v, want %v", long.RecheckAfter, recheckLeft)
 	}
 }
 
@@ -1051,8 +1051,8 @@ func TestRefusalsOfOneNamespaceDoNotPauseAnother(t *testing.T) {
 		return forward()
 	})
 	outcome := f.Apply(t.Context(), &f.state, clusterOwner(), planning.Plan{Actions: slices.Concat(f.relabelAll(t, full, "new"), f.relabelAll(t, room, "new"))})
-	if outcome.Done != len(room) || len(outcome.Failures) != enough || outcome.Left != len(full)-enough {
-		t.Errorf("outcome %+v, want %d done, %d refused and the others of their namespace left", outcome, len(room), enough)
+	if outcome.Done != len(room) || len(outcome.Failures) != refusalsToPause || outcome.Left != len(full)-refusalsToPause {
+		t.Errorf("outcome %+v, want %d done, %d refused and the others of their namespace left", outcome, len(room), refusalsToPause)
 	}
 }
 

@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	// soon is when to plan again after actions were left; ordinary is the latest time to plan again after a conflict, whose
-	// event usually comes first.
-	soon     = 10 * time.Millisecond
-	ordinary = time.Second
-	// enough refusals of one step in a row let the others of that step wait, as do manyConflicts: one is ordinary, but when nothing
-	// else comes back the next request has no better chance.
-	enough        = 3
-	manyConflicts = 10
-	// abandoned is how long after the time slice a run over several namespaces waits for its last writes: one namespace in which they hang
-	// must not keep the owner from the others until their deadline.
-	abandoned = 5 * time.Second
+	// recheckLeft is when to plan again after actions were left for lack of time. recheckConflict is the latest time to plan again after a conflict:
+	// the event about the object that has changed usually comes first.
+	recheckLeft     = 10 * time.Millisecond
+	recheckConflict = time.Second
+	// refusalsToPause is after how many refusals in a row, of one step in one namespace, the other actions of that step wait. conflictsToPause is the
+	// same for conflicts. One conflict is ordinary, but after ten without a success the next request has no better chance.
+	refusalsToPause  = 3
+	conflictsToPause = 10
+	// overtime is how long after its time slice a run over several namespaces waits for its last writes. A namespace in which writes hang until their
+	// deadline must not keep the owner from the other namespaces for so long.
+	overtime = 5 * time.Second
 )
 
 // run is one call of Apply. All fields belong to the goroutine of Apply.
 type run struct {
 	executor *Executor
 	owner    client.Object
-	of       freshness.Owner
+	ownerKey freshness.Owner
 	state    *State
 	actions  []planning.Action
 
@@ -98,7 +98,7 @@ const (
 
 func newRun(e *Executor, state *State, owner client.Object, actions []planning.Action) *run {
 	r := &run{
-		executor: e, owner: owner, of: freshness.OwnerOf(owner), state: state, actions: actions,
+		executor: e, owner: owner, ownerKey: freshness.OwnerOf(owner), state: state, actions: actions,
 		messages: make(chan message, e.Pool.Writes()),
 		work:     make(chan task),
 		failures: map[int]planning.Failure{},
@@ -147,7 +147,7 @@ func (r *run) order() []int {
 	now, retries := r.executor.Clock.Now(), 0
 	for i := range r.actions {
 		last := r.state.refused[r.actions[i].RetryKey()]
-		if last.count > 0 && !last.until.After(now) && retries < enough-1 {
+		if last.count > 0 && !last.until.After(now) && retries < refusalsToPause-1 {
 			retries++
 			continue
 		}
@@ -161,7 +161,7 @@ func (r *run) all(ctx context.Context) {
 	slice, cancel := context.WithTimeout(ctx, r.executor.Slice)
 	defer cancel()
 	if len(r.lanes) > 1 {
-		ctx, cancel = context.WithTimeout(ctx, r.executor.Slice+abandoned)
+		ctx, cancel = context.WithTimeout(ctx, r.executor.Slice+overtime)
 		defer cancel()
 	}
 	defer close(r.work)
@@ -230,7 +230,7 @@ func (r *run) do(t task) {
 		}
 		r.messages <- message{lane: t.lane, index: t.index, what: placed}
 	}
-	err := r.executor.carryOut(t.ctx, r.owner, r.of, &r.actions[t.index])
+	err := r.executor.carryOut(t.ctx, r.owner, r.ownerKey, &r.actions[t.index])
 	t.place.End()
 	r.messages <- message{lane: t.lane, index: t.index, err: err}
 }
@@ -313,7 +313,7 @@ func (r *run) leave(actions ...int) {
 			r.outcome.Left++
 		}
 	}
-	r.recheck(soon)
+	r.recheck(recheckLeft)
 }
 
 // wasRefused says that an action that is not begun now was refused at its last try, and notes that as its failure.
@@ -347,17 +347,17 @@ func (r *run) conclude(l *lane, i int, err error) {
 			s.replace(a, now)
 		}
 	case verdictConflict:
-		r.recheck(ordinary)
-		many := manyConflicts
+		r.recheck(recheckConflict)
+		limit := conflictsToPause
 		if s.refused[l.step(a)].count > 0 {
-			many = 1 // the step has paused, and nothing has succeeded since: one try is enough to see that it still meets conflicts
+			limit = 1 // the step has paused, and nothing has succeeded since: one try is enough to see that it still meets conflicts
 		}
-		if l.conflicted[a.Step]++; l.conflicted[a.Step] == many {
+		if l.conflicted[a.Step]++; l.conflicted[a.Step] == limit {
 			l.window = 1
 			r.pause(l, a)
 		}
 	case verdictGone:
-		r.recheck(ordinary)
+		r.recheck(recheckConflict)
 	case verdictRefused, verdictDoubt:
 		l.window = 1
 		l.refused[a.Step]++
@@ -371,7 +371,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 			Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Since: s.refused[a.RetryKey()].since,
 		}
 		hangs := len(r.lanes) > 1 && errors.Is(err, context.DeadlineExceeded)
-		if hangs || l.refused[a.Step] == enough {
+		if hangs || l.refused[a.Step] == refusalsToPause {
 			r.pause(l, a)
 		}
 	}

@@ -22,12 +22,12 @@ const (
 	longestPause = time.Minute
 	// steady is how long a slot's objects must last without failing for the next failure to be the first again.
 	steady = 10 * time.Minute
-	// many is how many failures in a row are no accident.
-	many = 3
-	// cooling is how long an owner may have nothing to do before it has to start slowly again.
-	cooling = 10 * time.Second
-	// trusted is how many actions an owner begins with in a namespace that has just shown that the server takes such requests.
-	trusted = 16
+	// failuresInARow is how many objects of a slot have to fail one after the other before the slot is reported as failing.
+	failuresInARow = 3
+	// windowLasts is for how long a window holds. An owner that had nothing to do for longer starts slowly again.
+	windowLasts = 10 * time.Second
+	// trustedWindow is how many actions an owner begins with at most where another owner has just written to the same namespace with success.
+	trustedWindow = 16
 )
 
 // State is what is remembered of one owner between its plans: what failed, and how many actions the server has just taken at a time. The
@@ -67,6 +67,7 @@ func delay(failures int, longest time.Duration) time.Duration {
 	return min(firstDelay<<min(failures-1, 16), longest)
 }
 
+// window is how many actions could be in flight in a namespace when a plan ended, and when that was.
 type window struct {
 	size int
 	at   time.Time
@@ -142,7 +143,7 @@ func (s *State) replace(a *planning.Action, now time.Time) {
 func (s *State) failing(now time.Time) []planning.FailingSlot {
 	var slots []planning.FailingSlot
 	for slot, last := range s.replaced {
-		if last.count >= many && now.Sub(last.until) <= steady {
+		if last.count >= failuresInARow && now.Sub(last.until) <= steady {
 			slots = append(slots, planning.FailingSlot{Slot: slot, MadeFrom: last.madeFrom})
 		}
 	}

@@ -65,30 +65,30 @@ func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], names
 	return revisions, nil
 }
 
-// Ensure makes sure that the template has a revision and that it is the newest. of is the workload, as which the writes are tracked, and owner
+// Ensure makes sure that the template has a revision and that it is the newest. ownerKey is the workload, as which the writes are tracked, and owner
 // says where its revisions lie and what they carry. It returns the decision that was carried out:
 // the revision as it is stored now, and the collision count for the status.
-func (s *Store) Ensure(ctx context.Context, of freshness.Owner, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
+func (s *Store) Ensure(ctx context.Context, ownerKey freshness.Owner, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
 	collisionCount *int32,
 ) (revision.Decision, error) {
 	decide := func(collisionCount *int32) (revision.Decision, error) {
 		return revision.Decide(owner, template, stored, collisionCount)
 	}
-	return ensure(ctx, s, revision.PodTemplates(), of, decide, collisionCount)
+	return ensure(ctx, s, revision.PodTemplates(), ownerKey, decide, collisionCount)
 }
 
 // EnsureOf is Ensure for any payload.
-func EnsureOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], of freshness.Owner, owner revision.Owner, payload *T, stored []revision.Of[T],
+func EnsureOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], ownerKey freshness.Owner, owner revision.Owner, payload *T, stored []revision.Of[T],
 	collisionCount *int32,
 ) (revision.DecisionOf[T], error) {
 	decide := func(collisionCount *int32) (revision.DecisionOf[T], error) {
 		return revision.DecideOf(codec, owner, payload, stored, collisionCount)
 	}
-	return ensure(ctx, s, codec, of, decide, collisionCount)
+	return ensure(ctx, s, codec, ownerKey, decide, collisionCount)
 }
 
 // ensure carries out what decide says, and asks it again with another collision count while the name of a new revision is taken.
-func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], of freshness.Owner, decide func(*int32) (revision.DecisionOf[T], error),
+func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], ownerKey freshness.Owner, decide func(*int32) (revision.DecisionOf[T], error),
 	collisionCount *int32,
 ) (revision.DecisionOf[T], error) {
 	for range attempts {
@@ -98,7 +98,7 @@ func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], of fr
 		}
 		switch {
 		case decision.Create != nil:
-			created, err := create(ctx, s, codec, of, decision.Create)
+			created, err := create(ctx, s, codec, ownerKey, decision.Create)
 			if errors.Is(err, errTaken) {
 				next := int32(1)
 				if decision.CollisionCount != nil {
@@ -113,7 +113,7 @@ func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], of fr
 			decision.Update.Object = created
 			decision.Update.Number = created.Revision
 		case decision.Bump != nil:
-			bumped, err := s.bump(ctx, of, decision.Bump)
+			bumped, err := s.bump(ctx, ownerKey, decision.Bump)
 			if err != nil {
 				return revision.DecisionOf[T]{}, err
 			}

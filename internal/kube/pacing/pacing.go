@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	// shortest is the least time between two passes.
-	shortest = 20 * time.Millisecond
-	// share is how many times the cost of a pass the time after it is.
-	share = 48
-	// calm is how many times the cost of a pass nothing must happen for the next one to start early.
-	calm = 4
-	// longest bounds the time between two passes.
-	longest = 2 * time.Second
+	// minPause is the least time between the end of a pass and the next one.
+	minPause = 20 * time.Millisecond
+	// pausePerCost is how long the pause after a pass is, as a multiple of its cost.
+	pausePerCost = 48
+	// quietPerCost is how long no event must come for the next pass to start before the pause is over, as a multiple of the cost of the last pass.
+	quietPerCost = 4
+	// maxPause is the longest pause, however much a pass costs.
+	maxPause = 2 * time.Second
 )
 
 // Pace says when one workload may be planned next. The zero value holds nothing back. Wait, Event and Schedule may be called at any time;
@@ -80,13 +80,13 @@ func (p *Pace) WaitFor(now time.Time, generation int64) time.Duration {
 // carrying out what it decided.
 func (p *Pace) Passed(now time.Time, generation int64, cost, written time.Duration) {
 	if p.known {
-		cost = min(cost, max(p.cost+p.cost/4, shortest/share))
+		cost = min(cost, max(p.cost+p.cost/4, minPause/pausePerCost))
 	}
-	pause := min(max(shortest, share*cost-written), longest)
+	pause := min(max(minPause, pausePerCost*cost-written), maxPause)
 	p.generation, p.cost, p.known = generation, cost, true
 	p.next.Store(now.Add(pause).UnixNano())
 	p.ended.Store(now.UnixNano())
-	p.quiet.Store(int64(max(shortest, calm*cost)))
+	p.quiet.Store(int64(max(minPause, quietPerCost*cost)))
 }
 
 // Schedule notes that somebody will look at the workload after wait. It returns false when somebody does earlier anyhow: a thousand events
@@ -110,7 +110,7 @@ func (p *Pace) Begins() { p.event.Store(0) }
 // other, and the workload is not looked at for each. It returns when to try again.
 func (p *Pace) Incomplete(now time.Time, generation int64) time.Duration {
 	p.generation, p.known = generation, true
-	p.next.Store(now.Add(shortest).UnixNano())
+	p.next.Store(now.Add(minPause).UnixNano())
 	p.quiet.Store(0)
-	return shortest
+	return minPause
 }

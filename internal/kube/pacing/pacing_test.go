@@ -14,9 +14,9 @@ func TestPace(t *testing.T) {
 	cases := map[string]struct {
 		cost, want time.Duration
 	}{
-		"a cheap pass":          {100 * time.Microsecond, shortest},
-		"an expensive pass":     {20 * time.Millisecond, share * 20 * time.Millisecond},
-		"a very expensive pass": {time.Minute, longest},
+		"a cheap pass":          {100 * time.Microsecond, minPause},
+		"an expensive pass":     {20 * time.Millisecond, pausePerCost * 20 * time.Millisecond},
+		"a very expensive pass": {time.Minute, maxPause},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -45,17 +45,17 @@ func TestOneSlowPassChangesLittle(t *testing.T) {
 	now, p := start(), &Pace{}
 	p.Passed(now, 1, 4*time.Millisecond, 0)
 	p.Passed(now, 1, 100*time.Millisecond, 0)
-	if got, want := p.Wait(now), share*5*time.Millisecond; got != want {
+	if got, want := p.Wait(now), pausePerCost*5*time.Millisecond; got != want {
 		t.Errorf("waits %v after a slow pass, want %v", got, want)
 	}
 	p.Passed(now, 1, 4*time.Millisecond, 0)
-	if got, want := p.Wait(now), share*4*time.Millisecond; got != want {
+	if got, want := p.Wait(now), pausePerCost*4*time.Millisecond; got != want {
 		t.Errorf("waits %v afterwards, want %v", got, want)
 	}
 	for range 30 {
 		p.Passed(now, 1, 30*time.Millisecond, 0)
 	}
-	if got, want := p.Wait(now), share*30*time.Millisecond; got != want {
+	if got, want := p.Wait(now), pausePerCost*30*time.Millisecond; got != want {
 		t.Errorf("waits %v once all passes are slow, want %v", got, want)
 	}
 }
@@ -64,16 +64,16 @@ func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 	now, p := start(), &Pace{}
 	p.Passed(now, 1, 10*time.Millisecond, 0)
 	now = now.Add(time.Minute)
-	if got := p.Incomplete(now, 1); got != shortest || p.Wait(now) != shortest || p.WaitFor(now, 1) != shortest {
-		t.Errorf("tried again after %v, waits %v, want %v", got, p.Wait(now), shortest)
+	if got := p.Incomplete(now, 1); got != minPause || p.Wait(now) != minPause || p.WaitFor(now, 1) != minPause {
+		t.Errorf("tried again after %v, waits %v, want %v", got, p.Wait(now), minPause)
 	}
 	if got := p.WaitFor(now, 2); got != 0 {
 		t.Errorf("waits %v for a new spec, want none", got)
 	}
 	// The cost of its passes is still known.
-	now = now.Add(shortest)
+	now = now.Add(minPause)
 	p.Passed(now, 1, time.Second, 0)
-	if got, want := p.Wait(now), share*10*time.Millisecond*5/4; got != want {
+	if got, want := p.Wait(now), pausePerCost*10*time.Millisecond*5/4; got != want {
 		t.Errorf("waits %v after the next pass, want %v", got, want)
 	}
 }
@@ -81,10 +81,10 @@ func TestAWorkloadThatLacksAWriteIsTriedAgainSoon(t *testing.T) {
 // Writers would run dry if the pause began only when the last of them is done.
 func TestTheTimeOfTheWritesCountsForThePause(t *testing.T) {
 	for written, want := range map[time.Duration]time.Duration{
-		0:                      share * 10 * time.Millisecond,
-		30 * time.Millisecond:  share*10*time.Millisecond - 30*time.Millisecond,
-		time.Second:            shortest,
-		-20 * time.Millisecond: share*10*time.Millisecond + 20*time.Millisecond, // a clock that went back
+		0:                      pausePerCost * 10 * time.Millisecond,
+		30 * time.Millisecond:  pausePerCost*10*time.Millisecond - 30*time.Millisecond,
+		time.Second:            minPause,
+		-20 * time.Millisecond: pausePerCost*10*time.Millisecond + 20*time.Millisecond, // a clock that went back
 	} {
 		now, p := start(), &Pace{}
 		p.Passed(now, 1, 10*time.Millisecond, written)
@@ -100,25 +100,25 @@ func TestAWorkloadIsPlannedSoonAfterItsLastEvent(t *testing.T) {
 	now, p := start(), &Pace{}
 	after := func(d time.Duration) time.Time { return now.Add(d) }
 	p.Passed(now, 1, cost, 0)
-	if got, want := p.Event(after(10*time.Millisecond)), calm*cost; got != want {
+	if got, want := p.Event(after(10*time.Millisecond)), quietPerCost*cost; got != want {
 		t.Errorf("after an event it waits %v, want %v", got, want)
 	}
-	if got, want := p.Event(after(100*time.Millisecond)), calm*cost; got != want {
+	if got, want := p.Event(after(100*time.Millisecond)), quietPerCost*cost; got != want {
 		t.Errorf("after another one it waits %v, want %v", got, want)
 	}
-	if got, want := p.Event(after(share*cost-cost)), cost; got != want {
+	if got, want := p.Event(after(pausePerCost*cost-cost)), cost; got != want {
 		t.Errorf("while events come, it waits %v until the pause is over, want %v", got, want)
 	}
 	p.Begins()
-	p.Event(after(share*cost + cost)) // while the pass reads and writes
-	now = after(share*cost + 2*cost)
+	p.Event(after(pausePerCost*cost + cost)) // while the pass reads and writes
+	now = after(pausePerCost*cost + 2*cost)
 	p.Passed(now, 1, cost, 0)
-	if got, want := p.Wait(now), calm*cost; got != want {
+	if got, want := p.Wait(now), quietPerCost*cost; got != want {
 		t.Errorf("after an event during the pass it waits %v, want %v", got, want)
 	}
 	p.Begins()
 	p.Passed(now, 1, cost, 0)
-	if got, want := p.Wait(now), share*cost; got != want {
+	if got, want := p.Wait(now), pausePerCost*cost; got != want {
 		t.Errorf("without an event it waits %v, want %v", got, want)
 	}
 }

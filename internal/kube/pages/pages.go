@@ -4,9 +4,9 @@
 // Package pages reads lists and objects that users write, within bounds. A limit on their number alone bounds no memory: 500 objects of the largest
 // size are 750 MB.
 //
-// The bytes of an answer are counted while they arrive, and an answer that is too long is not read to its end. Nothing else knows the size of an object
+// The bytes of a response are counted while they arrive, and a response that is too long is not read to its end. Nothing else knows the size of an object
 // before it is in memory, and counting costs nothing. Pages that start small and grow would bound nothing either, since a large object may follow
-// many small ones. So nearly every list is one question, and only a list that is too long for one answer is read in small pages.
+// many small ones. So nearly every list is one request, and only a list that is too long for one response is read in small pages.
 package pages
 
 import (
@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	// Most is how many objects one question asks for at most.
+	// Most is how many objects one request asks for at most.
 	Most = 500
-	// longest is how many bytes one answer may have: as many as the API server takes for one object, of which etcd usually stores half.
+	// longest is how many bytes one response may have: as many as the API server takes for one object, of which etcd usually stores half.
 	longest = 3 << 20
-	// growth is how many times more objects the next question asks for after an answer of no more than short bytes. After an answer that was too long it
-	// asks for one, and then never for more than the growth-th part of what was too long, so that few answers are.
+	// growth is how many times more objects the next request asks for after a response of no more than short bytes. A response that was too long is
+	// thrown away. The next request asks for one object, and later ones for at most the growth-th part of what was too long, so that few are thrown away.
 	growth, short = 4, longest / (2 * growth)
-	// mostQuestions is how many questions one reading may take.
-	mostQuestions = 50
+	// mostRequests is how many requests one Read may send.
+	mostRequests = 50
 )
 
-// Limits are what one reading may take.
+// Limits are what one Read may take. A limit of 0 reads nothing.
 type Limits struct {
 	// Objects is how many objects are read at most.
 	Objects int
-	// Bytes is how many bytes the API server may send in all, as it encodes them, answers that are too long included. It needs a client that Bound was
+	// Bytes is how many bytes the API server may send in all, as it encodes them, responses that are too long included. It needs a client that Bound was
 	// called for; others have no such limit.
 	Bytes int
 }
 
-// Read reads a list in the order of the server, which is that of the names, and has look see page after page until it returns false. like is an empty list
-// of the type and kind that is wanted. Every page is a new list, so that nothing is left of the page before. more says that objects
-// are left that look has not seen, because it returned false or because the limits are reached. An error leaves the rest unseen, too.
+// Read reads a list in pages, in the order of the server, which is that of the names. It calls look with each page until look returns false. like is an
+// empty list of the type and kind that is wanted. Each page is a new list. more says that objects are left that look was not called with: it
+// returned false, or the limits are reached, or there is an error.
 func Read[T any, L interface {
 	*T
 	client.ObjectList
@@ -50,7 +50,7 @@ func Read[T any, L interface {
 	ask := client.ListOptions{}
 	ask.ApplyOptions(options)
 	size, most, left := Most, Most, limits
-	for range mostQuestions {
+	for range mostRequests {
 		if left.Objects <= 0 || left.Bytes <= 0 {
 			return true, nil
 		}
@@ -59,9 +59,9 @@ func Read[T any, L interface {
 		}
 		size = min(size, left.Objects)
 		ask.Limit = int64(size)
-		page, counted := new(T), &answer{limit: min(longest, left.Bytes)}
+		page, counted := new(T), &response{limit: min(longest, left.Bytes)}
 		*page = *like
-		err := reader.List(context.WithValue(ctx, answerKey{}, counted), L(page), &ask)
+		err := reader.List(context.WithValue(ctx, responseKey{}, counted), L(page), &ask)
 		left.Bytes -= counted.read
 		switch {
 		case counted.cut && size == 1:
@@ -93,8 +93,8 @@ func (b *Budget) Get(ctx context.Context, reader client.Reader, key client.Objec
 	if b.Bytes <= 0 {
 		return false, nil
 	}
-	counted := &answer{limit: min(longest, b.Bytes)}
-	err = reader.Get(context.WithValue(ctx, answerKey{}, counted), key, into)
+	counted := &response{limit: min(longest, b.Bytes)}
+	err = reader.Get(context.WithValue(ctx, responseKey{}, counted), key, into)
 	b.Bytes -= counted.read
 	if counted.cut {
 		return false, nil
@@ -102,16 +102,16 @@ func (b *Budget) Get(ctx context.Context, reader client.Reader, key client.Objec
 	return true, err
 }
 
-// Bound makes clients that are made from a configuration stop reading an answer that is longer than Read or a Budget allows. All else they read as ever.
+// Bound changes a configuration so that its clients stop reading a response that is longer than Read or a Budget allows. Other requests are not affected.
 func Bound(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bounded{next: next} })
 }
 
-// answerKey is the key of an answer in the context of a request.
-type answerKey struct{}
+// responseKey is the key of a response in the context of a request.
+type responseKey struct{}
 
-// answer is how much of an answer has been read, and how much may be.
-type answer struct {
+// response is how much of a response has been read, and how much may be.
+type response struct {
 	limit, read int
 	// cut says that there was more.
 	cut bool
@@ -121,32 +121,31 @@ type bounded struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(request)
-	if counted, found := request.Context().Value(answerKey{}).(*answer); found && err == nil {
-		counted.read, counted.cut = 0, false // the client asks again after an answer that says so
-		response.Body = &body{ReadCloser: response.Body, answer: counted}
+	got, err := b.next.RoundTrip(request)
+	if counted, found := request.Context().Value(responseKey{}).(*response); found && err == nil {
+		counted.read, counted.cut = 0, false // the client repeats a request when the response asks for it
+		got.Body = &body{ReadCloser: got.Body, response: counted}
 	}
-	return response, err
+	return got, err
 }
 
 // WrappedRoundTripper lets client-go look through.
 func (b *bounded) WrappedRoundTripper() http.RoundTripper { return b.next }
 
-// body ends where the answer becomes too long. It ends as others do: the client logs every error of reading, and fails to decode what has no end
-// just as well.
+// body ends where the response becomes too long, without an error: the client would log that, and cannot decode a response that is cut off anyway.
 type body struct {
 	io.ReadCloser
-	answer *answer
+	response *response
 }
 
 func (b *body) Read(into []byte) (int, error) {
-	if b.answer.cut {
+	if b.response.cut {
 		return 0, io.EOF
 	}
-	n, err := b.ReadCloser.Read(into[:min(len(into), b.answer.limit-b.answer.read+1)])
-	b.answer.read += n
-	if b.answer.read > b.answer.limit {
-		b.answer.cut = true
+	n, err := b.ReadCloser.Read(into[:min(len(into), b.response.limit-b.response.read+1)])
+	b.response.read += n
+	if b.response.read > b.response.limit {
+		b.response.cut = true
 		return n, io.EOF
 	}
 	return n, err

@@ -22,7 +22,7 @@ import (
 
 // orderContainers makes the containers of a new pod start in the order that the pod asks for, without admission. The barrier of an earlier pod of
 // that name goes before there is a pod that could take it for its own.
-func (b *Base) orderContainers(ctx context.Context, of freshness.Owner, object client.Object) error {
+func (b *Base) orderContainers(ctx context.Context, ownerKey freshness.Owner, object client.Object) error {
 	pod, isPod := object.(*corev1.Pod)
 	if !isPod {
 		return nil
@@ -47,7 +47,7 @@ func (b *Base) orderContainers(ctx context.Context, of freshness.Owner, object c
 			continue
 		}
 		untracked := &writer.Writer{Client: b.Client, Live: b.Live, Timeout: b.WriteTimeout} // no view of the workload shows it
-		if err := untracked.Delete(ctx, of, freshness.RefOf(kind, found), writer.Delete{ExactVersion: true}); err != nil {
+		if err := untracked.Delete(ctx, ownerKey, freshness.RefOf(kind, found), writer.Delete{ExactVersion: true}); err != nil {
 			return fmt.Errorf("deleting the barrier of an earlier pod: %w", err)
 		}
 		return nil

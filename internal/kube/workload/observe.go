@@ -35,9 +35,9 @@ var ErrDenied = errors.New("the operator may not read what it needs")
 // historyLimit is revisionHistoryLimit when it is omitted.
 const historyLimit = 10
 
-// ControlledPods returns the pods that the workload controls, and separately those of them that its selector no longer matches, which it should
-// release. Without a selector it keeps all. They are the cache's own: read-only.
-func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, strangers []client.Object, err error) {
+// ControlledPods returns the pods that the workload controls. Those of them that its selector no longer matches, which it should release, are
+// returned as toRelease and not among pods. Without a selector there are none of these. All belong to the cache and are read-only.
+func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, toRelease []client.Object, err error) {
 	controlled, err := cache.ControlledPods(ctx, b.Cache, owner.Namespace, owner.UID)
 	if err != nil || selector == nil {
 		return controlled, nil, err
@@ -47,10 +47,10 @@ func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, select
 		if selector.Matches(labels.Set(pod.Labels)) {
 			pods = append(pods, pod)
 		} else {
-			strangers = append(strangers, pod)
+			toRelease = append(toRelease, pod)
 		}
 	}
-	return pods, strangers, nil
+	return pods, toRelease, nil
 }
 
 // MarkDeleted marks the pods that we deleted and that the view still shows whole as terminating: nothing may count on them.
@@ -127,14 +127,14 @@ type Recorded struct {
 // only finds it. While the server refuses it, by a quota on revisions say, the newest that is recorded is returned instead; without any, the refusal
 // is the error. The server is asked again every refusedRecheck, or when the object has changed.
 func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
-	of := freshness.OwnerOf(object)
+	ownerKey := freshness.OwnerOf(object)
 	namespace := cmp.Or(object.GetNamespace(), r.Namespace)
-	stored, err := b.History.List(ctx, namespace, of.UID)
+	stored, err := b.History.List(ctx, namespace, ownerKey.UID)
 	if err != nil {
 		return Revisions{}, err
 	}
 	owner := revision.Owner{
-		Namespace: namespace, Name: of.Name, Annotations: r.Annotations, HashLabel: r.HashLabel,
+		Namespace: namespace, Name: ownerKey.Name, Annotations: r.Annotations, HashLabel: r.HashLabel,
 		Reference: *metav1.NewControllerRef(object, b.Kind),
 	}
 	var decision revision.Decision
@@ -143,7 +143,7 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	} else {
 		var refused error
 		refused, err = b.Record(object, len(stored) > 0, func() error {
-			decision, err = b.History.Ensure(ctx, of, owner, r.Template, stored, r.CollisionCount)
+			decision, err = b.History.Ensure(ctx, ownerKey, owner, r.Template, stored, r.CollisionCount)
 			return err
 		})
 		if refused != nil {
@@ -158,14 +158,15 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	return revisions, nil
 }
 
-// Record calls what records the template of an object, unless the server refused that a moment ago. refused is the answer of a server that refuses it for
-// a cause that does not pass by itself, if the object can do without; an event has it. err is any other error.
-func (b *Base) Record(object client.Object, without bool, record func() error) (refused, err error) {
+// Record calls record, which records the template of an object, unless the server refused that less than five seconds ago. optional says that the object
+// can do without. Then refused is the answer of a server that refuses it for a cause that does not pass by itself, and an event has it. err is any
+// other error.
+func (b *Base) Record(object client.Object, optional bool, record func() error) (refused, err error) {
 	last := &b.memories.of(freshness.OwnerOf(object)).refusal
 	if err = last.stands(object, b.Clock.Now()); err == nil {
 		err = record()
 	}
-	if !without || !lasts(err) || apierrors.IsTooManyRequests(err) {
+	if !optional || !lasts(err) || apierrors.IsTooManyRequests(err) {
 		return nil, err
 	}
 	if last.note(object, b.Clock.Now(), err) {
@@ -202,11 +203,11 @@ type refusal struct {
 	generation int64
 	at         time.Time
 	err        error
-	// told is the last answer that was announced.
-	told string
+	// announced is the last answer of which there was an event.
+	announced string
 }
 
-// stands is the refusal of a moment ago, if the object is still the same.
+// stands is the refusal of less than refusedRecheck ago, if the spec of the object is still the same. An older one is forgotten.
 func (r *refusal) stands(object client.Object, now time.Time) error {
 	if r.err != nil && r.generation == object.GetGeneration() && now.Sub(r.at) < refusedRecheck {
 		return r.err
@@ -220,8 +221,8 @@ func (r *refusal) note(object client.Object, now time.Time, err error) (isNew bo
 	if r.err == nil {
 		r.generation, r.at, r.err = object.GetGeneration(), now, err
 	}
-	isNew = r.told != err.Error()
-	r.told = err.Error()
+	isNew = r.announced != err.Error()
+	r.announced = err.Error()
 	return isNew
 }
 

@@ -37,10 +37,11 @@ type Pass struct {
 	leave func()
 	// began is when the pass began.
 	began time.Time
-	// cost is the processor time spent on reading and deciding until counting was stopped, since what the thread had used when it was started
-	// again, and counting says that it was.
-	cost, since time.Duration
-	counting    bool
+	// cost is the processor time that was spent on reading and deciding up to the last StopClock.
+	cost time.Duration
+	// counting says that StartClock was called and StopClock was not yet, since is the processor time that the thread had used by then.
+	counting bool
+	since    time.Duration
 }
 
 // Begin begins a pass over the object of this name if it may be planned now: it is not paused, it was not planned a moment ago, the server has

@@ -72,8 +72,8 @@ func (b *Base) hasImages(ctx context.Context, node string, wanted []image.Refere
 
 // pulled says whether the status of a repository says that a tag was pulled.
 func pulled(status any, tag string) bool {
-	of, _ := status.(map[string]any)
-	tags, _ := of["tags"].([]any)
+	repository, _ := status.(map[string]any)
+	tags, _ := repository["tags"].([]any)
 	for _, entry := range tags {
 		answer, _ := entry.(map[string]any)
 		if answer["tag"] == tag && answer["phase"] == string(appsv1beta1.ImagePhaseSucceeded) {

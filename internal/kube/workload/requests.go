@@ -84,8 +84,8 @@ func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
 	return holders
 }
 
-// RequestsOver are those of the holders, which are requests, that are over. It asks the API server about the first of them alone: their list is a message
-// that others write, and may be long. An error ends the search; what was found until then counts.
+// RequestsOver returns those of the holders, which are requests, that are over. Each is looked up on the API server, so it looks at the first 20 alone:
+// others write the list of holders, and it may be long. After an error it looks no further, and returns what it has found until then.
 func RequestsOver(ctx context.Context, live client.Reader, holders []shared.ReadinessHolder) (over []shared.ReadinessHolder, err error) {
 	for _, h := range holders[:min(len(holders), requestsAtOnce)] {
 		isOver, err := requestOver(ctx, live, h)
@@ -99,10 +99,10 @@ func RequestsOver(ctx context.Context, live client.Reader, holders []shared.Read
 	return over, nil
 }
 
-// IsRequest says that who holds a pod of the namespace is a ContainerRecreateRequest.
+// IsRequest says that a pod of the namespace is held by a ContainerRecreateRequest of the same namespace.
 func IsRequest(h shared.ReadinessHolder, namespace string) bool {
-	of, _, ok := strings.Cut(h.Key, "/")
-	return ok && h.UserAgent == requestAgent && of == namespace
+	holderNamespace, _, ok := strings.Cut(h.Key, "/")
+	return ok && h.UserAgent == requestAgent && holderNamespace == namespace
 }
 
 // requestOver says that the ContainerRecreateRequest that holds a pod is gone, is being deleted or has completed, or that there are none at all.

@@ -33,12 +33,12 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Of names the objects of the reconciled kind that another object concerns: none, one or several.
-type Of func(ctx context.Context, object client.Object) []types.NamespacedName
+// MapFunc maps another object to the objects of the reconciled kind that it concerns: none, one or several. They are then reconciled.
+type MapFunc func(ctx context.Context, object client.Object) []types.NamespacedName
 
-// OfNodes names the objects of the reconciled kind that the change of a node concerns. before is nil for a node that was added, after for one
-// that was deleted.
-type OfNodes func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
+// NodeMapFunc maps the change of a node to the objects of the reconciled kind that it concerns. before is nil for a node that was added, after for
+// one that was deleted.
+type NodeMapFunc func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
 
 // Watches are the events that trigger passes over the objects of a kind, besides their own changes.
 type Watches struct {
@@ -46,16 +46,16 @@ type Watches struct {
 	OthersWriteStatus bool
 	// Pods names the objects that a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate
 	// says that it names objects that are yet to be created.
-	Pods       Of
+	Pods       MapFunc
 	PodsCreate bool
 	// PodChanged says whether a change of a pod triggers passes over these objects. Nil: every change does.
 	PodChanged func(before, after *corev1.Pod) bool
 	// Revisions watches the ControllerRevisions that objects of the kind control.
 	Revisions bool
 	// Nodes names the objects that a node concerns, whose heartbeats trigger no pass. Nil watches no nodes.
-	Nodes Of
+	Nodes MapFunc
 	// NodeChanges is Nodes for kinds that look at what has changed.
-	NodeChanges OfNodes
+	NodeChanges NodeMapFunc
 	// Further starts watches of the kind's own beside the cache, and does not wait for them. They end with ctx; wake has an object reconciled.
 	Further func(ctx context.Context, wake func(types.NamespacedName)) error
 }
@@ -158,30 +158,30 @@ func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
 }
 
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
-// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where of is nil they trigger no pass. Indexes are added before.
-func (b *Base) WatchLate(ctx context.Context, object client.Object, of Of, indexes ...func(context.Context, client.FieldIndexer) error) error {
-	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), nil, indexes...)
+// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where mapFunc is nil they trigger no pass. Indexes are added before.
+func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapFunc, indexes ...func(context.Context, client.FieldIndexer) error) error {
+	return b.watchLate(ctx, object, b.wakingIfAny(mapFunc, 0), nil, indexes...)
 }
 
 // WatchLateGathering is WatchLate, but changes of nothing but the status trigger passes only when gather has passed since the first of them: an
 // object that depends on many others is planned once for all their changes meanwhile.
 func (b *Base) WatchLateGathering(
-	ctx context.Context, object client.Object, of Of, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
+	ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
-	return b.watchLate(ctx, object, b.wakingIfAny(of, gather), nil, indexes...)
+	return b.watchLate(ctx, object, b.wakingIfAny(mapFunc, gather), nil, indexes...)
 }
 
-// wakingIfAny is gathering for an Of that may be nil.
-func (b *Base) wakingIfAny(of Of, gather time.Duration) handler.EventHandler {
-	if of == nil {
+// wakingIfAny is gathering, or nil without a mapFunc.
+func (b *Base) wakingIfAny(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
+	if mapFunc == nil {
 		return nil
 	}
-	return b.gathering(of, gather)
+	return b.gathering(mapFunc, gather)
 }
 
 // WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
-func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, of Of) error {
-	return b.watchLate(ctx, object, b.wakingIfAny(of, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
+func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, mapFunc MapFunc) error {
+	return b.watchLate(ctx, object, b.wakingIfAny(mapFunc, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
 
 func (b *Base) watchLate(
@@ -224,9 +224,9 @@ func (b *Base) watchLate(
 
 // WatchDeletions starts a watch of a further kind of object of which only deletions trigger passes over the objects that it concerns. It is for
 // Setup: the reconciler begins when the cache holds these objects.
-func (b *Base) WatchDeletions(ctx context.Context, object client.Object, of Of) error {
+func (b *Base) WatchDeletions(ctx context.Context, object client.Object, mapFunc MapFunc) error {
 	wake := func(ctx context.Context, object client.Object, q queue) {
-		for _, name := range of(ctx, object) {
+		for _, name := range mapFunc(ctx, object) {
 			b.wakeFor(q, name, object, 0)
 		}
 	}
@@ -279,12 +279,12 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 
 // waking reconciles the objects that another object concerns, no earlier than they may be planned again, and after a change of its metadata or
 // spec also those that it concerned before.
-func (b *Base) waking(of Of) handler.EventHandler { return b.gathering(of, 0) }
+func (b *Base) waking(mapFunc MapFunc) handler.EventHandler { return b.gathering(mapFunc, 0) }
 
 // gathering is waking, but changes of nothing but the status trigger a pass after gather at the earliest. Passes that are due earlier stay.
-func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
+func (b *Base) gathering(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
 	wake := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
-		for _, name := range of(ctx, object) {
+		for _, name := range mapFunc(ctx, object) {
 			b.wakeFor(q, name, object, wait)
 		}
 	}
@@ -306,7 +306,7 @@ func (b *Base) gathering(of Of, gather time.Duration) handler.EventHandler {
 }
 
 // wakingByNodes reconciles the objects that the change of a node concerns, no earlier than they may be planned again.
-func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
+func (b *Base) wakingByNodes(mapFunc NodeMapFunc) handler.EventHandler {
 	wake := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)
 		is, _ := after.(*corev1.Node)
@@ -314,7 +314,7 @@ func (b *Base) wakingByNodes(of OfNodes) handler.EventHandler {
 		if about == nil {
 			about = before
 		}
-		for _, name := range of(ctx, was, is) {
+		for _, name := range mapFunc(ctx, was, is) {
 			b.wakeFor(q, name, about, 0)
 		}
 	}
@@ -332,7 +332,7 @@ func sameMetadata(a, b client.Object) bool {
 }
 
 // Controller names the object of the reconciled kind that controls another one, if there is one. The version that it does so in does not
-// matter. It is an Of.
+// matter. It is a MapFunc.
 func (b *Base) Controller(_ context.Context, object client.Object) []types.NamespacedName {
 	owner := cache.ControllerOf(object, sets.New(b.Kind.GroupKind()))
 	if owner == nil {

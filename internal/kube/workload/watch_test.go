@@ -28,7 +28,7 @@ import (
 
 const listed = "example.com/owners"
 
-// ownersInAnnotation is an Of for a kind whose objects are many to a pod.
+// ownersInAnnotation is a MapFunc for a kind whose objects are many to a pod.
 func ownersInAnnotation(_ context.Context, pod client.Object) []types.NamespacedName {
 	var owners []types.NamespacedName
 	for name := range strings.SplitSeq(pod.GetAnnotations()[listed], ",") {

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// slow is how long a write may take before its namespace counts as slow.
-	slow = 2 * time.Second
-	// forgiven is for how long it does if nothing is written to it any more: it may be gone.
-	forgiven = 10 * time.Minute
+	// slowAfter is how long a write may take before its namespace counts as slow.
+	slowAfter = 2 * time.Second
+	// slowLasts is for how long a namespace counts as slow after its last slow write, if nothing else is written to it: it may be gone.
+	slowLasts = 10 * time.Minute
 )
 
 // Pool distributes two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
@@ -48,7 +48,7 @@ type share struct {
 	lines map[string]*line
 }
 
-// line is the queue of workloads that wait for a worker. Entries of order without a wake have got one meanwhile.
+// line is the queue of workloads that wait for a worker. Those in order that wake does not have any more have got one meanwhile, or are gone.
 type line struct {
 	order []types.NamespacedName
 	wake  map[types.NamespacedName]func()
@@ -94,7 +94,7 @@ func (p *Pool) Ask(namespace string) (place *Place, given bool) {
 // Wait waits until the place is given. It returns false, and the place is given up, if ctx ends before.
 func (l *Place) Wait(ctx context.Context) bool {
 	// Time alone may make room: a write in flight stops counting when it gets slow.
-	tick := l.pool.clock.NewTicker(slow / 4)
+	tick := l.pool.clock.NewTicker(slowAfter / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -117,7 +117,7 @@ func (l *Place) End() {
 	defer p.mu.Unlock()
 	s := p.share(l.namespace)
 	s.lastSlow = time.Time{}
-	if now := p.clock.Now(); now.Sub(l.began) >= slow {
+	if now := p.clock.Now(); now.Sub(l.began) >= slowAfter {
 		s.lastSlow = now
 	}
 	delete(s.inFlight, l)
@@ -276,7 +276,7 @@ func (p *Pool) counted() int {
 func (p *Pool) countedOf(s *share) int {
 	n := 0
 	for l := range s.inFlight {
-		if p.clock.Since(l.began) < slow {
+		if p.clock.Since(l.began) < slowAfter {
 			n++
 		}
 	}
@@ -290,7 +290,7 @@ func (p *Pool) isSlow(s *share) bool {
 
 // wasSlow says whether the last write of the namespace took too long, and not too long ago. The lock is held.
 func (p *Pool) wasSlow(s *share) bool {
-	return !s.lastSlow.IsZero() && p.clock.Since(s.lastSlow) < forgiven
+	return !s.lastSlow.IsZero() && p.clock.Since(s.lastSlow) < slowLasts
 }
 
 // withdraw gives up a place that was not given. It returns false when it was given after all.
@@ -317,7 +317,7 @@ func (p *Pool) share(namespace string) *share {
 
 // sweep drops the entries of namespaces that were slow and to which nobody has written since. The lock is held.
 func (p *Pool) sweep() {
-	if p.clock.Since(p.swept) < forgiven {
+	if p.clock.Since(p.swept) < slowLasts {
 		return
 	}
 	p.swept = p.clock.Now()

@@ -88,7 +88,7 @@ func TestPoolConfinesASlowNamespace(t *testing.T) {
 	for range 6 {
 		ends = append(ends, begin(t, p, "a"))
 	}
-	c.Step(slow)
+	c.Step(slowAfter)
 	full(t, p, "a")
 	// What hangs no longer counts against the others.
 	var others []func()
@@ -115,14 +115,14 @@ func TestPoolForgetsThatANamespaceWasSlow(t *testing.T) {
 	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	p := NewPool(8, c)
 	end := begin(t, p, "gone")
-	c.Step(slow)
+	c.Step(slowAfter)
 	end()
-	c.Step(forgiven - time.Second)
+	c.Step(slowLasts - time.Second)
 	end = begin(t, p, "gone")
 	full(t, p, "gone")
-	c.Step(slow)
+	c.Step(slowAfter)
 	end()
-	c.Step(forgiven)
+	c.Step(slowLasts)
 	begin(t, p, "other")()
 	if len(p.namespaces) != 0 {
 		t.Errorf("left over: %v", p.namespaces)
@@ -151,7 +151,7 @@ func TestPoolSharesWorkers(t *testing.T) {
 	enter("a", true)
 
 	end := begin(t, p, "c")
-	c.Step(slow)
+	c.Step(slowAfter)
 	leave := enter("c", true)
 	enter("c", false)
 	leave()

@@ -144,7 +144,7 @@ func TestNoZoneHasRoom(t *testing.T) {
 	})
 }
 
-// TestReservedPods is the worked example: three pods of a zone that is down stay and wait, three others stand in for them until they run.
+// TestReservedPods: three pods of a zone that is down stay and wait, three others stand in for them until they run.
 func TestReservedPods(t *testing.T) {
 	for _, template := range []string{"cloneSetTemplate", "deploymentTemplate"} {
 		t.Run(template, func(t *testing.T) {

@@ -115,7 +115,7 @@ func (e *Environment) Stop() {
 	}
 }
 
-// Main is a suite's TestMain: it starts the environment, runs the tests and stops it. The environment is handed to use before.
+// Main is a suite's TestMain: it starts the environment, calls use with it, runs the tests and stops it.
 func Main(m *testing.M, options Options, use func(*Environment)) {
 	after := func(ctx context.Context, all []*Environment) error {
 		if options.After == nil {
@@ -177,7 +177,7 @@ type Namespace struct {
 	t    testing.TB
 }
 
-// Namespace makes one for the test. It is deleted when the test passed, and left for a look when it failed.
+// Namespace creates a namespace for the test. It is deleted when the test has passed, and kept when it has failed, so that it can be looked at.
 func (e *Environment) Namespace(t testing.TB) *Namespace {
 	t.Helper()
 	name := strings.Map(func(r rune) rune {
@@ -208,7 +208,7 @@ func (e *Environment) Namespace(t testing.TB) *Namespace {
 	return n
 }
 
-// For is the same namespace in the hands of another test, such as one of several that use it one after the other.
+// For is the same namespace for another test, such as one of several that use it one after the other.
 func (n *Namespace) For(t testing.TB) *Namespace {
 	return &Namespace{Environment: n.Environment, Name: n.Name, t: t}
 }
@@ -222,7 +222,7 @@ func (e *Environment) hasController() bool {
 // timeout is how long Eventually waits.
 const timeout = 60 * time.Second
 
-// Eventually asks until the check returns nil, for a minute at most, and fails the test with the last error.
+// Eventually calls check until it returns nil, for a minute at most. Then it fails the test with the last error.
 func (n *Namespace) Eventually(what string, check func(context.Context) error) {
 	n.t.Helper()
 	n.EventuallyWithin(timeout, what, check)
@@ -252,14 +252,16 @@ func (n *Namespace) EventuallyWithin(limit time.Duration, what string, check fun
 	}
 }
 
-// Consistently asks until the time is over and fails the test at the first error.
+// Consistently calls check until period is over, and fails the test at the first error.
 func (n *Namespace) Consistently(period time.Duration, what string, check func(context.Context) error) {
 	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), period+timeout) // for a check that hangs
+	defer cancel()
 	end := time.After(period)
 	tick := time.NewTicker(25 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if err := check(n.t.Context()); err != nil {
+		if err := check(ctx); err != nil {
 			n.t.Fatalf("not all the time: %s: %v", what, err)
 		}
 		select {

@@ -70,7 +70,7 @@ type Scenario struct {
 	t      testing.TB
 }
 
-// Change changes a set.
+// Change changes a set that is to be created or updated.
 type Change = func(*v1beta1.StatefulSet)
 
 // Start creates a Parallel set that is updated in place, one pod at a time, and returns at once.
@@ -87,7 +87,7 @@ func Start(t testing.TB, e *environment.Environment, replicas int32, rules limit
 	return s
 }
 
-// explain says of a failed test what the set says of itself.
+// explain logs the status of the set when the test has failed.
 func (s *Scenario) explain() {
 	if !s.t.Failed() {
 		return
@@ -145,48 +145,47 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-// MaxUnavailable is a change: a number or a percentage.
+// MaxUnavailable sets rollingUpdate.maxUnavailable, a number or a percentage.
 func MaxUnavailable(limit string) Change {
 	return func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = ptr.To(intstr.Parse(limit))
 	}
 }
 
-// Partition is a change.
+// Partition sets rollingUpdate.partition.
 func Partition(n int32) Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.Partition = &n }
 }
 
-// Image is a change of the first container.
+// Image sets the image of the first container of the template.
 func Image(image string) Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.Template.Spec.Containers[0].Image = image }
 }
 
-// Replicas is a change.
+// Replicas sets spec.replicas.
 func Replicas(n int32) Change { return func(set *v1beta1.StatefulSet) { set.Spec.Replicas = &n } }
 
-// Policy is a change of podUpdatePolicy.
+// Policy sets rollingUpdate.podUpdatePolicy.
 func Policy(policy shared.PodUpdatePolicy) Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy }
 }
 
-// OrderedReady is a change for sets that do not exist yet.
+// OrderedReady sets podManagementPolicy, of a set that does not exist yet.
 func OrderedReady(set *v1beta1.StatefulSet) {
 	set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
 }
 
-// Sim is a change: an annotation of the template for the simulated nodes.
+// Sim sets an annotation of the template that the simulated nodes read.
 func Sim(key, value string) Change {
 	return func(set *v1beta1.StatefulSet) {
 		metav1.SetMetaDataAnnotation(&set.Spec.Template.ObjectMeta, key, value)
 	}
 }
 
-// Held is a change: after a change in place no container starts again before the test lets it;
-// see Release.
+// Held makes the containers of an update in place wait until the test lets them start: see Release.
 func Held(set *v1beta1.StatefulSet) { Sim(simnode.RestartDelay, "never")(set) }
 
-// Reserve is a change: the ordinals to leave out, numbers and ranges.
+// Reserve sets reserveOrdinals, numbers and ranges.
 func Reserve(ordinals ...string) Change {
 	return func(set *v1beta1.StatefulSet) {
 		set.Spec.ReserveOrdinals = nil
@@ -196,7 +195,7 @@ func Reserve(ordinals ...string) Change {
 	}
 }
 
-// Claims is a change: one claim template of a storage class, named "data".
+// Claims sets volumeClaimTemplates: one template, named "data", of a storage class.
 func Claims(class, size string) Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.VolumeClaimTemplates = claims(class, size) }
 }
