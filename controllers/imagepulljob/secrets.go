@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
@@ -48,8 +49,6 @@ const (
 	retryLatest  = 30 * time.Second
 	// tries is how often a copy is written again when another job has written it.
 	tries = 5
-	// pageOfCopies is how many copies are read at a time when those of OpenKruise are looked for. They are read without their data.
-	pageOfCopies = 500
 )
 
 // copies is what is remembered of the pull secrets of a job.
@@ -238,10 +237,9 @@ func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies
 
 // releaseForeign takes the job out of copies with other names: OpenKruise gave them random ones.
 func (r *Reconciler) releaseForeign(ctx context.Context, reference string) error {
-	for more := ""; ; {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-		err := r.Live.List(ctx, list, client.InNamespace(secretNamespace), client.Limit(pageOfCopies), client.Continue(more))
+	like := &metav1.PartialObjectMetadataList{} // Their data is not needed.
+	like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	for list, err := range pages.All(ctx, r.Live, like, client.InNamespace(secretNamespace)) {
 		if apierrors.IsForbidden(err) && r.noNamespace(ctx) {
 			return nil
 		}
@@ -257,10 +255,8 @@ func (r *Reconciler) releaseForeign(ctx context.Context, reference string) error
 				return fmt.Errorf("releasing the copy %s: %w", copied.Name, err)
 			}
 		}
-		if more = list.Continue; more == "" {
-			return nil
-		}
 	}
+	return nil
 }
 
 func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) error {

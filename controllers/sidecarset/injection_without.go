@@ -22,6 +22,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// page is how many pods or namespaces are read at once.
+	// page is how many pods are read at once.
 	page = 500
 	// mostPages is how many pages of them are read at most in one namespace, or in all.
 	mostPages = 20
@@ -189,11 +190,10 @@ func (i *Injection) selectedNamespaces(ctx context.Context, requirements []sidec
 		return nil, err
 	}
 	byName := make(map[string]map[string]string, len(places))
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	for first := true; first || list.Continue != ""; first = false {
-		options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}, client.Limit(page), client.Continue(list.Continue)}
-		if err := i.options.Live.List(ctx, list, options...); err != nil {
+	namespaces := &metav1.PartialObjectMetadataList{}
+	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	for list, err := range pages.All(ctx, i.options.Live, namespaces, client.MatchingLabelsSelector{Selector: selector}) {
+		if err != nil {
 			return nil, fmt.Errorf("reading namespaces: %w", err)
 		}
 		for at := range list.Items {

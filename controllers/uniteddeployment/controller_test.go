@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
@@ -360,10 +361,10 @@ func (r *pagedReader) List(_ context.Context, list client.ObjectList, options ..
 
 func TestPodsAreReadInPages(t *testing.T) {
 	s := newShell(t, newSet(5))
-	reader := &pagedReader{pods: 2*podPage + 1}
+	reader := &pagedReader{pods: 2*pages.Most + 1}
 	s.Live = reader
 	pods, err := s.readPods(t.Context(), united.Parse(s.set), plan.AllPods)
-	if err != nil || len(pods) != reader.pods || pods[reader.pods-1].Object.Name != "web-1000" || !slices.Equal(reader.asked, []int64{podPage, podPage, podPage}) {
+	if err != nil || len(pods) != reader.pods || pods[reader.pods-1].Object.Name != "web-1000" || !slices.Equal(reader.asked, []int64{pages.Most, pages.Most, pages.Most}) {
 		t.Errorf("%d pods of %d, asked for %v: %v", len(pods), reader.pods, reader.asked, err)
 	}
 }

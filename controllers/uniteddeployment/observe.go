@@ -6,7 +6,6 @@ package uniteddeployment
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
 // observation is what was read of a UnitedDeployment.
@@ -166,10 +166,8 @@ func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, obse
 	return nil
 }
 
-// podPage is how many pods one answer has at most: an answer is in memory as a whole before what is not needed of it can go.
-const podPage = 500
-
-// readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is worth these few looks.
+// readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is worth these few looks. It reads them in pages, since a
+// response is in memory as a whole before what is not needed of it can go.
 func (r *Reconciler) readPods(ctx context.Context, spec *united.Spec, needed plan.Needed) ([]plan.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 	defer cancel()
@@ -184,14 +182,11 @@ func (r *Reconciler) readPods(ctx context.Context, spec *united.Spec, needed pla
 		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("status.phase", string(corev1.PodPending))})
 	}
 	var all []plan.Pod
-	for more := ""; ; {
-		var page corev1.PodList
-		if err := r.Live.List(ctx, &page, append(slices.Clone(options), client.Limit(podPage), client.Continue(more))...); err != nil {
+	for page, err := range pages.All(ctx, r.Live, &corev1.PodList{}, options...) {
+		if err != nil {
 			return nil, fmt.Errorf("listing pods: %w", err)
 		}
 		all = append(all, plan.Pods(page.Items)...)
-		if more = page.Continue; more == "" {
-			return all, nil
-		}
 	}
+	return all, nil
 }

@@ -12,6 +12,7 @@ package pages
 import (
 	"context"
 	"io"
+	"iter"
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -83,6 +84,28 @@ func Read[T any, L interface {
 		}
 	}
 	return true, nil
+}
+
+// All reads a list in pages of Most objects, in the order of the server, and yields each; an error ends it. It is for lists whose objects are small or
+// the operator's own, and of which all are needed: nothing else bounds it. like is as for Read.
+func All[T any, L interface {
+	*T
+	client.ObjectList
+}](ctx context.Context, reader client.Reader, like L, options ...client.ListOption) iter.Seq2[L, error] {
+	return func(yield func(L, error) bool) {
+		ask := client.ListOptions{}
+		ask.ApplyOptions(options)
+		ask.Limit = Most
+		for {
+			page := new(T)
+			*page = *like
+			err := reader.List(ctx, L(page), &ask)
+			ask.Continue = L(page).GetContinue()
+			if !yield(L(page), err) || err != nil || ask.Continue == "" {
+				return
+			}
+		}
+	}
 }
 
 // Budget is how many bytes the API server may send for several objects together, with clients that Bound was called for.
