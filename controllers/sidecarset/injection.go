@@ -211,9 +211,7 @@ func (i *Injection) register(ctx context.Context, of about) (InjectionState, *in
 		for _, one := range asked {
 			rehearsals.Go(func() error { i.rehearse(ctx, one); return nil })
 		}
-		if err := rehearsals.Wait(); err != nil {
-			return InjectionState{}, nil, err
-		}
+		_ = rehearsals.Wait() // None fails: what could not be asked is noted.
 		state, one, complete, err := i.registerKnown(ctx, of)
 		if complete || err != nil {
 			return state, one, err

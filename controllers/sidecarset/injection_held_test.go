@@ -149,21 +149,9 @@ func TestACallLeavesAPausedSetToItsOwn(t *testing.T) {
 	if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
 		t.Fatal(err)
 	}
-	read := func(name string) sidecar.Injection {
-		t.Helper()
-		stored := &appsv1.ControllerRevision{}
-		if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: name}, stored); err != nil {
-			t.Fatal(err)
-		}
-		injection, err := sidecar.Decode(stored.Data.Raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return injection
-	}
 	for _, entry := range configuration.Webhooks {
-		for _, name := range read(calledRevision(entry.ClientConfig)).Meets {
-			read(name)
+		for _, name := range r.revision(calledRevision(entry.ClientConfig)).Meets {
+			r.revision(name)
 		}
 	}
 	if len(configuration.Webhooks) != 2 || r.images("log") != "a a" { // alone, and together with the other one

@@ -360,6 +360,20 @@ func (r *rig) registered() string {
 	return strings.Join(all, ", ")
 }
 
+// revision is what a revision injects, which has to be there.
+func (r *rig) revision(name string) sidecar.Injection {
+	r.t.Helper()
+	stored := &appsv1.ControllerRevision{}
+	if err := r.client.Get(r.t.Context(), client.ObjectKey{Namespace: r.options.Namespace, Name: name}, stored); err != nil {
+		r.t.Fatal(err)
+	}
+	injection, err := sidecar.Decode(stored.Data.Raw)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return injection
+}
+
 // images are those of the first sidecar in the revisions that are kept of what a set injects.
 func (r *rig) images(set string) string {
 	r.t.Helper()
@@ -1166,18 +1180,6 @@ func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
 	one := func(name, app, image string) string {
 		return fmt.Sprintf(`{metadata: {name: %s}, spec: {selector: {matchLabels: {app: %s}}, containers: [{name: %s, image: %s}]}}`, name, app, name, image)
 	}
-	decode := func(revision string) sidecar.Injection {
-		t.Helper()
-		stored := &appsv1.ControllerRevision{}
-		if err := r.client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: revision}, stored); err != nil {
-			t.Fatal(err)
-		}
-		injection, err := sidecar.Decode(stored.Data.Raw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return injection
-	}
 	// images are those of the sidecars that the call of a set injects, by set.
 	images := func(set string) map[string]any {
 		t.Helper()
@@ -1191,8 +1193,8 @@ func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
 				continue
 			}
 			_, revision, _ := strings.Cut(*entry.ClientConfig.URL, sidecar.InjectPath)
-			for _, name := range append([]string{revision}, decode(revision).Meets...) {
-				injection := decode(name)
+			for _, name := range append([]string{revision}, r.revision(revision).Meets...) {
+				injection := r.revision(name)
 				all[injection.Set] = injection.Variants[0].Containers[0].Value["image"]
 			}
 		}

@@ -262,9 +262,7 @@ func (r *run) waits(i int, l *lane) bool {
 	if wait == 0 {
 		return false
 	}
-	if !r.wasRefused(i) {
-		r.outcome.Left++
-	}
+	r.postpone(i)
 	r.recheck(wait)
 	return true
 }
@@ -305,26 +303,24 @@ func (r *run) take(m message) {
 	r.conclude(l, m.index, m.err)
 }
 
-// leave notes that actions were not begun for lack of time. Those that were refused at their last try have not succeeded since: how fast the server
-// takes the others must not decide whether the owner tells of them.
+// leave notes that actions were not begun for lack of time.
 func (r *run) leave(actions ...int) {
 	for _, i := range actions {
-		if !r.wasRefused(i) {
-			r.outcome.Left++
-		}
+		r.postpone(i)
 	}
 	r.recheck(recheckLeft)
 }
 
-// wasRefused says that an action that is not begun now was refused at its last try, and notes that as its failure.
-func (r *run) wasRefused(i int) bool {
+// postpone notes that an action is not begun now. One that was refused at its last try has not succeeded since, and is reported with that failure: how
+// fast the server takes the others must not decide whether the owner tells of it.
+func (r *run) postpone(i int) {
 	a := &r.actions[i]
 	last := r.state.refused[a.RetryKey()]
 	if last.count == 0 {
-		return false
+		r.outcome.Left++
+		return
 	}
 	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
-	return true
 }
 
 // conclude draws the consequences of an action that is over.
