@@ -114,7 +114,7 @@ func (m *mortal) live(t *testing.T, c client.WithWatch, runtime *critest.Runtime
 			t.Fatalf("the status is %+v", list.Status)
 		}
 		select {
-		case <-d.p.wake:
+		case <-d.p.waker.Woken():
 		case <-time.After(2 * time.Millisecond):
 			clock.Step(time.Second)
 		}

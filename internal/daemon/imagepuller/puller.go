@@ -32,11 +32,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
@@ -69,7 +65,7 @@ type puller struct {
 	// plugins know credentials beside Secrets; nil knows none.
 	plugins *plugins
 	slots   chan struct{}
-	wake    chan event.GenericEvent
+	waker   *host.Waker
 	// writes are when the status was written last.
 	writes host.Writes
 
@@ -84,52 +80,26 @@ type puller struct {
 // Setup adds the puller to the daemon.
 func Setup(h host.Host) error {
 	p := &puller{
-		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), wake: make(chan event.GenericEvent, 1), rounds: map[key]*work{},
-		plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
+		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), waker: host.NewWaker(&v1beta1.NodeImage{}, h.Node),
+		rounds: map[key]*work{}, plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
 	}
-	if err := h.Manager.Add(manager.RunnableFunc(p.live)); err != nil {
-		return fmt.Errorf("adding the puller: %w", err)
-	}
-	c, err := controller.New("imagepuller", h.Manager, options(p))
-	if err != nil {
-		return fmt.Errorf("adding the puller: %w", err)
-	}
-	if err := c.Watch(source.Kind(h.Manager.GetCache(), client.Object(&v1beta1.NodeImage{}), &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching the node's images: %w", err)
-	}
-	if err := c.Watch(source.Channel(p.wake, &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching what is pulled: %w", err)
-	}
-	return nil
+	return h.AddController("imagepuller", p.waker, options(p), p.live)
 }
 
 // options are those of the controller. What the API server refuses is tried again within the minute: a status that comes later than the operator
 // waits for a node would have the tag fail.
 func options(p *puller) controller.Options {
 	return controller.Options{
-		Reconciler: p, MaxConcurrentReconciles: 1,
+		Reconciler:  p,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
 	}
 }
 
 // live lets pulls begin, until the daemon ends.
-func (p *puller) live(ctx context.Context) error {
+func (p *puller) live(lifetime context.Context) {
 	p.mu.Lock()
-	p.lifetime = ctx
-	p.mu.Unlock()
-	p.changed()
-	<-ctx.Done()
-	return nil
-}
-
-// changed has the status looked at again.
-func (p *puller) changed() {
-	object := &v1beta1.NodeImage{}
-	object.Name = p.host.Node
-	select {
-	case p.wake <- event.GenericEvent{Object: object}:
-	default: // it will be anyway
-	}
+	defer p.mu.Unlock()
+	p.lifetime = lifetime
 }
 
 func (p *puller) uid() types.UID {

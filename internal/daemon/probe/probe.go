@@ -34,11 +34,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
@@ -62,7 +58,7 @@ type key struct{ uid, name string }
 type prober struct {
 	host   host.Host
 	client client.Client
-	wake   chan event.GenericEvent
+	waker  *host.Waker
 	slots  chan struct{}
 	limit  flowcontrol.RateLimiter
 	begun  time.Time
@@ -86,44 +82,18 @@ type prober struct {
 // Setup adds the prober to the daemon.
 func Setup(h host.Host) error {
 	p := &prober{
-		host: h, client: h.Manager.GetClient(), wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
+		host: h, client: h.Manager.GetClient(), waker: host.NewWaker(&appsv1alpha1.NodePodProbe{}, h.Node), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64,
 		probes: map[key]*probe{}, own: map[string]chan struct{}{},
 	}
-	if err := h.Manager.Add(manager.RunnableFunc(p.live)); err != nil {
-		return fmt.Errorf("adding the prober: %w", err)
-	}
-	c, err := controller.New("probe", h.Manager, controller.Options{Reconciler: p, MaxConcurrentReconciles: 1})
-	if err != nil {
-		return fmt.Errorf("adding the prober: %w", err)
-	}
-	if err := c.Watch(source.Kind(h.Manager.GetCache(), client.Object(&appsv1alpha1.NodePodProbe{}), &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching the node's probes: %w", err)
-	}
-	if err := c.Watch(source.Channel(p.wake, &handler.EnqueueRequestForObject{})); err != nil {
-		return fmt.Errorf("watching what is probed: %w", err)
-	}
-	return nil
+	return h.AddController("probe", p.waker, controller.Options{Reconciler: p}, p.live)
 }
 
 // live lets probes begin, until the daemon ends.
-func (p *prober) live(ctx context.Context) error {
+func (p *prober) live(lifetime context.Context) {
 	p.mu.Lock()
-	p.lifetime = ctx
-	p.mu.Unlock()
-	p.changed()
-	<-ctx.Done()
-	return nil
-}
-
-// changed has the status looked at again.
-func (p *prober) changed() {
-	object := &appsv1alpha1.NodePodProbe{}
-	object.Name = p.host.Node
-	select {
-	case p.wake <- event.GenericEvent{Object: object}:
-	default: // it will be anyway
-	}
+	defer p.mu.Unlock()
+	p.lifetime = lifetime
 }
 
 // Reconcile begins what should be probed, ends what should not, and writes what has changed.

@@ -27,7 +27,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -88,7 +87,7 @@ func (d *daemon) restart(c client.Client) {
 	d.end = end
 	d.prober = &prober{
 		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}},
-		client: c, wake: make(chan event.GenericEvent, 1), slots: make(chan struct{}, tries),
+		client: c, waker: host.NewWaker(&appsv1alpha1.NodePodProbe{}, "n1"), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewFakeAlwaysRateLimiter(), spread: func() float64 { return 0 },
 		probes: map[key]*probe{}, own: map[string]chan struct{}{}, lifetime: ctx,
 	}
@@ -162,7 +161,7 @@ func (d *daemon) until(want string) {
 			d.t.Fatalf("the status says %q, want %q", got, want)
 		}
 		select {
-		case <-d.wake:
+		case <-d.waker.Woken():
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
