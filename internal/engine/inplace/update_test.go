@@ -1022,6 +1022,26 @@ func TestDyingBetweenTheConditionsAndTheEdit(t *testing.T) {
 	})
 }
 
+// Anybody who may edit a pod can write such an annotation. It kept the operator busy for minutes, and took gigabytes, in each pass.
+func TestAQuantityInAnAnnotationThatTakesMinutesToReadBlocksThePodAlone(t *testing.T) {
+	const huge = `{"main":{"limits":{"cpu":"1e-30000000"}}}`
+	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
+	for key, raw := range map[string]string{
+		shared.AnnotationInPlaceState:       `{"revision":"shop-2","nextContainerResources":` + huge + `}`,
+		shared.AnnotationInPlaceStateLegacy: `{"unknown":1,"nextContainerResources":` + huge + `}`,
+		shared.AnnotationInPlaceGrace:       `{"revision":"shop-2","containerResources":` + huge + `}`,
+	} {
+		w := start(t, from)
+		w.begin(from, to, 0)
+		delete(w.pod.Annotations, shared.AnnotationInPlaceState)
+		w.pod.Annotations[key] = raw
+		s := w.want(Blocked, ReasonMalformed)
+		if !strings.Contains(s.Message, "main.limits.cpu: quantity \"1e-30000000\" has too many digits") {
+			t.Errorf("%s: %s", key, s.Message)
+		}
+	}
+}
+
 func TestMalformedAnnotations(t *testing.T) {
 	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
 	for _, raw := range []string{"", "{", "[]", `"x"`, "null", `{"revision":5}`, `{"updateTimestamp":"yesterday"}`, `{"lastContainerStatuses":[]}`} {
