@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -616,6 +618,12 @@ func TestAContainerThatIsStillStoppingIsNotDone(t *testing.T) {
 	})
 	t.Run("it never restarts, because it was made from this image", func(t *testing.T) {
 		done(t, back(t), 65*time.Second)
+	})
+	t.Run("its termination grace period is longer than a duration can be", func(t *testing.T) {
+		w := back(t)
+		w.pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](math.MaxInt64)
+		w.pass(24 * time.Hour)
+		w.want(Running, ReasonContainerNotRestarted)
 	})
 	t.Run("no termination grace period is named", func(t *testing.T) {
 		w := back(t)
