@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // concernedByNode are the jobs that have not ended and for which the change of a node could decide something. before is nil for a node that
@@ -40,7 +40,7 @@ func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.
 		known := r.fits.Known(&stored[i])
 		if known == nil {
 			job := &appsv1beta1.BroadcastJob{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored[i].Object, job); err != nil {
+			if err := quantity.FromUnstructured(stored[i].Object, job); err != nil {
 				continue // it cannot be decoded, so nothing is done for it
 			}
 			known = r.fits.of(plan.Parse(job, r.Options))

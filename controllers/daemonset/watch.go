@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -21,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // ownersOfPod is the set that controls a pod, or, for a pod without controller, the sets in its namespace whose selectors match it.
@@ -142,7 +142,7 @@ func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []*f
 		known := r.fits.Known(&stored[i])
 		if known == nil {
 			set := &appsv1beta1.DaemonSet{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored[i].Object, set); err != nil {
+			if err := quantity.FromUnstructured(stored[i].Object, set); err != nil {
 				continue
 			}
 			known = r.fits.of(set)

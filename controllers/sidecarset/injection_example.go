@@ -14,12 +14,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // example is a pod as it should come out.
@@ -79,7 +79,7 @@ func examplesOf(compiled sidecar.Injection, namespace *corev1.Namespace, labels 
 // withinLimits says that no container requests more than its limit.
 func withinLimits(pod map[string]any) bool {
 	known := &corev1.Pod{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod, known); err != nil {
+	if err := quantity.FromUnstructured(pod, known); err != nil {
 		return true // The dry run says what is wrong.
 	}
 	return !slices.ContainsFunc(slices.Concat(known.Spec.InitContainers, known.Spec.Containers), func(c corev1.Container) bool {
@@ -171,7 +171,7 @@ func objectOf(value any) (map[string]any, error) {
 // asKnown is a pod without the fields that this program does not know: nobody can say what a server makes of them.
 func asKnown(pod map[string]any) (map[string]any, error) {
 	known := &corev1.Pod{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pod, known); err != nil {
+	if err := quantity.FromUnstructured(pod, known); err != nil {
 		return nil, fmt.Errorf("decoding the pod with the sidecars: %w", err)
 	}
 	return objectOf(known)

@@ -16,7 +16,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 const (
@@ -284,7 +284,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 // may not know yet.
 func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured) error {
 	typed := &appsv1beta1.SidecarSet{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+	if err := quantity.FromUnstructured(object.Object, typed); err != nil {
 		return fmt.Errorf("decoding the SidecarSet: %w", err)
 	}
 	raw, _, _ := unstructured.NestedMap(object.Object, "spec")

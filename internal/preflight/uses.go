@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // use is something in stored objects that depends on a feature gate, or on a part of OpenKruise that is not here.
@@ -65,7 +66,7 @@ func usesOf(kind string, object map[string]any) ([]use, error) {
 		return nil, fmt.Errorf("encoding it: %w", err)
 	}
 	var w workload
-	if err := json.Unmarshal(body, &w); err != nil {
+	if err := quantity.Unmarshal(body, &w); err != nil {
 		return nil, fmt.Errorf("decoding it: %w", err)
 	}
 	spec := &w.Spec

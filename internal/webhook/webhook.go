@@ -56,12 +56,12 @@ type Deps struct {
 	Enabled func(kind string) bool
 }
 
-// Setup registers every webhook at the manager's webhook server.
+// Setup registers every webhook at the manager's webhook server, with a limit on what is answered at one time.
 func Setup(mgr ctrl.Manager, deps Deps) error {
 	if deps.Client == nil {
 		return errors.New("setting up webhooks: there is no client")
 	}
-	Register(mgr.GetWebhookServer(), deps)
+	Register(limiting(mgr.GetWebhookServer()), deps)
 	return nil
 }
 

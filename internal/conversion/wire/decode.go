@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // Decode reads raw into a pointer to one of our types, by the rules of the API server (field names are case-sensitive).
@@ -45,23 +47,31 @@ func DecodeRest(raw []byte, into any) field.ErrorList {
 
 // decode returns the object without its values of wrong types, too, if there are any and something is left.
 func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest any) {
-	strict, err := kjson.UnmarshalStrict(raw, into)
-	for _, e := range strict {
-		if f, ok := e.(kjson.FieldError); ok { //nolint:errorlint // the library returns these unwrapped
-			unknown = append(unknown, f.FieldPath())
+	var err error
+	if !quantity.Suspect(raw) {
+		if unknown, err = strictly(raw, into); err == nil {
+			return unknown, nil, nil
 		}
 	}
-	if err == nil {
-		return unknown, nil, nil
-	}
 
-	// The decoder stops at the first value of a wrong type and names its field without indexes. The walk below finds all of them.
+	// The decoder stops at the first value of a wrong type and names its field without indexes. The walk below finds all of them. Nor does it stop
+	// at quantities that take minutes to read.
 	var value any
 	if syntax := kjson.UnmarshalCaseSensitivePreserveInts(raw, &value); syntax != nil {
 		return nil, field.ErrorList{field.Invalid(nil, "", fmt.Sprintf("is not JSON: %v", syntax))}, nil
 	}
 	w := walk{}
 	decodable := w.mistyped(value, reflect.TypeOf(into), nil)
+	if len(w.errs) == 0 && err == nil {
+		// What was suspected is none. Of members of one name, the walk has seen the last: only what it has seen is decoded.
+		seen, marshalErr := json.Marshal(value)
+		if marshalErr != nil {
+			return nil, field.ErrorList{field.Invalid(nil, "", marshalErr.Error())}, nil
+		}
+		if unknown, err = strictly(seen, into); err == nil {
+			return unknown, nil, nil
+		}
+	}
 	if len(w.errs) == 0 {
 		return unknown, field.ErrorList{field.Invalid(nil, "", err.Error())}, nil
 	}
@@ -70,6 +80,17 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 		rest = value
 	}
 	return unknown, w.errs, rest
+}
+
+// strictly decodes what quantity.Suspect does not suspect, or the walk has seen.
+func strictly(raw []byte, into any) (unknown []string, err error) {
+	strict, err := kjson.UnmarshalStrict(raw, into)
+	for _, e := range strict {
+		if f, ok := e.(kjson.FieldError); ok { //nolint:errorlint // the library returns these unwrapped
+			unknown = append(unknown, f.FieldPath())
+		}
+	}
+	return unknown, err
 }
 
 // MaxErrors is how many errors are returned about one object. More would not help anybody, and a client could ask for any number.
@@ -157,8 +178,12 @@ func brief(value any) any {
 
 // readsAs says whether a value that has no parts can be decoded as a type.
 func readsAs(value any, t reflect.Type) bool {
-	if _, isText := value.(string); isText && t.Kind() == reflect.String && !decodesItself(t) {
+	given, isText := value.(string)
+	switch {
+	case isText && t.Kind() == reflect.String && !decodesItself(t):
 		return true
+	case isText && t == reflect.TypeFor[resource.Quantity]() && quantity.Costly(given):
+		return false
 	}
 	text, err := json.Marshal(value)
 	if err != nil {

@@ -337,10 +337,10 @@ func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *core
 
 // graceOf is how long the hook of a container and it itself have together.
 func graceOf(pod *corev1.Pod) time.Duration {
-	if grace := pod.Spec.TerminationGracePeriodSeconds; grace != nil {
-		return max(time.Duration(*grace)*time.Second, leastGrace)
+	if pod.Spec.TerminationGracePeriodSeconds == nil {
+		return leastGrace
 	}
-	return leastGrace
+	return max(inplace.Termination(pod), leastGrace)
 }
 
 func hookOf(container *corev1.Container) *appsv1beta1.ProbeHandler {

@@ -79,8 +79,9 @@ func hook(
 	case c.PreStop.HTTPGet != nil:
 		return get(ctx, pod, c)
 	case c.PreStop.Sleep != nil:
+		seconds := min(c.PreStop.Sleep.Seconds, int64(limit/time.Second)+1) // more would be too long for a duration
 		select {
-		case <-r.Clock.After(min(time.Duration(c.PreStop.Sleep.Seconds)*time.Second, limit)):
+		case <-r.Clock.After(min(time.Duration(seconds)*time.Second, limit)):
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()

@@ -31,6 +31,9 @@ const settleTime = 5 * time.Second
 // defaultTermination is the termination grace period of a pod that names none.
 const defaultTermination = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 
+// longestTermination is how many seconds of a termination grace period count: a century, which is as good as for ever.
+const longestTermination = 100 * 365 * 24 * 60 * 60
+
 // effect says whether a container runs the image that the pod's spec has.
 type effect struct {
 	proven bool
@@ -139,7 +142,8 @@ func Termination(pod *corev1.Pod) time.Duration {
 	if pod.Spec.TerminationGracePeriodSeconds == nil {
 		return defaultTermination
 	}
-	return time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	// The server admits more seconds than a duration can hold.
+	return time.Duration(min(*pod.Spec.TerminationGracePeriodSeconds, longestTermination)) * time.Second
 }
 
 func latest(a, b time.Time) time.Time {

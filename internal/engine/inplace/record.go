@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // run is one update of one pod, as its annotations tell it.
@@ -49,7 +50,7 @@ func decodeRun(state, evidence []byte) (r run, err error) {
 	if known, ok := decodeKnown(state); ok {
 		r.InPlaceUpdateState = known
 	} else {
-		if err := json.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
+		if err := quantity.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
 			return run{}, err
 		}
 		if err := json.Unmarshal(state, &r.unknown); err != nil {
@@ -70,6 +71,9 @@ func decodeRun(state, evidence []byte) (r run, err error) {
 
 // decodeKnown decodes a state of which we know every member, in one go: nearly all are ours. It returns false for any other.
 func decodeKnown(state []byte) (known shared.InPlaceUpdateState, ok bool) {
+	if quantity.Suspect(state) {
+		return known, false
+	}
 	decoder := json.NewDecoder(bytes.NewReader(state))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&known); err != nil {
@@ -129,7 +133,7 @@ func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, e
 		return nil, found, nil
 	}
 	grace = &shared.InPlaceUpdateGrace{}
-	if err := json.Unmarshal([]byte(raw), grace); err != nil {
+	if err := quantity.Unmarshal([]byte(raw), grace); err != nil {
 		return nil, true, fmt.Errorf("reading annotation %s: %w", shared.AnnotationInPlaceGrace, err)
 	}
 	if _, err := decodeMetadata(grace.MetaDataPatch); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -617,6 +619,12 @@ func TestAContainerThatIsStillStoppingIsNotDone(t *testing.T) {
 	t.Run("it never restarts, because it was made from this image", func(t *testing.T) {
 		done(t, back(t), 65*time.Second)
 	})
+	t.Run("its termination grace period is longer than a duration can be", func(t *testing.T) {
+		w := back(t)
+		w.pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](math.MaxInt64)
+		w.pass(24 * time.Hour)
+		w.want(Running, ReasonContainerNotRestarted)
+	})
 	t.Run("no termination grace period is named", func(t *testing.T) {
 		w := back(t)
 		w.pod.Spec.TerminationGracePeriodSeconds = nil
@@ -1020,6 +1028,26 @@ func TestDyingBetweenTheConditionsAndTheEdit(t *testing.T) {
 		w.finish()
 		w.want(None, "")
 	})
+}
+
+// Anybody who may edit a pod can write such an annotation. It kept the operator busy for minutes, and took gigabytes, in each pass.
+func TestAQuantityInAnAnnotationThatTakesMinutesToReadBlocksThePodAlone(t *testing.T) {
+	const huge = `{"main":{"limits":{"cpu":"1e-30000000"}}}`
+	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
+	for key, raw := range map[string]string{
+		shared.AnnotationInPlaceState:       `{"revision":"shop-2","nextContainerResources":` + huge + `}`,
+		shared.AnnotationInPlaceStateLegacy: `{"unknown":1,"nextContainerResources":` + huge + `}`,
+		shared.AnnotationInPlaceGrace:       `{"revision":"shop-2","containerResources":` + huge + `}`,
+	} {
+		w := start(t, from)
+		w.begin(from, to, 0)
+		delete(w.pod.Annotations, shared.AnnotationInPlaceState)
+		w.pod.Annotations[key] = raw
+		s := w.want(Blocked, ReasonMalformed)
+		if !strings.Contains(s.Message, "main.limits.cpu: quantity \"1e-30000000\" has too many digits") {
+			t.Errorf("%s: %s", key, s.Message)
+		}
+	}
 }
 
 func TestMalformedAnnotations(t *testing.T) {

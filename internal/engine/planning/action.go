@@ -59,6 +59,9 @@ type Action struct {
 	// KeepExisting says that an object that exists already will do, whoever made it, unless it is terminating. Otherwise it has to be
 	// controlled by the owner of the plan. Only for VerbCreate.
 	KeepExisting bool
+	// Selector is what has to match the labels of the new object as the server stores them, which a webhook may have changed. An object that it does not
+	// match is deleted again, and the creation counts as refused. Nil: any labels will do. Only for VerbCreate.
+	Selector *metav1.LabelSelector
 	// ExactVersion ties VerbDelete to the observed resourceVersion, not only to the UID: a newer state could have changed the decision.
 	ExactVersion bool
 	// IfAbsent is an object that must not exist: it is looked up past the cache right before the request, which is not sent when it does.

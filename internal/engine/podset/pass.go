@@ -83,6 +83,8 @@ type Pass struct {
 
 	// needsGate is NeedsGate of the workload's Spec.
 	needsGate bool
+	// selector is that of the workload.
+	selector *metav1.LabelSelector
 	// settled come before the other actions of the plan: they put pods back in service.
 	settled []planning.Action
 	plan    planning.Plan
@@ -218,6 +220,7 @@ func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, claims []*corev1.Pers
 	}
 	conditions := edit.Edit{Conditions: podstate.InitialConditions(pod, p.Snapshot.Now), Fresh: true}
 	action := CreatePod(slot, pod, first, conditions, reason)
+	action.Selector = p.selector
 	action.Success = p.success("SuccessfulCreate", "create", pod.Name)
 	action.Failure = p.failure("FailedCreate", "create", pod.Name)
 	p.Act(action)

@@ -95,6 +95,7 @@ func (s *Spec) NewPass(snapshot *Snapshot) *Pass {
 		InPlace:  s.InPlace,
 
 		needsGate: s.NeedsGate,
+		selector:  s.LabelSelector,
 	}
 }
 

@@ -33,6 +33,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // maxOwnerPart is how much of the owner's name fits before the dash and the hash.
@@ -129,7 +130,7 @@ func decodeTemplate(raw []byte) (*corev1.PodTemplateSpec, error) {
 			Template *corev1.PodTemplateSpec `json:"template"`
 		} `json:"spec"`
 	}
-	if err := json.Unmarshal(raw, &data); err != nil {
+	if err := quantity.Unmarshal(raw, &data); err != nil {
 		return nil, err
 	}
 	if data.Spec.Template == nil {

@@ -10,8 +10,9 @@ import (
 	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // ProofLabel is on pods that are created for a dry run only, to see whether they are injected. Its value is the way that is to be proven,
@@ -158,10 +159,10 @@ func missingItems(want, have []any, path string) (lacks, changed string) {
 }
 
 func sameQuantity(a, b any) bool {
-	one, err := resource.ParseQuantity(fmt.Sprint(a))
+	one, err := quantity.Parse(fmt.Sprint(a))
 	if err != nil {
 		return false
 	}
-	other, err := resource.ParseQuantity(fmt.Sprint(b))
+	other, err := quantity.Parse(fmt.Sprint(b))
 	return err == nil && one.Cmp(other) == 0
 }

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // CheckExpression says what is wrong with an expression for a resource, cpu or memory. It is computed with a quantity, as it will be for a
@@ -140,11 +142,11 @@ func (r Resources) aggregate(targets []map[string]any, field, name string) (amou
 		if !has {
 			continue
 		}
-		quantity, err := resource.ParseQuantity(text)
+		parsed, err := quantity.Parse(text)
 		if err != nil {
 			return amount{}, fmt.Errorf("container %s: %s.%s: %w", nameOf(t), field, name, err)
 		}
-		value := milli(new(big.Rat).SetInt64(quantity.MilliValue()))
+		value := milli(new(big.Rat).SetInt64(parsed.MilliValue()))
 		switch {
 		case r.Mode == "max" && value.value.Cmp(total.value) > 0:
 			total = value

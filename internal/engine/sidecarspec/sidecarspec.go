@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // HistoryLimit is revisionHistoryLimit when it is omitted.
@@ -271,7 +272,7 @@ func decode(data []byte) (*Payload, error) {
 	var recorded struct {
 		Spec *Fields `json:"spec"`
 	}
-	if err := json.Unmarshal(data, &recorded); err != nil {
+	if err := quantity.Unmarshal(data, &recorded); err != nil {
 		return nil, err
 	}
 	if recorded.Spec == nil {

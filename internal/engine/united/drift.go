@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // InSync says that a workload is what would be applied: nothing was applied since that lacks a field, and every field has its value. What
@@ -104,15 +105,15 @@ func isEmpty(value any) bool {
 
 // sameQuantity says that two values, texts or numbers, are the same quantity.
 func sameQuantity(a, b any) bool {
-	left, ok := quantity(a)
+	left, ok := quantityOf(a)
 	if !ok {
 		return false
 	}
-	right, ok := quantity(b)
+	right, ok := quantityOf(b)
 	return ok && left.Cmp(right) == 0
 }
 
-func quantity(value any) (resource.Quantity, bool) {
+func quantityOf(value any) (resource.Quantity, bool) {
 	var text string
 	switch value := value.(type) {
 	case string:
@@ -127,7 +128,7 @@ func quantity(value any) (resource.Quantity, bool) {
 	default:
 		return resource.Quantity{}, false
 	}
-	parsed, err := resource.ParseQuantity(text)
+	parsed, err := quantity.Parse(text)
 	return parsed, err == nil
 }
 

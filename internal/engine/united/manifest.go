@@ -24,6 +24,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // Kind is that of UnitedDeployments, in the version that is stored.
@@ -222,7 +223,7 @@ func Patched(template, patch map[string]any) (patched map[string]any, err error)
 	}
 	body, err := json.Marshal(patched)
 	if err == nil {
-		err = json.Unmarshal(body, &corev1.PodTemplateSpec{})
+		err = quantity.Unmarshal(body, &corev1.PodTemplateSpec{})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the pod template with the patch of the subset: %w", err)

@@ -305,6 +305,8 @@ func TestContains(t *testing.T) {
 		"a quantity in another form":       {"{cpu: '1'}", "{cpu: 1000m}", true},
 		"a quantity as a number":           {"{cpu: '2'}", "{cpu: 2}", true},
 		"another quantity":                 {"{cpu: '1'}", "{cpu: 100m}", false},
+		"a text that is a huge quantity":   {"{arg: '1'}", "{arg: '1e30000000'}", false},
+		"a text that is a tiny quantity":   {"{arg: '1e-30000000'}", "{arg: '1'}", false},
 		"a named item that others added":   {"{l: [{name: a}, {name: x}]}", "{l: [{name: a}]}", true},
 		"a named item that is gone":        {"{l: [{name: x}]}", "{l: [{name: a}]}", false},
 		"an item without a name was added": {"{l: [1, 2]}", "{l: [1]}", false},

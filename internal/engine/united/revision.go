@@ -18,6 +18,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // Revision is a recorded template.
@@ -133,7 +134,7 @@ func typed(a Adapter, raw []byte) (spec, rest any, err error) {
 		return nil, nil, err
 	}
 	spec = a.typed()
-	if err := json.Unmarshal(raw, spec); err != nil {
+	if err := quantity.Unmarshal(raw, spec); err != nil {
 		return nil, nil, err
 	}
 	fields := reflect.ValueOf(spec).Elem()
@@ -150,7 +151,7 @@ func typed(a Adapter, raw []byte) (spec, rest any, err error) {
 // split reads the spec of a workload as the type of its kind writes it, and what of the spec that leaves out; nil when that says nothing.
 func split(a Adapter, raw []byte) (known map[string]any, rest any, err error) {
 	value := a.typed()
-	if err := json.Unmarshal(raw, value); err != nil {
+	if err := quantity.Unmarshal(raw, value); err != nil {
 		return nil, nil, err
 	}
 	if known, err = runtime.DefaultUnstructuredConverter.ToUnstructured(value); err != nil {

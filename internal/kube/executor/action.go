@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
@@ -109,6 +111,9 @@ func (e *Executor) create(ctx context.Context, owner client.Object, ownerKey fre
 	if err != nil {
 		return a.Object, false, fmt.Errorf("creating %s: %w", describe(a), err)
 	}
+	if err := e.checkSelected(ctx, ownerKey, a, object); err != nil {
+		return object, false, err
+	}
 	if a.Change == nil {
 		return object, false, nil
 	}
@@ -117,6 +122,26 @@ func (e *Executor) create(ctx context.Context, owner client.Object, ownerKey fre
 		ctrl.LoggerFrom(ctx).V(1).Info("First change not written", a.Kind.Kind, klog.KObj(object), "err", err.Error())
 	}
 	return object, false, nil
+}
+
+// checkSelected fails when the server has stored a new object with labels by which its owner does not select it, and deletes the object again. Its
+// owner would release it and create another one, for ever.
+func (e *Executor) checkSelected(ctx context.Context, ownerKey freshness.Owner, a *planning.Action, stored client.Object) error {
+	if a.Selector == nil || maps.Equal(a.Object.GetLabels(), stored.GetLabels()) {
+		return nil
+	}
+	selector, err := metav1.LabelSelectorAsSelector(a.Selector)
+	if err != nil || selector.Matches(labels.Set(stored.GetLabels())) || !selector.Matches(labels.Set(a.Object.GetLabels())) {
+		return nil
+	}
+	err = e.Writer.Delete(ctx, ownerKey, freshness.RefOf(a.Kind, stored), writer.Delete{})
+	becomes := "so it was deleted again"
+	if err != nil {
+		becomes = "and it could not be deleted again: " + err.Error()
+	}
+	name := nameOf(a.Kind)
+	return apierrors.NewForbidden(schema.GroupResource{Group: a.Kind.Group, Resource: name + "s"}, stored.GetName(),
+		fmt.Errorf("a webhook changed the labels of the %s, and the selector %s does not match them any more, %s", name, selector, becomes))
 }
 
 // adoptAnswer decides what it means that an object to be created exists already. The first that holds:

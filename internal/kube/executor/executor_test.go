@@ -516,6 +516,71 @@ func TestApplySaysThatANativeStatefulSetOfTheSameNameHasThePods(t *testing.T) {
 	}
 }
 
+// A webhook of others set the label app of all pods to the name of their team. The set released each pod that it created, and created another one.
+func TestAPodWhoseLabelsAWebhookChangesIsNotCreatedAgainAndAgain(t *testing.T) {
+	relabel := func(_ context.Context, write testutil.Write, forward func() error) error {
+		if write.Verb == "create" {
+			write.Object.SetLabels(map[string]string{"app": "team-a", "more": "1"})
+		}
+		return forward()
+	}
+	selecting := func(app string, actions []planning.Action) []planning.Action {
+		for i := range actions {
+			actions[i].Object.SetLabels(map[string]string{"app": "web"})
+			actions[i].Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+		}
+		return actions
+	}
+	f := newFixture(t, nil)
+	f.server.SetFault(relabel)
+	outcome := f.apply(t, selecting("web", creates(f.set, 1))...)
+	const why = "a webhook changed the labels of the pod, and the selector app=web does not match them any more, so it was deleted again"
+	if len(outcome.Failures) != 1 || !outcome.Failures[0].Refused || !strings.Contains(outcome.Failures[0].Message, why) {
+		t.Errorf("outcome %+v, want a refusal that says %q", outcome, why)
+	}
+	if emitted := f.emitted(); len(emitted) != 1 || !strings.HasPrefix(emitted[0], "Warning FailedCreate ") || !strings.Contains(emitted[0], why) {
+		t.Errorf("events %q", emitted)
+	}
+	if names := f.names(t); len(names) > 0 {
+		t.Errorf("pods %v are left", names)
+	}
+	writes := len(f.server.Writes())
+	if outcome = f.apply(t, selecting("web", creates(f.set, 1))...); outcome.RecheckAfter == 0 || len(f.server.Writes()) != writes {
+		t.Errorf("it is tried again at once: %+v", outcome)
+	}
+
+	// Whether the template matches the selector is not the webhook's fault, and where its labels match, too, all is well.
+	for _, app := range []string{"db", "team-a"} {
+		f = newFixture(t, nil)
+		f.server.SetFault(relabel)
+		if outcome = f.apply(t, selecting(app, creates(f.set, 1))...); outcome.Done != 1 || len(f.names(t)) != 1 {
+			t.Errorf("a selector of app=%s: %+v", app, outcome)
+		}
+	}
+	f = newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
+		if write.Verb == "create" {
+			write.Object.SetLabels(map[string]string{"app": "web", "team": "a"})
+		}
+		return forward()
+	})
+	if outcome = f.apply(t, selecting("web", creates(f.set, 1))...); outcome.Done != 1 || len(f.names(t)) != 1 {
+		t.Errorf("a pod with another label: %+v", outcome)
+	}
+
+	// A pod that cannot be deleted again says so.
+	f = newFixture(t, nil)
+	f.server.SetFault(func(ctx context.Context, write testutil.Write, forward func() error) error {
+		if write.Verb == "delete" {
+			return quotaError(write)
+		}
+		return relabel(ctx, write, forward)
+	})
+	if outcome = f.apply(t, selecting("web", creates(f.set, 1))...); len(outcome.Failures) != 1 || !strings.Contains(outcome.Failures[0].Message, "and it could not be deleted again: ") {
+		t.Errorf("outcome %+v", outcome)
+	}
+}
+
 func TestApplySurvivesLostAnswers(t *testing.T) {
 	f := newFixture(t, nil)
 	seen := &laggingStore{}

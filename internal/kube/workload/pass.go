@@ -8,13 +8,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	goruntime "runtime"
+	"runtime"
 	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // Pass is one pass over an object: from Begin, through observing, planning and applying, to Finish.
@@ -125,13 +125,13 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 // decode reads a stored object into its type. The error names the field that does not fit.
 func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 	object := new(T)
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object)
+	err := quantity.FromUnstructured(stored.Object, object)
 	if err == nil {
 		return object, nil
 	}
 	// The converter is faster, but only errors of JSON name the field.
 	if body, marshalErr := json.Marshal(stored.Object); marshalErr == nil {
-		err = cmp.Or(json.Unmarshal(body, new(T)), err)
+		err = cmp.Or(quantity.Unmarshal(body, new(T)), err)
 	}
 	return nil, err
 }
@@ -139,7 +139,7 @@ func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 // StartClock counts the processor time that is spent from now on as the cost of the pass, until StopClock. The goroutine stays on its thread
 // meanwhile.
 func (p *Pass) StartClock() {
-	goruntime.LockOSThread()
+	runtime.LockOSThread()
 	p.since, p.counting = cputime.Thread(), true
 }
 
@@ -148,7 +148,7 @@ func (p *Pass) StopClock() {
 	if p.counting {
 		p.cost += cputime.Thread() - p.since
 		p.counting = false
-		goruntime.UnlockOSThread()
+		runtime.UnlockOSThread()
 	}
 }
 

@@ -18,9 +18,34 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 )
+
+// An object that was stored without admission kept a worker busy for minutes in each pass, and took gigabytes.
+func TestAStoredQuantityThatTakesMinutesToReadIsAFaultOfItsObject(t *testing.T) {
+	stored := &unstructured.Unstructured{}
+	const text = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[` +
+		`{"name":"main","env":[{"name":"A","value":"1e-30000000"}],"resources":{"limits":{"cpu":"1e-30000000"}}}]}}}}`
+	if err := stored.UnmarshalJSON([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	began := cputime.Thread()
+	_, err := decode[appsv1beta1.CloneSet](stored)
+	if spent := cputime.Thread() - began; spent > time.Second {
+		t.Errorf("it took %v", spent)
+	}
+	const want = `spec.template.spec.containers[0].resources.limits.cpu: quantity "1e-30000000" has too many digits`
+	if err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	unstructured.RemoveNestedField(stored.Object, "spec", "template", "spec", "containers")
+	if _, err := decode[appsv1beta1.CloneSet](stored); err != nil {
+		t.Errorf("without it: %v", err)
+	}
+}
 
 // A revision that could not be deleted made an update in place wait a minute for the end of its grace period of a second.
 func TestAnErrorBesideThePlanDoesNotHoldUpItsTimers(t *testing.T) {

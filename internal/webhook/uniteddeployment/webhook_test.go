@@ -302,6 +302,44 @@ func TestDryRuns(t *testing.T) {
 	}
 }
 
+// A quarter of a megabyte of template, and 500 subsets, took three gigabytes of the operator's memory.
+func TestATemplateForHundredsOfSubsetsDoesNotTakeGigabytes(t *testing.T) {
+	var containers []string
+	for i := range 10 {
+		containers = append(containers, fmt.Sprintf(`{"name":"c%d","image":"web:1","env":[%s]}`, i, strings.TrimSuffix(strings.Repeat(`{"name":"A"},`, 1_600), ",")))
+	}
+	large := `{"spec":{"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[` + strings.Join(containers, ",") + `]}}}}}}}`
+	with := func(patches ...string) string {
+		object := stored
+		for _, patch := range patches {
+			object = admissiontest.Merge(t, object, patch)
+		}
+		return object
+	}
+	for name, tc := range map[string]struct {
+		sent, old string
+		denied    []string
+	}{
+		"a new one":                             {sent: with(large, many(500, "")), denied: []string{"spec.topology.subsets"}},
+		"one that gets more subsets":            {sent: with(large, many(500, "")), old: with(large, many(400, "")), denied: []string{"spec.topology.subsets"}},
+		"one that gets another template":        {sent: with(large, many(500, "")), old: with(many(500, "")), denied: []string{"spec.topology.subsets"}},
+		"one that was stored, and has less now": {sent: with(large, many(400, "")), old: with(large, many(500, ""))},
+		"one that is scaled":                    {sent: with(large, many(500, ""), `{"spec":{"replicas":7}}`), old: with(large, many(500, ""))},
+		"few subsets":                           {sent: with(large, many(4, ""))},
+		"a template of ordinary size":           {sent: with(many(500, ""))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			response := Kind(Workloads{Client: &dryRuns{}}).Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(united.Kind(), "v1beta1", tc.sent, tc.old))
+			if diff := cmp.Diff(tc.denied, admissiontest.Denied(response)); diff != "" || response.Allowed == (len(tc.denied) > 0) {
+				t.Errorf("allowed %v, causes (-want +got):\n%s", response.Allowed, diff)
+			}
+			if !response.Allowed && !strings.Contains(response.Result.Message, "at most 256 MiB are allowed") {
+				t.Errorf("%s", response.Result.Message)
+			}
+		})
+	}
+}
+
 // TestObjectsOfOpenKruisePass: what OpenKruise let in is let in again, whatever of it is changed next.
 func TestObjectsOfOpenKruisePass(t *testing.T) {
 	for _, object := range fixtures.Objects(t, "uniteddeployment/state.yaml") {

@@ -1,0 +1,141 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package quantity_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
+)
+
+// patience is far more than any text should take, and far less than those take that are refused.
+const patience = 5 * time.Second
+
+func ordinary() []string {
+	return []string{
+		"0", "1", "500m", "1Gi", "1.5Gi", "+3", "-3", ".5", "2E", "1e3", "1E3", "12e6", "1e-9", "1e99", "1e-99", "1e+0000000000007", "100n", "4.2e+3",
+		"9223372036854775807", " 1 ", "", "lots", "ready", "e9999", "1e", "1e-", "v1e9999", "1e1000x",
+	}
+}
+
+func costly() []string {
+	return []string{
+		"1e-30000000", "1E-30000000", "1e30000000", "1e+30000000", "-1e-30000000", ".1e-30000000", "1.e-30000000", "1e-00000000100", " 1e-30000000",
+		"\u00a01e-30000000", "\u30001e-30000000", "\t1e100\n", "1" + strings.Repeat("0", 128), "0." + strings.Repeat("0", 200) + "1", "1e100", "1e-100",
+	}
+}
+
+func TestQuantitiesThatTakeMinutesToReadAreRefusedUnread(t *testing.T) {
+	began := time.Now()
+	for _, text := range costly() {
+		if !quantity.Costly(text) {
+			t.Errorf("%q passes", text)
+		}
+		if _, err := quantity.Parse(text); err == nil || !strings.Contains(err.Error(), "too many digits") || len(err.Error()) > 200 {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if spent := time.Since(began); spent > patience {
+		t.Errorf("it took %v", spent)
+	}
+}
+
+// What is no quantity at all is left to the library, which says what is wrong with it.
+func TestOrdinaryQuantitiesAreReadAsTheLibraryReadsThem(t *testing.T) {
+	for _, text := range ordinary() {
+		want, wantErr := resource.ParseQuantity(text)
+		got, err := quantity.Parse(text)
+		if (err == nil) != (wantErr == nil) || got.Cmp(want) != 0 {
+			if !quantity.Costly(text) || wantErr == nil {
+				t.Errorf("%q: %v, %v, want %v, %v", text, got.String(), err, want.String(), wantErr)
+			}
+		}
+	}
+}
+
+// pod has a quantity at the place where a container's limit is, and elsewhere what only looks like one.
+func pod(limit string) string {
+	return `{"metadata":{"labels":{"commit":"12e45678","digest":"1e30000000"}},"spec":{"containers":[{"name":"main","image":"web@sha256:5e678",` +
+		`"env":[{"name":"A","value":"1e-30000000"}],"args":["` + strings.Repeat("7", 300) + `"],"resources":{"limits":{"cpu":` + limit + `}}}]}}`
+}
+
+func TestWhatIsDecodedHoldsNoCostlyQuantity(t *testing.T) {
+	const at = "spec.containers[0].resources.limits.cpu: quantity "
+	for limit, want := range map[string]string{
+		`"500m"`:                              "",
+		`2`:                                   "",
+		`"1e-30000000"`:                       at + `"1e-30000000" has too many digits`,
+		`1e-30000000`:                         at + `"1e-30000000" has too many digits`,
+		`"1` + strings.Repeat("0", 200) + `"`: at + `"1` + strings.Repeat("0", 39) + `"... has too many digits`,
+		`"1","cpu":"1e-30000000"`:             at + `"1e-30000000" has too many digits`,
+		// Of two members of one name, the last one is decoded, and the first one never read.
+		`"1e-30000000","cpu":"1"`: "",
+	} {
+		began := time.Now()
+		var got corev1.Pod
+		err := quantity.Unmarshal([]byte(pod(limit)), &got)
+		var object map[string]any
+		fromErr := err
+		if json.Unmarshal([]byte(pod(limit)), &object) == nil && !strings.HasPrefix(limit, "1e") {
+			fromErr = quantity.FromUnstructured(object, &corev1.Pod{})
+		}
+		if spent := time.Since(began); spent > patience {
+			t.Fatalf("%s: it took %v", limit, spent)
+		}
+		for way, err := range map[string]error{"JSON": err, "unstructured": fromErr} {
+			text := ""
+			if err != nil {
+				text = err.Error()
+			}
+			if text != want {
+				t.Errorf("%s, %s: %q, want %q", way, limit, text, want)
+			}
+		}
+		if want != "" {
+			continue
+		}
+		if c := got.Spec.Containers[0]; c.Env[0].Value != "1e-30000000" || got.Labels["commit"] != "12e45678" || c.Resources.Limits.Cpu().IsZero() {
+			t.Errorf("%s: decoded %+v", limit, got)
+		}
+	}
+}
+
+func TestUnmarshalFailsAsTheLibraryDoes(t *testing.T) {
+	for _, text := range []string{`{"a":"1e-999"} x`, `{"a":"1e-999"`, ``, `[1e-999]`, `{"a":"1e-999"}`, `null`} {
+		var one, other map[string]string
+		err, want := quantity.Unmarshal([]byte(text), &one), json.Unmarshal([]byte(text), &other)
+		if (err == nil) != (want == nil) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+		if diff := cmp.Diff(other, one); err == nil && diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// FuzzSuspect: what is not suspected can be read in no time, whatever it is in.
+func FuzzSuspect(f *testing.F) {
+	for _, text := range append(ordinary(), costly()...) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		raw, err := json.Marshal(map[string]any{"limits": map[string]string{"cpu": text}})
+		if err != nil {
+			t.Skip()
+		}
+		began := time.Now()
+		_ = quantity.Unmarshal(raw, &corev1.ResourceRequirements{})
+		_ = quantity.Unmarshal([]byte(`{"limits":{"cpu":`+text+`}}`), &corev1.ResourceRequirements{})
+		if spent := time.Since(began); spent > patience {
+			t.Errorf("it took %v", spent)
+		}
+	})
+}

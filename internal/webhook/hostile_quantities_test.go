@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+)
+
+// withQuantity is an object in which every container and every claim asks for a quantity, and how many of them there are.
+func withQuantity(object any, quantity string) (places int) {
+	switch object := object.(type) {
+	case map[string]any:
+		_, named := object["name"].(string)
+		_, image := object["image"].(string)
+		_, modes := object["accessModes"]
+		if named && image || modes {
+			object["resources"] = map[string]any{"requests": map[string]any{"cpu": quantity, "storage": quantity}, "limits": map[string]any{"cpu": "1"}}
+			places++
+		}
+		for _, member := range object {
+			places += withQuantity(member, quantity)
+		}
+	case []any:
+		for _, item := range object {
+			places += withQuantity(item, quantity)
+		}
+	}
+	return places
+}
+
+// TestAQuantityOfAFewLettersOccupiesTheOperatorForMinutes sends quantities that take that long to be parsed, compared or written. A thirtieth of what can
+// be sent is enough to see it.
+func TestAQuantityOfAFewLettersOccupiesTheOperatorForMinutes(t *testing.T) {
+	s, c := serve()
+	sent := 0
+	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+		for _, version := range kind.Versions {
+			for _, quantity := range []string{"1e-30000000", "1e30000000", "1" + strings.Repeat("0", 100_000)} {
+				object := runtime.DeepCopyJSON(full(t, kind, version))
+				if withQuantity(object, quantity) == 0 {
+					continue
+				}
+				body, err := json.Marshal(object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				stored := placed(t, full(t, kind, kind.Storage), []string{"spec", "was"}, "1")
+				for at, handler := range s.handlers {
+					if !asksAbout(at, kind) {
+						continue
+					}
+					for verb, stored := range map[string]string{"create": "", "update": stored} {
+						sent++
+						c.asked = 0
+						allowed := false
+						what := fmt.Sprintf("%s, %s a %s through %s with %.12s", path.Base(at), verb, kind.Name, version, quantity)
+						memory, spent := cost(func() { allowed = answer(t, at, what, handler, kind, version, string(body), stored) })
+						if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+							t.Fatalf("%s: %d MiB, %v, %d questions to the API server", what, memory>>20, spent.Round(time.Millisecond), c.asked)
+						}
+						// The workloads of a UnitedDeployment are judged where they are created.
+						if strings.Contains(at, "validate") && allowed && kind.Name != "UnitedDeployment" {
+							t.Errorf("%s: allowed", what)
+						}
+					}
+				}
+			}
+		}
+	}
+	if sent < 100 {
+		t.Errorf("only %d requests were sent", sent)
+	}
+}

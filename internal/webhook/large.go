@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package webhook
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
+)
+
+const (
+	// small is up to how many bytes a request waits for no other. Nearly all requests have less.
+	small = 128 << 10
+	// largest is how many bytes of a request are read: those of two objects of 3 MiB, and what is around them. Handlers refuse longer ones.
+	largest = 7 << 20
+	// mostAnswered is how many bytes all larger requests may have together that are being answered: answering takes several times as much memory.
+	mostAnswered = 12 << 20
+	// mostRead is how many bytes they may have together that have been read, answered or not.
+	mostRead = 64 << 20
+	// readTimeout is how long the body of one of them may take to come. The API server waits ten seconds for an answer.
+	readTimeout = 10 * time.Second
+)
+
+// errTooMany is about a request for which there is no room.
+var errTooMany = errors.New("too many large requests wait to be answered")
+
+// limited is a webhook server whose handlers answer few large requests at one time. What one request may cost is bounded, and clients could send any
+// number of them at once. They are read before they wait: bytes that nobody reads would keep small requests of the same connection from being read.
+type limited struct {
+	webhook.Server
+	// read and answered are about bytes of requests.
+	read, answered *semaphore.Weighted
+}
+
+func limiting(server webhook.Server) limited {
+	return limited{Server: server, read: semaphore.NewWeighted(mostRead), answered: semaphore.NewWeighted(mostAnswered)}
+}
+
+// Register registers a handler with the limit. Conversion has one of its own, since whole lists are sent there.
+func (l limited) Register(path string, handler http.Handler) {
+	if path != conversion.Path {
+		handler = l.handler(handler)
+	}
+	l.Server.Register(path, handler)
+}
+
+func (l limited) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size := r.ContentLength
+		if size < 0 || size > largest { // not known, or more than is read
+			size = largest
+		}
+		if size <= small {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if !l.read.TryAcquire(size) {
+			http.Error(w, errTooMany.Error(), http.StatusTooManyRequests)
+			return
+		}
+		defer l.read.Release(size)
+		body, err := readAll(w, r, size)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if err := l.answered.Acquire(r.Context(), size); err != nil {
+			http.Error(w, fmt.Sprintf("%v: %v", errTooMany, err), http.StatusServiceUnavailable)
+			return
+		}
+		defer l.answered.Release(size)
+		r = r.WithContext(r.Context())
+		r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readAll reads the body of a request up to a size. What is beyond it is left for the handler, which refuses it.
+func readAll(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
+	connection := http.NewResponseController(w)
+	if err := connection.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+		ctrl.LoggerFrom(r.Context()).V(1).Info("A body may take any time", "reason", err.Error())
+	} else {
+		defer func() { _ = connection.SetReadDeadline(time.Time{}) }() // the answer has its own time
+	}
+	body := bytes.NewBuffer(make([]byte, 0, min(size, max(r.ContentLength, small))+bytes.MinRead))
+	_, err := body.ReadFrom(io.LimitReader(r.Body, size))
+	if err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	return body.Bytes(), nil
+}
