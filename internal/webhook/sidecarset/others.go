@@ -258,21 +258,23 @@ func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) 
 		is = func(r *metav1.PartialObjectMetadata) bool { return r.Name == name }
 		missing = field.NotFound(path.Child("revisionName"), name)
 	}
-	revisions := &metav1.PartialObjectMetadataList{}
-	revisions.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-	found := false
-	more, err := pages.Read(ctx, o.Reader, revisions, limits(), func(list *metav1.PartialObjectMetadataList) bool {
-		for i := range list.Items {
-			found = found || sidecarspec.HasRevisions(list.Items[i].Namespace, o.Namespace) && is(&list.Items[i])
+	for _, namespace := range sidecarspec.RevisionNamespaces(o.Namespace) {
+		revisions := &metav1.PartialObjectMetadataList{}
+		revisions.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+		found := false
+		more, err := pages.Read(ctx, o.Reader, revisions, limits(), func(list *metav1.PartialObjectMetadataList) bool {
+			for i := range list.Items {
+				found = found || is(&list.Items[i])
+			}
+			return !found
+		}, client.InNamespace(namespace), client.MatchingLabels{shared.LabelSidecarSetName: set.Name})
+		switch {
+		case found:
+			return nil
+		case err != nil || more:
+			ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all its revisions", "name", set.Name, "reason", err)
+			return nil
 		}
-		return !found
-	}, client.MatchingLabels{shared.LabelSidecarSetName: set.Name})
-	switch {
-	case found:
-		return nil
-	case err != nil || more:
-		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all its revisions", "name", set.Name, "reason", err)
-		return nil
 	}
 	return field.ErrorList{missing}
 }

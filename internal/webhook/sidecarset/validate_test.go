@@ -4,6 +4,7 @@
 package sidecarset_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -367,6 +369,30 @@ func TestTheRevisionHasToExist(t *testing.T) {
 			set := parsed(t, `{spec: {injectionStrategy: {revision: {`+tc.revision+`}}}}`)
 			check(t, lookUp(t, sidecarset.Options{}, set, nil, stored, forged), tc.want...)
 		})
+	}
+}
+
+// Users of other namespaces may write any number of revisions that name the set. When these were read, a revision that does not exist was let in.
+func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for operator, want := range map[string][]string{"kruise-system": {"kruise-system"}, "elsewhere": {"elsewhere", "kruise-system"}} {
+		var read []string
+		reader := fake.NewClientBuilder().WithScheme(types).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if list.GetObjectKind().GroupVersionKind().Kind == "ControllerRevisionList" {
+					read = append(read, (&client.ListOptions{}).ApplyOptions(options).Namespace)
+				}
+				return c.List(ctx, list, options...)
+			},
+		}).Build()
+		set := parsed(t, `{spec: {injectionStrategy: {revision: {revisionName: logs-1}}}}`)
+		errs, _ := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{Reader: reader, Namespace: operator}).LookUp(t.Context(), set, nil)
+		if len(errs) != 1 || !slices.Equal(read, want) {
+			t.Errorf("the operator in %s has read the revisions of %q: %v", operator, read, errs)
+		}
 	}
 }
 
