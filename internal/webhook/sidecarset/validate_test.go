@@ -12,7 +12,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
@@ -403,6 +406,44 @@ func TestTemplatesNameTheFieldsOfTheSet(t *testing.T) {
 	}
 	if pod := templates.Pod.Spec; len(pod.Containers) != 2 || len(pod.InitContainers) != 1 || len(pod.Volumes) != 1 || pod.Containers[0].Name != "agent" {
 		t.Errorf("the API server is asked about %+v", pod)
+	}
+}
+
+// A container without an image was let in at a time without admission: the one before it can be removed, and no other one without an image be added.
+func TestAFaultOfAContainerMayMove(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &admissiontest.Templates{Answer: func(template *corev1.PodTemplateSpec) error {
+		var errs field.ErrorList
+		for i := range template.Spec.InitContainers {
+			if template.Spec.InitContainers[i].Image == "" {
+				errs = append(errs, field.Required(field.NewPath("template", "spec", "initContainers").Index(i).Child("image"), ""))
+			}
+		}
+		if len(errs) == 0 {
+			return nil
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", errs)
+	}}
+	kind := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"})
+	v := kind.Validator(admission.Cluster{Checker: templatecheck.Checker{Client: server}})
+	with := func(containers string) string {
+		return admissiontest.Merge(t, base, `{spec: {initContainers: [`+containers+`]}}`)
+	}
+	for name, tc := range map[string]struct {
+		containers string
+		denied     []string
+	}{
+		"the one before it is removed":   {containers: `{name: bad}`},
+		"another one comes before it":    {containers: `{name: more, image: i}, {name: good, image: i}, {name: bad}`},
+		"another one without comes, too": {containers: `{name: worse}, {name: bad}`, denied: []string{"spec.initContainers[0].image"}},
+	} {
+		response := v.Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", with(tc.containers), with(`{name: good, image: i}, {name: bad}`)))
+		if denied := admissiontest.Denied(response); response.Allowed == (len(tc.denied) > 0) || !slices.Equal(denied, tc.denied) {
+			t.Errorf("%s: allowed %v, refused for %q, want %q", name, response.Allowed, denied, tc.denied)
+		}
 	}
 }
 
