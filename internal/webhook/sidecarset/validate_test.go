@@ -347,6 +347,30 @@ func TestAnnotationsHaveToBeAllowed(t *testing.T) {
 	}
 }
 
+// What a set writes is not allowed any more: it can be made to write less, and neither more nor something else.
+func TestAnnotationsThatWereAllowedCanBeRemoved(t *testing.T) {
+	patches := func(all string) string { return `{spec: {patchPodMetadata: [` + all + `]}}` }
+	const first, second = `{annotations: {a: "1"}}`, `{annotations: {b: "2", c: "3"}}`
+	const refused = `spec.patchPodMetadata: Forbidden: no rule under key`
+	for name, tc := range map[string]struct {
+		patches string
+		want    []string
+	}{
+		"one is removed":             {patches: second},
+		"one of its annotations is":  {patches: first + `, {annotations: {c: "3"}}`},
+		"they change places":         {patches: second + ", " + first},
+		"the default is written out": {patches: `{annotations: {a: "1"}, patchPolicy: Retain}, ` + second},
+		"one is added":               {patches: first + `, {annotations: {d: "4"}}`, want: []string{refused}},
+		"another value":              {patches: `{annotations: {a: "2"}}`, want: []string{refused}},
+		"another policy":             {patches: `{annotations: {a: "1"}, patchPolicy: Overwrite}`, want: []string{refused}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, old := parsed(t, patches(tc.patches)), parsed(t, patches(first+", "+second))
+			check(t, lookUp(t, sidecarset.Options{}, set, old), tc.want...)
+		})
+	}
+}
+
 func TestTheRevisionHasToExist(t *testing.T) {
 	stored := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kruise-system", Name: "logs-1", Labels: map[string]string{shared.LabelSidecarSetName: "logs", shared.LabelSidecarSetCustomVersion: "1.4"},
