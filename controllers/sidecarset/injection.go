@@ -126,7 +126,7 @@ type Injection struct {
 	proofs   map[string]*proofs
 	latest   map[string]Latest
 	compiled compiled
-	policy   policyState
+	policy   failedWrites
 	unserved unserved
 	// searched says that revisions of another process were looked for.
 	searched bool
@@ -345,7 +345,8 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 		if one.held && before != nil && before.held {
 			continue
 		}
-		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() || i.bindings[one.name] != one.binding()
+		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() ||
+			i.bindings[one.name] != one.binding() && (!one.wantBinding || i.proofsOf(one.name).binding.left(i.options.Clock.Now()) == 0)
 	}
 	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
 		return nil
@@ -489,7 +490,7 @@ func (i *Injection) proven(one *injected) InjectionState {
 	if one.wantEntry {
 		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(one.shown, now, epoch))
 	}
-	for _, left := range []time.Duration{known.retreat.left(now), i.policy.left(now)} {
+	for _, left := range []time.Duration{known.retreat.left(now), known.binding.left(now), i.policy.left(now)} {
 		if left > 0 {
 			s.RecheckAfter = min(s.RecheckAfter, left)
 		}

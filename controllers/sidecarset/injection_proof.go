@@ -40,8 +40,9 @@ const (
 type proofs struct {
 	policy, webhook proof
 	rehearsal       rehearsal
-	// retreat keeps the policy away while it has no effect.
+	// retreat keeps the policy away while it has no effect, binding while the server refuses the binding of the set.
 	retreat retreat
+	binding failedWrites
 	// failing is since when passes over the set have failed, one after the other, and said what the last one before has said, about which version of the set.
 	failing   time.Time
 	said      InjectionState

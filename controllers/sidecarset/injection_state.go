@@ -385,6 +385,9 @@ func (i *Injection) plan(seen *injectionState) {
 		if proof.retreat.left(now) > 0 {
 			one.reasons = append(one.reasons, ineffective)
 		}
+		if proof.binding.left(now) > 0 {
+			one.reasons = append(one.reasons, "its binding to the policy could not be written: "+proof.binding.fault)
+		}
 		byPolicy := len(one.reasons) == 0 && !seen.ownerless
 		if i.bindings[one.name] == "" {
 			proof.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
