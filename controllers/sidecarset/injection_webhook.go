@@ -172,7 +172,7 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 	return nil
 }
 
-// standingEntries are those of some entries that stay as they are, because the server refuses the revisions that they would name. It notes which they name.
+// standingEntries are those of some entries that go on naming the revisions which they name, because the server refuses others. It notes which these are.
 func (w injectionState) standingEntries(entries []admissionv1.MutatingWebhook) []admissionv1.MutatingWebhook {
 	var standing []admissionv1.MutatingWebhook
 	for _, entry := range entries {
@@ -202,6 +202,11 @@ func (i *Injection) writeWebhooks(
 	call, err := i.endpoint(ctx)
 	if err != nil {
 		return err
+	}
+	for at := range standing { // How the operator is called may have changed since.
+		if revision := calledRevision(standing[at].ClientConfig); revision != "" {
+			standing[at].ClientConfig = call(sidecar.InjectPath + revision)
+		}
 	}
 	want := have.DeepCopy()
 	want.Name = sidecar.WebhookConfiguration
