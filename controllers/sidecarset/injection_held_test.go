@@ -5,6 +5,8 @@ package sidecarset
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -135,6 +137,65 @@ func TestASetThatCameBackPausedIsNotInjected(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A quota refuses new revisions, and a set is changed: sets for the same pods, which did not change, are injected as before. They were stalled. A call goes on
+// naming no revision that is not there.
+func TestARefusedRevisionLeavesTheCallsOfOthersAlone(t *testing.T) {
+	set := func(name, image string) string {
+		return strings.NewReplacer("name: log", "name: "+name, "name: agent", "name: "+name, "image: a", "image: "+image).Replace(plain)
+	}
+	r := newRig(t, false, installation())
+	r.injects["webhook"] = true
+	pass := func() {
+		t.Helper()
+		for _, name := range []string{"another", "third"} {
+			if state := r.pass(name, 2*time.Minute); state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("%s: %+v", name, state.Condition)
+			}
+		}
+	}
+	// meets are how many other sets each call injects; all of its revisions have to be there.
+	meets := func() string {
+		t.Helper()
+		configuration := &admissionv1.MutatingWebhookConfiguration{}
+		if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, entry := range configuration.Webhooks {
+			call := r.revision(calledRevision(entry.ClientConfig))
+			for _, name := range call.Meets {
+				r.revision(name)
+			}
+			all = append(all, fmt.Sprint(call.Set, " ", len(call.Meets)))
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	r.set(set("log", "a"), set("another", "a"), set("third", "a"))
+	r.pass("log", time.Minute)
+	pass()
+	if got := meets(); got != "another 2, log 2, third 2" {
+		t.Fatalf("at first: %s", got)
+	}
+	r.refuse = func(client.Object) error {
+		return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota"))
+	}
+	r.set(set("log", "newer"), set("another", "a"), set("third", "a"))
+	pass()
+	if got := meets(); got != "another 0, log 2, third 0" {
+		t.Errorf("while log is refused: %s", got)
+	}
+	if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("log: %v", err)
+	}
+	r.refuse = nil
+	r.pass("log", time.Minute)
+	pass()
+	if got := meets(); got != "another 2, log 2, third 2" {
+		t.Errorf("at last: %s", got)
 	}
 }
 

@@ -47,8 +47,8 @@ type proofs struct {
 	failing   time.Time
 	said      InjectionState
 	saidAbout string
-	// refusal is the last answer of the server that has refused revisions of the set.
-	refusal refusal
+	// refusal is the last answer of the server that has refused the revision of the set, callRefusal that of its call.
+	refusal, callRefusal refusal
 	// restored are messages about what was restored since the last pass over the set, clash is what the last one has said about other sets.
 	restored []string
 	clash    string

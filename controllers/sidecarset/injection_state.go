@@ -407,15 +407,7 @@ func (i *Injection) plan(seen *injectionState) {
 		}
 	}
 	i.makeRoom(seen)
-	byWebhook := map[string]string{}
-	for _, one := range seen.sets {
-		if one.wantEntry && !one.held { // What would be written of one that is held is not there.
-			byWebhook[one.name] = one.revision
-		}
-	}
-	for name := range byWebhook {
-		seen.sets[name].meet(byWebhook)
-	}
+	i.meet(seen)
 	for name := range i.proofs {
 		if seen.sets[name] == nil {
 			delete(i.proofs, name)
