@@ -75,8 +75,9 @@ type InjectionState struct {
 	// it does not pass by itself.
 	Fault   string
 	Stalled bool
-	// Without says that some pods of the set do not have its sidecars; nil: there are none.
-	Without *metav1.Condition
+	// Without says that some pods of the set do not have its sidecars; nil: there are none. PodsWithout is how many.
+	Without     *metav1.Condition
+	PodsWithout int
 	// Events report what was restored after somebody else had changed it.
 	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
@@ -174,18 +175,24 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 		state.Events = append(told, state.Events...)
 	}
 	if err != nil {
-		state.Without = i.lastFound(name)
-		return state, err
+		return state.withPods(i.lastFound(name)), err
 	}
 	if one == nil {
 		return state, nil
 	}
 	// Looking for pods takes requests, for which the passes over other sets do not wait.
-	state.Without, err = i.without(ctx, one)
+	found, err := i.without(ctx, one)
+	state = state.withPods(found)
 	if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
 		state.RecheckAfter = countEvery
 	}
 	return state, err
+}
+
+// withPods is a state with the pods that were found without the sidecars.
+func (s InjectionState) withPods(found lacking) InjectionState {
+	s.Without, s.PodsWithout = found.condition, found.pods
+	return s
 }
 
 // about is for whose pass all sets are registered.

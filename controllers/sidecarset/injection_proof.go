@@ -55,7 +55,7 @@ type proofs struct {
 	// counted is when pods without sidecars were looked for, for which shown, and what was found.
 	counted    time.Time
 	countedFor string
-	found      *metav1.Condition
+	found      lacking
 }
 
 // rehearsal is whether the server takes what a policy would make.
