@@ -148,7 +148,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 // share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
 func share(mgr ctrl.Manager, deps *Deps) shared {
 	// The manager before may have counted what is switched off now.
-	for _, counted := range []*prometheus.GaugeVec{deps.Metrics.LaunchWaiting, deps.Metrics.PodsHeld, deps.Metrics.PodsHeldSince} {
+	m := deps.Metrics
+	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
 		counted.Reset()
 	}
 	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}

@@ -33,13 +33,15 @@ func TestCountsOfTheManagerBeforeAreForgotten(t *testing.T) {
 	m.PodsHeld.WithLabelValues("Lifecycle").Set(2)
 	m.PodsHeldSince.WithLabelValues("Lifecycle").Set(1e9)
 	m.LaunchWaiting.WithLabelValues("true").Set(1)
+	m.SidecarSetInjection.WithLabelValues("Policy", "True").Set(1)
+	m.SidecarSetPods.WithLabelValues("matched").Set(1)
 	share(nil, &Deps{Config: &config.Config{Writes: 2}, Metrics: m, Clock: clock.RealClock{}})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		if slices.Contains([]string{"kruise_pods_held_not_ready", "kruise_pods_held_not_ready_since_seconds", "kruise_launch_priority_waiting_pods"}, family.GetName()) {
+		if slices.Contains([]string{"kruise_pods_held_not_ready", "kruise_pods_held_not_ready_since_seconds", "kruise_launch_priority_waiting_pods", "kruise_sidecarset_injection", "kruise_sidecarset_pods"}, family.GetName()) {
 			t.Errorf("%s is still there", family.GetName())
 		}
 	}

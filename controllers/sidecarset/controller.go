@@ -37,11 +37,12 @@ type Reconciler struct {
 	Options Options
 	// Injection has the API server inject the sidecars into new pods.
 	Injection *Injection
+	counts    *counts
 }
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, counts: newCounts(d.Metrics.SidecarSetInjection, d.Metrics.SidecarSetPods)}
 }
 
 // SetupWithManager makes the manager run the reconciler.
@@ -82,6 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
 	pass.StopClock()
+	r.counts.saw(set.Name, contributionOf(&status, injection.PodsWithout))
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {

@@ -16,8 +16,10 @@
 // used there.
 //
 // Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache and keeps the revisions;
-// package plan, which decides and is pure; and watch.go, which says what triggers a pass. Then injection: injection.go, whose Reconcile is a pass over one
-// set; injection_state.go, which decides what is registered; injection_policy.go, injection_webhook.go and injection_revisions.go, which write it;
-// injection_proof.go, which checks it by a dry run of a pod from injection_example.go; injection_without.go, which finds pods without their sidecars;
-// and injection_watch.go, which watches for changes of what is registered.
+// package plan, which decides and is pure; counts.go, which keeps the metrics; and watch.go, which says what triggers a pass.
+//
+// Then injection: injection.go, whose Reconcile is a pass over one set; injection_state.go, which decides what is registered; injection_policy.go,
+// injection_webhook.go and injection_revisions.go, which write it; injection_proof.go, which checks it by a dry run of a pod from
+// injection_example.go; injection_without.go, which finds pods without their sidecars; injection_status.go, which says what is known of a set; and
+// injection_watch.go, which watches for changes of what is registered.
 package sidecarset

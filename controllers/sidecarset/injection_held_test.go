@@ -5,15 +5,20 @@ package sidecarset
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -131,6 +136,105 @@ func TestASetThatCameBackPausedIsNotInjected(t *testing.T) {
 					t.Errorf("when it goes on: %+v, registered: %s", state, r.registered())
 				}
 			})
+		}
+	}
+}
+
+// A quota refuses new revisions, and a set is changed: sets for the same pods, which did not change, are injected as before. They were stalled. A call goes on
+// naming no revision that is not there.
+func TestARefusedRevisionLeavesTheCallsOfOthersAlone(t *testing.T) {
+	set := func(name, image string) string {
+		return strings.NewReplacer("name: log", "name: "+name, "name: agent", "name: "+name, "image: a", "image: "+image).Replace(plain)
+	}
+	r := newRig(t, false, installation())
+	r.injects["webhook"] = true
+	pass := func() {
+		t.Helper()
+		for _, name := range []string{"another", "third"} {
+			if state := r.pass(name, 2*time.Minute); state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("%s: %+v", name, state.Condition)
+			}
+		}
+	}
+	// meets are how many other sets each call injects; all of its revisions have to be there.
+	meets := func() string {
+		t.Helper()
+		configuration := &admissionv1.MutatingWebhookConfiguration{}
+		if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+			t.Fatal(err)
+		}
+		var all []string
+		for _, entry := range configuration.Webhooks {
+			call := r.revision(calledRevision(entry.ClientConfig))
+			for _, name := range call.Meets {
+				r.revision(name)
+			}
+			all = append(all, fmt.Sprint(call.Set, " ", len(call.Meets)))
+		}
+		slices.Sort(all)
+		return strings.Join(all, ", ")
+	}
+	r.set(set("log", "a"), set("another", "a"), set("third", "a"))
+	r.pass("log", time.Minute)
+	pass()
+	if got := meets(); got != "another 2, log 2, third 2" {
+		t.Fatalf("at first: %s", got)
+	}
+	r.refuse = func(client.Object) error {
+		return apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "log", errors.New("exceeded quota"))
+	}
+	r.set(set("log", "newer"), set("another", "a"), set("third", "a"))
+	pass()
+	if got := meets(); got != "another 0, log 2, third 0" {
+		t.Errorf("while log is refused: %s", got)
+	}
+	if _, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || !strings.Contains(err.Error(), "exceeded quota") {
+		t.Errorf("log: %v", err)
+	}
+	r.refuse = nil
+	r.pass("log", time.Minute)
+	pass()
+	if got := meets(); got != "another 2, log 2, third 2" {
+		t.Errorf("at last: %s", got)
+	}
+}
+
+// The operator is called at another address: the entry of a paused set, whose changed spec is not taken up, goes on naming its revision, but there.
+func TestTheEntryOfAPausedSetCallsTheOperatorWhereItIs(t *testing.T) {
+	other := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	r := newRig(t, false, installation())
+	r.injects["webhook"] = true
+	r.set(plain, other)
+	r.pass("log", time.Minute)
+	r.pass("mesh", time.Minute)
+	r.set(pausedByAnnotation(strings.Replace(plain, "image: a", "image: newer", 1)), other)
+	r.pass("mesh", time.Minute)
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := r.client.Get(t.Context(), client.ObjectKey{Name: "sidecarsets.apps.kruise.io"}, definition); err != nil {
+		t.Fatal(err)
+	}
+	definition.Spec.Conversion.Webhook.ClientConfig.URL = ptr.To("https://127.0.0.2:2/convert")
+	definition.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte("another")
+	if err := r.client.Update(t.Context(), definition); err != nil {
+		t.Fatal(err)
+	}
+	r.clock.SetTime(r.clock.Now().Add(verifyEvery))
+	r.pass("mesh", time.Minute)
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+		t.Fatal(err)
+	}
+	if len(configuration.Webhooks) != 2 {
+		t.Fatalf("registered: %s", r.registered())
+	}
+	for _, entry := range configuration.Webhooks {
+		revision := calledRevision(entry.ClientConfig)
+		want := admissionv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.2:2" + sidecar.InjectPath + revision), CABundle: []byte("another")}
+		if diff := cmp.Diff(want, entry.ClientConfig); diff != "" {
+			t.Errorf("%s is called like this (-want +got):\n%s", entry.Name, diff)
+		}
+		if image := r.revision(revision).Variants[0].Containers[0].Value["image"]; image != "a" {
+			t.Errorf("%s injects the image %v", entry.Name, image)
 		}
 	}
 }

@@ -178,6 +178,28 @@ func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 	}
 }
 
+// A history may have many revisions, each of more than a megabyte. One whose name is known is read alone.
+func TestARevisionIsReadByItsName(t *testing.T) {
+	revision := &appsv1.ControllerRevision{Revision: 5}
+	revision.Namespace, revision.Name, revision.Labels = "kruise-system", "log-5", map[string]string{nameLabel: "log"}
+	revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: "uid-of-log", Controller: ptr.To(true)}}
+	revision.Data.Raw = []byte(`{"spec":{"$patch":"replace","containers":[{"name":"agent","image":"pinned"}],"volumes":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}}`)
+	for name, want := range map[string]string{"log-5": "Policy", "log-6": "RevisionNotFound"} {
+		r := newRig(t, true, installation(), revision)
+		r.options.Namespace = "operators"
+		server := inNamespaces{Client: r.client, asked: sets.New[string]()}
+		r.options.Live, r.injects["policy"] = server, true
+		r.set(strings.Replace(plain, "containers:", "injectionStrategy: {revision: {revisionName: "+name+"}}, containers:", 1))
+		r.sets[0].Object["status"] = map[string]any{"observedGeneration": r.sets[0].GetGeneration(), "latestRevision": name}
+		if state := r.pass("log", time.Minute); state.Condition.Reason != want {
+			t.Errorf("%s: %+v", name, state.Condition)
+		}
+		if server.asked.Has("kruise-system") {
+			t.Errorf("%s: the history was read", name)
+		}
+	}
+}
+
 // undecodable is a cache whose set cannot be decoded. The typed fake server could not hold it.
 type undecodable struct {
 	cache.Cache

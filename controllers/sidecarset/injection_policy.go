@@ -25,7 +25,7 @@ import (
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get;create;patch,resourceNames=kruise-operator-sidecars
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=create;delete;list;patch
 
-// afterFault is when the policy is tried again after it could not be written; the pause doubles each time, up to lastAfterFault.
+// afterFault is when the policy, or the binding of a set, is tried again after it could not be written; the pause doubles each time, up to lastAfterFault.
 const (
 	afterFault     = 5 * time.Second
 	lastAfterFault = time.Minute
@@ -37,20 +37,25 @@ func policyKind() schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy")
 }
 
-// policyState is what is known of the policy.
-type policyState struct {
-	// fault is why it could not be written, at that time, and how often in a row.
+// failedWrites are tries to write the policy, or the binding of one set, that have failed one after the other.
+type failedWrites struct {
+	// fault is why the last one failed, at that time, and count how many have; empty: none has.
 	fault string
 	at    time.Time
 	count int
 }
 
-// left is how long the policy is left alone.
-func (p *policyState) left(now time.Time) time.Duration {
-	if p.fault == "" {
+// failed adds a try.
+func (f *failedWrites) failed(err error, now time.Time) {
+	*f = failedWrites{fault: strings.TrimSpace(err.Error()), at: now, count: f.count + 1}
+}
+
+// left is how long there is no further try.
+func (f *failedWrites) left(now time.Time) time.Duration {
+	if f.fault == "" {
 		return 0
 	}
-	return max(0, min(afterFault<<min(p.count-1, 10), lastAfterFault)-now.Sub(p.at))
+	return max(0, min(afterFault<<min(f.count-1, 10), lastAfterFault)-now.Sub(f.at))
 }
 
 // policyServed says whether the API server knows policies that change objects. Where it does not, to ask takes a request each time, and passes come with every
@@ -150,22 +155,25 @@ func (i *Injection) readBindings(ctx context.Context) (map[string]*admissionv1.M
 	return there, nil
 }
 
-// registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile: then it is not done, and
-// planned anew.
+// registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile, for all sets or for those whose
+// binding the server refuses: then it is not done, and planned anew.
 func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) (done bool, err error) {
 	there, err := i.readBindings(ctx)
 	if err == nil {
 		seen.standingBindings(there)
-		err = i.writeBindings(ctx, seen, owner, there)
+		done, err = i.writeBindings(ctx, seen, owner, there)
 	}
 	if err == nil {
-		i.policy = policyState{}
-		return true, i.removeBindings(ctx, seen, there)
+		i.policy = failedWrites{}
+		if !done {
+			i.plan(seen)
+		}
+		return done, i.removeBindings(ctx, seen, there)
 	}
 	if ctx.Err() != nil {
 		return false, err
 	}
-	i.policy = policyState{fault: strings.TrimSpace(err.Error()), at: i.options.Clock.Now(), count: i.policy.count + 1}
+	i.policy.failed(err, i.options.Clock.Now())
 	i.plan(seen)
 	return false, nil
 }
@@ -179,34 +187,46 @@ func (w injectionState) standingBindings(there map[string]*admissionv1.MutatingA
 	}
 }
 
+// writeBindings writes the bindings that sets want. It is not done when the server refuses one, which concerns that set alone; an error concerns all sets.
 func (i *Injection) writeBindings(
 	ctx context.Context, seen *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
-) error {
+) (done bool, err error) {
+	done = true
 	written := !i.verified.IsZero() && len(i.bindings) > 0
 	for _, one := range seen.sets {
 		if !one.wantBinding || one.refused != nil || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
 			continue
 		}
+		known := i.proofsOf(one.name)
+		if known.binding.left(i.options.Clock.Now()) > 0 {
+			continue
+		}
 		if !written {
 			if err := i.writePolicy(ctx, seen, owner, there); err != nil {
-				return err
+				return false, err
 			}
 			written = true
 		}
 		binding := sidecar.Binding(sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision}, i.options.Namespace, one.owner)
 		kept, err := i.writeBinding(ctx, binding, there)
-		if err != nil {
-			return one.errorf(err)
+		if answered(err) && !apierrors.IsNotFound(err) { // That there are no bindings concerns all sets.
+			known.binding.failed(err, i.options.Clock.Now())
+			done = false
+			continue
 		}
+		if err != nil {
+			return false, one.errorf(err)
+		}
+		known.binding = failedWrites{}
 		if (kept.Created || kept.Changed) && i.bindings[one.name] == one.binding() {
-			i.restored(one, &i.proofsOf(one.name).policy, "its binding to the policy "+sidecar.PolicyName, kept.Created)
+			i.restored(one, &known.policy, "its binding to the policy "+sidecar.PolicyName, kept.Created)
 		}
 		i.bindings[one.name] = one.binding()
 	}
 	if !written && i.touched && owner.UID != "" && i.registry.knows(watchedBinding, sidecar.AnchorName) {
-		return i.writePolicy(ctx, seen, owner, there)
+		return done, i.writePolicy(ctx, seen, owner, there)
 	}
-	return nil
+	return done, nil
 }
 
 // writeBinding writes a binding, unless it is there as it should be.

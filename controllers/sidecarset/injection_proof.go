@@ -40,21 +40,22 @@ const (
 type proofs struct {
 	policy, webhook proof
 	rehearsal       rehearsal
-	// retreat keeps the policy away while it has no effect.
+	// retreat keeps the policy away while it has no effect, binding while the server refuses the binding of the set.
 	retreat retreat
+	binding failedWrites
 	// failing is since when passes over the set have failed, one after the other, and said what the last one before has said, about which version of the set.
 	failing   time.Time
 	said      InjectionState
 	saidAbout string
-	// refusal is the last answer of the server that has refused revisions of the set.
-	refusal refusal
+	// refusal is the last answer of the server that has refused the revision of the set, callRefusal that of its call.
+	refusal, callRefusal refusal
 	// restored are messages about what was restored since the last pass over the set, clash is what the last one has said about other sets.
 	restored []string
 	clash    string
 	// counted is when pods without sidecars were looked for, for which shown, and what was found.
 	counted    time.Time
 	countedFor string
-	found      *metav1.Condition
+	found      lacking
 }
 
 // rehearsal is whether the server takes what a policy would make.

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +31,7 @@ const injectionLabel = "operator.kruise.io/injection"
 //
 // A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
 func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
+	restored := sets.New[string]()
 	for _, one := range seen.sets {
 		if one.held {
 			one.refused = errPaused
@@ -36,20 +39,41 @@ func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *inje
 		if !one.wantEntry && !one.wantBinding || one.refused != nil {
 			continue
 		}
-		known, now := i.proofsOf(one.name), i.options.Clock.Now()
-		if one.name != of && known.refusal.of == one.revision+one.call && now.Sub(known.refusal.at) < lastTry {
+		known := i.proofsOf(one.name)
+		if one.name != of && known.refusal.lasts(one.revision, i.options.Clock.Now()) {
 			one.refused = known.refusal.err
 			continue
 		}
-		again, err := i.writeRevisions(ctx, one, owner)
+		again, err := i.writeRevision(ctx, one, one.revision, one.data, owner)
 		switch {
 		case answered(err):
-			one.refused, known.refusal = err, refusal{of: one.revision + one.call, at: i.options.Clock.Now(), err: err}
+			one.refused, known.refusal = err, refusal{of: one.revision, at: i.options.Clock.Now(), err: err}
 		case err != nil:
 			return err
 		case again:
-			i.revisionRestored(one)
+			restored.Insert(one.name)
 		}
+	}
+	i.meet(seen) // A call names no revision that was refused.
+	for _, one := range seen.sets {
+		if !one.wantEntry || one.refused != nil || one.call == one.revision {
+			continue
+		}
+		again, err := i.writeRevision(ctx, one, one.call, one.callData, owner)
+		switch {
+		case answered(err):
+			i.proofsOf(one.name).callRefusal = refusal{of: one.call, at: i.options.Clock.Now(), err: err}
+			ctrl.LoggerFrom(ctx).Info("Injecting a SidecarSet by a call of its own: the revision of a call for several was refused",
+				"SidecarSet", klog.KRef("", one.name), "reason", err.Error())
+			one.callAlone()
+		case err != nil:
+			return err
+		case again:
+			restored.Insert(one.name)
+		}
+	}
+	for name := range restored {
+		i.revisionRestored(seen.sets[name])
 	}
 	return nil
 }
@@ -57,21 +81,16 @@ func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *inje
 // errPaused is why the revisions of a set are not written whose user wants nothing to be done.
 var errPaused = errors.New("the annotation " + shared.AnnotationPaused + " is true")
 
-// refusal is the answer to a try to write revisions, and when it came.
+// refusal is the answer to a try to write a revision, and when it came.
 type refusal struct {
 	of  string
 	at  time.Time
 	err error
 }
 
-// writeRevisions makes the revisions that binding and entry of a set name, unless they are there, and says whether somebody had deleted one.
-func (i *Injection) writeRevisions(ctx context.Context, one *injected, owner metav1.OwnerReference) (again bool, err error) {
-	again, err = i.writeRevision(ctx, one, one.revision, one.data, owner)
-	if err != nil || !one.wantEntry || one.call == one.revision {
-		return again, err
-	}
-	more, err := i.writeRevision(ctx, one, one.call, one.callData, owner)
-	return again || more, err
+// lasts says that a revision was refused a short while ago.
+func (r *refusal) lasts(revision string, now time.Time) bool {
+	return r.of == revision && now.Sub(r.at) < lastTry
 }
 
 // answered says that an error is the answer to one request, by the server or by a webhook that it asked, also by one that is broken: another request may

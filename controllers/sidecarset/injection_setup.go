@@ -109,6 +109,7 @@ func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.D
 	var state InjectionState
 	switch {
 	case apierrors.IsNotFound(err):
+		r.counts.forget(req.Name)
 		state, err = r.Injection.Gone(ctx, req.Name)
 	case err == nil && workload.Paused(set):
 		// One of its name was deleted, and this one has come so soon after that nobody has seen it.
@@ -116,6 +117,7 @@ func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.D
 			state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
 		}
 	case err == nil && r.Undecodable(req.NamespacedName):
+		r.counts.saw(req.Name, contribution{reason: appsv1beta1.ReasonUndecodable, status: string(metav1.ConditionFalse)})
 		state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
 	}
 	return state.RecheckAfter, err
@@ -153,11 +155,11 @@ func (i *Injection) says(name, version string, state InjectionState, err error) 
 	case state.Condition.Type != "":
 	case passes && known.said.Condition.Type != "" && known.saidAbout == version:
 		said := known.said
-		said.Without, said.Events = state.Without, state.Events
+		said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
 		return said
 	default:
 		said := notRegistered(err, failing)
-		said.Without, said.Events = state.Without, state.Events
+		said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
 		return said
 	}
 	return state
@@ -188,7 +190,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
 	state = r.Injection.says(set.Name, fmt.Sprint(set.UID, set.Generation), state, err)
 	r.Announce(set, "Inject", state.Events)
-	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled}
+	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, PodsWithout: state.PodsWithout}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {
 			injection.Conditions = append(injection.Conditions,

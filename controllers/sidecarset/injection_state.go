@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -197,33 +198,40 @@ func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured
 		if _, known := i.latest[object.GetName()]; known || name == "" || observed != object.GetGeneration() {
 			continue
 		}
-		var revisions []metav1.PartialObjectMetadata
-		for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
-			history := &metav1.PartialObjectMetadataList{}
-			history.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-			if err := i.options.Live.List(ctx, history, client.InNamespace(namespace), client.MatchingLabels{nameLabel: object.GetName()}); err != nil {
-				return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
-			}
-			revisions = append(revisions, history.Items...)
+		revision, err := i.recorded(ctx, object, name)
+		if err != nil {
+			return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
 		}
 		i.latest[object.GetName()] = Latest{} // Nobody knows, unless it is found.
-		for at := range revisions {
-			revision := &revisions[at]
-			owner := metav1.GetControllerOfNoCopy(revision)
-			if revision.Name != name || owner == nil || owner.UID != object.GetUID() {
-				continue
-			}
-			annotations := revision.Annotations // Those of the set may be of an earlier revision.
-			if annotations[sidecar.HashAnnotation] == "" || annotations[sidecar.HashWithoutImageAnnotation] == "" {
-				annotations = object.GetAnnotations()
-			}
-			i.latest[object.GetName()] = Latest{
-				Generation: observed, Revision: name, Made: revision.CreationTimestamp.Time,
-				Hash: annotations[sidecar.HashAnnotation], HashWithoutImage: annotations[sidecar.HashWithoutImageAnnotation],
-			}
+		if revision == nil {
+			continue
+		}
+		annotations := revision.Annotations // Those of the set may be of an earlier revision.
+		if annotations[sidecar.HashAnnotation] == "" || annotations[sidecar.HashWithoutImageAnnotation] == "" {
+			annotations = object.GetAnnotations()
+		}
+		i.latest[object.GetName()] = Latest{
+			Generation: observed, Revision: name, Made: revision.CreationTimestamp.Time,
+			Hash: annotations[sidecar.HashAnnotation], HashWithoutImage: annotations[sidecar.HashWithoutImageAnnotation],
 		}
 	}
 	return nil
+}
+
+// recorded reads the metadata of a revision of a set by its name; nil: there is none.
+func (i *Injection) recorded(ctx context.Context, object *unstructured.Unstructured, name string) (*metav1.PartialObjectMetadata, error) {
+	for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
+		revision := &metav1.PartialObjectMetadata{}
+		revision.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
+		err := i.options.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, revision)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+		if owner := metav1.GetControllerOfNoCopy(revision); err == nil && owner != nil && owner.UID == object.GetUID() {
+			return revision, nil
+		}
+	}
+	return nil, nil
 }
 
 // compile compiles all sets, and says whether one asks for a historic revision.
@@ -309,35 +317,39 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 	return err
 }
 
-// pinned reads the historic revision that a set asks for. When there is none, compiling says so.
+// pinned reads the historic revision that a set asks for. When there is none, compiling says so. Nobody but the operator writes to its own namespace, so what
+// is there goes first.
 func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID) (*appsv1.ControllerRevision, error) {
-	wanted := client.MatchingLabels{nameLabel: set.Name}
-	if set.Revision.Name == "" {
-		wanted[versionLabel] = set.Revision.CustomVersion
-	}
-	var found []appsv1.ControllerRevision
 	for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
-		history := &appsv1.ControllerRevisionList{}
-		if err := i.options.Live.List(ctx, history, client.InNamespace(namespace), wanted); err != nil {
+		found, err := i.history(ctx, namespace, set)
+		if err != nil {
 			return nil, fmt.Errorf("reading its history: %w", err)
 		}
-		found = append(found, history.Items...)
+		found = slices.DeleteFunc(found, func(r appsv1.ControllerRevision) bool {
+			owner := metav1.GetControllerOfNoCopy(&r)
+			return r.Labels[nameLabel] != set.Name || namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
+		})
+		if len(found) > 0 {
+			newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+			return &newest, nil
+		}
 	}
-	found = slices.DeleteFunc(found, func(r appsv1.ControllerRevision) bool {
-		owner := metav1.GetControllerOfNoCopy(&r)
-		return set.Revision.Name != "" && r.Name != set.Revision.Name || r.Namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
-	})
-	if len(found) == 0 {
+	return nil, nil
+}
+
+// history reads the revisions in a namespace that a set may mean: one by its name, or those of a version.
+func (i *Injection) history(ctx context.Context, namespace string, set *sidecar.Set) ([]appsv1.ControllerRevision, error) {
+	if set.Revision.Name == "" {
+		list := &appsv1.ControllerRevisionList{}
+		err := i.options.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{nameLabel: set.Name, versionLabel: set.Revision.CustomVersion})
+		return list.Items, err
+	}
+	named := appsv1.ControllerRevision{}
+	err := i.options.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: set.Revision.Name}, &named)
+	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
-	// Nobody but the operator writes to its own namespace, so what is there goes first.
-	home := func(r appsv1.ControllerRevision) int {
-		return map[bool]int{true: 1}[r.Namespace == i.options.Namespace]
-	}
-	newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int {
-		return cmp.Or(cmp.Compare(home(a), home(b)), cmp.Compare(a.Revision, b.Revision))
-	})
-	return &newest, nil
+	return []appsv1.ControllerRevision{named}, err
 }
 
 // payloadOf is what a historic revision injects. One that cannot be decoded is a fault of its set alone.
@@ -385,6 +397,9 @@ func (i *Injection) plan(seen *injectionState) {
 		if proof.retreat.left(now) > 0 {
 			one.reasons = append(one.reasons, ineffective)
 		}
+		if proof.binding.left(now) > 0 {
+			one.reasons = append(one.reasons, "its binding to the policy could not be written: "+proof.binding.fault)
+		}
 		byPolicy := len(one.reasons) == 0 && !seen.ownerless
 		if i.bindings[one.name] == "" {
 			proof.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
@@ -404,15 +419,7 @@ func (i *Injection) plan(seen *injectionState) {
 		}
 	}
 	i.makeRoom(seen)
-	byWebhook := map[string]string{}
-	for _, one := range seen.sets {
-		if one.wantEntry && !one.held { // What would be written of one that is held is not there.
-			byWebhook[one.name] = one.revision
-		}
-	}
-	for name := range byWebhook {
-		seen.sets[name].meet(byWebhook)
-	}
+	i.meet(seen)
 	for name := range i.proofs {
 		if seen.sets[name] == nil {
 			delete(i.proofs, name)

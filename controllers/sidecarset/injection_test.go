@@ -78,6 +78,8 @@ type rig struct {
 	rehearse func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
 	refuse func(client.Object) error
+	// refuseBinding is asked about each binding that is written, by its name; nil: none is refused.
+	refuseBinding func(name string) error
 	// unlisted is why the server does not say which bindings there are; nil: it does.
 	unlisted error
 	// keeps is why the server does not delete revisions; nil: it does.
@@ -228,6 +230,11 @@ func (r *rig) functions() interceptor.Funcs {
 			if kind, is := object.(interface{ GetKind() string }); is && r.fails > 0 && kind.GetKind() == "MutatingAdmissionPolicyBinding" {
 				r.fails--
 				return errors.New("an internal error")
+			}
+			if binding, is := object.(interface{ GetName() string }); is && r.refuseBinding != nil {
+				if err := r.refuseBinding(binding.GetName()); err != nil {
+					return err
+				}
 			}
 			r.writes++
 			return c.Apply(ctx, object, options...)
@@ -1086,6 +1093,58 @@ func TestASetWhoseRevisionIsRefusedLeavesTheOthersAlone(t *testing.T) {
 		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || images() != "newer" || r.registered() != want {
 			t.Errorf("then %+v, revisions of %s, registered: %s", state, images(), r.registered())
 		}
+	}
+}
+
+// The server refuses the binding of one set: that one is injected by webhook until it takes it, and all others by the policy as before.
+func TestASetWhoseBindingIsRefusedLeavesTheOthersAlone(t *testing.T) {
+	mesh := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	invalid := apierrors.NewInvalid(policyKind().GroupKind(), "log", nil)
+	for name, bound := range map[string]bool{"a new set": false, "a set that has a binding": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, true, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			if bound {
+				r.set(plain, mesh)
+				r.pass("log", time.Minute)
+				r.pass("mesh", time.Minute)
+			}
+			tries := 0
+			r.refuseBinding = func(name string) error {
+				if name != sidecar.EntryName("log") {
+					return nil
+				}
+				tries++
+				return invalid
+			}
+			r.set(strings.Replace(plain, "image: a", "image: newer", 1), mesh)
+			if state := r.pass("log", time.Minute); state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue ||
+				!strings.Contains(state.Condition.Message, "its binding to the policy could not be written") {
+				t.Errorf("%+v", state)
+			}
+			if state := r.pass("mesh", time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("the other one: %+v", state)
+			}
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding mesh, entry log Fail" || r.images("log") != "newer" {
+				t.Errorf("registered: %s, with image %s", got, r.images("log"))
+			}
+			tries = 0
+			r.pass("log", time.Hour)
+			if tries < 59 || tries > 61 {
+				t.Errorf("tried %d times in an hour", tries)
+			}
+			before := r.reads
+			if _, err := r.Reconcile(t.Context(), "mesh", Latest{}); err != nil || r.reads > before {
+				t.Errorf("a pass over another set has read %d times: %v", r.reads-before, err)
+			}
+			r.refuseBinding = nil
+			if state := r.pass("log", 3*time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("then %+v", state)
+			}
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log, binding mesh" {
+				t.Errorf("registered then: %s", got)
+			}
+		})
 	}
 }
 

@@ -362,7 +362,7 @@ func TestAPolicyThatCouldNotBeWrittenIsTriedAgain(t *testing.T) {
 		t.Errorf("registered: %s, %+v", r.registered(), state)
 	}
 	for try, want := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 40 * time.Second, time.Minute, time.Minute} {
-		p := policyState{fault: "it cannot", at: r.clock.Now(), count: try + 1}
+		p := failedWrites{fault: "it cannot", at: r.clock.Now(), count: try + 1}
 		if got := p.left(r.clock.Now()); got != want {
 			t.Errorf("after %d faults it is left alone for %s, want %s", try+1, got, want)
 		}

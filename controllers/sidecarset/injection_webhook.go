@@ -57,14 +57,36 @@ func registrationOf(one *injected) sidecar.Registration {
 	return r
 }
 
+// meet finds out what the calls of all sets inject. One that was refused a short while ago is for its set alone: it costs the API server a second call for the
+// pod, and no more.
+func (i *Injection) meet(seen *injectionState) {
+	byWebhook := map[string]string{}
+	for _, one := range seen.sets {
+		if one.wantEntry && !one.held && one.refused == nil { // What would be written of others is not there.
+			byWebhook[one.name] = one.revision
+		}
+	}
+	now := i.options.Clock.Now()
+	for name := range byWebhook {
+		one := seen.sets[name]
+		one.meet(byWebhook)
+		if i.proofsOf(name).callRefusal.lasts(one.call, now) {
+			one.callAlone()
+		}
+	}
+}
+
+// callAlone leaves other sets to their own calls.
+func (one *injected) callAlone() { one.meets, one.call, one.callData = nil, one.revision, one.data }
+
 // meet finds out what the call of a set injects: with the set all that may meet it on a pod and are injected by webhook, too, whose revisions are given.
 func (one *injected) meet(revisions map[string]string) {
 	call := one.compiled.Joined(revisions)
 	if one.call != "" && slices.Equal(call.Meets, one.meets) {
 		return
 	}
-	one.meets, one.call, one.callData = call.Meets, one.revision, one.data
-	if len(call.Meets) == 0 {
+	one.callAlone()
+	if one.meets = call.Meets; len(one.meets) == 0 {
 		return
 	}
 	if name, data, err := call.Encode(); err == nil { // It was encoded without them before.
@@ -172,7 +194,7 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 	return nil
 }
 
-// standingEntries are those of some entries that stay as they are, because the server refuses the revisions that they would name. It notes which they name.
+// standingEntries are those of some entries that go on naming the revisions which they name, because the server refuses others. It notes which these are.
 func (w injectionState) standingEntries(entries []admissionv1.MutatingWebhook) []admissionv1.MutatingWebhook {
 	var standing []admissionv1.MutatingWebhook
 	for _, entry := range entries {
@@ -202,6 +224,11 @@ func (i *Injection) writeWebhooks(
 	call, err := i.endpoint(ctx)
 	if err != nil {
 		return err
+	}
+	for at := range standing { // How the operator is called may have changed since.
+		if revision := calledRevision(standing[at].ClientConfig); revision != "" {
+			standing[at].ClientConfig = call(sidecar.InjectPath + revision)
+		}
 	}
 	want := have.DeepCopy()
 	want.Name = sidecar.WebhookConfiguration

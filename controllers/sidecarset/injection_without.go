@@ -38,11 +38,18 @@ const (
 	askedNamespaces = 10
 )
 
+// lacking are the pods that were found of a set without its sidecars.
+type lacking struct {
+	// pods is how many there are, or at least are, condition says it; nil: there are none.
+	pods      int
+	condition *metav1.Condition
+}
+
 // without looks for pods that a set selects and that do not have its sidecars. With an error it returns what was found last. It is called without the lock.
-func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Condition, error) {
+func (i *Injection) without(ctx context.Context, one *injected) (lacking, error) {
 	if i.options.Pods == nil || one.fault != nil || one.set.Paused {
-		i.noteFound(one.name, time.Time{}, "", nil)
-		return nil, nil
+		i.noteFound(one.name, time.Time{}, "", lacking{})
+		return lacking{}, nil
 	}
 	now := i.options.Clock.Now()
 	last, known := i.counted(one, now)
@@ -53,13 +60,13 @@ func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Conditi
 	if err != nil {
 		return last, one.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
 	}
-	var found *metav1.Condition
+	found := lacking{pods: len(names)}
 	if len(names) > 0 {
 		count := strconv.Itoa(len(names))
 		if !all {
 			count = "at least " + count
 		}
-		found = &metav1.Condition{
+		found.condition = &metav1.Condition{
 			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout,
 			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %s: %s", count, conditions.First(names, namedPods, ", ")),
 		}
@@ -69,7 +76,7 @@ func (i *Injection) without(ctx context.Context, one *injected) (*metav1.Conditi
 }
 
 // noteFound notes what was found when pods were looked at, for which shown.
-func (i *Injection) noteFound(name string, at time.Time, shown string, found *metav1.Condition) {
+func (i *Injection) noteFound(name string, at time.Time, shown string, found lacking) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	of := i.proofsOf(name)
@@ -77,7 +84,7 @@ func (i *Injection) noteFound(name string, at time.Time, shown string, found *me
 }
 
 // counted is what was found last. known says that this was a short while ago.
-func (i *Injection) counted(one *injected, now time.Time) (found *metav1.Condition, known bool) {
+func (i *Injection) counted(one *injected, now time.Time) (found lacking, known bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	of := i.proofsOf(one.name)
@@ -85,13 +92,13 @@ func (i *Injection) counted(one *injected, now time.Time) (found *metav1.Conditi
 }
 
 // lastFound is what was found last, if the set is still there.
-func (i *Injection) lastFound(name string) *metav1.Condition {
+func (i *Injection) lastFound(name string) lacking {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if known := i.proofs[name]; known != nil {
 		return known.found
 	}
-	return nil
+	return lacking{}
 }
 
 // podsWithout are the names of such pods, sorted; all says that there are no more. The cache is asked first; the server only when there is a candidate.

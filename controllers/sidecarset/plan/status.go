@@ -25,6 +25,8 @@ type Injection struct {
 	Fault string
 	// Stalled says that the fault does not pass by itself.
 	Stalled bool
+	// PodsWithout is how many pods were found without them.
+	PodsWithout int
 }
 
 // Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went wrong. It is about

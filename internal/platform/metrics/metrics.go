@@ -40,6 +40,10 @@ type Metrics struct {
 	SidecarStops *prometheus.CounterVec
 	// SidecarLatency is how many seconds after its main containers a pod ended whose sidecars had to be stopped.
 	SidecarLatency prometheus.Histogram
+	// SidecarSetInjection is how many SidecarSets there are, by reason and status of their condition InjectionPath.
+	SidecarSetInjection *prometheus.GaugeVec
+	// SidecarSetPods is how many pods SidecarSets have together, by state: matched, updated, ready, updated_ready or without_sidecar.
+	SidecarSetPods *prometheus.GaugeVec
 	// RecreateRequests counts the ContainerRecreateRequests that have ended, by the reason of their condition Succeeded.
 	RecreateRequests *prometheus.CounterVec
 	// RecreateLatency is how many seconds after their creation they ended.
@@ -103,6 +107,14 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Help:    "How long after its main containers a pod ended whose sidecars had to be stopped.",
 			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900},
 		}),
+		SidecarSetInjection: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_sidecarset_injection",
+			Help: "SidecarSets, by reason and status of their condition InjectionPath.",
+		}, []string{"reason", "status"}),
+		SidecarSetPods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "kruise_sidecarset_pods",
+			Help: "Pods of all SidecarSets together, by state.",
+		}, []string{"state"}),
 		RecreateRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_recreate_requests_total",
 			Help: "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded.",
@@ -124,7 +136,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	for _, collector := range []prometheus.Collector{
 		m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
-		m.PodsHeld, m.PodsHeldSince,
+		m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods,
 		m.RecreateRequests, m.RecreateLatency, m.ImagePullAnswers, m.ImagePullLatency,
 	} {
 		if err := registerer.Register(collector); err != nil {

@@ -137,42 +137,50 @@ const mostMoved = 1000
 
 // Introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
 func Introduced(errs, known field.ErrorList) field.ErrorList {
-	if len(errs) == 0 || len(known) == 0 {
-		return errs
+	return introduced(errs, known, func(e *field.Error) fault { return fault{e.Field, e.ErrorBody()} })
+}
+
+// fault is what is wrong with a field, in words.
+type fault struct{ field, text string }
+
+// introduced is Introduced for faults of any type. of says which fault one is.
+func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
+	if len(found) == 0 || len(known) == 0 {
+		return found
 	}
-	texts := make(map[string]struct{}, len(known))
-	for _, e := range known {
-		texts[e.Error()] = struct{}{}
+	stored := make(map[fault]struct{}, len(known))
+	for _, one := range known {
+		stored[of(one)] = struct{}{}
 	}
-	var same, rest field.ErrorList
-	for _, e := range errs {
-		if _, found := texts[e.Error()]; found {
-			same = append(same, e)
+	var same, rest S
+	for _, one := range found {
+		if _, is := stored[of(one)]; is {
+			same = append(same, one)
 		} else {
-			rest = append(rest, e)
+			rest = append(rest, one)
 		}
 	}
 	if len(rest) == 0 || len(known) > mostMoved {
 		return rest
 	}
-	moved := make(map[string]int, len(known))
-	for _, e := range known {
-		moved[anywhere(e)]++
+	moved := make(map[fault]int, len(known))
+	for _, one := range known {
+		moved[of(one).anywhere()]++
 	}
-	for _, e := range same {
-		moved[anywhere(e)]--
+	for _, one := range same {
+		moved[of(one).anywhere()]--
 	}
-	return slices.DeleteFunc(rest, func(e *field.Error) bool {
-		text := anywhere(e)
-		moved[text]--
-		return moved[text] >= 0
+	return slices.DeleteFunc(rest, func(one E) bool {
+		there := of(one).anywhere()
+		moved[there]--
+		return moved[there] >= 0
 	})
 }
 
-// anywhere is an error in words, wherever in lists its field is.
-func anywhere(e *field.Error) string {
+// anywhere is the fault wherever in lists its field is.
+func (f fault) anywhere() fault {
 	var path strings.Builder
-	for i, part := range strings.Split(e.Field, "[") {
+	for i, part := range strings.Split(f.field, "[") {
 		index, rest, found := strings.Cut(part, "]")
 		if _, err := strconv.Atoi(index); i > 0 && found && err == nil {
 			part = "]" + rest
@@ -180,7 +188,7 @@ func anywhere(e *field.Error) string {
 		path.WriteString(part)
 		path.WriteByte('[')
 	}
-	return path.String() + e.ErrorBody()
+	return fault{path.String(), f.text}
 }
 
 // stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.
@@ -447,7 +455,7 @@ func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, s
 		return nil // whether they are new is not known
 	}
 	known := was.faults(ctx, v.Checker, namespace)
-	return slices.DeleteFunc(faults, func(f templatecheck.Fault) bool { return slices.Contains(known, f) })
+	return introduced(faults, known, func(f templatecheck.Fault) fault { return fault{f.Field, f.Message} })
 }
 
 func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList) ctrladmission.Response {

@@ -258,21 +258,23 @@ func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) 
 		is = func(r *metav1.PartialObjectMetadata) bool { return r.Name == name }
 		missing = field.NotFound(path.Child("revisionName"), name)
 	}
-	revisions := &metav1.PartialObjectMetadataList{}
-	revisions.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
-	found := false
-	more, err := pages.Read(ctx, o.Reader, revisions, limits(), func(list *metav1.PartialObjectMetadataList) bool {
-		for i := range list.Items {
-			found = found || sidecarspec.HasRevisions(list.Items[i].Namespace, o.Namespace) && is(&list.Items[i])
+	for _, namespace := range sidecarspec.RevisionNamespaces(o.Namespace) {
+		revisions := &metav1.PartialObjectMetadataList{}
+		revisions.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+		found := false
+		more, err := pages.Read(ctx, o.Reader, revisions, limits(), func(list *metav1.PartialObjectMetadataList) bool {
+			for i := range list.Items {
+				found = found || is(&list.Items[i])
+			}
+			return !found
+		}, client.InNamespace(namespace), client.MatchingLabels{shared.LabelSidecarSetName: set.Name})
+		switch {
+		case found:
+			return nil
+		case err != nil || more:
+			ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all its revisions", "name", set.Name, "reason", err)
+			return nil
 		}
-		return !found
-	}, client.MatchingLabels{shared.LabelSidecarSetName: set.Name})
-	switch {
-	case found:
-		return nil
-	case err != nil || more:
-		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all its revisions", "name", set.Name, "reason", err)
-		return nil
 	}
 	return field.ErrorList{missing}
 }
@@ -285,13 +287,45 @@ type allowance struct {
 	} `json:"rules"`
 }
 
-// metadata requires that the annotations which the set writes are allowed.
+// addition is an annotation that a set writes, and that the stored one does not, or not so.
+type addition struct {
+	key string
+	at  *field.Path
+}
+
+// added are the annotations that a set writes, without those that the stored one writes in the same way.
+func added(set, old *appsv1beta1.SidecarSet, path *field.Path) []addition {
+	type written struct {
+		key, value string
+		policy     appsv1beta1.SidecarSetPatchPolicy
+	}
+	stored := map[written]bool{}
+	if old != nil {
+		for _, patch := range patchesOf(old) {
+			for key, value := range patch.Annotations {
+				stored[written{key, value, patch.PatchPolicy}] = true
+			}
+		}
+	}
+	var all []addition
+	for i, patch := range patchesOf(set) {
+		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
+			if !stored[written{key, patch.Annotations[key], patch.PatchPolicy}] {
+				all = append(all, addition{key, path.Index(i).Child("annotations").Key(key)})
+			}
+		}
+	}
+	return all
+}
+
+// metadata requires that the annotations which the set writes are allowed. What the stored set writes may have been allowed once, or let in without
+// admission: it does not keep the set from writing less.
 func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, options Options) field.ErrorList {
-	patches := set.Spec.PatchPodMetadata
-	if len(patches) == 0 || old != nil && equality.Semantic.DeepEqual(patches, old.Spec.PatchPodMetadata) {
+	path := field.NewPath("spec", "patchPodMetadata")
+	additions := added(set, old, path)
+	if len(additions) == 0 {
 		return nil
 	}
-	path := field.NewPath("spec", "patchPodMetadata")
 	config := &corev1.ConfigMap{}
 	err := o.Reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: configuration}, config)
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
@@ -313,11 +347,9 @@ func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, 
 		return field.ErrorList{field.Forbidden(path, "no rule under "+where+" applies to this set, so it may write no annotations")}
 	}
 	var errs field.ErrorList
-	for i := range patches {
-		for _, key := range slices.Sorted(maps.Keys(patches[i].Annotations)) {
-			if !slices.ContainsFunc(exprs, func(e *regexp.Regexp) bool { return e.MatchString(key) }) {
-				errs = append(errs, field.Forbidden(path.Index(i).Child("annotations").Key(key), "no rule under "+where+" allows it"))
-			}
+	for _, one := range additions {
+		if !slices.ContainsFunc(exprs, func(e *regexp.Regexp) bool { return e.MatchString(one.key) }) {
+			errs = append(errs, field.Forbidden(one.at, "no rule under "+where+" allows it"))
 		}
 	}
 	return errs

@@ -4,6 +4,7 @@
 package sidecarset_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,13 +12,17 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
@@ -342,6 +347,30 @@ func TestAnnotationsHaveToBeAllowed(t *testing.T) {
 	}
 }
 
+// What a set writes is not allowed any more: it can be made to write less, and neither more nor something else.
+func TestAnnotationsThatWereAllowedCanBeRemoved(t *testing.T) {
+	patches := func(all string) string { return `{spec: {patchPodMetadata: [` + all + `]}}` }
+	const first, second = `{annotations: {a: "1"}}`, `{annotations: {b: "2", c: "3"}}`
+	const refused = `spec.patchPodMetadata: Forbidden: no rule under key`
+	for name, tc := range map[string]struct {
+		patches string
+		want    []string
+	}{
+		"one is removed":             {patches: second},
+		"one of its annotations is":  {patches: first + `, {annotations: {c: "3"}}`},
+		"they change places":         {patches: second + ", " + first},
+		"the default is written out": {patches: `{annotations: {a: "1"}, patchPolicy: Retain}, ` + second},
+		"one is added":               {patches: first + `, {annotations: {d: "4"}}`, want: []string{refused}},
+		"another value":              {patches: `{annotations: {a: "2"}}`, want: []string{refused}},
+		"another policy":             {patches: `{annotations: {a: "1"}, patchPolicy: Overwrite}`, want: []string{refused}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set, old := parsed(t, patches(tc.patches)), parsed(t, patches(first+", "+second))
+			check(t, lookUp(t, sidecarset.Options{}, set, old), tc.want...)
+		})
+	}
+}
+
 func TestTheRevisionHasToExist(t *testing.T) {
 	stored := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "kruise-system", Name: "logs-1", Labels: map[string]string{shared.LabelSidecarSetName: "logs", shared.LabelSidecarSetCustomVersion: "1.4"},
@@ -370,6 +399,30 @@ func TestTheRevisionHasToExist(t *testing.T) {
 	}
 }
 
+// Users of other namespaces may write any number of revisions that name the set. When these were read, a revision that does not exist was let in.
+func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for operator, want := range map[string][]string{"kruise-system": {"kruise-system"}, "elsewhere": {"elsewhere", "kruise-system"}} {
+		var read []string
+		reader := fake.NewClientBuilder().WithScheme(types).WithInterceptorFuncs(interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if list.GetObjectKind().GroupVersionKind().Kind == "ControllerRevisionList" {
+					read = append(read, (&client.ListOptions{}).ApplyOptions(options).Namespace)
+				}
+				return c.List(ctx, list, options...)
+			},
+		}).Build()
+		set := parsed(t, `{spec: {injectionStrategy: {revision: {revisionName: logs-1}}}}`)
+		errs, _ := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{Reader: reader, Namespace: operator}).LookUp(t.Context(), set, nil)
+		if len(errs) != 1 || !slices.Equal(read, want) {
+			t.Errorf("the operator in %s has read the revisions of %q: %v", operator, read, errs)
+		}
+	}
+}
+
 func TestTemplatesNameTheFieldsOfTheSet(t *testing.T) {
 	templates := sidecarset.Templates(parsed(t, `{spec: {initContainers: [{name: i, image: "i:1"}], volumes: [{name: v}]}}`))
 	if got := templates.Field("spec.template.spec.containers[0].image"); got != "spec.containers[0].image" {
@@ -377,6 +430,44 @@ func TestTemplatesNameTheFieldsOfTheSet(t *testing.T) {
 	}
 	if pod := templates.Pod.Spec; len(pod.Containers) != 2 || len(pod.InitContainers) != 1 || len(pod.Volumes) != 1 || pod.Containers[0].Name != "agent" {
 		t.Errorf("the API server is asked about %+v", pod)
+	}
+}
+
+// A container without an image was let in at a time without admission: the one before it can be removed, and no other one without an image be added.
+func TestAFaultOfAContainerMayMove(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &admissiontest.Templates{Answer: func(template *corev1.PodTemplateSpec) error {
+		var errs field.ErrorList
+		for i := range template.Spec.InitContainers {
+			if template.Spec.InitContainers[i].Image == "" {
+				errs = append(errs, field.Required(field.NewPath("template", "spec", "initContainers").Index(i).Child("image"), ""))
+			}
+		}
+		if len(errs) == 0 {
+			return nil
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", errs)
+	}}
+	kind := sidecarset.Kind(sidecarset.Options{}, sidecarset.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"})
+	v := kind.Validator(admission.Cluster{Checker: templatecheck.Checker{Client: server}})
+	with := func(containers string) string {
+		return admissiontest.Merge(t, base, `{spec: {initContainers: [`+containers+`]}}`)
+	}
+	for name, tc := range map[string]struct {
+		containers string
+		denied     []string
+	}{
+		"the one before it is removed":   {containers: `{name: bad}`},
+		"another one comes before it":    {containers: `{name: more, image: i}, {name: good, image: i}, {name: bad}`},
+		"another one without comes, too": {containers: `{name: worse}, {name: bad}`, denied: []string{"spec.initContainers[0].image"}},
+	} {
+		response := v.Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", with(tc.containers), with(`{name: good, image: i}, {name: bad}`)))
+		if denied := admissiontest.Denied(response); response.Allowed == (len(tc.denied) > 0) || !slices.Equal(denied, tc.denied) {
+			t.Errorf("%s: allowed %v, refused for %q, want %q", name, response.Allowed, denied, tc.denied)
+		}
 	}
 }
 

@@ -340,6 +340,40 @@ func TestATemplateForHundredsOfSubsetsDoesNotTakeGigabytes(t *testing.T) {
 	}
 }
 
+// A container without an image was let in at a time without admission: the one before it can be removed, and no other one without an image be added.
+func TestAFaultOfTheTemplateMayMove(t *testing.T) {
+	with := func(containers string) string {
+		return admissiontest.Merge(t, stored, `{"spec":{"template":{"cloneSetTemplate":{"spec":{"template":{"spec":{"containers":[`+containers+`]}}}}}}}`)
+	}
+	server := &dryRuns{answer: func(o *unstructured.Unstructured) error {
+		var errs field.ErrorList
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		for i, container := range containers {
+			if of, _ := container.(map[string]any); of["image"] == nil {
+				errs = append(errs, field.Required(field.NewPath("spec", "template", "spec", "containers").Index(i).Child("image"), ""))
+			}
+		}
+		if len(errs) == 0 {
+			return nil
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Group: "apps.kruise.io", Kind: "CloneSet"}, "", errs)
+	}}
+	v := Kind(Workloads{Client: server}).Validator(admission.Cluster{})
+	for name, tc := range map[string]struct {
+		containers string
+		denied     []string
+	}{
+		"the one before it is removed":   {containers: `{"name":"bad"}`},
+		"another one takes its place":    {containers: `{"name":"bad"},{"name":"main","image":"web:1"}`},
+		"another one without comes, too": {containers: `{"name":"worse"},{"name":"bad"}`, denied: []string{"spec.template.cloneSetTemplate.spec.template.spec.containers[0].image"}},
+	} {
+		response := v.Handle(t.Context(), admissiontest.Request(united.Kind(), "v1beta1", with(tc.containers), with(`{"name":"main","image":"web:1"},{"name":"bad"}`)))
+		if denied := admissiontest.Denied(response); response.Allowed == (len(tc.denied) > 0) || !slices.Equal(denied, tc.denied) {
+			t.Errorf("%s: allowed %v, refused for %q, want %q", name, response.Allowed, denied, tc.denied)
+		}
+	}
+}
+
 // TestObjectsOfOpenKruisePass: what OpenKruise let in is let in again, whatever of it is changed next.
 func TestObjectsOfOpenKruisePass(t *testing.T) {
 	for _, object := range fixtures.Objects(t, "uniteddeployment/state.yaml") {

@@ -76,10 +76,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 			if ctx.Err() != nil {
 				return nil // whether they are new is not known
 			}
-			known := w.ask(ctx, was(), sub.Name)
-			errs = slices.DeleteFunc(errs, func(e *field.Error) bool {
-				return slices.ContainsFunc(known, func(k *field.Error) bool { return k.Error() == e.Error() })
-			})
+			errs = admission.Introduced(errs, w.ask(ctx, was(), sub.Name))
 		}
 		if len(errs) > 0 {
 			return errs
