@@ -78,10 +78,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
 	asked := observed.snapshot.Reported().Update.Name
-	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
-		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
+	told, fault := podset.TemplateTold(set.Status.UpdateRevision, before, asked)
+	fault, templateWait := pass.TemplateFault(ctx, set, workload.Template{
+		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, Told: told, Fault: fault,
 	})
+	observed.snapshot.UpdateFault = fault
 
 	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
 	observed.snapshot.OverRequests = over
@@ -109,7 +110,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)
 	err = errors.Join(observed.failed, statusErr, trimErr, pruneErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, templateWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
 
 // remembered returns what is remembered of a set.

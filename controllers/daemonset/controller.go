@@ -68,10 +68,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
 	asked := observed.snapshot.Reported().Update.Name
-	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: asked, Pod: &set.Spec.Template,
-		Passed: podset.TemplatePassed(plan.UpdateRevision(set), before, asked),
+	told, fault := podset.TemplateTold(plan.UpdateRevision(set), before, asked)
+	fault, templateWait := pass.TemplateFault(ctx, set, workload.Template{
+		Revision: asked, Pod: &set.Spec.Template, Told: told, Fault: fault,
 	})
+	observed.snapshot.UpdateFault = fault
 
 	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
 	observed.snapshot.OverRequests = over
@@ -97,5 +98,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, templateWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

@@ -68,10 +68,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	before := plan.Conditions(&set.Status)
 	asked := observed.snapshot.Reported().Update.Name
-	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
-		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
+	told, fault := podset.TemplateTold(set.Status.UpdateRevision, before, asked)
+	fault, templateWait := pass.TemplateFault(ctx, set, workload.Template{
+		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, Told: told, Fault: fault,
 	})
+	observed.snapshot.UpdateFault = fault
 
 	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
 	observed.snapshot.OverRequests = over
@@ -96,5 +97,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, templateWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
