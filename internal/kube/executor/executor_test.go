@@ -206,7 +206,7 @@ func quotaError(write testutil.Write) error {
 func TestApplyCreatesPodsWithTheirFirstCondition(t *testing.T) {
 	f := newFixture(t, nil)
 	outcome := f.apply(t, creates(f.set, 100)...)
-	if outcome.Done != 100 || len(outcome.Failures) > 0 || outcome.Left > 0 || outcome.RecheckAfter > 0 {
+	if outcome.Done != 100 || len(outcome.Failures) > 0 || len(outcome.Left) > 0 || outcome.RecheckAfter > 0 {
 		t.Errorf("outcome %+v, want 100 done and nothing else", outcome)
 	}
 	var pods corev1.PodList
@@ -331,7 +331,7 @@ func TestApplyTreatsSlotsIndependently(t *testing.T) {
 		return forward()
 	})
 	outcome := f.apply(t, creates(f.set, 20)...)
-	if outcome.Done != 18 || outcome.Left != 0 {
+	if outcome.Done != 18 || len(outcome.Left) != 0 {
 		t.Errorf("outcome %+v, want 18 done", outcome)
 	}
 	want := []planning.Failure{{Step: podset.StepCreate, Slot: "0", Refused: true}, {Step: podset.StepCreate, Slot: "7", Refused: true}}
@@ -464,8 +464,8 @@ func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	if got := f.count(t, podset.StepCreate, verdictRefused); got != refusalsToPause {
 		t.Errorf("%v creations tried, want %d", got, refusalsToPause)
 	}
-	if outcome.Done != 1 || outcome.Left != 57 || len(outcome.Steps) != 1 || outcome.Steps[podset.StepDelete] != 1 {
-		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, outcome.Left)
+	if outcome.Done != 1 || len(outcome.Left) != 57 || len(outcome.Steps) != 1 || outcome.Steps[podset.StepDelete] != 1 {
+		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, len(outcome.Left))
 	}
 	f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
 	f.server.SetFault(nil)
@@ -783,7 +783,7 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	var delays []time.Duration
 	for range 12 {
 		outcome := fails()
-		if outcome.Done != 0 || outcome.Left != 1 || len(outcome.Failures) != 0 {
+		if outcome.Done != 0 || len(outcome.Left) != 1 || len(outcome.Failures) != 0 {
 			t.Fatalf("outcome %+v, want it left", outcome)
 		}
 		delays = append(delays, outcome.RecheckAfter)
@@ -845,8 +845,8 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 		return forward()
 	})
 	outcome := f.apply(t, creates(f.set, 100)...)
-	if outcome.Done == 0 || outcome.Left == 0 || outcome.Done+outcome.Left != 100 {
-		t.Errorf("%d done and %d left, want some of each and 100 together", outcome.Done, outcome.Left)
+	if outcome.Done == 0 || len(outcome.Left) == 0 || outcome.Done+len(outcome.Left) != 100 {
+		t.Errorf("%d done and %d left, want some of each and 100 together", outcome.Done, len(outcome.Left))
 	}
 	if outcome.RecheckAfter != recheckLeft {
 		t.Errorf("recheck after %v, want %v", outcome.RecheckAfter, recheckLeft)
@@ -885,8 +885,8 @@ func TestApplyTriesAndTellsOfARefusedActionWhileOthersTakeLong(t *testing.T) {
 		all = append(all, create(f.set, 200+i))
 	}
 	long := f.apply(t, all...)
-	if long.Done == 0 || long.Left == 0 || long.Done+long.Left != 100 {
-		t.Errorf("%d done and %d left, want some of each and 100 together", long.Done, long.Left)
+	if long.Done == 0 || len(long.Left) == 0 || long.Done+len(long.Left) != 100 {
+		t.Errorf("%d done and %d left, want some of each and 100 together", long.Done, len(long.Left))
 	}
 	if n := tries.Load(); n != refusalsToPause-1 {
 		t.Errorf("%d of the refused are tried again first, want %d", n, refusalsToPause-1)
@@ -1036,7 +1036,7 @@ func TestHangingNamespaceDoesNotStopAClusterScopedOwner(t *testing.T) {
 	}
 	// While the namespace that hangs is left alone, nothing of it keeps the owner.
 	outcome := f.Apply(t.Context(), &f.state, owner, planning.Plan{Actions: slices.Concat(f.relabelAll(t, hanging, "newer"), f.relabelAll(t, healthy, "newer"))})
-	if outcome.Done == 0 || outcome.Left+len(outcome.Failures) < len(hanging) {
+	if outcome.Done == 0 || len(outcome.Left)+len(outcome.Failures) < len(hanging) {
 		t.Errorf("outcome %+v, want the healthy pods begun and the others left", outcome)
 	}
 }
@@ -1051,7 +1051,7 @@ func TestRefusalsOfOneNamespaceDoNotPauseAnother(t *testing.T) {
 		return forward()
 	})
 	outcome := f.Apply(t.Context(), &f.state, clusterOwner(), planning.Plan{Actions: slices.Concat(f.relabelAll(t, full, "new"), f.relabelAll(t, room, "new"))})
-	if outcome.Done != len(room) || len(outcome.Failures) != refusalsToPause || outcome.Left != len(full)-refusalsToPause {
+	if outcome.Done != len(room) || len(outcome.Failures) != refusalsToPause || len(outcome.Left) != len(full)-refusalsToPause {
 		t.Errorf("outcome %+v, want %d done, %d refused and the others of their namespace left", outcome, len(room), refusalsToPause)
 	}
 }

@@ -317,7 +317,7 @@ func (r *run) postpone(i int) {
 	a := &r.actions[i]
 	last := r.state.refused[a.RetryKey()]
 	if last.count == 0 {
-		r.outcome.Left++
+		r.outcome.Left = append(r.outcome.Left, i)
 		return
 	}
 	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
