@@ -395,6 +395,90 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	}
 }
 
+// A limit lets one pod be created at a time, until it is there. Where the server refused the same one for ever, the others never got their turn.
+func TestARefusedActionLeavesItsPlaceToOthers(t *testing.T) {
+	for name, bad := range map[string]int{"one": 1, "as many as make the step pause": refusalsToPause, "as many as may": mostYielding} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			tries := 0
+			f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+				for i := range bad {
+					if w.Verb == "create" && w.Object.GetName() == fmt.Sprint("web-", i) {
+						tries++
+						return quotaError(w)
+					}
+				}
+				return forward()
+			})
+			const pods = 20
+			begun := f.clock.Now()
+			for f.clock.Since(begun) < 5*time.Minute {
+				retries := f.state.Retries(f.set.Generation, f.clock.Now())
+				there := f.names(t)
+				var plan planning.Plan
+				room := 1
+				for _, action := range creates(f.set, pods) {
+					switch {
+					case slices.Contains(there, action.Object.GetName()):
+					case plan.Yields(retries, action.RetryKey(), room > 0):
+						plan.Actions = append(plan.Actions, action)
+					case room > 0:
+						room--
+						plan.Actions = append(plan.Actions, action)
+					default:
+						plan.Held = []planning.Note{{Reason: "Limit"}}
+					}
+				}
+				outcome := f.Apply(t.Context(), &f.state, f.set, plan)
+				if outcome.Done > 1 {
+					t.Fatalf("%d pods are created at a time", outcome.Done)
+				}
+				wait := outcome.RecheckAfter
+				if outcome.Done > 0 {
+					wait = time.Second // the event about the new pod
+				}
+				f.clock.SetTime(f.clock.Now().Add(wait))
+				if len(f.names(t)) == pods-bad {
+					return
+				}
+			}
+			t.Errorf("after five minutes and %d refusals there are %v", tries, f.names(t))
+		})
+	}
+}
+
+// Where everything is refused, as by a quota, no more is tried than before.
+func TestRefusedActionsOfAWholeStepAreNotAllTried(t *testing.T) {
+	f := newFixture(t, nil)
+	tries := 0
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
+		tries++
+		return quotaError(w)
+	})
+	begun := f.clock.Now()
+	for f.clock.Since(begun) < time.Hour {
+		retries := f.state.Retries(f.set.Generation, f.clock.Now())
+		var plan planning.Plan
+		room := 1
+		for _, action := range creates(f.set, 100) {
+			switch {
+			case plan.Yields(retries, action.RetryKey(), room > 0):
+				plan.Actions = append(plan.Actions, action)
+			case room > 0:
+				room--
+				plan.Actions = append(plan.Actions, action)
+			default:
+				plan.Held = []planning.Note{{Reason: "Limit"}}
+			}
+		}
+		outcome := f.Apply(t.Context(), &f.state, f.set, plan)
+		f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+	}
+	if tries > 300 {
+		t.Errorf("%d tries in an hour", tries)
+	}
+}
+
 func TestApplyTriesAtOnceWhenTheSpecChanged(t *testing.T) {
 	f := newFixture(t, nil)
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })

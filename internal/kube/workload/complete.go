@@ -38,5 +38,6 @@ func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *pod
 	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, template)
 	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)
 	p.FindImages(ctx, about.PullAhead, snapshot.Update.Name, snapshot.Pods)
+	snapshot.Retries = p.Retries()
 	return earliest(templateWait, requestsWait)
 }
