@@ -15,7 +15,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -75,19 +74,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.CloneSetFailedUpdate))
 	}
-	pass.StopClock()
 	before := plan.Conditions(&set.Status)
-	asked := observed.snapshot.Reported().Update.Name
-	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
-		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
+	askAgain := pass.Complete(ctx, set, &observed.snapshot, workload.About{
+		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
+		PullAhead: func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) },
 	})
-
-	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
-	observed.snapshot.OverRequests = over
-	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) }, observed.snapshot.Update.Name, observed.snapshot.Pods)
-
-	pass.StartClock()
 	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
 
@@ -109,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)
 	err = errors.Join(observed.failed, statusErr, trimErr, pruneErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
 
 // remembered returns what is remembered of a set.

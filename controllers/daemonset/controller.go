@@ -14,7 +14,6 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -65,19 +64,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
 	}
-	pass.StopClock()
 	before := plan.Conditions(&set.Status)
-	asked := observed.snapshot.Reported().Update.Name
-	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: asked, Pod: &set.Spec.Template,
-		Passed: podset.TemplatePassed(plan.UpdateRevision(set), before, asked),
+	askAgain := pass.Complete(ctx, set, &observed.snapshot.Snapshot, workload.About{
+		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
+		PullAhead: func() *image.Workload { return plan.PullAhead(observed.spec, observed.snapshot) },
 	})
-
-	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
-	observed.snapshot.OverRequests = over
-	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(observed.spec, observed.snapshot) }, observed.snapshot.Update.Name, observed.snapshot.Pods)
-
-	pass.StartClock()
 	todo := plan.Plan(observed.spec, observed.snapshot)
 	pass.StopClock()
 
@@ -97,5 +88,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

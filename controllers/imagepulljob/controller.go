@@ -75,6 +75,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.ImagePullJobFailedCreate)
 	}
+	snapshot.Retries = pass.Retries()
 	todo := plan.Plan(spec, snapshot)
 	pass.StopClock()
 

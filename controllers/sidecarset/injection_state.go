@@ -371,6 +371,48 @@ func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 	return payload, nil
 }
 
+// whyNotByPolicy says why a set is not injected by a policy; nothing when it is. available is why none is.
+func whyNotByPolicy(one *injected, known *proofs, available string, now time.Time) []string {
+	var reasons []string
+	if available != "" {
+		reasons = append(reasons, available)
+	}
+	if features := one.compiled.Webhooked(); len(features) > 0 {
+		reasons = append(reasons, "the policy does not do "+strings.Join(features, " and "))
+	}
+	if refused := known.rehearsal.refused; refused != "" {
+		reasons = append(reasons, "a policy may not set what the API server does not know: "+refused)
+	}
+	if known.retreat.left(now) > 0 {
+		reasons = append(reasons, known.retreat.ineffective())
+	}
+	if known.binding.left(now) > 0 {
+		reasons = append(reasons, "its binding to the policy could not be written: "+known.binding.fault)
+	}
+	return reasons
+}
+
+// planWays decides by which ways one set is to be open.
+func (i *Injection) planWays(one *injected, known *proofs, ownerless bool) {
+	byPolicy := len(one.reasons) == 0 && !ownerless
+	if i.bindings[one.name] == "" {
+		known.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
+	}
+	if byPolicy && known.retreat.count > 0 && !known.policy.holds(one.shown) {
+		one.reasons = append(one.reasons, known.retreat.ineffective()) // It is being tried again.
+	}
+	one.wantBinding = byPolicy || i.bindings[one.name] != "" && !ownerless && !known.webhook.holds(one.shown)
+	one.wantEntry = !byPolicy || i.entries[one.name] != "" && !known.policy.holds(one.shown)
+	if byPolicy && one.compiled.Guard != nil {
+		// What the policy leaves is the webhook's. An entry that is open for all pods stays so until the policy is proven.
+		entry := i.entries[one.name]
+		one.wantEntry, one.narrow = true, entry == "" || strings.HasPrefix(entry, narrowEntry) || known.policy.holds(one.shown)
+	}
+	if ownerless && !one.ignore {
+		one.wantEntry = false
+	}
+}
+
 // plan decides by which ways each set is to be open. While one takes the place of the other, both are, until the new one is proven.
 func (i *Injection) plan(seen *injectionState) {
 	available := i.policyAvailable()
@@ -383,40 +425,8 @@ func (i *Injection) plan(seen *injectionState) {
 		if i.proofs[one.name] == nil {
 			i.proofs[one.name] = &proofs{}
 		}
-		proof := i.proofs[one.name]
-		if available != "" {
-			one.reasons = append(one.reasons, available)
-		}
-		if features := one.compiled.Webhooked(); len(features) > 0 {
-			one.reasons = append(one.reasons, "the policy does not do "+strings.Join(features, " and "))
-		}
-		if refused := proof.rehearsal.refused; refused != "" {
-			one.reasons = append(one.reasons, "a policy may not set what the API server does not know: "+refused)
-		}
-		ineffective := proof.retreat.ineffective()
-		if proof.retreat.left(now) > 0 {
-			one.reasons = append(one.reasons, ineffective)
-		}
-		if proof.binding.left(now) > 0 {
-			one.reasons = append(one.reasons, "its binding to the policy could not be written: "+proof.binding.fault)
-		}
-		byPolicy := len(one.reasons) == 0 && !seen.ownerless
-		if i.bindings[one.name] == "" {
-			proof.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
-		}
-		if byPolicy && proof.retreat.count > 0 && !proof.policy.holds(one.shown) {
-			one.reasons = append(one.reasons, ineffective) // It is being tried again.
-		}
-		one.wantBinding = byPolicy || i.bindings[one.name] != "" && !seen.ownerless && !proof.webhook.holds(one.shown)
-		one.wantEntry = !byPolicy || i.entries[one.name] != "" && !proof.policy.holds(one.shown)
-		if byPolicy && one.compiled.Guard != nil {
-			// What the policy leaves is the webhook's. An entry that is open for all pods stays so until the policy is proven.
-			known := i.entries[one.name]
-			one.wantEntry, one.narrow = true, known == "" || strings.HasPrefix(known, narrowEntry) || proof.policy.holds(one.shown)
-		}
-		if seen.ownerless && !one.ignore {
-			one.wantEntry = false
-		}
+		one.reasons = whyNotByPolicy(one, i.proofs[one.name], available, now)
+		i.planWays(one, i.proofs[one.name], seen.ownerless)
 	}
 	i.makeRoom(seen)
 	i.meet(seen)

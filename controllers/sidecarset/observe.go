@@ -113,6 +113,20 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 	return observed, nil
 }
 
+// ownerOfRevisions is a set as the owner of its revisions, which carry its labels and annotations, and the hashes.
+func ownerOfRevisions(set *appsv1beta1.SidecarSet, namespace string, hashes sidecarspec.Hashes) revision.Owner {
+	annotations := map[string]string{}
+	maps.Copy(annotations, set.Annotations)
+	annotations[shared.AnnotationSidecarSetHash], annotations[shared.AnnotationSidecarSetHashWithoutImage] = hashes.Hash, hashes.WithoutImage
+	labels := map[string]string{}
+	maps.Copy(labels, set.Labels)
+	labels[shared.LabelSidecarSetName] = set.Name
+	if set.Spec.CustomVersion != "" {
+		labels[shared.LabelSidecarSetCustomVersion] = set.Spec.CustomVersion
+	}
+	return revision.Owner{Namespace: namespace, Name: set.Name, Labels: labels, Annotations: annotations, Reference: *metav1.NewControllerRef(set, Kind())}
+}
+
 // ensureRevision makes sure that the payload has a revision. The hashes are those that the revision carries, where it does: pods that
 // another manager injected carry them, too. While the server refuses the revision, by a quota for example, or a webhook that it asks is broken, there is none:
 // that stops updates, and neither what is under way on pods nor injection, which do without.
@@ -125,22 +139,7 @@ func (r *Reconciler) ensureRevision(
 		return recorded{}, hashes, err
 	}
 	observed.stored = slices.DeleteFunc(observed.stored, func(r recorded) bool { return !sidecarspec.HasRevisions(r.Object.Namespace, namespace) })
-	annotations := maps.Clone(set.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[shared.AnnotationSidecarSetHash], annotations[shared.AnnotationSidecarSetHashWithoutImage] = hashes.Hash, hashes.WithoutImage
-	labels := maps.Clone(set.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels[shared.LabelSidecarSetName] = set.Name
-	if set.Spec.CustomVersion != "" {
-		labels[shared.LabelSidecarSetCustomVersion] = set.Spec.CustomVersion
-	}
-	owner := revision.Owner{
-		Namespace: namespace, Name: set.Name, Labels: labels, Annotations: annotations, Reference: *metav1.NewControllerRef(set, Kind()),
-	}
+	owner := ownerOfRevisions(set, namespace, hashes)
 	var decision revision.DecisionOf[sidecarspec.Payload]
 	if set.DeletionTimestamp != nil {
 		decision, err = revision.DecideOf(codec, owner, payload, observed.stored, set.Status.CollisionCount)

@@ -14,7 +14,6 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -65,19 +64,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
 	}
-	pass.StopClock()
 	before := plan.Conditions(&set.Status)
-	asked := observed.snapshot.Reported().Update.Name
-	observed.snapshot.UpdateFault = pass.TemplateFault(ctx, set, workload.Template{
-		Revision: asked, Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates,
-		Passed: podset.TemplatePassed(set.Status.UpdateRevision, before, asked),
+	askAgain := pass.Complete(ctx, set, &observed.snapshot, workload.About{
+		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
+		PullAhead: func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) },
 	})
-
-	over, overWait := pass.OverRequests(ctx, observed.snapshot.Pods)
-	observed.snapshot.OverRequests = over
-	pass.FindImages(ctx, func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) }, observed.snapshot.Update.Name, observed.snapshot.Pods)
-
-	pass.StartClock()
 	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
 
@@ -96,5 +87,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, overWait, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

@@ -157,9 +157,12 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	set := testutil.StatefulSet("web").UID("set").Obj()
 	set.Generation = 1
 	r, server, _ := newReconciler(t, set)
+	clock := clocktesting.NewFakePassiveClock(began())
+	r.Clock = clock
 	pass := &workload.Pass{Base: r.Base, Memory: &workload.Memory{}}
 	asked := 0
 	var answer error
+	unanswered := apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "x", nil)
 	server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
 		if w.Verb != "create" {
 			t.Errorf("%s of %T", w.Verb, w.Object)
@@ -167,19 +170,22 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 		asked++
 		return answer
 	})
-	check := func(step string, wantAsked int, want string) {
+	check := func(step string, wantAsked int, want string) (wait time.Duration) {
 		t.Helper()
 		asked = 0
-		got := pass.TemplateFault(t.Context(), set, workload.Template{
-			Revision: "web-1", Pod: &set.Spec.Template,
-			Passed: podset.TemplatePassed(set.Status.UpdateRevision, plan.Conditions(&set.Status), "web-1"),
-		})
+		told, known := podset.TemplateTold(set.Status.UpdateRevision, plan.Conditions(&set.Status), "web-1")
+		got, wait := pass.TemplateFault(t.Context(), set, workload.Template{Revision: "web-1", Pod: &set.Spec.Template, Told: told, Fault: known})
 		if got != want {
 			t.Errorf("%s: fault %q, want %q", step, got, want)
 		}
 		if asked != wantAsked {
 			t.Errorf("%s: asked %d times, want %d", step, asked, wantAsked)
 		}
+		if isOpen := errors.Is(answer, unanswered); isOpen != (wait > 0) {
+			t.Errorf("%s: asks again after %s", step, wait)
+		}
+		clock.SetTime(clock.Now().Add(wait))
+		return wait
 	}
 	faulty := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "x", field.ErrorList{
 		field.Required(field.NewPath("template", "spec", "containers"), ""),
@@ -187,24 +193,39 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 
 	const fault = "spec.template.spec.containers: Required value"
 
-	answer = apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "x", nil)
-	check("no answer", 1, "")
+	// Whoever was not answered in the first pass was told of no fault, and that stayed so: the status was about the template then.
+	answer = unanswered
+	first := check("no answer", 1, "")
+	set.Status.UpdateRevision = "web-1"
+	if again := check("no answer again", 1, ""); again != 2*first {
+		t.Errorf("it asks again after %s, and then after %s", first, again)
+	}
 	answer = faulty
 	check("a faulty template", 1, fault)
 	check("the next pass", 0, fault)
 
-	set.Status.UpdateRevision = "web-1"
-	set.Status.Conditions = []appsv1.StatefulSetCondition{{Type: appsv1beta1.StatefulSetTemplateInvalid, Status: corev1.ConditionTrue}}
+	set.Status.Conditions = []appsv1.StatefulSetCondition{{Type: appsv1beta1.StatefulSetTemplateInvalid, Status: corev1.ConditionTrue, Message: fault}}
 	pass.Memory = &workload.Memory{}
 	check("after a restart", 1, fault)
-	answer = nil
-	check("nothing has changed", 0, fault)
+	answer = unanswered
 	set.Generation = 2
+	check("it is scaled, and there is no answer", 1, fault)
+	pass.Memory = &workload.Memory{}
+	check("no answer after a restart", 1, fault)
+	answer = nil
 	check("a claim template repairs it", 1, "")
+	check("nothing has changed", 0, "")
 	set.Status.Conditions = nil
 	check("at rest", 0, "")
 	pass.Memory = &workload.Memory{}
 	check("a restart at rest", 0, "")
+
+	set.Status.UpdateRevision = "web-0"
+	answer = unanswered
+	check("another template", 1, "")
+	clock.SetTime(clock.Now().Add(-time.Second))
+	set.Generation = 3
+	check("another template, and the spec changes", 1, "")
 }
 
 // brief is the conditions as type=status/reason.

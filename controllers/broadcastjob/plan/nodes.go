@@ -26,6 +26,8 @@ type Snapshot struct {
 	Nodes []Node
 	// Pods are those that the job controls. Their slots are the names of nodes.
 	Pods []podset.Pod
+	// Retries says which creations were refused and wait for their next try.
+	Retries planning.Retries
 }
 
 // Node is one node.

@@ -136,7 +136,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.Stage = Running // there is nothing to pause
 	}
 	if d.Stage == Running {
-		d.create(spec)
+		d.create(spec, s.Retries)
 	}
 	return d
 }
@@ -197,8 +197,8 @@ func (d *Decision) finished() bool {
 	return v.desired > 0 && len(v.active)+len(v.unfit)+len(v.strays)+len(v.failedActive) == 0 && !slices.ContainsFunc(v.nodes, waits)
 }
 
-// create creates the pods that nodes need, or finds that none does.
-func (d *Decision) create(spec *Spec) {
+// create creates the pods that nodes need, or finds that none does. A node whose pod was refused leaves its place to the next one until its next try.
+func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	v := &d.view
 	atWork := len(v.active) + len(v.unfit) + len(v.strays) + len(v.failedActive)
 	unfinished := atWork
@@ -210,9 +210,12 @@ func (d *Decision) create(spec *Spec) {
 			continue
 		}
 		unfinished++
+		free := room > 0 && len(d.Actions) < mostCreated
 		switch {
 		case at.occupied: // by its pod, or by one that is going
-		case room > 0 && len(d.Actions) < mostCreated:
+		case retries != nil && d.Yields(retries, spec.creationKey(at.Node), free):
+			d.createPod(spec, at.Node)
+		case free:
 			room--
 			d.createPod(spec, at.Node)
 		case room > 0:

@@ -22,6 +22,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 )
@@ -132,6 +133,11 @@ func (s *Spec) podName(node *Node) string {
 	sum := sha256.Sum256([]byte(string(s.Job.UID) + "/" + node.Name + "/" + string(node.UID)))
 	code := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
 	return strings.TrimRight(s.Job.Name[:min(len(s.Job.Name), longestPrefix)], "-.") + "-" + code
+}
+
+// creationKey is what refusals of the pod for a node are remembered by.
+func (s *Spec) creationKey(node *Node) planning.RetryKey {
+	return planning.RetryKey{Step: podset.StepCreate, Namespace: s.Job.Namespace, Name: s.podName(node)}
 }
 
 // newPod is the pod for a node, ready to be created.

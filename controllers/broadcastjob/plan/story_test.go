@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // Whole jobs, one for each field of the spec, from the first pod to the end.
@@ -551,6 +552,27 @@ func TestRefusedPodsAreTold(t *testing.T) {
 	w.at(0)
 	w.expectCondition("FailedCreate", "RequestFailed")
 	w.expectCondition("Reconciling", "RequestFailed")
+}
+
+// A node whose pod the server always refused used up parallelism, so that the others waited for ever.
+func TestANodeWhosePodIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	w := newSimulation(t, 3, parallelism("1"))
+	spec, s := w.snapshot()
+	s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+		pod := spec.newPod(&s.Nodes[0])
+		return planning.Retry{Wait: time.Hour}, key == planning.RetryKey{Step: podset.StepCreate, Namespace: pod.Namespace, Name: pod.Name}
+	}
+	d := Plan(spec, s)
+	var created []string
+	for i := range d.Actions {
+		created = append(created, string(d.Actions[i].Slot))
+		if d.Yielding[d.Actions[i].RetryKey()] != (i == 0) {
+			t.Errorf("the key of the pod for %s is %+v", d.Actions[i].Slot, d.Actions[i].RetryKey())
+		}
+	}
+	if got := strings.Join(created, " "); got != "n0 n1" || d.waiting != 1 {
+		t.Errorf("pods are created for %q, and %d nodes wait; want n0, which is not tried now, and n1, and 1", got, d.waiting)
+	}
 }
 
 func TestDeadlineCountsWhilePausedAndStopsPodsAfterwards(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -598,4 +599,38 @@ func TestAPodAtItsHookIsNotCalledBackByItsOwnSurge(t *testing.T) {
 	w.rest()
 	w.expect("updated", w.at("2"), 1)
 	w.expect("pods", len(w.Pods), 1)
+}
+
+// A pod whose change the server always refused used up maxUnavailable. The others waited for ever.
+func TestAPodThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*simulation)
+		step   planning.Step
+	}{
+		"in place":     {inPlace, podset.StepEdit},
+		"by replacing": {func(*simulation) {}, podset.StepDelete},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, tc.change, maxUnavailable(1))
+			w.do(image("2"))
+			s := w.snapshot()
+			moved := func() []string {
+				var pods []string
+				for _, action := range Plan(Parse(w.set, w.o), s).Actions {
+					if action.Step == tc.step {
+						pods = append(pods, action.Object.GetName())
+					}
+				}
+				return pods
+			}
+			before := moved()
+			w.expect("pods that move", len(before), 1)
+			s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+				return planning.Retry{Wait: time.Hour}, key == planning.RetryKey{Step: tc.step, Namespace: s.Pods[0].Object.Namespace, Name: before[0]}
+			}
+			after := moved()
+			w.expect("pods that move after the refusal", len(after), 2)
+			w.expect("the refused one is the last", after[1], before[0])
+		})
+	}
 }

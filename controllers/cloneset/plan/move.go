@@ -26,7 +26,7 @@ import (
 //  3. all others in the user's order, and where that leaves pods equal, those first whose node has the images already.
 //
 // Of the pods that were picked, those that are not in service move first, so that none of them waits behind a pod in service, which waits for the
-// limit. Moving stops at the first pod for which one of these holds:
+// limit. One whose change was refused leaves its place to the others until its next try. Moving stops at the first pod for which one of these holds:
 //
 //   - As many pods at the target revision are unavailable, or begin to move in this pass, as may be: so a bad image stops there. There is one
 //     exception. While no pod at the target is unavailable, a pod that is not in service moves: where no surge can be created, only it can bring a
@@ -60,22 +60,32 @@ func (p *planner) move(s diff) {
 	}
 	p.saysReplaced = p.pass.HoldReplaced(candidates, rollout)
 	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
+	candidates, refused := p.pass.Yielding(candidates, rollout, true)
+	blocked := p.moveInOrder(candidates, s.limit, rollout)
+	p.blocked = append(p.blocked, blocked...)
+	_, due := p.pass.Yielding(blocked, rollout, false)
+	for _, pod := range slices.Concat(refused, due) {
+		p.pass.Move(pod, rollout)
+	}
+}
 
+// moveInOrder moves pods until no more may move, and returns the others. limit is how many may be unavailable at the target revision.
+func (p *planner) moveInOrder(candidates []*podset.Pod, limit int, rollout podset.Rollout) (blocked []*podset.Pod) {
 	atTarget, missing := 0, len(p.pods) < p.Replicas
 	for _, pod := range p.pods {
-		if pod.Revision == target.Name && !pod.Available && !specified(pod) && !preparingDelete(pod) {
+		if pod.Revision == rollout.Target.Name && !pod.Available && !specified(pod) && !preparingDelete(pod) {
 			atTarget++
 		}
 	}
 	for i, pod := range candidates {
 		free := atTarget == 0 && !pod.InService() && (!missing || pod.Trouble.Lasting)
-		if atTarget >= s.limit && !free || !p.unavailable.Admit(pod) {
-			p.blocked = append(p.blocked, candidates[i:]...)
-			return
+		if atTarget >= limit && !free || !p.unavailable.Admit(pod) {
+			return candidates[i:]
 		}
 		atTarget++
 		p.pass.Move(pod, rollout)
 	}
+	return nil
 }
 
 // candidates are the pods that can be moved, in the order in which they should be.

@@ -4,6 +4,8 @@
 package plan
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
@@ -417,4 +420,70 @@ func TestATemplateThatWasRecordedTwiceMovesNoPod(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refusedAt says that the server has refused the pods of these nodes, whose next try is far away.
+func refusedAt(nodes ...string) planning.Retries {
+	return func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Hour}, key.Step == podset.StepCreate && key.Namespace == "shop" && slices.Contains(nodes, key.Name)
+	}
+}
+
+// created are the nodes for which a plan creates pods, in its order.
+func created(plan planning.Plan) string {
+	var nodes []string
+	for _, action := range plan.Actions {
+		if action.Step == podset.StepCreate {
+			nodes = append(nodes, string(action.Slot))
+		}
+	}
+	return strings.Join(nodes, " ")
+}
+
+// A node whose new pod the server always refused used up maxSurge, burstReplicas, or what the partition lets be created. The others waited for ever.
+func TestANodeWhosePodIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	cases := map[string]struct {
+		change          []func(*simulation)
+		missing         int
+		refused         []string
+		want, otherwise string
+	}{
+		"maxSurge":              {change: []func(*simulation){maxSurge(1), image("2")}, refused: []string{"n2"}, want: "n2 n1", otherwise: "n2"},
+		"maxSurge, all refused": {change: []func(*simulation){maxSurge(1), image("2")}, refused: nodeNames(3), want: "n2 n1 n0", otherwise: "n2"},
+		"burstReplicas":         {change: []func(*simulation){burst(1)}, missing: 3, refused: []string{"n3"}, want: "n3 n4", otherwise: "n3"},
+		"partitionedScaling": {
+			change: []func(*simulation){partitionedScaling, partition(5), image("2")}, missing: 3, refused: []string{"n3"}, want: "n3 n4", otherwise: "n3",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, nodeNames(3))
+			w.do(tc.change...)
+			for i := range tc.missing {
+				w.Nodes = append(w.Nodes, podsettest.NewNode(fmt.Sprint("n", 3+i)))
+			}
+			s := w.seen()
+			w.expect("created", created(Plan(w.spec(), s)), tc.otherwise)
+			s.Retries = refusedAt(tc.refused...)
+			w.expect("created after the refusal", created(Plan(w.spec(), s)), tc.want)
+		})
+	}
+}
+
+// A pod whose change the server always refused used up maxUnavailable. The others waited for ever.
+func TestAPodThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), maxUnavailable(1))
+	w.do(image("2"))
+	s := w.seen()
+	refused := planning.RetryKey{Step: podset.StepDelete, Namespace: "shop", Name: "agent-n2a"}
+	s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Hour}, key == refused
+	}
+	var deleted []string
+	plan := Plan(w.spec(), s)
+	for _, action := range plan.Actions {
+		deleted = append(deleted, action.Object.GetName())
+	}
+	w.expect("pods that move", strings.Join(deleted, " "), "agent-n1a agent-n2a")
+	w.expect("the refused one is not tried", plan.Yielding[refused] && len(plan.Yielding) == 1, true)
 }

@@ -92,7 +92,8 @@ func (p *planner) leaveSurge(staying []*podset.Pod) {
 	}
 }
 
-// createMissing is step 2: nodes in the order of their names, as many as partitionedScaling and burstReplicas allow.
+// createMissing is step 2: nodes in the order of their names, as many as partitionedScaling and burstReplicas allow. One whose pod was refused leaves its
+// place to the next one until its next try.
 func (p *planner) createMissing() {
 	var missing []*place
 	updated := 0
@@ -107,21 +108,35 @@ func (p *planner) createMissing() {
 			missing = append(missing, at)
 		}
 	}
+	room := len(missing)
 	if p.PartitionedScaling && p.Partition > 0 {
-		most := max(p.Replicas-updated-min(p.Partition, p.Replicas), 0)
-		if kept := len(missing) - most; kept > 0 {
-			p.pass.Hold(planning.Note{
-				Reason: notePartitionedScaling,
-				Message: fmt.Sprintf("%s to be created: with scaleStrategy.partitionedScaling, partition %d keeps nodes without an updated pod",
-					podset.Waits(kept), p.Partition),
-				Slots: slotsOf(missing[most:]),
-			})
-			missing = missing[:most]
+		room = max(p.Replicas-updated-min(p.Partition, p.Replicas), 0)
+	}
+	kept := p.createFor(missing, room, reasonMissing)
+	if len(kept) > 0 {
+		p.pass.Hold(planning.Note{
+			Reason: notePartitionedScaling,
+			Message: fmt.Sprintf("%s to be created: with scaleStrategy.partitionedScaling, partition %d keeps nodes without an updated pod",
+				podset.Waits(len(kept)), p.Partition),
+			Slots: slotsOf(kept),
+		})
+	}
+}
+
+// createFor creates the pods of nodes while there is room, and returns the nodes that wait. One whose pod was refused takes no room until its next try.
+func (p *planner) createFor(nodes []*place, room int, reason string) (waiting []*place) {
+	for _, at := range nodes {
+		switch {
+		case p.yields(at, room > 0):
+			p.create(at, reason)
+		case room > 0:
+			room--
+			p.create(at, reason)
+		default:
+			waiting = append(waiting, at)
 		}
 	}
-	for _, at := range missing {
-		p.create(at, reasonMissing)
-	}
+	return waiting
 }
 
 func allTerminating(pods []*podset.Pod) bool {
@@ -130,9 +145,14 @@ func allTerminating(pods []*podset.Pod) bool {
 
 // create creates a pod for a node, as far as burstReplicas allows.
 func (p *planner) create(at *place, reason string) {
-	if p.take(&p.creations, at.slot()) {
+	if p.yields(at, p.creations > 0) || p.take(&p.creations, at.slot()) {
 		p.pass.Create(at.slot(), p.newPod(at.name), nil, reason)
 	}
+}
+
+// yields says that the server has refused the pod of a node, which takes no place from other nodes now.
+func (p *planner) yields(at *place, room bool) bool {
+	return p.pass.CreationYields(p.Namespace, at.slot(), room)
 }
 
 func slotsOf(places []*place) []planning.Slot {

@@ -91,7 +91,8 @@ func (p *planner) targets() []target {
 }
 
 // move updates pods under maxUnavailable. A node without exactly one pod uses up the limit, and so does an updated pod that is not available.
-// Outdated pods that are not in service move at once, and use it up from then on; the others move in order while there is room.
+// Outdated pods that are not in service move at once, and use it up from then on; the others move in order while there is room. One whose change was
+// refused leaves its place to the others until its next try.
 func (p *planner) move(targets []target) {
 	limit := podset.Limit{Name: "maxUnavailable", Max: p.MaxUnavailable}
 	var movable []*podset.Pod
@@ -118,8 +119,10 @@ func (p *planner) move(targets []target) {
 		slices.SortStableFunc(movable, podset.ImagesAheadFirst)
 	}
 	p.pass.HoldReplaced(movable, p.rollout())
+	movable, refused := p.pass.Yielding(movable, p.rollout(), true)
 	admitted, waiting := limit.Select(movable)
-	for _, pod := range admitted {
+	_, due := p.pass.Yielding(waiting, p.rollout(), false)
+	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod)
 	}
 	if len(waiting) > 0 {

@@ -13,10 +13,11 @@ import (
 // surge updates pods under maxSurge: the new pod of a node runs beside the old one until it is available. Leaving deletes the old one then.
 //
 // A node whose old pod is not in service gets its new pod at once. The others follow in order while fewer nodes than maxSurge wait for
-// their new pod, or for the preDelete hook of the old one. Nodes that should not run a pod get none: theirs stays as it is.
+// their new pod, or for the preDelete hook of the old one. A node whose new pod was refused leaves its place to the next one until its next try. Nodes
+// that should not run a pod get none: theirs stays as it is.
 func (p *planner) surge(targets []target) {
 	surging := 0
-	var candidates []target
+	var candidates []*place
 	for _, t := range targets {
 		switch {
 		case t.fresh != nil && t.old != nil && p.pass.HeldFromDeletion(t.old):
@@ -29,22 +30,14 @@ func (p *planner) surge(targets []target) {
 		case !t.old.InService():
 			p.create(t.place, reasonSurge)
 		default:
-			candidates = append(candidates, t)
+			candidates = append(candidates, t.place)
 		}
 	}
-	room := min(max(p.MaxSurge-surging, 0), len(candidates))
-	for _, t := range candidates[:room] {
-		p.create(t.place, reasonSurge)
-	}
-	if waiting := candidates[room:]; len(waiting) > 0 {
-		slots := make([]planning.Slot, len(waiting))
-		for i, t := range waiting {
-			slots[i] = t.slot()
-		}
+	if waiting := p.createFor(candidates, p.MaxSurge-surging, reasonSurge); len(waiting) > 0 {
 		p.pass.Hold(planning.Note{
 			Reason:  noteMaxSurge,
 			Message: fmt.Sprintf("%s: maxSurge %d is used up by nodes that run two pods", podset.Waits(len(waiting)), p.MaxSurge),
-			Slots:   slots,
+			Slots:   slotsOf(waiting),
 		})
 	}
 }

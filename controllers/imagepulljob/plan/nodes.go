@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Snapshot is what a job is planned on.
@@ -34,6 +35,8 @@ type Snapshot struct {
 	Uncopied string
 	// Released says that no copy is held for the job any more.
 	Released bool
+	// Retries says which requests to nodes were refused and wait for their next try.
+	Retries planning.Retries
 }
 
 // Node is a node that the job chooses.

@@ -176,33 +176,50 @@ func (d *Decision) release(spec *Spec, s Snapshot) {
 	})
 }
 
-// ask asks as many nodes as may pull beside those that do.
+// ask asks as many nodes as may pull beside those that do. One that the server refused to ask leaves its place to the others until its next try.
 func (d *Decision) ask(spec *Spec, s Snapshot) {
 	free := min(spec.Parallelism-d.count[active], mostAsked)
+	var refused []*nodeState
 	for _, ready := range []bool{true, false} {
 		for i := range d.nodes {
 			at := &d.nodes[i]
-			if free <= 0 {
-				return
+			switch {
+			case at.stage != idle || at.Ready != ready:
+			case d.Yields(s.Retries, planning.RetryKey{Step: StepAsk, Name: at.Name}, free > 0):
+				refused = append(refused, at)
+			case free > 0 && d.askNode(spec, s, at):
+				d.begins(at)
+				free--
 			}
-			if at.stage != idle || at.Ready != ready {
-				continue
-			}
-			if !spec.askable(at.Node) {
-				d.Recheck(askableRecheck)
-				continue
-			}
-			d.Actions = append(d.Actions, spec.asking(at.Node, s))
-			if at.Image == nil {
-				// Another job may have made the NodeImage just before, for its own image alone. No event of that object is about this job.
-				d.Recheck(afterCreation)
-			}
-			at.stage = active
-			d.count[idle]--
-			d.count[active]++
+		}
+	}
+	for _, at := range refused {
+		if d.askNode(spec, s, at) && free > 0 {
+			d.begins(at)
 			free--
 		}
 	}
+}
+
+// askNode asks a node, unless it cannot be asked now.
+func (d *Decision) askNode(spec *Spec, s Snapshot, at *nodeState) bool {
+	if !spec.askable(at.Node) {
+		d.Recheck(askableRecheck)
+		return false
+	}
+	d.Actions = append(d.Actions, spec.asking(at.Node, s))
+	return true
+}
+
+// begins counts a node that is asked among those that pull.
+func (d *Decision) begins(at *nodeState) {
+	if at.Image == nil {
+		// Another job may have made the NodeImage just before, for its own image alone. No event of that object is about this job.
+		d.Recheck(afterCreation)
+	}
+	at.stage = active
+	d.count[idle]--
+	d.count[active]++
 }
 
 // afterCreation is when to look whether a NodeImage that was made has the image.

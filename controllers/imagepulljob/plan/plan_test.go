@@ -467,3 +467,35 @@ func TestARefusedRequestToANodeIsAnEvent(t *testing.T) {
 		t.Errorf("%d nodes are asked", asked)
 	}
 }
+
+// A node that the server always refused to ask used up parallelism, so that the others waited for ever.
+func TestANodeThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	w := newSimulation(t, 0)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromInt32(1)) })
+	s := Snapshot{Now: w.now, Released: true}
+	for _, name := range []string{"n1", "n2", "n3"} {
+		s.Nodes = append(s.Nodes, Node{Name: name, Ready: true})
+	}
+	refused := []string{"n1"}
+	s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Hour}, slices.Contains(refused, key.Name)
+	}
+	asked := func() (string, int) {
+		d := Plan(Parse(w.jobs["a"]), s)
+		var nodes []string
+		for i := range d.Actions {
+			nodes = append(nodes, string(d.Actions[i].Slot))
+			if key := d.Actions[i].RetryKey(); key != (planning.RetryKey{Step: StepAsk, Name: string(d.Actions[i].Slot)}) {
+				t.Errorf("the key of %s is %+v", d.Actions[i].Slot, key)
+			}
+		}
+		return strings.Join(nodes, " "), d.count[active]
+	}
+	if nodes, pulling := asked(); nodes != "n2 n1" || pulling != 1 {
+		t.Errorf("asked are %s, and %d pull; want n2 and, when it is due, n1", nodes, pulling)
+	}
+	refused = []string{"n1", "n2", "n3"}
+	if nodes, pulling := asked(); nodes != "n1 n2 n3" || pulling != 1 {
+		t.Errorf("asked are %s, and %d pull; want all when they are due", nodes, pulling)
+	}
+}

@@ -24,6 +24,9 @@ type Memory struct {
 	alike map[types.UID]alike
 	// lacking are the workloads that lack ready pods and do not say why.
 	lacking map[types.UID]lacking
+	// turns say in which of the last passes the workload of a subset was applied, as long as no pass had time for all of them; turn is the last pass.
+	turns map[planning.Slot]int
+	turn  int
 }
 
 // lacking is how many pods of a workload are ready, and since when no further one has become so.
@@ -111,6 +114,26 @@ func (m *Memory) see(c *Child) {
 	}
 }
 
+// Turns say when the workloads of subsets were applied last, as long as no pass had time for all of them.
+func (m *Memory) Turns() map[planning.Slot]int { return m.turns }
+
+// takeTurns notes which workloads were applied.
+func (m *Memory) takeTurns(todo Decision, left map[int]bool) {
+	if len(left) == 0 {
+		m.turns, m.turn = nil, 0
+		return
+	}
+	if m.turns == nil {
+		m.turns = map[planning.Slot]int{}
+	}
+	m.turn++
+	for i := range todo.Actions {
+		if a := &todo.Actions[i]; !left[i] && (a.Verb == planning.VerbApply || a.Step == StepMoveFields) {
+			m.turns[a.Slot] = m.turn
+		}
+	}
+}
+
 // Note remembers what a pass has found out about workloads. One that was applied in a generation and still differs in that generation is not
 // applied again: the server has its own way to write a value.
 func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome planning.Outcome) {
@@ -138,9 +161,14 @@ func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome plann
 	for _, failure := range outcome.Failures {
 		failed[failure.Slot] = true
 	}
+	left := make(map[int]bool, len(outcome.Left))
+	for _, i := range outcome.Left {
+		left[i] = true
+	}
+	m.takeTurns(todo, left)
 	for i := range todo.Actions {
 		a := &todo.Actions[i]
-		if a.Step == StepUpdateSubset && outcome.Left == 0 && !failed[a.Slot] {
+		if a.Step == StepUpdateSubset && !left[i] && !failed[a.Slot] {
 			m.tried[a.Object.GetUID()] = present[a.Object.GetUID()]
 		}
 	}

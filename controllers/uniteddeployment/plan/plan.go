@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,6 +66,9 @@ type Snapshot struct {
 	Update, Current united.Revision
 	// Taken are names of workloads in the namespace that are not its own.
 	Taken map[string]bool
+	// Turns say when the workloads of subsets were applied last, as long as there was not time for all: those that come first are those whose turn was the
+	// longest ago. It may be slow to apply one, by a webhook of others, and each could have to be applied again and again.
+	Turns map[planning.Slot]int
 	// Unserved are kinds that the API server does not serve, Disabled those that are switched off in the operator.
 	Unserved, Disabled map[schema.GroupKind]bool
 }
@@ -113,6 +117,7 @@ func Plan(spec *united.Spec, s Snapshot) Decision {
 	for i := range p.Subsets {
 		p.subset(i)
 	}
+	slices.SortStableFunc(p.out.Actions, func(a, b planning.Action) int { return s.Turns[a.Slot] - s.Turns[b.Slot] })
 	p.remove(unwanted)
 	p.out.Actions = append(p.out.Actions, p.labels...)
 	p.unblock()

@@ -876,3 +876,54 @@ func TestNewSubsetProvesItselfAlsoWhenItsStatusIsLost(t *testing.T) {
 		})
 	}
 }
+
+// Others changed the first workloads back each time, and the server was slow: there was time for these alone, and the later subsets were never updated.
+func TestSlowAppliesTakeTurns(t *testing.T) {
+	for _, slice := range []int{1, 2} {
+		t.Run(fmt.Sprint("time for ", slice), func(t *testing.T) {
+			w := newSimulation(t, `topology: {subsets: [{name: a}, {name: b}, {name: c}, {name: d}, {name: e}]}`)
+			w.rest()
+			w.stubborn, w.slice = map[string]bool{"a": true, "b": true}, slice
+			w.change(`template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "shop:2"}]}}}}}`)
+			for range 5 {
+				w.pass()
+			}
+			var updated []string
+			for _, child := range w.children {
+				if image(child) == "shop:2" {
+					updated = append(updated, child.GetLabels()[shared.LabelSubsetName])
+				}
+			}
+			if got := strings.Join(updated, " "); got != "c d e" {
+				t.Errorf("after five passes %s are updated, want c d e", got)
+			}
+			w.slice = 0
+			w.pass()
+			if turns := w.memory.Turns(); turns != nil {
+				t.Errorf("there is time for all, and still %v is remembered", turns)
+			}
+		})
+	}
+}
+
+// While there was not time for all applies, none of those that make no difference was remembered, so that they took the time in each pass.
+func TestAnApplyWithoutEffectIsRememberedAlsoWhenOthersAreLeft(t *testing.T) {
+	w := newSimulation(t)
+	w.rest()
+	w.change(`template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "shop:2"}]}}}}}`)
+	s := w.snapshot(united.Parse(w.set))
+	d := Plan(united.Parse(w.set), s)
+	if len(d.Actions) != 3 {
+		t.Fatalf("the plan is %+v", d.Actions)
+	}
+	w.memory.Note(w.set.Generation, s.Children, d, planning.Outcome{Left: []int{1, 2}})
+	var tried []string
+	for i := range s.Children {
+		if w.memory.Recall(w.set.Generation, &s.Children[i]); s.Children[i].Tried {
+			tried = append(tried, s.Children[i].Subset)
+		}
+	}
+	if got := strings.Join(tried, " "); got != "a" {
+		t.Errorf("%q were tried, want a", got)
+	}
+}

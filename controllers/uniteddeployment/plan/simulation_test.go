@@ -43,10 +43,13 @@ type simulation struct {
 	full map[string]bool
 	// refused are subsets whose workloads the server refuses to create or change.
 	refused map[string]string
-	made    int
-	story   []string
-	last    Decision
-	memory  *Memory
+	// slice is how many actions there is time for in a pass; 0 is all. stubborn are subsets whose workloads others change back as soon as they are written.
+	slice    int
+	stubborn map[string]bool
+	made     int
+	story    []string
+	last     Decision
+	memory   *Memory
 }
 
 const shop = `
@@ -171,9 +174,16 @@ func (w *simulation) pass() bool {
 	if diff := cmp.Diff(forgetful.Plan, w.last.Plan, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 		w.t.Fatalf("what is remembered changes the plan (-without +with):\n%s", diff)
 	}
+	if s.Turns = w.memory.Turns(); s.Turns != nil {
+		w.last = Plan(spec, s) // It has the same actions in another order.
+	}
 	outcome := planning.Outcome{}
 	done := false
-	for _, action := range w.last.Actions {
+	for i, action := range w.last.Actions {
+		if w.slice > 0 && i >= w.slice {
+			outcome.Left = append(outcome.Left, i)
+			continue
+		}
 		if fault := w.refused[string(action.Slot)]; fault != "" && action.Verb != planning.VerbPatch {
 			outcome.Failures = append(outcome.Failures, planning.Failure{Step: action.Step, Slot: action.Slot, Message: fault})
 			continue
@@ -212,6 +222,10 @@ func (w *simulation) carryOut(a planning.Action) {
 		size, partition := united.Number(object.Object, "spec", "replicas"), united.Number(object.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
 		w.note("%s %s %s: %d pods, partition %d, %s", a.Step, a.Kind.Kind, a.Object.GetName(), size, partition, image(object))
 		object.SetGeneration(1)
+		if at >= 0 && w.stubborn[string(a.Slot)] {
+			w.children[at].SetGeneration(w.children[at].GetGeneration() + 1)
+			return
+		}
 		if at >= 0 {
 			object.SetGeneration(w.children[at].GetGeneration() + 1)
 			object.Object["status"] = w.children[at].Object["status"]

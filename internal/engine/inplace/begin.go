@@ -51,32 +51,12 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 	if err != nil {
 		return edit.Edit{}, fmt.Errorf("moving pod %s to revision %s in place: %w", pod.Name, to.Name, err)
 	}
-	metadata := mergeMetadata(pod, from.Template, to.Template, earlier.metadata)
-	for _, meta := range wanted.refs {
-		// The batch that restarts the container writes these.
-		maps.DeleteFunc(metadata.Labels, func(key string, _ *string) bool { _, ok := meta.Labels[key]; return ok })
-		maps.DeleteFunc(metadata.Annotations, func(key string, _ *string) bool { _, ok := meta.Annotations[key]; return ok })
-	}
-
-	update := run{InPlaceUpdateState: shared.InPlaceUpdateState{
-		Revision:              to.Name,
-		UpdateTimestamp:       podstate.Time(now),
-		LastContainerStatuses: earlier.statuses,
-		UpdateEnvFromMetadata: earlier.env,
-		UpdateResources:       earlier.resources || len(difference.Resources) > 0,
-		UpdateImages:          len(earlier.statuses) > 0,
-	}}
-	update.evidence = earlier.evidence
-	short := hashOf(to)
-	if o.ShortHash {
-		update.Revision = short
-	}
-
+	update := newRun(to, earlier, len(difference.Resources) > 0, o, now)
 	var e edit.Edit
 	dropGrace(&e, pod)
 	e.SetLabel(shared.LabelControllerRevisionHash, update.Revision)
 	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
-		e.SetLabel(shared.LabelPodTemplateHash, short)
+		e.SetLabel(shared.LabelPodTemplateHash, hashOf(to))
 	}
 	// Resources may have been sent by an attempt that died before the rest: nothing to write, but still to be waited for.
 	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
@@ -90,22 +70,57 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 	if !restarts {
 		grace = 0
 	}
+	metadata := mergeMetadata(pod, from.Template, to.Template, earlier.metadata)
+	wanted.takeOver(metadata)
 	if grace > 0 || len(wanted.resources) > 0 {
-		if err := setGrace(&e, update.Revision, wanted, metadata, grace); err != nil {
-			return edit.Edit{}, err
-		}
-		if grace > 0 {
-			// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
-			update.UpdateTimestamp = podstate.Time(now.Add(time.Second - time.Nanosecond))
-		}
+		err = update.putOff(&e, wanted, metadata, grace, now)
 	} else {
 		e.Merge(metadata)
 		e.Merge(update.start(pod, wanted, now))
+	}
+	if err != nil {
+		return edit.Edit{}, err
 	}
 	if err := update.write(&e, pod); err != nil {
 		return edit.Edit{}, err
 	}
 	return e, nil
+}
+
+// newRun is the record of an update to a revision that begins now, with what an earlier one has not proven.
+func newRun(to revision.Revision, earlier leftover, resources bool, o Options, now time.Time) run {
+	update := run{
+		InPlaceUpdateState: shared.InPlaceUpdateState{
+			Revision:              to.Name,
+			UpdateTimestamp:       podstate.Time(now),
+			LastContainerStatuses: earlier.statuses,
+			UpdateEnvFromMetadata: earlier.env,
+			UpdateResources:       earlier.resources || resources,
+			UpdateImages:          len(earlier.statuses) > 0,
+		},
+		evidence: earlier.evidence,
+	}
+	if o.ShortHash {
+		update.Revision = hashOf(to)
+	}
+	return update
+}
+
+// takeOver leaves to the batches that restart containers what these read of the metadata.
+func (c change) takeOver(metadata edit.Edit) {
+	for _, meta := range c.refs {
+		maps.DeleteFunc(metadata.Labels, func(key string, _ *string) bool { _, ok := meta.Labels[key]; return ok })
+		maps.DeleteFunc(metadata.Annotations, func(key string, _ *string) bool { _, ok := meta.Annotations[key]; return ok })
+	}
+}
+
+// putOff records what is to be written when the grace period is over; without one, in the next pass.
+func (r *run) putOff(e *edit.Edit, wanted change, metadata edit.Edit, grace time.Duration, now time.Time) error {
+	if grace > 0 {
+		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
+		r.UpdateTimestamp = podstate.Time(now.Add(time.Second - time.Nanosecond))
+	}
+	return setGrace(e, r.Revision, wanted, metadata, grace)
 }
 
 // isServing says that a pod in this state need not be Updating to get new metadata: no hook waits for it.

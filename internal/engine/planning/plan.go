@@ -15,6 +15,8 @@ type Plan struct {
 	Actions []Action
 	// Held says what was held back, and by which limit.
 	Held []Note
+	// Yielding are the keys of actions that are not carried out, see Yields.
+	Yielding map[RetryKey]bool
 	// RecheckAfter is when to plan again even if nothing happens. Zero: only an event can change the answer.
 	RecheckAfter time.Duration
 }
@@ -64,8 +66,8 @@ type Outcome struct {
 	// Done is how many actions were carried out, Steps how many of each step.
 	Done  int
 	Steps map[Step]int
-	// Left is how many actions were not begun: there was no time for them, or they have to wait.
-	Left int
+	// Left are the actions that were not begun, as indexes: there was no time for them, or they have to wait.
+	Left []int
 	// Failures are the actions of the plan that were refused, now or the last time they were tried, in the order of the plan.
 	// Conflicts, and objects that are gone, are not failures.
 	Failures []Failure

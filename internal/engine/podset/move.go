@@ -134,6 +134,25 @@ func (p *Pass) replacedBecause(pod *Pod, why string) {
 	}
 }
 
+// Yielding splits off the pods whose move was refused and takes no place from others: see [planning.Plan.Yields].
+func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*Pod) {
+	if p.Snapshot.Retries == nil {
+		return pods, nil
+	}
+	for _, pod := range pods {
+		key := planning.RetryKey{Step: StepDelete, Namespace: pod.Object.Namespace, Name: pod.Object.Name}
+		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace || p.HeldFromDeletion(pod) {
+			key.Step = StepEdit
+		}
+		if p.plan.Yields(p.Snapshot.Retries, key, room) {
+			yielding = append(yielding, pod)
+		} else {
+			others = append(others, pod)
+		}
+	}
+	return others, yielding
+}
+
 // Move brings a pod closer to the target. The caller has counted it as unavailable.
 func (p *Pass) Move(pod *Pod, r Rollout) {
 	method, why := p.UpdateMethod(pod, r)

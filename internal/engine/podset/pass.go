@@ -173,6 +173,11 @@ func (p *Pass) Wait(pod *Pod, reason, what string) {
 // Recheck asks for planning again after d at the latest.
 func (p *Pass) Recheck(d time.Duration) { p.plan.Recheck(d) }
 
+// CreationYields says that the creation of the pod of a slot was refused, and takes no place from others: see [planning.Plan.Yields].
+func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) bool {
+	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, room)
+}
+
 // InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
 // and nothing else happens.
 func (p *Pass) InvalidSpec(cause error, rules SettleRules) planning.Plan {

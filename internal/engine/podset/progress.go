@@ -233,11 +233,14 @@ func TemplateInvalid(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionTemplateInvalid, true, appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), s.UpdateFault != ""
 }
 
-// TemplatePassed says that the stored status, which names updateRevision and has the conditions, is about the revision update and finds no
-// fault with its template: the server was asked about it before.
-func TemplatePassed(updateRevision string, before []conditions.Condition, update string) bool {
-	_, faulty := conditions.Find(before, conditionTemplateInvalid)
-	return updateRevision == update && !faulty
+// TemplateTold says whether the stored status, which names updateRevision and has the conditions, is about the revision update, and what fault it finds
+// with its template: the server was asked about it before.
+func TemplateTold(updateRevision string, before []conditions.Condition, update string) (told bool, fault string) {
+	if updateRevision != update {
+		return false, ""
+	}
+	condition, faulty := conditions.Find(before, conditionTemplateInvalid)
+	return !faulty || condition.Message != "", condition.Message
 }
 
 // SetCommon adds the conditions that every workload of this kind has: Reconciling, Stalled and Available, and those that are present only

@@ -71,8 +71,11 @@ func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object,
 		e.rest(state)
 		return planning.Outcome{Failing: state.failing(e.Clock.Now())}
 	}
-	r := newRun(e, state, owner, plan.Actions)
+	r := newRun(e, state, owner, plan)
 	r.all(ctx)
+	if r.refusedNow && len(plan.Held) > 0 {
+		r.recheck(afterRefusal)
+	}
 	r.log(ctx)
 	e.leave(r)
 	r.outcome.Failing = state.failing(e.Clock.Now())

@@ -206,7 +206,7 @@ func quotaError(write testutil.Write) error {
 func TestApplyCreatesPodsWithTheirFirstCondition(t *testing.T) {
 	f := newFixture(t, nil)
 	outcome := f.apply(t, creates(f.set, 100)...)
-	if outcome.Done != 100 || len(outcome.Failures) > 0 || outcome.Left > 0 || outcome.RecheckAfter > 0 {
+	if outcome.Done != 100 || len(outcome.Failures) > 0 || len(outcome.Left) > 0 || outcome.RecheckAfter > 0 {
 		t.Errorf("outcome %+v, want 100 done and nothing else", outcome)
 	}
 	var pods corev1.PodList
@@ -331,7 +331,7 @@ func TestApplyTreatsSlotsIndependently(t *testing.T) {
 		return forward()
 	})
 	outcome := f.apply(t, creates(f.set, 20)...)
-	if outcome.Done != 18 || outcome.Left != 0 {
+	if outcome.Done != 18 || len(outcome.Left) != 0 {
 		t.Errorf("outcome %+v, want 18 done", outcome)
 	}
 	want := []planning.Failure{{Step: podset.StepCreate, Slot: "0", Refused: true}, {Step: podset.StepCreate, Slot: "7", Refused: true}}
@@ -392,6 +392,90 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 	}
 	if len(f.state.refused) != 0 {
 		t.Errorf("still remembers %v", f.state.refused)
+	}
+}
+
+// A limit lets one pod be created at a time, until it is there. Where the server refused the same one for ever, the others never got their turn.
+func TestARefusedActionLeavesItsPlaceToOthers(t *testing.T) {
+	for name, bad := range map[string]int{"one": 1, "as many as make the step pause": refusalsToPause, "as many as may": mostYielding} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			tries := 0
+			f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+				for i := range bad {
+					if w.Verb == "create" && w.Object.GetName() == fmt.Sprint("web-", i) {
+						tries++
+						return quotaError(w)
+					}
+				}
+				return forward()
+			})
+			const pods = 20
+			begun := f.clock.Now()
+			for f.clock.Since(begun) < 5*time.Minute {
+				retries := f.state.Retries(f.set.Generation, f.clock.Now())
+				there := f.names(t)
+				var plan planning.Plan
+				room := 1
+				for _, action := range creates(f.set, pods) {
+					switch {
+					case slices.Contains(there, action.Object.GetName()):
+					case plan.Yields(retries, action.RetryKey(), room > 0):
+						plan.Actions = append(plan.Actions, action)
+					case room > 0:
+						room--
+						plan.Actions = append(plan.Actions, action)
+					default:
+						plan.Held = []planning.Note{{Reason: "Limit"}}
+					}
+				}
+				outcome := f.Apply(t.Context(), &f.state, f.set, plan)
+				if outcome.Done > 1 {
+					t.Fatalf("%d pods are created at a time", outcome.Done)
+				}
+				wait := outcome.RecheckAfter
+				if outcome.Done > 0 {
+					wait = time.Second // the event about the new pod
+				}
+				f.clock.SetTime(f.clock.Now().Add(wait))
+				if len(f.names(t)) == pods-bad {
+					return
+				}
+			}
+			t.Errorf("after five minutes and %d refusals there are %v", tries, f.names(t))
+		})
+	}
+}
+
+// Where everything is refused, as by a quota, no more is tried than before.
+func TestRefusedActionsOfAWholeStepAreNotAllTried(t *testing.T) {
+	f := newFixture(t, nil)
+	tries := 0
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
+		tries++
+		return quotaError(w)
+	})
+	begun := f.clock.Now()
+	for f.clock.Since(begun) < time.Hour {
+		retries := f.state.Retries(f.set.Generation, f.clock.Now())
+		var plan planning.Plan
+		room := 1
+		for _, action := range creates(f.set, 100) {
+			switch {
+			case plan.Yields(retries, action.RetryKey(), room > 0):
+				plan.Actions = append(plan.Actions, action)
+			case room > 0:
+				room--
+				plan.Actions = append(plan.Actions, action)
+			default:
+				plan.Held = []planning.Note{{Reason: "Limit"}}
+			}
+		}
+		outcome := f.Apply(t.Context(), &f.state, f.set, plan)
+		f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+	}
+	if tries > 300 {
+		t.Errorf("%d tries in an hour", tries)
 	}
 }
 
@@ -464,8 +548,8 @@ func TestApplyStopsAVerbThatIsAlwaysRefused(t *testing.T) {
 	if got := f.count(t, podset.StepCreate, verdictRefused); got != refusalsToPause {
 		t.Errorf("%v creations tried, want %d", got, refusalsToPause)
 	}
-	if outcome.Done != 1 || outcome.Left != 57 || len(outcome.Steps) != 1 || outcome.Steps[podset.StepDelete] != 1 {
-		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, outcome.Left)
+	if outcome.Done != 1 || len(outcome.Left) != 57 || len(outcome.Steps) != 1 || outcome.Steps[podset.StepDelete] != 1 {
+		t.Errorf("outcome %d done, %d left; want the deletion done and 57 creations left", outcome.Done, len(outcome.Left))
 	}
 	f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
 	f.server.SetFault(nil)
@@ -848,7 +932,7 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	var delays []time.Duration
 	for range 12 {
 		outcome := fails()
-		if outcome.Done != 0 || outcome.Left != 1 || len(outcome.Failures) != 0 {
+		if outcome.Done != 0 || len(outcome.Left) != 1 || len(outcome.Failures) != 0 {
 			t.Fatalf("outcome %+v, want it left", outcome)
 		}
 		delays = append(delays, outcome.RecheckAfter)
@@ -910,8 +994,8 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 		return forward()
 	})
 	outcome := f.apply(t, creates(f.set, 100)...)
-	if outcome.Done == 0 || outcome.Left == 0 || outcome.Done+outcome.Left != 100 {
-		t.Errorf("%d done and %d left, want some of each and 100 together", outcome.Done, outcome.Left)
+	if outcome.Done == 0 || len(outcome.Left) == 0 || outcome.Done+len(outcome.Left) != 100 {
+		t.Errorf("%d done and %d left, want some of each and 100 together", outcome.Done, len(outcome.Left))
 	}
 	if outcome.RecheckAfter != recheckLeft {
 		t.Errorf("recheck after %v, want %v", outcome.RecheckAfter, recheckLeft)
@@ -950,8 +1034,8 @@ func TestApplyTriesAndTellsOfARefusedActionWhileOthersTakeLong(t *testing.T) {
 		all = append(all, create(f.set, 200+i))
 	}
 	long := f.apply(t, all...)
-	if long.Done == 0 || long.Left == 0 || long.Done+long.Left != 100 {
-		t.Errorf("%d done and %d left, want some of each and 100 together", long.Done, long.Left)
+	if long.Done == 0 || len(long.Left) == 0 || long.Done+len(long.Left) != 100 {
+		t.Errorf("%d done and %d left, want some of each and 100 together", long.Done, len(long.Left))
 	}
 	if n := tries.Load(); n != refusalsToPause-1 {
 		t.Errorf("%d of the refused are tried again first, want %d", n, refusalsToPause-1)
@@ -1101,7 +1185,7 @@ func TestHangingNamespaceDoesNotStopAClusterScopedOwner(t *testing.T) {
 	}
 	// While the namespace that hangs is left alone, nothing of it keeps the owner.
 	outcome := f.Apply(t.Context(), &f.state, owner, planning.Plan{Actions: slices.Concat(f.relabelAll(t, hanging, "newer"), f.relabelAll(t, healthy, "newer"))})
-	if outcome.Done == 0 || outcome.Left+len(outcome.Failures) < len(hanging) {
+	if outcome.Done == 0 || len(outcome.Left)+len(outcome.Failures) < len(hanging) {
 		t.Errorf("outcome %+v, want the healthy pods begun and the others left", outcome)
 	}
 }
@@ -1116,7 +1200,7 @@ func TestRefusalsOfOneNamespaceDoNotPauseAnother(t *testing.T) {
 		return forward()
 	})
 	outcome := f.Apply(t.Context(), &f.state, clusterOwner(), planning.Plan{Actions: slices.Concat(f.relabelAll(t, full, "new"), f.relabelAll(t, room, "new"))})
-	if outcome.Done != len(room) || len(outcome.Failures) != refusalsToPause || outcome.Left != len(full)-refusalsToPause {
+	if outcome.Done != len(room) || len(outcome.Failures) != refusalsToPause || len(outcome.Left) != len(full)-refusalsToPause {
 		t.Errorf("outcome %+v, want %d done, %d refused and the others of their namespace left", outcome, len(room), refusalsToPause)
 	}
 }

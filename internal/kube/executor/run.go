@@ -41,6 +41,10 @@ type run struct {
 	ownerKey freshness.Owner
 	state    *State
 	actions  []planning.Action
+	// yielding are the keys of actions that are not carried out.
+	yielding map[planning.RetryKey]bool
+	// refusedNow says that an action was tried and failed.
+	refusedNow bool
 
 	// lanes are the namespaces that the actions write to, in the order of their first action.
 	lanes []*lane
@@ -96,9 +100,10 @@ const (
 	left
 )
 
-func newRun(e *Executor, state *State, owner client.Object, actions []planning.Action) *run {
+func newRun(e *Executor, state *State, owner client.Object, plan planning.Plan) *run {
+	actions := plan.Actions
 	r := &run{
-		executor: e, owner: owner, ownerKey: freshness.OwnerOf(owner), state: state, actions: actions,
+		executor: e, owner: owner, ownerKey: freshness.OwnerOf(owner), state: state, actions: actions, yielding: plan.Yielding,
 		messages: make(chan message, e.Pool.Writes()),
 		work:     make(chan task),
 		failures: map[int]planning.Failure{},
@@ -247,8 +252,8 @@ func (r *run) log(ctx context.Context) {
 	ctrl.LoggerFrom(ctx).Info("Carried out", counts...)
 }
 
-// waits says whether the action has to wait, because it, or its step, was refused lately, or because it replaces the slot's object once
-// more, and notes it.
+// waits says whether the action has to wait, because it, or its step, was refused lately, because it replaces the slot's object once more, or because it
+// yields to others, and notes it.
 func (r *run) waits(i int, l *lane) bool {
 	a := &r.actions[i]
 	now := r.executor.Clock.Now()
@@ -259,11 +264,14 @@ func (r *run) waits(i int, l *lane) bool {
 	if wait == 0 && a.ReplacesFailed {
 		wait = r.state.replacementDue(a, now)
 	}
-	if wait == 0 {
+	yields := r.yielding[a.RetryKey()]
+	if wait == 0 && !yields {
 		return false
 	}
 	r.postpone(i)
-	r.recheck(wait)
+	if wait > 0 {
+		r.recheck(wait)
+	}
 	return true
 }
 
@@ -317,7 +325,7 @@ func (r *run) postpone(i int) {
 	a := &r.actions[i]
 	last := r.state.refused[a.RetryKey()]
 	if last.count == 0 {
-		r.outcome.Left++
+		r.outcome.Left = append(r.outcome.Left, i)
 		return
 	}
 	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
@@ -355,6 +363,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 	case verdictGone:
 		r.recheck(recheckConflict)
 	case verdictRefused, verdictDoubt:
+		r.refusedNow = true
 		l.window = 1
 		l.refused[a.Step]++
 		message := oneLine(err.Error(), longestMessage)

@@ -30,6 +30,14 @@ const (
 	trustedWindow = 16
 )
 
+const (
+	// afterRefusal is when to plan again after an action was refused and others wait, which may get its place. It is less than its shortest delay.
+	afterRefusal = firstDelay / 2
+	// mostYielding is how many refused actions of a step leave their place to others in a namespace. Where more are refused, most likely all are, as by a
+	// quota: each further one would only add tries of its own.
+	mostYielding = 10
+)
+
 // State is what is remembered of one owner between its plans: what failed, and how many actions the server has just taken at a time. The
 // zero State knows nothing, and losing it costs time only. It belongs to the goroutine that applies the owner's plan.
 type State struct {
@@ -85,6 +93,40 @@ func (s *State) begin(generation int64) {
 // wait is how long an action has yet to wait for its next try.
 func (s *State) wait(key planning.RetryKey, now time.Time) time.Duration {
 	return max(s.refused[key].until.Sub(now), 0)
+}
+
+// Retries says which actions of an owner failed at their last try. generation is that of its spec.
+func (s *State) Retries(generation int64, now time.Time) planning.Retries {
+	if s.generation != generation || len(s.refused) == 0 {
+		return nil
+	}
+	steps := map[planning.RetryKey][]planning.RetryKey{}
+	for key := range s.refused {
+		if step := stepOf(key); key != step {
+			steps[step] = append(steps[step], key)
+		}
+	}
+	keeps := map[planning.RetryKey]bool{}
+	for _, keys := range steps {
+		if len(keys) <= mostYielding {
+			continue
+		}
+		slices.SortFunc(keys, func(a, b planning.RetryKey) int {
+			return cmp.Or(s.refused[a].since.Compare(s.refused[b].since), cmp.Compare(a.Name, b.Name))
+		})
+		for _, key := range keys[mostYielding:] {
+			keeps[key] = true
+		}
+	}
+	return func(key planning.RetryKey) (planning.Retry, bool) {
+		_, failed := s.refused[key]
+		return planning.Retry{Wait: s.wait(key, now), Keeps: keeps[key]}, failed
+	}
+}
+
+// stepOf is what is remembered of all actions of the step in the namespace.
+func stepOf(key planning.RetryKey) planning.RetryKey {
+	return planning.RetryKey{Step: key.Step, Namespace: key.Namespace}
 }
 
 // refuse lengthens the delay of an action and returns it.

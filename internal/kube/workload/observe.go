@@ -164,7 +164,9 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 func (b *Base) Record(object client.Object, optional bool, record func() error) (refused, err error) {
 	last := &b.memories.of(freshness.OwnerOf(object)).refusal
 	if err = last.stands(object, b.Clock.Now()); err == nil {
-		err = record()
+		if err = record(); err == nil {
+			*last = refusal{}
+		}
 	}
 	if !optional || !lasts(err) || apierrors.IsTooManyRequests(err) {
 		return nil, err

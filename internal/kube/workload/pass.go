@@ -157,6 +157,11 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 	return p.Executor.Apply(ctx, &p.Memory.actions, object, plan)
 }
 
+// Retries says which actions for the object failed at their last try.
+func (p *Pass) Retries() planning.Retries {
+	return p.Memory.actions.Retries(p.Stored.GetGeneration(), p.Clock.Now())
+}
+
 // WriteStatus writes status to the object. Unless urgent, a write that follows another one too soon is skipped, and has to be retried after
 // wait.
 func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait time.Duration, err error) {

@@ -6,12 +6,20 @@ package workload
 import (
 	"context"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+)
+
+const (
+	// firstTemplateDelay, doubled with every try in a row up to longestTemplateDelay, is when the server is asked again about a template after it did not
+	// answer. A webhook of others that does not bear dry runs never lets it.
+	firstTemplateDelay   = 10 * time.Second
+	longestTemplateDelay = 30 * time.Minute
 )
 
 // verdict is the server's answer about a workload's template, cached for as long as it is needed.
@@ -21,6 +29,17 @@ type verdict struct {
 	generation int64
 	// fault is the server's, in one line; empty when it would take the template.
 	fault string
+	// open is the question that the server has not answered.
+	open question
+}
+
+// question is one that the server did not answer.
+type question struct {
+	revision   string
+	generation int64
+	// tries is how often in a row it was asked, until when it is asked no more.
+	tries int
+	until time.Time
 }
 
 // Template is a template that the server may have to be asked about.
@@ -29,39 +48,60 @@ type Template struct {
 	Revision string
 	Pod      *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
-	// Passed says that the stored status is about this revision and finds no fault: it was asked about before.
-	Passed bool
+	// Told says that the stored status is about this revision, and Fault what it finds wrong with it: the server was asked about it before.
+	Told  bool
+	Fault string
 }
 
-// TemplateFault is what the server finds wrong with a workload's template, in one line. Nothing else refuses such a template before
-// pods are created or edited, which can be much later: a partition or a pause may keep them.
+// TemplateFault is what the server finds wrong with a workload's template, in one line, and when to ask it again. Nothing else refuses such a template
+// before pods are created or edited, which can be much later: a partition or a pause may keep them.
 //
 // The server is asked once for a template: while the status is about another one. About a faulty one it is asked again when anything
-// of the spec has changed, and after a restart. When it does not answer, nothing is known to be wrong, and the next pass asks again, if
-// it still has to. A workload that is being deleted has no fault.
-func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) string {
+// of the spec has changed, and after a restart. When it does not answer, it is asked again after a while, and until then nothing is known but what it has
+// said before about this template. A workload that is being deleted has no fault.
+func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) (fault string, wait time.Duration) {
 	if object.GetDeletionTimestamp() != nil {
-		return ""
+		return "", 0
 	}
-	known := p.Memory.verdict
-	if known.revision == template.Revision && (known.fault == "" || known.generation == object.GetGeneration()) {
-		return known.fault
+	known := &p.Memory.verdict
+	if known.revision == template.Revision {
+		template.Told, template.Fault = true, known.fault
+		if known.fault == "" || known.generation == object.GetGeneration() {
+			return known.fault, 0
+		}
 	}
-	if template.Passed {
-		p.Memory.verdict = verdict{}
-		return ""
+	open := &known.open
+	if template.Told && template.Fault == "" && open.revision != template.Revision {
+		*known = verdict{}
+		return "", 0
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
-	defer cancel()
-	faults, err := templatecheck.Checker{Client: p.Client, Accepted: p.Accepted, LaunchOrder: p.LaunchOrder}.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
+	now, generation := p.Clock.Now(), object.GetGeneration()
+	if open.revision != template.Revision || open.generation != generation {
+		*open = question{revision: template.Revision, generation: generation}
+	}
+	if wait := open.until.Sub(now); wait > 0 {
+		return template.Fault, wait
+	}
+	fault, err := p.askAbout(ctx, object, template)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Template not checked", "err", err.Error())
-		return ""
+		wait = min(firstTemplateDelay<<min(open.tries, 16), longestTemplateDelay)
+		open.tries, open.until = open.tries+1, now.Add(wait)
+		return template.Fault, wait
 	}
+	*known = verdict{revision: template.Revision, generation: generation, fault: fault}
+	return fault, 0
+}
+
+// askAbout asks the server what is wrong with a template.
+func (p *Pass) askAbout(ctx context.Context, object client.Object, template Template) (fault string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
+	defer cancel()
+	checker := templatecheck.Checker{Client: p.Client, Accepted: p.Accepted, LaunchOrder: p.LaunchOrder}
+	faults, err := checker.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
 	lines := make([]string, len(faults))
 	for i, fault := range faults {
 		lines[i] = fault.String()
 	}
-	p.Memory.verdict = verdict{revision: template.Revision, generation: object.GetGeneration(), fault: strings.Join(lines, "; ")}
-	return p.Memory.verdict.fault
+	return strings.Join(lines, "; "), err
 }
