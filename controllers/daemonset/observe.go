@@ -77,7 +77,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	observed.failed = err
 	recorded := workload.Recorded{
 		Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount,
-		HashLabel: shared.LabelControllerRevisionHash,
+		HashLabel: shared.LabelControllerRevisionHash, AsWritten: true,
 	}
 	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
@@ -104,7 +104,7 @@ func (m *memory) sameAs(r workload.Revisions) sets.Set[string] {
 	}
 	m.compared, m.same = compared, sets.New[string]()
 	for i := range r.Stored {
-		if stored := &r.Stored[i]; stored.Name != r.Update.Name && revision.Same(stored.Template, r.Update.Template) {
+		if stored := &r.Stored[i]; stored.Name != r.Update.Name && revision.SameAsWritten(stored.Template, r.Update.Template) {
 			m.same.Insert(stored.Name)
 		}
 	}

@@ -24,8 +24,13 @@ const (
 	reasonFailed  = "Failed"
 )
 
-// noteParallelism is the reason of a note: nodes wait because as many pods are at work as may be.
-const noteParallelism = "Parallelism"
+// Reasons of notes.
+const (
+	// noteParallelism: nodes wait because as many pods are at work as may be.
+	noteParallelism = "Parallelism"
+	// noteUnended: nodes wait for pods that do not end.
+	noteUnended = "PodDoesNotEnd"
+)
 
 const (
 	// mostCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
@@ -137,6 +142,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	}
 	if d.Stage == Running {
 		d.create(spec, s.Retries)
+		d.holdUnended(s)
 	}
 	return d
 }
@@ -234,6 +240,22 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	if unfinished == 0 && v.desired > 0 && !spec.Never {
 		d.Stage = Ended
 		d.expireIn(spec)
+	}
+}
+
+// holdUnended names pods that do not end, and whose nodes wait for that: the job does not complete without them.
+func (d *Decision) holdUnended(s Snapshot) {
+	waits := map[planning.Slot]bool{}
+	for i := range d.view.nodes {
+		if at := &d.view.nodes[i]; at.Fits && at.outcome == Unfinished && at.occupied && at.pod == nil {
+			waits[planning.Slot(at.Name)] = true
+		}
+	}
+	going := slices.DeleteFunc(slices.Clone(s.Pods), func(pod podset.Pod) bool { return !waits[pod.Slot] })
+	note, in := podset.Unended(going, noteUnended, s.Now)
+	d.Recheck(in)
+	if note.Message != "" {
+		d.Held = append(d.Held, note)
 	}
 }
 

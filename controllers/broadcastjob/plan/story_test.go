@@ -348,6 +348,27 @@ func TestPodThatIsDeletedWhileItWorksHasNotFailed(t *testing.T) {
 	w.expectWorking("n0 n1")
 }
 
+// A pod stayed terminating on a node that did not answer, and its job said for ever that pods are at work.
+func TestAPodThatDoesNotEndIsNamed(t *testing.T) {
+	w := newSimulation(t, 2)
+	w.at(0)
+	name, now := w.podOn("n0").Name, metav1.NewTime(w.now)
+	w.changePod(name, func(pod *corev1.Pod) { pod.DeletionTimestamp = &now })
+	w.end(corev1.PodSucceeded, "n1")
+	w.at(10)
+	if _, got := w.condition("Reconciling"); strings.Contains(got, name) || w.decision.RecheckAfter != 20*time.Second {
+		t.Errorf("after 10 s: %q, looked at again in %s", got, w.decision.RecheckAfter)
+	}
+	w.at(30)
+	want := name + " is still terminating 30s after the grace period: a node does not answer, or a finalizer holds a pod"
+	if reason, got := w.condition("Reconciling"); reason != appsv1beta1.ReasonRunningPods || got != want {
+		t.Errorf("after 30 s: %s %q, want %q", reason, got, want)
+	}
+	w.cordon("n0", true) // nothing waits for a node that does not fit
+	w.at(31)
+	w.expect(appsv1beta1.BroadcastJobCompleted, 1, 0, 1, 0)
+}
+
 func TestPodThatSucceedsWhileItIsDeletedHasSucceeded(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.at(0)

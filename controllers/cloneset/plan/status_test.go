@@ -16,6 +16,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
@@ -338,6 +339,17 @@ func TestTheCauseOfPodsThatTheNodeRefusesIsSaid(t *testing.T) {
 }
 
 // The event about a pod that had waited at its preDelete hook did not say why it was replaced.
+// A rollout stopped at an image that starts and never becomes ready, and the condition said no more than who uses up maxUnavailable.
+func TestAPodThatIsNotReadyIsNamedWithWhatItWaitsFor(t *testing.T) {
+	w := newSimulation(t, 3, inPlace, maxUnavailable(1), broken("2"))
+	w.rest(image("2"))
+	c, _ := conditions.Find(Conditions(&w.set.Status), string(appsv1beta1.CloneSetReconciling))
+	if want := "web-p01: container main: it runs and is not ready; 2 pods wait: maxUnavailable 1 is used up by web-p01"; c.Message != want {
+		t.Errorf("Reconciling says %q, want %q", c.Message, want)
+	}
+	w.expect("stalled", w.condition(appsv1beta1.CloneSetStalled), "False NotStalled")
+}
+
 func TestWhyAPodIsReplacedIsSaidAfterItsPreDeleteHookToo(t *testing.T) {
 	const why = "spec.template.spec.hostNetwork changed: only image, resources and metadata can change in place"
 	hooked := func(w *simulation) {

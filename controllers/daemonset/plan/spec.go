@@ -79,7 +79,7 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 		PruneIneligibleNodes: o.PruneIneligibleNodes,
 		PreDownloadImages:    o.PreDownloadImages,
 	}
-	s.InPlace.ShortHash = true
+	s.InPlace.ShortHash, s.InPlace.AsWritten = true, true
 	if spec.Lifecycle != nil && spec.Lifecycle.PreDelete != nil {
 		s.Lifecycle = &shared.Lifecycle{PreDelete: spec.Lifecycle.PreDelete} // the other hooks have no effect
 	}

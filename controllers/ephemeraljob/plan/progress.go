@@ -77,6 +77,9 @@ func atWork(spec *Spec, d Decision) string {
 	if d.bare > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d targets wait: spec.parallelism lets %d work at a time", d.bare, len(v.targets), spec.Parallelism))
 	}
+	if waiting := v.describe(Waiting, false); waiting != "" {
+		parts = append(parts, "not started yet: "+waiting)
+	}
 	if failed := v.describe(Failed, false); failed != "" {
 		parts = append(parts, "failed: "+failed)
 	}

@@ -55,6 +55,20 @@ func TestParallelismAndTimeToLive(t *testing.T) {
 	w.golden()
 }
 
+// On a node that does not answer, containers are added and never reported: the job said for ever that they are at work, and did not name their pods.
+func TestPodsWhoseContainersDoNotStartAreNamed(t *testing.T) {
+	w := newSimulation(t, 3, parallelism(2))
+	w.at(0)
+	w.run("p0")
+	w.at(1)
+	w.expectCondition("Reconciling", "RunningPods", "not started yet: pod p1")
+	w.run("p1")
+	w.at(2)
+	if _, message := w.condition("Reconciling"); strings.Contains(message, "not started") {
+		t.Errorf("when it runs: %q", message)
+	}
+}
+
 func TestSubset(t *testing.T) {
 	w := newSimulation(t, 10, replicas(3), parallelism(10))
 	w.at(0)

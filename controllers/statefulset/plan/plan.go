@@ -5,9 +5,7 @@ package plan
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -136,35 +134,13 @@ func (p *planner) keepWaits() {
 	}
 }
 
-// endPatience is how long after its grace period a terminating pod may exist before it is named.
-const endPatience = 30 * time.Second
-
-// holdUnended names pods that do not end: their names are taken, and their user may have to do something about their node.
+// holdUnended names pods that do not end: their names are taken.
 func (p *planner) holdUnended() {
-	var unended []string
-	for i := range p.s.Pods {
-		object := p.s.Pods[i].Object
-		if object.DeletionTimestamp == nil {
-			continue
-		}
-		if left := object.DeletionTimestamp.Add(endPatience).Sub(p.s.Now); left > 0 {
-			p.pass.Recheck(left)
-			continue
-		}
-		unended = append(unended, object.Name)
+	note, in := podset.Unended(p.s.Pods, noteUnended, p.s.Now)
+	p.pass.Recheck(in)
+	if note.Message != "" {
+		p.pass.Hold(note)
 	}
-	if len(unended) == 0 {
-		return
-	}
-	verb := "is"
-	if len(unended) > 1 {
-		verb = "are"
-	}
-	p.pass.Hold(planning.Note{
-		Reason: noteUnended,
-		Message: fmt.Sprintf("%s %s still terminating %s after the grace period: a node does not answer, or a finalizer holds a pod",
-			podset.List(unended), verb, endPatience),
-	})
 }
 
 // settling is how step 4 settles pods.

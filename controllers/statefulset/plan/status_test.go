@@ -504,6 +504,28 @@ func TestTheCauseOfAPodThatTheNodeRefusesIsSaid(t *testing.T) {
 }
 
 // Pods were replaced although updates in place were asked for, and only a comparison by hand told why.
+// A rollout stopped at an image that starts and never becomes ready, and the condition said no more than who uses up maxUnavailable, or is not available.
+func TestAPodThatIsNotReadyIsNamedWithWhatItWaitsFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		policy func(*simulation)
+		rest   string
+	}{
+		"all at once": {func(*simulation) {}, "2 pods wait: maxUnavailable 1 is used up by web-2"},
+		"in order":    {ordered, "the next step waits: web-2 is not available yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, tc.policy, running)
+			w.breaks("web:bad")
+			w.change(image("bad"))
+			w.Rest()
+			got := conditionOf(t, w.report(planning.Outcome{}), appsv1beta1.StatefulSetReconciling).Message
+			if want := "web-2: container main: it runs and is not ready; " + tc.rest; got != want {
+				t.Errorf("Reconciling says %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestWhyAPodIsReplacedIsInTheEventAndTheCondition(t *testing.T) {
 	const why = "spec.template.spec.containers[0].env changed: only image, resources and metadata can change in place"
 	for name, options := range map[string][]func(*simulation){"Parallel": {inPlace, running}, "OrderedReady": {inPlace, ordered, running}} {

@@ -59,7 +59,7 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 	if old == nil || target == nil {
 		return refuse("the revision of the pod is no longer recorded, so it cannot be compared with the new one")
 	}
-	a, b := podtemplate.Defaulted(old), podtemplate.Defaulted(target)
+	a, b := defaulted(old, target, o)
 	qosBefore, qosAfter := qosClass(&a.Spec), qosClass(&b.Spec)
 	d := CompareContainers("spec.template.spec.containers", a.Spec.Containers, b.Spec.Containers, o)
 	if !d.InPlace {
@@ -89,6 +89,21 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 	}
 	d.MetadataOnly, d.ForMetadata = len(d.Images)+len(d.Resources)+len(reads) == 0, len(reads) > 0
 	return d
+}
+
+// defaulted are both templates with their defaults. With Options.AsWritten the pull policy of a container of which neither says one stays what its tag made
+// it when the pod was created, whatever the new tag is: that the server would give another one to a new pod changes nothing about this one.
+func defaulted(old, target *corev1.PodTemplateSpec, o Options) (a, b *corev1.PodTemplateSpec) {
+	if !o.AsWritten {
+		return podtemplate.Defaulted(old), podtemplate.Defaulted(target)
+	}
+	a, b = podtemplate.DefaultedAsWritten(old), podtemplate.DefaultedAsWritten(target)
+	for i := range min(len(old.Spec.Containers), len(target.Spec.Containers)) {
+		if old.Spec.Containers[i].ImagePullPolicy == "" && target.Spec.Containers[i].ImagePullPolicy == "" {
+			b.Spec.Containers[i].ImagePullPolicy = a.Spec.Containers[i].ImagePullPolicy
+		}
+	}
+	return a, b
 }
 
 // CompareContainers is the part of Compare that is about main containers, for those who have no whole template. The lists have their defaults

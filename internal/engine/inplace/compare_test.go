@@ -43,6 +43,16 @@ func TestCompare(t *testing.T) {
 			},
 			metadata: true,
 		},
+		"one of pods as the template is written is none either": {
+			target: pulls(corev1.PullIfNotPresent), o: Options{AsWritten: true}, metadata: true,
+		},
+		"a pull policy that such pods do not have does not qualify": {
+			target: join(image(0, "web:5"), pulls(corev1.PullAlways)), o: Options{AsWritten: true},
+			refused: "spec.template.spec.containers[0].imagePullPolicy" + only,
+		},
+		"a pull policy that follows the tag is that of the pod": {
+			target: image(0, "web:latest"), o: Options{AsWritten: true}, images: 1,
+		},
 
 		"an init container's image does not qualify": {
 			target:  func(t *corev1.PodTemplateSpec) { t.Spec.InitContainers[0].Image = "init:2" },
@@ -336,6 +346,10 @@ func request(name corev1.ResourceName, value string) templateChange {
 }
 
 // ownPolicy gives the second container a restart policy of its own.
+func pulls(policy corev1.PullPolicy) templateChange {
+	return func(t *corev1.PodTemplateSpec) { t.Spec.Containers[0].ImagePullPolicy = policy }
+}
+
 func ownPolicy(policy corev1.ContainerRestartPolicy) templateChange {
 	return func(t *corev1.PodTemplateSpec) { t.Spec.Containers[1].RestartPolicy = &policy }
 }

@@ -67,6 +67,8 @@ type Options struct {
 	ClaimTemplates bool
 	// ShortHash makes the revision label of pods the hash alone (DaemonSet; CloneSet with feature gate CloneSetShortHash).
 	ShortHash bool
+	// AsWritten says that pods are made from the template as it is written: an imagePullPolicy that it leaves out follows the tag (DaemonSet).
+	AsWritten bool
 }
 
 // Status is how far the update of one pod in place has come.

@@ -26,12 +26,17 @@ const (
 	hangPatience, stopMargin = 5 * time.Minute, time.Minute
 )
 
-// TroubleOf says why the pod does not get ready: what its containers say, else what a long update in place waits for. update is how far that
-// has come, and began when its containers were changed last. A pod whose update hangs may cause no event, so the times at which this is reported
-// need a requeue.
+// TroubleOf says why the pod does not get ready: what is wrong with its containers, else what a long update in place waits for, else what the pod itself
+// does. update is how far the update has come, and began when its containers were changed last. A pod whose update hangs may cause no event, so the
+// times at which this is reported need a requeue.
 func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time, now time.Time) podstate.Trouble {
 	trouble := podstate.TroubleOf(object, began, now)
-	if trouble.Message != "" || update.Progress != inplace.Running || object.DeletionTimestamp != nil {
+	switch {
+	case trouble.Message != "" || object.DeletionTimestamp != nil:
+		return trouble
+	case update.Progress != inplace.Running && trouble.RecheckAfter == 0:
+		return unready(object, now)
+	case update.Progress != inplace.Running:
 		return trouble
 	}
 	since := began()
@@ -62,6 +67,7 @@ func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 	deletes := slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == StepDelete })
 	byMessage := map[string][]*Pod{}
 	var messages []string
+	rank := map[string]int{}
 	stuck := ""
 	for i := range pods {
 		pod := &pods[i]
@@ -75,10 +81,12 @@ func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 			messages = append(messages, pod.Trouble.Message)
 		}
 		byMessage[pod.Trouble.Message] = append(byMessage[pod.Trouble.Message], pod)
+		rank[pod.Trouble.Message] = max(rank[pod.Trouble.Message], weight(pod.Trouble))
 	}
 	if stuck == "" && !p.Reconciling && !p.Stalled {
 		return p
 	}
+	slices.SortStableFunc(messages, func(a, b string) int { return rank[b] - rank[a] })
 	var causes []string
 	for _, message := range messages[:min(len(messages), shown)] {
 		causes = append(causes, List(names(byMessage[message]))+": "+message)
@@ -90,6 +98,18 @@ func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 		p.Reconciling, p.Stalled, p.Reason = false, true, stuck
 	}
 	return p
+}
+
+// weight orders troubles by what their user has to know first: what lasts, else what is wrong, else what pods only wait for.
+func weight(trouble podstate.Trouble) int {
+	switch {
+	case trouble.Lasting:
+		return 2
+	case trouble.Reason != "":
+		return 1
+	default:
+		return 0
+	}
 }
 
 // inTrouble says that some pod has trouble. Most passes end here.

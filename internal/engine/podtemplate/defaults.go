@@ -26,6 +26,13 @@ func Defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
+// DefaultedAsWritten is Defaulted for workloads whose pods are made from the template AsWritten: an imagePullPolicy that is left out follows the tag.
+func DefaultedAsWritten(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	t = t.DeepCopy()
+	defaultPodSpec(&t.Spec)
+	return t
+}
+
 func defaultPodSpec(spec *corev1.PodSpec) {
 	setIfZero(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	setIfZero(&spec.RestartPolicy, corev1.RestartPolicyAlways)

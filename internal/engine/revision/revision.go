@@ -169,6 +169,14 @@ func Same(a, b *corev1.PodTemplateSpec) bool {
 	return same(podtemplate.Defaulted(a), podtemplate.Defaulted(b))
 }
 
+// SameAsWritten is Same for owners whose pods are made from the template as it is written; see Owner.
+func SameAsWritten(a, b *corev1.PodTemplateSpec) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return same(podtemplate.DefaultedAsWritten(a), podtemplate.DefaultedAsWritten(b))
+}
+
 // same compares templates with defaults. When a template was created is not part of it.
 func same(a, b *corev1.PodTemplateSpec) bool {
 	a.CreationTimestamp, b.CreationTimestamp = metav1.Time{}, metav1.Time{}
@@ -192,6 +200,9 @@ type Owner struct {
 	// HashLabel is the key of the label that holds a revision's hash. When empty, it is controller.kubernetes.io/hash; DaemonSet
 	// uses controller-revision-hash.
 	HashLabel string
+	// AsWritten says that pods are made from the template as it is written: an imagePullPolicy that it leaves out follows the tag, and is not
+	// Always (DaemonSet).
+	AsWritten bool
 }
 
 // Decision is what becomes of the present pod template.
@@ -212,10 +223,13 @@ type DecisionOf[T any] struct {
 
 // Decide is DecideOf for a pod template.
 func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, collisionCount *int32) (Decision, error) {
-	codec := PodTemplates()
+	codec, defaulted := PodTemplates(), podtemplate.Defaulted
+	if owner.AsWritten {
+		defaulted = podtemplate.DefaultedAsWritten
+	}
 	// The template is compared with each of the history: its defaults are filled in once.
-	wanted := podtemplate.Defaulted(template)
-	codec.Same = func(_, candidate *corev1.PodTemplateSpec) bool { return same(wanted, podtemplate.Defaulted(candidate)) }
+	wanted := defaulted(template)
+	codec.Same = func(_, candidate *corev1.PodTemplateSpec) bool { return same(wanted, defaulted(candidate)) }
 	return DecideOf(codec, owner, template, stored, collisionCount)
 }
 

@@ -132,6 +132,25 @@ func TestSame(t *testing.T) {
 			}
 		})
 	}
+	written := func(policy corev1.PullPolicy) *corev1.PodTemplateSpec {
+		return change(func(p *corev1.PodTemplateSpec) { p.Spec.Containers[0].ImagePullPolicy = policy })
+	}
+	for policy, want := range map[corev1.PullPolicy]bool{corev1.PullIfNotPresent: true, corev1.PullAlways: false, corev1.PullNever: false} {
+		t.Run("pods as the template is written, pull policy "+string(policy), func(t *testing.T) {
+			if got := SameAsWritten(templateOf("web:1"), written(policy)); got != want {
+				t.Errorf("got %v", got)
+			}
+			owner := Owner{Namespace: "shop", Name: "web", AsWritten: true}
+			first, err := Decide(owner, templateOf("web:1"), nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next, err := Decide(owner, written(policy), []Revision{first.Update}, nil)
+			if err != nil || (next.Create == nil) != want {
+				t.Errorf("the next revision is %+v, error %v", next.Create, err)
+			}
+		})
+	}
 	t.Run("quantities in other words", func(t *testing.T) {
 		with := func(cpu string) *corev1.PodTemplateSpec {
 			return change(func(p *corev1.PodTemplateSpec) {

@@ -121,6 +121,8 @@ type Recorded struct {
 	Namespace string
 	// HashLabel is the key of the label with a revision's hash; see revision.Owner.
 	HashLabel string
+	// AsWritten says that pods are made from the template as it is written; see revision.Owner.
+	AsWritten bool
 }
 
 // EnsureRevision reads the revisions and makes sure that there is one of what is to be recorded. For an object that is being deleted it
@@ -134,7 +136,7 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 		return Revisions{}, err
 	}
 	owner := revision.Owner{
-		Namespace: namespace, Name: ownerKey.Name, Annotations: r.Annotations, HashLabel: r.HashLabel,
+		Namespace: namespace, Name: ownerKey.Name, Annotations: r.Annotations, HashLabel: r.HashLabel, AsWritten: r.AsWritten,
 		Reference: *metav1.NewControllerRef(object, b.Kind),
 	}
 	var decision revision.Decision

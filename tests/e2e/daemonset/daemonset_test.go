@@ -51,6 +51,30 @@ func TestStartAndUpdateInPlace(t *testing.T) {
 	}
 }
 
+// Somebody wrote imagePullPolicy Always into the template, and nothing happened: pods were taken for having it already. They have what the server makes of the
+// tag, as those of a native DaemonSet.
+func TestAPullPolicyThatIsWrittenIntoTheTemplateReachesThePods(t *testing.T) {
+	d := start(t, inPlace)
+	d.settled(nodes)
+	const all = "node-0 node-1 node-2 node-3"
+	pulls := func(policy corev1.PullPolicy) func(*corev1.Pod) bool {
+		return func(p *corev1.Pod) bool { return p.Spec.Containers[0].ImagePullPolicy == policy }
+	}
+	write := func(policy corev1.PullPolicy) change {
+		return func(set *v1beta1.DaemonSet) { set.Spec.Template.Spec.Containers[0].ImagePullPolicy = policy }
+	}
+	d.await("the server fills it in by the tag", all, pulls(corev1.PullIfNotPresent))
+	before := d.identities()
+	d.update(write(corev1.PullIfNotPresent))
+	d.settled(nodes)
+	if after := d.identities(); !maps.Equal(before, after) {
+		t.Errorf("writing out what the pods have replaced them: they were %v, are %v", before, after)
+	}
+	d.update(write(corev1.PullAlways))
+	d.await("it reaches the pods", all, pulls(corev1.PullAlways))
+	d.settled(nodes)
+}
+
 // TestPartitionAndSelector keeps nodes at the old revision by number, then by label.
 func TestPartitionAndSelector(t *testing.T) {
 	changeNode(t, "node-1", `{"metadata":{"labels":{"lane":"canary"}}}`, `{"metadata":{"labels":{"lane":null}}}`)

@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podset
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+)
+
+// unreadyPatience is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
+const unreadyPatience = 30 * time.Second
+
+// unready says what a pod waits for that is not ready, although nothing is wrong with its containers: its node, the first container that is not ready, or a
+// readiness gate. That never lasts: how long a container may take to get ready is its owner's business. What this operator does to a pod is said elsewhere.
+func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
+	if pod.DeletionTimestamp != nil || podstate.Finished(pod) || pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
+		return podstate.Trouble{}
+	}
+	ready := podstate.Condition(pod, corev1.PodReady)
+	since := pod.CreationTimestamp
+	switch {
+	case ready == nil && (pod.Spec.NodeName == "" || pod.Status.StartTime != nil), ready != nil && ready.Status == corev1.ConditionTrue:
+		return podstate.Trouble{}
+	case ready != nil:
+		since = ready.LastTransitionTime
+	default:
+		if bound := podstate.Condition(pod, corev1.PodScheduled); bound != nil {
+			since = bound.LastTransitionTime
+		}
+	}
+	if left := since.Add(unreadyPatience).Sub(now); left > 0 {
+		return podstate.Trouble{RecheckAfter: left}
+	}
+	if ready == nil {
+		return podstate.Trouble{Message: "node " + pod.Spec.NodeName + " has not begun to start it"}
+	}
+	return podstate.Trouble{Message: whyUnready(pod)}
+}
+
+// whyUnready is what a pod that a node has taken up waits for; empty when this operator makes it wait.
+func whyUnready(pod *corev1.Pod) string {
+	for i := range pod.Spec.InitContainers {
+		if why := waitsForInit(&pod.Spec.InitContainers[i], pod.Status.InitContainerStatuses); why != "" {
+			return "init container " + pod.Spec.InitContainers[i].Name + ": " + why
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if why := waitsFor(&pod.Spec.Containers[i], pod.Status.ContainerStatuses); why != "" {
+			return "container " + pod.Spec.Containers[i].Name + ": " + why
+		}
+	}
+	for _, gate := range pod.Spec.ReadinessGates {
+		condition := podstate.Condition(pod, gate.ConditionType)
+		switch {
+		case condition != nil && condition.Status == corev1.ConditionTrue:
+		case gate.ConditionType == shared.GateInPlaceUpdateReady:
+			return ""
+		case gate.ConditionType != shared.GateKruisePodReady:
+			return fmt.Sprintf("its readiness gate %s is not True", gate.ConditionType)
+		default:
+			if others := Strangers(pod); len(others) > 0 {
+				return "it is held out of service by " + describeHolder(others[0])
+			}
+			return ""
+		}
+	}
+	return "its containers are ready and it is not, as on a node that does not answer"
+}
+
+// waitsForInit says why the containers after an init container do not start, or the pod is not ready because of it; empty when that is not so.
+func waitsForInit(container *corev1.Container, statuses []corev1.ContainerStatus) string {
+	status := statusIn(statuses, container.Name)
+	switch {
+	case status == nil, status.State.Terminated != nil:
+		return ""
+	case container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways:
+		return waitsFor(container, statuses)
+	case status.State.Running != nil:
+		return "it runs, and the containers after it wait for its end"
+	default:
+		return waitsFor(container, statuses)
+	}
+}
+
+// waitsFor says how far a container is that is not ready; empty when it is.
+func waitsFor(container *corev1.Container, statuses []corev1.ContainerStatus) string {
+	status := statusIn(statuses, container.Name)
+	switch {
+	case status == nil:
+		return "the node has not reported it yet"
+	case status.Ready:
+		return ""
+	case status.State.Terminated != nil:
+		return "it has ended"
+	case status.State.Running == nil && status.State.Waiting != nil && status.State.Waiting.Reason != "":
+		return "it has not started yet (" + status.State.Waiting.Reason + ")"
+	case status.State.Running == nil:
+		return "it has not started yet"
+	case status.Started != nil && !*status.Started && container.StartupProbe != nil:
+		return "it runs, and its startup probe does not succeed"
+	case container.ReadinessProbe != nil:
+		return "it runs, and its readiness probe does not succeed"
+	default:
+		return "it runs and is not ready"
+	}
+}
+
+func statusIn(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
+	if i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
+		return &statuses[i]
+	}
+	return nil
+}
