@@ -204,7 +204,7 @@ func checkMembers(members map[string]any, t reflect.Type, path string) error {
 		return nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
-		of := t
+		var of reflect.Type
 		if t.Kind() == reflect.Map {
 			of = t.Elem()
 		} else if of = fieldOf(t, name); of == nil {
