@@ -487,3 +487,26 @@ func TestAPodThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 	w.expect("pods that move", strings.Join(deleted, " "), "agent-n1a agent-n2a")
 	w.expect("the refused one is not tried", plan.Yielding[refused] && len(plan.Yielding) == 1, true)
 }
+
+// An update in place takes several requests. When the one that takes the pod out of service has succeeded and a later one fails, the pod must not leave its
+// place: as many pods more would be out of service at once as requests fail.
+func TestAPodThatIsOutOfServiceKeepsItsPlaceWhenItsUpdateFails(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), inPlace, maxUnavailable(1))
+	w.do(image("2"))
+	s := w.seen()
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; pod.Slot == "n2" {
+			pod.Available, pod.AvailableIn = false, 0
+		}
+	}
+	s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Hour}, key == planning.RetryKey{Step: podset.StepEdit, Namespace: "shop", Name: "agent-n2a"}
+	}
+	var edited []string
+	plan := Plan(w.spec(), s)
+	for _, action := range plan.Actions {
+		edited = append(edited, action.Object.GetName())
+	}
+	w.expect("pods that move", strings.Join(edited, " "), "agent-n2a")
+	w.expect("keys that yield", len(plan.Yielding), 0)
+}

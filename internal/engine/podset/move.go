@@ -134,7 +134,8 @@ func (p *Pass) replacedBecause(pod *Pod, why string) {
 	}
 }
 
-// Yielding splits off the pods whose move was refused and takes no place from others: see [planning.Plan.Yields].
+// Yielding splits off the pods whose move was refused and takes no place from others: see [planning.Plan.Yields]. A pod that is not in service never yields:
+// the first request of its update may have succeeded, and the limit is about such pods.
 func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*Pod) {
 	if p.Snapshot.Retries == nil {
 		return pods, nil
@@ -144,7 +145,7 @@ func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*
 		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace || p.HeldFromDeletion(pod) {
 			key.Step = StepEdit
 		}
-		if p.plan.Yields(p.Snapshot.Retries, key, room) {
+		if pod.InService() && p.plan.Yields(p.Snapshot.Retries, key, room) {
 			yielding = append(yielding, pod)
 		} else {
 			others = append(others, pod)
