@@ -65,10 +65,12 @@ func TestAPullPolicyThatIsWrittenIntoTheTemplateReachesThePods(t *testing.T) {
 	}
 	d.await("the server fills it in by the tag", all, pulls(corev1.PullIfNotPresent))
 	before := d.identities()
-	d.update(write(corev1.PullIfNotPresent))
-	d.settled(nodes)
-	if after := d.identities(); !maps.Equal(before, after) {
-		t.Errorf("writing out what the pods have replaced them: they were %v, are %v", before, after)
+	for _, policy := range []corev1.PullPolicy{corev1.PullIfNotPresent, ""} {
+		d.update(write(policy))
+		d.settled(nodes)
+		if after := d.identities(); !maps.Equal(before, after) {
+			t.Errorf("policy %q, which the pods have, replaced them: they were %v, are %v", policy, before, after)
+		}
 	}
 	d.update(write(corev1.PullAlways))
 	d.await("it reaches the pods", all, pulls(corev1.PullAlways))
