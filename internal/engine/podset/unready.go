@@ -5,22 +5,23 @@ package podset
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // unreadyPatience is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
 const unreadyPatience = 30 * time.Second
 
 // unready says what a pod waits for that is not ready, although nothing is wrong with its containers: its node, the first container that is not ready, or a
-// readiness gate. That never lasts: how long a container may take to get ready is its owner's business. What this operator does to a pod is said elsewhere.
+// readiness gate. That never lasts: how long a container may take to get ready is its owner's business. What this operator does to a pod is said elsewhere,
+// and so is what becomes of a terminating one.
 func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
-	if pod.DeletionTimestamp != nil || podstate.Finished(pod) || pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
+	if podstate.Finished(pod) || pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
 		return podstate.Trouble{}
 	}
 	ready := podstate.Condition(pod, corev1.PodReady)
@@ -47,12 +48,12 @@ func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 // whyUnready is what a pod that a node has taken up waits for; empty when this operator makes it wait.
 func whyUnready(pod *corev1.Pod) string {
 	for i := range pod.Spec.InitContainers {
-		if why := waitsForInit(&pod.Spec.InitContainers[i], pod.Status.InitContainerStatuses); why != "" {
+		if why := waitsForInit(pod, &pod.Spec.InitContainers[i]); why != "" {
 			return "init container " + pod.Spec.InitContainers[i].Name + ": " + why
 		}
 	}
 	for i := range pod.Spec.Containers {
-		if why := waitsFor(&pod.Spec.Containers[i], pod.Status.ContainerStatuses); why != "" {
+		if why := waitsFor(pod, &pod.Spec.Containers[i]); why != "" {
 			return "container " + pod.Spec.Containers[i].Name + ": " + why
 		}
 	}
@@ -75,23 +76,23 @@ func whyUnready(pod *corev1.Pod) string {
 }
 
 // waitsForInit says why the containers after an init container do not start, or the pod is not ready because of it; empty when that is not so.
-func waitsForInit(container *corev1.Container, statuses []corev1.ContainerStatus) string {
-	status := statusIn(statuses, container.Name)
+func waitsForInit(pod *corev1.Pod, container *corev1.Container) string {
+	status := restart.StatusOf(pod, container.Name)
 	switch {
 	case status == nil, status.State.Terminated != nil:
 		return ""
 	case container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways:
-		return waitsFor(container, statuses)
+		return waitsFor(pod, container)
 	case status.State.Running != nil:
 		return "it runs, and the containers after it wait for its end"
 	default:
-		return waitsFor(container, statuses)
+		return waitsFor(pod, container)
 	}
 }
 
 // waitsFor says how far a container is that is not ready; empty when it is.
-func waitsFor(container *corev1.Container, statuses []corev1.ContainerStatus) string {
-	status := statusIn(statuses, container.Name)
+func waitsFor(pod *corev1.Pod, container *corev1.Container) string {
+	status := restart.StatusOf(pod, container.Name)
 	switch {
 	case status == nil:
 		return "the node has not reported it yet"
@@ -110,11 +111,4 @@ func waitsFor(container *corev1.Container, statuses []corev1.ContainerStatus) st
 	default:
 		return "it runs and is not ready"
 	}
-}
-
-func statusIn(statuses []corev1.ContainerStatus, name string) *corev1.ContainerStatus {
-	if i := slices.IndexFunc(statuses, func(s corev1.ContainerStatus) bool { return s.Name == name }); i >= 0 {
-		return &statuses[i]
-	}
-	return nil
 }
