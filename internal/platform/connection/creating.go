@@ -79,9 +79,12 @@ func (c *creators) client(kind schema.GroupVersionKind) (rest.Interface, error) 
 // Create implements client.Writer.
 func (l *lean) Create(ctx context.Context, object client.Object, given ...client.CreateOption) error {
 	metadata := metadataOf(object)
-	kinds, _, err := l.creators.scheme.ObjectKinds(object)
-	if metadata == nil || err != nil || !slices.ContainsFunc(given, isAnswerMetadata) {
+	if metadata == nil || !slices.ContainsFunc(given, isAnswerMetadata) {
 		return l.Client.Create(ctx, object, given...)
+	}
+	kinds, _, err := l.creators.scheme.ObjectKinds(object)
+	if err != nil {
+		return l.Client.Create(ctx, object, given...) // no kind of Kubernetes' own
 	}
 	kind := kinds[0]
 	mapping, err := l.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
