@@ -415,21 +415,8 @@ func TestARefusedActionLeavesItsPlaceToOthers(t *testing.T) {
 			for f.clock.Since(begun) < 5*time.Minute {
 				retries := f.state.Retries(f.set.Generation, f.clock.Now())
 				there := f.names(t)
-				var plan planning.Plan
-				room := 1
-				for _, action := range creates(f.set, pods) {
-					switch {
-					case slices.Contains(there, action.Object.GetName()):
-					case plan.Yields(retries, action.RetryKey(), room > 0):
-						plan.Actions = append(plan.Actions, action)
-					case room > 0:
-						room--
-						plan.Actions = append(plan.Actions, action)
-					default:
-						plan.Held = []planning.Note{{Reason: "Limit"}}
-					}
-				}
-				outcome := f.Apply(t.Context(), &f.state, f.set, plan)
+				missing := slices.DeleteFunc(creates(f.set, pods), func(a planning.Action) bool { return slices.Contains(there, a.Object.GetName()) })
+				outcome := f.Apply(t.Context(), &f.state, f.set, oneAtATime(missing, retries))
 				if outcome.Done > 1 {
 					t.Fatalf("%d pods are created at a time", outcome.Done)
 				}
@@ -447,6 +434,24 @@ func TestARefusedActionLeavesItsPlaceToOthers(t *testing.T) {
 	}
 }
 
+// oneAtATime is a plan whose limit has room for one of the actions, beside those that yield.
+func oneAtATime(actions []planning.Action, retries planning.Retries) planning.Plan {
+	var plan planning.Plan
+	room := 1
+	for _, action := range actions {
+		switch {
+		case plan.Yields(retries, action.RetryKey(), room > 0):
+			plan.Actions = append(plan.Actions, action)
+		case room > 0:
+			room--
+			plan.Actions = append(plan.Actions, action)
+		default:
+			plan.Held = []planning.Note{{Reason: "Limit"}}
+		}
+	}
+	return plan
+}
+
 // Where everything is refused, as by a quota, no more is tried than before.
 func TestRefusedActionsOfAWholeStepAreNotAllTried(t *testing.T) {
 	f := newFixture(t, nil)
@@ -458,20 +463,7 @@ func TestRefusedActionsOfAWholeStepAreNotAllTried(t *testing.T) {
 	begun := f.clock.Now()
 	for f.clock.Since(begun) < time.Hour {
 		retries := f.state.Retries(f.set.Generation, f.clock.Now())
-		var plan planning.Plan
-		room := 1
-		for _, action := range creates(f.set, 100) {
-			switch {
-			case plan.Yields(retries, action.RetryKey(), room > 0):
-				plan.Actions = append(plan.Actions, action)
-			case room > 0:
-				room--
-				plan.Actions = append(plan.Actions, action)
-			default:
-				plan.Held = []planning.Note{{Reason: "Limit"}}
-			}
-		}
-		outcome := f.Apply(t.Context(), &f.state, f.set, plan)
+		outcome := f.Apply(t.Context(), &f.state, f.set, oneAtATime(creates(f.set, 100), retries))
 		f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
 	}
 	if tries > 300 {
