@@ -21,6 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
@@ -303,9 +306,12 @@ func (i *interceptor) trespass(r *http.Request, code int) {
 	}
 }
 
-// nameIn finds the name of the object that was created in the answer.
+// nameIn finds the name of the object that was created in the answer, which holds the whole object or its metadata alone.
 func nameIn(body []byte) string {
-	object, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	types := runtime.NewScheme()
+	utilruntime.Must(scheme.AddToScheme(types))
+	utilruntime.Must(metav1.AddMetaToScheme(types))
+	object, _, err := serializer.NewCodecFactory(types).UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil { // an object of our own kinds, which come in JSON
 		object = &unstructured.Unstructured{}
 		if err := json.Unmarshal(body, object); err != nil {
