@@ -68,7 +68,7 @@ type process struct {
 }
 
 // collectAt is the garbage collection target percentage (GOGC) unless $GOGC is set.
-const collectAt = 150
+const collectAt = 125
 
 // Run runs the operator until ctx is done. An error means that the process has to exit: a manager may still be running.
 func Run(ctx context.Context, flags config.Config, given sets.Set[string]) error {
