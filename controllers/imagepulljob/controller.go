@@ -5,7 +5,6 @@ package imagepulljob
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -17,9 +16,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "imagepulljob-controller"
-
-// again is when to look again after a write lost against somebody else's, which triggers no pass.
-const again = time.Second
 
 // Kind is the kind that is reconciled, in the version that is stored.
 func Kind() schema.GroupVersionKind { return plan.Kind() }
@@ -85,10 +81,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.ImagePullLatency.Observe(answer.Took.Seconds())
 	}
 	outcome := pass.Apply(ctx, job, todo.Plan)
-	lost := time.Duration(0)
-	if outcome.Done < len(todo.Actions) {
-		lost = again
-	}
 
 	pass.StartClock()
 	status := plan.Status(spec, snapshot, todo, outcome)
@@ -97,5 +89,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(job, "Pull", plan.Announcements(&job.Status, &status, snapshot))
 	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, secretsWait, lost)
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, secretsWait)
 }

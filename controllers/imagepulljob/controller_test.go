@@ -167,3 +167,33 @@ func TestARefusedCopyDoesNotStopTheDeadline(t *testing.T) {
 		t.Errorf("the deadline does not end it: %+v", stored.Status)
 	}
 }
+
+// The server refuses to have a node asked. The next one is asked at once, and the job is not looked at each second for as long as the refusal lasts.
+func TestANodeThatIsRefusedIsTriedAgainWhenItIsDue(t *testing.T) {
+	s := newShell(t)
+	if err := s.Server.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	s.Server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if _, is := w.Object.(*appsv1beta1.NodeImage); is && w.Object.GetName() == "n1" {
+			tried++
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "nodeimages"}, "n1", errors.New("a policy denies it"))
+		}
+		return forward()
+	})
+	wait, _ := s.pass(0)
+	if wait >= time.Second {
+		t.Errorf("the others get its place after %s", wait)
+	}
+	s.pass(wait)
+	if err := s.Server.Get(t.Context(), client.ObjectKey{Name: "n2"}, &appsv1beta1.NodeImage{}); err != nil {
+		t.Errorf("the next node is not asked: %v", err)
+	}
+	for range 2 {
+		wait, _ = s.pass(10 * time.Second)
+	}
+	if wait < 5*time.Second || tried > 3 {
+		t.Errorf("after %d tries it is looked at again after %s", tried, wait)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,9 +28,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "nodeimage-controller"
-
-// again is when to look again after a write lost against the node's.
-const again = time.Second
 
 // byJob finds NodeImages by the UIDs of the jobs that they carry.
 const byJob = "job"
@@ -135,17 +131,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	todo := plan.Plan(image, snapshot)
 	pass.StopClock()
 	outcome := pass.Apply(ctx, image, todo.Plan)
-	lost := time.Duration(0)
-	if outcome.Done < len(todo.Actions) {
-		lost = again
-	} else {
+	if outcome.Done == len(todo.Actions) {
 		for _, tag := range todo.GivenUp {
 			r.announce(image, tag)
 		}
 	}
 	// Only tags written by hand need it here, so the passes that repeat the need are few.
 	need := pass.NoteDaemonNeed(todo.NeedsDaemon)
-	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost, need)
+	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, need)
 }
 
 // announce emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.

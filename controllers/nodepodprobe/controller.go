@@ -5,7 +5,6 @@ package nodepodprobe
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,9 +18,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "nodepodprobe-controller"
-
-// again is when to look again after a write lost against somebody else's, which triggers no pass.
-const again = time.Second
 
 // Kind is the kind that is reconciled, in the version that is stored.
 func Kind() schema.GroupVersionKind { return plan.Kind() }
@@ -63,9 +59,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	todo := plan.Plan(list, snapshot)
 	pass.StopClock()
 	outcome := pass.Apply(ctx, list, todo.Plan)
-	lost := time.Duration(0)
-	if outcome.Done < len(todo.Actions) {
-		lost = again
-	}
-	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost)
+	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
 }

@@ -6,7 +6,6 @@ package podprobemarker
 import (
 	"context"
 	"errors"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,9 +19,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "podprobemarker-controller"
-
-// again is when to look again after a write lost against somebody else's, which triggers no pass.
-const again = time.Second
 
 // Kind is the kind that is reconciled, in the version that is stored.
 func Kind() schema.GroupVersionKind { return plan.Kind() }
@@ -82,12 +78,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, marker, todo.Plan)
-	lost := time.Duration(0)
-	if outcome.Done < len(todo.Actions) {
-		lost = again
-	}
 	if _, refused := outcome.Failed(plan.StepRelease); todo.Releases() && !refused {
-		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, lost) // it is gone, or about to be
+		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter) // it is gone, or about to be
 	}
 	pass.StartClock()
 	status := plan.Status(spec, snapshot, todo, outcome)
@@ -96,5 +88,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if statusErr == nil && statusWait == 0 {
 		r.Announce(marker, "Probe", plan.Announcements(&marker.Status, &status))
 	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, wait, lost)
+	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, wait)
 }

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ type setFields struct {
 	paused bool
 	// leaves is the pod that scaleStrategy.podsToDelete names.
 	leaves string
+	// refused are the pods whose actions the server has refused.
+	refused podsettest.Refused
 }
 
 // userChange is something that a user may change beside the template.
@@ -71,8 +74,10 @@ type layout struct {
 	images          []string
 	edits, scalings int8
 	// userChanges are what the user may change beside the template; nil ones are one replica more or less. specify adds any pod to podsToDelete.
+	// refuses lets the server refuse pods, each of which counts as such a change.
 	userChanges []userChange
 	specify     bool
+	refuses     bool
 	faults      []podsettest.Move
 	// maxFaults is how much of it there is; when omitted, once.
 	maxFaults int8
@@ -200,7 +205,7 @@ func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields)
 	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, nil, podsettest.Now()) })
 	s := podset.Snapshot{
 		Now: podsettest.Now(), Pods: pods, Claims: w.ClaimsByName(),
-		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(w.Set.leaves),
+		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(w.Set.leaves), Retries: w.Set.refused.Retries(),
 	}
 	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
 	plan := Plan(spec, s)
@@ -214,7 +219,7 @@ func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields)
 	if _, gone := RemainingPodsToDelete(spec, s.Pods); gone {
 		after.leaves = ""
 	}
-	return plan, after
+	return w.Set.refused.Tried(plan), after
 }
 
 func stays(_ setFields, pod *corev1.Pod) bool {
@@ -324,6 +329,17 @@ func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 		return stays(w.Set, pod) && strings.HasPrefix(pod.Spec.Containers[0].Image, "!")
 	}
 	staying, outdated := l.replicasOf(w)
+	for _, pod := range w.Pods {
+		switch {
+		case !stays(w.Set, pod) || !w.Set.refused.Waits(pod.Name):
+		case !podsettest.Available(pod, l.seconds()):
+			return true // others wait for it
+		case l.outdated(w.Set, pod):
+			// It waits for the server, and the others do not wait for it. Only the surge goes on making up for it, and leaves as many others as they are.
+			outdated -= 1 + l.surge(w.Set)
+			staying = max(staying-l.surge(w.Set), int(w.Set.replicas))
+		}
+	}
 	if slices.ContainsFunc(w.Pods, broken) {
 		kept := outdated
 		for _, pod := range w.Pods {
@@ -334,8 +350,8 @@ func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 		// Only the user can help: with another template, by letting updates go on, or with a smaller partition.
 		return strings.HasPrefix(l.images[w.Set.template], "!") || l.stopped(w.Set) || kept <= int(w.Set.partition)
 	}
-	refused := slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return stays(w.Set, pod) && l.refused(w.Set, pod) })
-	if refused {
+	impossible := slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return stays(w.Set, pod) && l.impossible(w.Set, pod) })
+	if impossible {
 		unavailable := func(pod *corev1.Pod) bool { return stays(w.Set, pod) && !podsettest.Available(pod, l.seconds()) }
 		return len(plan.Actions) == 0 && staying == int(w.Set.replicas) && !slices.ContainsFunc(w.Pods, unavailable)
 	}
@@ -357,11 +373,11 @@ func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 	if l.claims && !l.reuse && len(w.Claims) != len(w.Pods) {
 		return false
 	}
-	return w.Set.partition > 0 || l.stopped(w.Set) || w.Set.current == w.Set.template
+	return w.Set.partition > 0 || l.stopped(w.Set) || l.refuses || w.Set.current == w.Set.template
 }
 
-// refused says that a pod may only be edited, and that no edit makes it what the template says.
-func (l *layout) refused(f setFields, pod *corev1.Pod) bool {
+// impossible says that a pod may only be edited, and that no edit makes it what the template says.
+func (l *layout) impossible(f setFields, pod *corev1.Pod) bool {
 	return l.policy == shared.InPlaceOnly && len(pod.Spec.Containers[0].Env) != len(l.template(f.template).Spec.Containers[0].Env)
 }
 
@@ -377,13 +393,25 @@ func (l *layout) changes(w *podsettest.State[setFields]) []podsettest.Change[set
 		}
 	}
 	userChanges := l.userChanges
-	if userChanges == nil && !l.specify {
+	if userChanges == nil && !l.specify && !l.refuses {
 		userChanges = scaling()
 	}
 	for _, change := range userChanges {
 		to := w.Set
 		if change.how(&to); to != w.Set {
 			all = append(all, podsettest.Change[setFields]{Name: change.name, To: to})
+		}
+	}
+	if l.refuses {
+		var names []string
+		for _, pod := range w.Pods {
+			names = append(names, pod.Name)
+		}
+		next := w.Set.refused.Next(names)
+		for _, name := range slices.Sorted(maps.Keys(next)) {
+			to := w.Set
+			to.refused = next[name]
+			all = append(all, podsettest.Change[setFields]{Name: name, To: to})
 		}
 	}
 	for _, pod := range w.Pods {
@@ -536,6 +564,13 @@ func TestExplore(t *testing.T) {
 		"in place, three pods by priority, the partition keeps one, a broken image between, with faults":     {policy: inPlace, images: broken, replicas: 3, maxUnavailable: 1, partition: 1, edits: 2, first: "c", faults: everything, least: 8100},
 		"in place, three pods are scaled, the partition goes back, with faults":                              {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 1, userChanges: append(scaling(), keep(0), keep(2)), rollback: true, faults: everything, anonymous: true, least: 5100},
 		"recreate, two pods are scaled, claims go with their pods":                                           {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, claims: true, faults: nil, least: 3500},
+		// The server refuses some pods, for a while.
+		"in place, three pods, some are refused":                      {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 3, refuses: true},
+		"in place, three pods with gates, some are refused":           {policy: inPlace, images: good, replicas: 3, maxUnavailable: 1, edits: 1, scalings: 3, gate: true, refuses: true},
+		"in place, two pods with gates, a broken image, some refused": {policy: inPlace, images: broken, replicas: 2, maxUnavailable: 1, edits: 2, scalings: 3, gate: true, refuses: true},
+		"in place, two pods with hooks, some are refused":             {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 3, gate: true, hooks: marking, refuses: true},
+		"recreate, three pods, the partition keeps one, some refused": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, partition: 1, edits: 1, scalings: 3, refuses: true},
+		"recreate, three pods and a surge, some are refused":          {policy: recreate, images: good, replicas: 3, maxSurge: 1, edits: 1, scalings: 3, refuses: true},
 		// Fields that few sets have.
 		"in place only, two pods, a template that cannot be reached, with faults":             {policy: shared.InPlaceOnly, images: mixed, replicas: 2, maxUnavailable: 1, edits: 2, faults: everything, anonymous: true, least: 1800},
 		"in place, two pods are scaled, one unavailable stops the creation of more":           {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, scaleMax: 1, faults: everything, anonymous: true, least: 1250},

@@ -488,6 +488,36 @@ func TestAPodThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 	w.expect("the refused one is not tried", plan.Yielding[refused] && len(plan.Yielding) == 1, true)
 }
 
+// A pod whose deletion the server always refused used up burstReplicas. Failed pods of other nodes stayed, and so did pods of nodes that should have none.
+func TestADeletionThatIsRefusedLeavesBurstReplicasToOthers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change []func(*simulation)
+		want   string
+	}{
+		"a failed pod stays":                 {[]func(*simulation){happens("agent-n0a", podsettest.Evict), image("2")}, "agent-n2a agent-n0a"},
+		"a node keeps what it must not have": {[]func(*simulation){taint("n2", "gone", corev1.TaintEffectNoExecute), taint("n3", "gone", corev1.TaintEffectNoExecute)}, "agent-n2a agent-n3a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, nodeNames(4), maxUnavailable(1), burst(1))
+			w.do(tc.change...)
+			s := w.seen()
+			refused := planning.RetryKey{Step: podset.StepDelete, Namespace: "shop", Name: "agent-n2a"}
+			s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+				return planning.Retry{Wait: time.Hour}, key == refused
+			}
+			var deleted []string
+			plan := Plan(w.spec(), s)
+			for _, action := range plan.Actions {
+				if action.Step == podset.StepDelete {
+					deleted = append(deleted, action.Object.GetName())
+				}
+			}
+			w.expect("pods that are deleted", strings.Join(deleted, " "), tc.want)
+			w.expect("the refused one is not tried", plan.Yielding[refused], true)
+		})
+	}
+}
+
 // An update in place takes several requests. When the one that takes the pod out of service has succeeded and a later one fails, the pod must not leave its
 // place: as many pods more would be out of service at once as requests fail.
 func TestAPodThatIsOutOfServiceKeepsItsPlaceWhenItsUpdateFails(t *testing.T) {

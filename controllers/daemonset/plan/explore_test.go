@@ -5,6 +5,8 @@ package plan
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,6 +30,7 @@ type setState struct {
 	template  int8
 	partition int8
 	paused    bool
+	refused   podsettest.Refused
 }
 
 // layout is what of an explored set stays the same.
@@ -41,11 +44,11 @@ type layout struct {
 	hooks  *shared.Lifecycle
 	faults []podsettest.Move
 	edits  int8
-	// pauses lets the user pause and resume.
-	pauses   int8
-	onDelete bool
-	least    int
-	large    bool
+	// pauses lets the user pause and resume, refusals the server refuse pods and nodes.
+	pauses, refusals int8
+	onDelete         bool
+	least            int
+	large            bool
 
 	revisions map[string]revision.Revision
 	facts     podsettest.Facts[setState]
@@ -109,8 +112,10 @@ func (l *layout) seen(w *podsettest.State[setState]) (*Spec, Snapshot) {
 	pods := l.facts.Of(w, func(pods []*corev1.Pod) []podset.Pod { return Pods(spec, pods, nil, podsettest.Now()) })
 	update := l.revisions["agent-"+hashOf(w.Set.template)]
 	s := Snapshot{
-		Snapshot: podset.Snapshot{Now: podsettest.Now(), Pods: pods, Update: update, Current: update, Revisions: l.revisions},
-		Nodes:    nodes,
+		Snapshot: podset.Snapshot{
+			Now: podsettest.Now(), Pods: pods, Update: update, Current: update, Revisions: l.revisions, Retries: w.Set.refused.Retries(),
+		},
+		Nodes: nodes,
 		PodName: func(node string) string {
 			for letter := 'a'; ; letter++ {
 				if name := "agent-" + node + string(letter); w.Pod(name) == nil {
@@ -127,7 +132,7 @@ func (l *layout) step(w *podsettest.State[setState]) (planning.Plan, setState) {
 	spec, s := l.seen(w)
 	plan := Plan(spec, s)
 	Status(spec, s, plan, planning.Outcome{})
-	return plan, w.Set
+	return w.Set.refused.Tried(plan), w.Set
 }
 
 func staying(pod *corev1.Pod) bool {
@@ -140,10 +145,16 @@ func outdated(w setState, pod *corev1.Pod) bool {
 	return pod.Labels[shared.LabelControllerRevisionHash] != hashOf(w.template)
 }
 
+// waits says that nothing can be done about a node now, because the server has refused it.
+func waits(w *podsettest.State[setState], node string) bool {
+	return w.Set.refused.Waits(node) ||
+		slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return podsettest.NodeOf(pod) == node && w.Set.refused.Waits(pod.Name) })
+}
+
 // complete: every node has a pod, or one that is going.
 func (l *layout) complete(w *podsettest.State[setState]) error {
 	for _, node := range w.Nodes {
-		if len(podsOf(w, node.Name, func(*corev1.Pod) bool { return true })) == 0 {
+		if len(podsOf(w, node.Name, func(*corev1.Pod) bool { return true })) == 0 && !waits(w, node.Name) {
 			return fmt.Errorf("node %s has no pod", node.Name)
 		}
 	}
@@ -161,15 +172,23 @@ func podsOf(w *podsettest.State[setState], node string, is func(*corev1.Pod) boo
 }
 
 // goal: every node has exactly one pod, which is available and what it says it is, no more of them outdated than the partition keeps; there
-// are no other pods; and nothing is planned.
+// are no other pods; and nothing is planned. Of nodes that the server has refused nothing is demanded, and as long as
+// their pods are available they do not keep the others waiting.
 func (l *layout) goal(w *podsettest.State[setState], plan planning.Plan) bool {
-	if len(plan.Actions) > 0 || len(w.Pods) != len(w.Nodes) {
+	refused := slices.ContainsFunc(w.Nodes, func(node *corev1.Node) bool { return waits(w, node.Name) })
+	if len(plan.Actions) > 0 || len(w.Pods) != len(w.Nodes) && !refused {
 		// With an image that never becomes ready only the user can help.
 		return strings.HasPrefix(l.images[w.Set.template], "!")
 	}
 	old := 0
 	for _, node := range w.Nodes {
 		pods := podsOf(w, node.Name, staying)
+		if waits(w, node.Name) {
+			if len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podsettest.Available(pod, 0) }) {
+				continue
+			}
+			return true
+		}
 		if len(pods) != 1 {
 			return false
 		}
@@ -207,6 +226,21 @@ func (l *layout) changes(w *podsettest.State[setState]) []podsettest.Change[setS
 		to.paused = !to.paused
 		all = append(all, podsettest.Change[setState]{Name: fmt.Sprintf("paused %v", to.paused), To: to})
 	}
+	if l.refusals > 0 {
+		var names []string
+		for _, node := range w.Nodes {
+			names = append(names, node.Name)
+		}
+		for _, pod := range w.Pods {
+			names = append(names, pod.Name)
+		}
+		next := w.Set.refused.Next(names)
+		for _, name := range slices.Sorted(maps.Keys(next)) {
+			to := w.Set
+			to.refused = next[name]
+			all = append(all, podsettest.Change[setState]{Name: name, To: to})
+		}
+	}
 	return all
 }
 
@@ -235,7 +269,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setState] {
 	surge := func(setState) int { return min(l.maxSurge, 1) }
 	return podsettest.Exploration[setState]{
 		Start: []*podsettest.State[setState]{start}, Step: l.step, Cluster: cluster, Faults: l.faults,
-		Budget:  podsettest.Budget{Faults: 1, Edits: l.edits, Scalings: l.pauses},
+		Budget:  podsettest.Budget{Faults: 1, Edits: l.edits, Scalings: l.pauses + l.refusals},
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
 		Always: []podsettest.Invariant[setState]{
 			podsettest.AtMostOnePodPerSlot(podsettest.SlotOfNode, surge),
@@ -281,6 +315,11 @@ func TestExplore(t *testing.T) {
 		"replaced, a hook before deletion, nodes":       {kind: standard, nodes: 2, maxUnavailable: 1, images: good, edits: 1, hooks: hold, faults: nodes},
 		"in place, paused on the way, pods fail":        {kind: inPlace, nodes: 2, maxUnavailable: 1, images: good, edits: 2, pauses: 2, faults: pods},
 		"surging, paused on the way":                    {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 2, pauses: 2},
+		"replaced, three nodes, some are refused":       {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, refusals: 3},
+		"in place, three nodes, some are refused":       {kind: inPlace, nodes: 3, maxUnavailable: 1, images: good, edits: 1, refusals: 3},
+		"in place, a broken image, some are refused":    {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, refusals: 3},
+		"surging, three nodes, some are refused":        {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, refusals: 3},
+		"a hook before deletion, some are refused":      {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, hooks: hold, refusals: 3},
 		"OnDelete, nodes":                               {onDelete: true, nodes: 2, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
 		"surging, three nodes come and go":              {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, faults: nodes},
 		"in place, three nodes, broken between, nodes":  {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, faults: nodes},

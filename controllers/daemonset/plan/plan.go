@@ -126,12 +126,12 @@ func (p *planner) relabel() {
 	}
 }
 
-// remove brings a pod closer to its deletion, as far as burstReplicas allows.
+// remove brings a pod closer to its deletion, as far as burstReplicas allows. A deletion that was refused leaves its place there to others until its next try.
 func (p *planner) remove(pod *podset.Pod, reason string) {
 	if pod.Terminating || p.pass.Taken(pod) {
 		return
 	}
-	if !p.pass.HeldFromDeletion(pod) && !p.take(&p.deletions, pod.Slot) {
+	if !p.pass.HeldFromDeletion(pod) && !p.pass.DeletionYields(pod, p.deletions > 0) && !p.take(&p.deletions, pod.Slot) {
 		p.pass.Keep(pod)
 		return
 	}

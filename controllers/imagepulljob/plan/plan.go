@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
 // The steps of a job.
@@ -176,10 +178,14 @@ func (d *Decision) release(spec *Spec, s Snapshot) {
 	})
 }
 
+// noteParallelism: nodes wait because as many pull as may.
+const noteParallelism = "Parallelism"
+
 // ask asks as many nodes as may pull beside those that do. One that the server refused to ask leaves its place to the others until its next try.
 func (d *Decision) ask(spec *Spec, s Snapshot) {
 	free := min(spec.Parallelism-d.count[active], mostAsked)
 	var refused []*nodeState
+	waiting := 0
 	for _, ready := range []bool{true, false} {
 		for i := range d.nodes {
 			at := &d.nodes[i]
@@ -187,7 +193,13 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 			case at.stage != idle || at.Ready != ready:
 			case d.Yields(s.Retries, planning.RetryKey{Step: StepAsk, Name: at.Name}, free > 0):
 				refused = append(refused, at)
-			case free > 0 && d.askNode(spec, s, at):
+			case free <= 0:
+				waiting++
+			case d.askNode(spec, s, at):
+				if at.Image == nil {
+					// Another job may have made the NodeImage just before, for its own image alone. No event of that object is about this job.
+					d.Recheck(afterCreation)
+				}
 				d.begins(at)
 				free--
 			}
@@ -198,6 +210,11 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 			d.begins(at)
 			free--
 		}
+	}
+	if waiting > 0 {
+		d.Held = append(d.Held, planning.Note{
+			Reason: noteParallelism, Message: fmt.Sprintf("%s: spec.parallelism is %d", podset.Count(waiting, "node waits", "nodes wait"), spec.Parallelism),
+		})
 	}
 }
 
@@ -213,10 +230,6 @@ func (d *Decision) askNode(spec *Spec, s Snapshot, at *nodeState) bool {
 
 // begins counts a node that is asked among those that pull.
 func (d *Decision) begins(at *nodeState) {
-	if at.Image == nil {
-		// Another job may have made the NodeImage just before, for its own image alone. No event of that object is about this job.
-		d.Recheck(afterCreation)
-	}
 	at.stage = active
 	d.count[idle]--
 	d.count[active]++

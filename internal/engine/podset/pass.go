@@ -178,6 +178,11 @@ func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) b
 	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, room)
 }
 
+// DeletionYields says that the deletion of a pod was refused, and takes no place from others: see [planning.Plan.Yields].
+func (p *Pass) DeletionYields(pod *Pod, room bool) bool {
+	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepDelete, Namespace: pod.Object.Namespace, Name: pod.Object.Name}, room)
+}
+
 // InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
 // and nothing else happens.
 func (p *Pass) InvalidSpec(cause error, rules SettleRules) planning.Plan {

@@ -434,6 +434,38 @@ func TestARefusedActionLeavesItsPlaceToOthers(t *testing.T) {
 	}
 }
 
+// A limit lets one pod be created at a time. The request for it was lost on its way, and another one was sent for the next pod. Then both arrived.
+func TestAnActionInDoubtKeepsItsPlace(t *testing.T) {
+	for name, lost := range map[string]error{
+		"no answer":                   context.DeadlineExceeded,
+		"the connection broke":        io.ErrUnexpectedEOF,
+		"the server was out of time":  apierrors.NewTimeoutError("request did not complete within the allotted timeout", 1),
+		"it failed inside the server": apierrors.NewInternalError(errors.New("etcdserver: request timed out")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t, nil)
+			var late func() error
+			f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+				if w.Object.GetName() == "web-0" && w.Verb == "create" {
+					late = forward
+					return lost
+				}
+				return forward()
+			})
+			for range 5 {
+				outcome := f.Apply(t.Context(), &f.state, f.set, oneAtATime(creates(f.set, 3), f.state.Retries(f.set.Generation, f.clock.Now())))
+				f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+			}
+			if err := late(); err != nil {
+				t.Fatal(err)
+			}
+			if got := f.names(t); len(got) != 1 {
+				t.Errorf("one pod may be created at a time, and there are %v", got)
+			}
+		})
+	}
+}
+
 // oneAtATime is a plan whose limit has room for one of the actions, beside those that yield.
 func oneAtATime(actions []planning.Action, retries planning.Retries) planning.Plan {
 	var plan planning.Plan

@@ -371,7 +371,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 		if v == verdictDoubt || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err) {
 			longest = longestDoubt
 		}
-		r.recheck(s.refuse(a.RetryKey(), message, longest, now))
+		r.recheck(s.refuse(a.RetryKey(), message, v == verdictDoubt, longest, now))
 		r.failures[i] = planning.Failure{
 			Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Since: s.refused[a.RetryKey()].since,
 		}
@@ -384,7 +384,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 
 // pause lets the other actions of a step wait in a namespace.
 func (r *run) pause(l *lane, a *planning.Action) {
-	r.recheck(r.state.refuse(l.step(a), "", longestPause, r.executor.Clock.Now()))
+	r.recheck(r.state.refuse(l.step(a), "", false, longestPause, r.executor.Clock.Now()))
 }
 
 func (r *run) recheck(after time.Duration) {

@@ -56,6 +56,8 @@ type retry struct {
 	// count is how often in a row it failed.
 	count int
 	until time.Time
+	// doubt says that the last one may have happened all the same.
+	doubt bool
 	// message is the last error.
 	message string
 	// since is when the first of them failed.
@@ -95,18 +97,23 @@ func (s *State) wait(key planning.RetryKey, now time.Time) time.Duration {
 	return max(s.refused[key].until.Sub(now), 0)
 }
 
-// Retries says which actions of an owner failed at their last try. generation is that of its spec.
+// Retries says which actions of an owner failed at their last try. generation is that of its spec. One whose outcome is in doubt keeps its place: the
+// request may still be under way, and take effect after another action has got that place.
 func (s *State) Retries(generation int64, now time.Time) planning.Retries {
 	if s.generation != generation || len(s.refused) == 0 {
 		return nil
 	}
 	steps := map[planning.RetryKey][]planning.RetryKey{}
-	for key := range s.refused {
-		if step := stepOf(key); key != step {
+	keeps := map[planning.RetryKey]bool{}
+	for key, last := range s.refused {
+		switch step := stepOf(key); {
+		case key == step:
+		case last.doubt:
+			keeps[key] = true
+		default:
 			steps[step] = append(steps[step], key)
 		}
 	}
-	keeps := map[planning.RetryKey]bool{}
 	for _, keys := range steps {
 		if len(keys) <= mostYielding {
 			continue
@@ -130,8 +137,9 @@ func stepOf(key planning.RetryKey) planning.RetryKey {
 }
 
 // refuse lengthens the delay of an action and returns it.
-func (s *State) refuse(key planning.RetryKey, message string, longest time.Duration, now time.Time) time.Duration {
+func (s *State) refuse(key planning.RetryKey, message string, doubt bool, longest time.Duration, now time.Time) time.Duration {
 	last := s.refused[key]
+	last.doubt = doubt
 	if last.count++; last.count == 1 {
 		last.since = now
 	}

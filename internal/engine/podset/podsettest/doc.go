@@ -28,6 +28,11 @@
 // node that its affinity or its spec names, or on each that it may be scheduled to, and a pod whose node is gone is collected. Slots can be
 // nodes (SlotOfNode), with two pods of one slot during a surge (AtMostOnePodPerSlot, AtMostUnavailableSlots).
 //
+// # Refusals
+//
+// With Refused as a part of the set, the server refuses pods and slots: their actions are planned, and not carried out until their next try is due. Each
+// refusal and each change of what is due counts as a change of the user.
+//
 // # Names that would never repeat
 //
 // UIDs follow from names, container IDs say only whether a container is the one before or the present one, and generations are
