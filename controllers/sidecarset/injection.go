@@ -82,11 +82,13 @@ type Injection struct {
 	callSize int
 	// bindings are the revisions of the bindings that were written last, by set.
 	bindings map[string]string
-	proofs   map[string]*proofs
-	latest   map[string]Latest
-	compiled compiled
-	policy   failedWrites
-	unserved unserved
+	// undeleted are the tries to delete bindings, by name, that the server has refused.
+	undeleted map[string]failedWrites
+	proofs    map[string]*proofs
+	latest    map[string]Latest
+	compiled  compiled
+	policy    failedWrites
+	unserved  unserved
 	// searched says that revisions of another process were looked for.
 	searched bool
 	// loaded says that what another process has registered was read.
@@ -103,7 +105,7 @@ type Injection struct {
 func NewInjection(options InjectionOptions) *Injection {
 	return &Injection{
 		options: options, written: map[string]bool{}, unused: map[string]time.Time{}, entries: map[string]string{}, bindings: map[string]string{},
-		proofs: map[string]*proofs{}, latest: map[string]Latest{}, registry: newRegistry(),
+		undeleted: map[string]failedWrites{}, proofs: map[string]*proofs{}, latest: map[string]Latest{}, registry: newRegistry(),
 	}
 }
 
@@ -274,6 +276,9 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 	}
 	i.registered = seen
 	wait := i.collect(ctx)
+	if due, refused := i.deletionDue(); refused && (later == 0 || due < later) {
+		later = due
+	}
 	if later > 0 && (wait == 0 || later < wait) {
 		wait = later
 	}
@@ -298,7 +303,8 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 // settle registers what should be, when it is not known to be so already. of is the set whose pass it is.
 func (i *Injection) settle(ctx context.Context, of string, seen *injectionState) error {
 	i.plan(seen)
-	changed := i.verified.IsZero()
+	due, refused := i.deletionDue()
+	changed := i.verified.IsZero() || refused && due == 0
 	for _, one := range seen.sets {
 		before := i.registered.sets[one.name]
 		if one.held && before != nil && before.held {

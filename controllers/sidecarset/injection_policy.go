@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
@@ -281,20 +283,32 @@ func (i *Injection) writePolicy(
 	return nil
 }
 
-// removeBindings deletes bindings that no set wants any more.
+// removeBindings deletes bindings that no set wants any more. Nobody waits for one that the server refuses to delete: what it names is deleted all the same, so
+// that it injects nothing. It is logged, and tried again later.
 func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
 	wanted := map[string]bool{sidecar.AnchorName: true}
 	for _, one := range seen.sets {
 		name := sidecar.EntryName(one.name)
 		wanted[name] = one.wantBinding && one.refused == nil || one.stands()
 	}
+	maps.DeleteFunc(i.undeleted, func(name string, _ failedWrites) bool { return wanted[name] || there[name] == nil })
+	now := i.options.Clock.Now()
 	for name := range there {
-		if wanted[name] {
+		failed := i.undeleted[name]
+		if wanted[name] || failed.left(now) > 0 {
 			continue
 		}
 		i.registry.forget(watchedBinding, name)
 		binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := i.options.Client.Delete(ctx, binding); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		err := i.options.Client.Delete(ctx, binding)
+		switch {
+		case err == nil || apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+			delete(i.undeleted, name)
+		case answered(err):
+			ctrl.LoggerFrom(ctx).Info("Cannot delete yet a binding to the policy that no set needs any more", "binding", name, "reason", err.Error())
+			failed.failed(err, now)
+			i.undeleted[name] = failed
+		default:
 			return fmt.Errorf("deleting binding %s: %w", name, err)
 		}
 	}
@@ -304,4 +318,15 @@ func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, th
 		}
 	}
 	return nil
+}
+
+// deletionDue is when bindings are tried again that the server has refused to delete, from now on; false: there are none.
+func (i *Injection) deletionDue() (wait time.Duration, refused bool) {
+	now := i.options.Clock.Now()
+	for _, failed := range i.undeleted {
+		if left := max(failed.left(now), i.policy.left(now)); !refused || left < wait {
+			wait, refused = left, true
+		}
+	}
+	return wait, refused
 }

@@ -86,6 +86,8 @@ type rig struct {
 	keeps error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
 	mirrored bool
+	// keepsBinding is asked about each binding that is deleted, by its name; nil: none is kept.
+	keepsBinding func(name string) error
 }
 
 // errNotServed is what a server answers about a kind that it does not have.
@@ -249,6 +251,11 @@ func (r *rig) functions() interceptor.Funcs {
 			}
 			return c.Delete(ctx, object, options...)
 		},
+			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.keepsBinding != nil {
+				if err := r.keepsBinding(object.GetName()); err != nil {
+					return err
+				}
+			}
 	}
 }
 
@@ -1273,6 +1280,64 @@ func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
 
 	r.set(one("log", "shop", "a"), one("trace", "shop", "b"), one("elsewhere", "other", "a"))
 	r.pass("trace", time.Minute)
+// Somebody keeps the binding of a set from being deleted that is gone, or does not inject any more: the passes over all others failed, so that none was injected
+// by webhook any more. What the binding names goes all the same, so that it injects nothing.
+func TestABindingThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
+	mesh := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	paused := strings.Replace(plain, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1)
+	for name, sets := range map[string][]string{"of a set that is gone": nil, "of a paused set": {paused}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, true, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			r.set(plain, mesh)
+			r.pass("log", time.Minute)
+			r.pass("mesh", time.Minute)
+			tries := 0
+			r.keepsBinding = func(name string) error {
+				if name != sidecar.EntryName("log") {
+					return nil
+				}
+				tries++
+				return apierrors.NewForbidden(policyKind().GroupVersion().WithResource("mutatingadmissionpolicybindings").GroupResource(), name, errors.New("a policy of others refuses it"))
+			}
+			r.refuseBinding = func(name string) error {
+				if name != sidecar.EntryName("mesh") {
+					return nil
+				}
+				return apierrors.NewInvalid(policyKind().GroupKind(), name, nil)
+			}
+			r.set(append(sets, strings.Replace(mesh, "image: a", "image: newer", 1))...)
+			state, err := r.Reconcile(t.Context(), "log", Latest{})
+			if sets == nil {
+				state, err = r.Gone(t.Context(), "log")
+			}
+			if err != nil || state.RecheckAfter == 0 {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			if state := r.pass("mesh", time.Minute); state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("the other one: %+v", state)
+			}
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log, entry mesh Fail" || r.images("log") != "" {
+				t.Errorf("registered: %s, of log with image %q", got, r.images("log"))
+			}
+			tries = 0
+			r.pass("mesh", time.Hour)
+			if tries < 59 || tries > 61 {
+				t.Errorf("tried %d times in an hour", tries)
+			}
+			before := r.reads
+			if _, err := r.Reconcile(t.Context(), "mesh", Latest{}); err != nil || r.reads > before {
+				t.Errorf("another pass has read %d times: %v", r.reads-before, err)
+			}
+			r.keepsBinding = nil
+			r.pass("mesh", 2*time.Minute)
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, entry mesh Fail" {
+				t.Errorf("registered then: %s", got)
+			}
+		})
+	}
+}
+
 	says("log", map[string]any{"log": "a", "trace": "b"})
 	if got := r.revisions(); got != 5 {
 		t.Errorf("%d revisions, want those of three sets, and of two calls", got)
