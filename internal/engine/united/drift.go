@@ -17,7 +17,7 @@ import (
 // others added does not matter.
 func InSync(have, wanted *unstructured.Unstructured) bool {
 	return SameApply(have, wanted) && contains(have.Object["spec"], wanted.Object["spec"]) &&
-		contains(asAny(have.GetLabels()), asAny(wanted.GetLabels())) && contains(asAny(have.GetAnnotations()), asAny(wanted.GetAnnotations()))
+		hasAll(have.GetLabels(), wanted.GetLabels()) && hasAll(have.GetAnnotations(), wanted.GetAnnotations())
 }
 
 // SameApply says that the last apply to a workload is equal to the next one.
@@ -25,12 +25,14 @@ func SameApply(have, wanted *unstructured.Unstructured) bool {
 	return have.GetAnnotations()[shared.AnnotationAppliedHash] == wanted.GetAnnotations()[shared.AnnotationAppliedHash]
 }
 
-func asAny(texts map[string]string) map[string]any {
-	object := make(map[string]any, len(texts))
-	for key, value := range texts {
-		object[key] = value
+// hasAll says that labels or annotations have all wanted values. The server keeps these as they are, those without a value, too.
+func hasAll(have, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if text, has := have[key]; !has || text != value {
+			return false
+		}
 	}
-	return object
+	return true
 }
 
 // contains says that the object on the server has all wanted values. It knows how the server writes some values: quantities in their shortest
