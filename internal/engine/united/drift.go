@@ -6,7 +6,6 @@ package united
 import (
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -57,7 +56,7 @@ func contains(have, wanted any) bool {
 		}
 		return listContains(list, wanted)
 	default:
-		return have == nil && isEmpty(wanted) || have == wanted || sameQuantity(have, wanted)
+		return have == nil && isEmpty(wanted) || have == wanted || quantity.Same(have, wanted)
 	}
 }
 
@@ -103,35 +102,6 @@ func isEmpty(value any) bool {
 		return len(value) == 0
 	}
 	return value == nil || reflect.ValueOf(value).IsZero()
-}
-
-// sameQuantity says that two values, texts or numbers, are the same quantity.
-func sameQuantity(a, b any) bool {
-	left, ok := quantityOf(a)
-	if !ok {
-		return false
-	}
-	right, ok := quantityOf(b)
-	return ok && left.Cmp(right) == 0
-}
-
-func quantityOf(value any) (resource.Quantity, bool) {
-	var text string
-	switch value := value.(type) {
-	case string:
-		text = value
-	case int64:
-		return *resource.NewQuantity(value, resource.DecimalSI), true
-	case float64:
-		if value != float64(int64(value)) {
-			return *resource.NewMilliQuantity(int64(value*1000), resource.DecimalSI), true
-		}
-		return *resource.NewQuantity(int64(value), resource.DecimalSI), true
-	default:
-		return resource.Quantity{}, false
-	}
-	parsed, err := quantity.Parse(text)
-	return parsed, err == nil
 }
 
 // Says reports whether two values of a spec mean the same: nothing and what is empty do.
