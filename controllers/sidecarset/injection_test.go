@@ -68,6 +68,8 @@ type rig struct {
 	asked int
 	// unended is called for each page of pods that have not ended that is read, with the namespace, and may say that there is another page.
 	unended func(namespace string) (more bool)
+	// singly are the pods that were asked for by name.
+	singly []string
 	// unread is why the server does not say which pods have not ended; nil: it does.
 	unread error
 	// dryRun is called for each pod that is created by a dry run.
@@ -84,10 +86,10 @@ type rig struct {
 	unlisted error
 	// keeps is why the server does not delete revisions; nil: it does.
 	keeps error
-	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
-	mirrored bool
 	// keepsBinding is asked about each binding that is deleted, by its name; nil: none is kept.
 	keepsBinding func(name string) error
+	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
+	mirrored bool
 }
 
 // errNotServed is what a server answers about a kind that it does not have.
@@ -176,13 +178,16 @@ func (r *rig) functions() interceptor.Funcs {
 				return r.unread
 			}
 			named.Items, named.Continue = nil, ""
-			if r.unended != nil && r.unended(asked.Namespace) {
+			name, singly := asked.FieldSelector.RequiresExactMatch(metav1.ObjectNameField)
+			if singly {
+				r.singly = append(r.singly, name)
+			} else if r.unended != nil && r.unended(asked.Namespace) {
 				named.Continue = "more"
 			}
 			pods := &corev1.PodList{}
-			err := c.List(ctx, pods, client.InNamespace(asked.Namespace), client.MatchingLabelsSelector{Selector: asked.LabelSelector})
+			err := c.List(ctx, pods, &client.ListOptions{Namespace: asked.Namespace, LabelSelector: asked.LabelSelector})
 			for _, pod := range pods.Items {
-				if pod.Name != "unread" && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
+				if (pod.Name != "unread" || singly) && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase), metav1.ObjectNameField: pod.Name}) {
 					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
 				}
 			}
@@ -246,16 +251,16 @@ func (r *rig) functions() interceptor.Funcs {
 			if _, is := object.(*appsv1.ControllerRevision); is && r.keeps != nil {
 				return r.keeps
 			}
-			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.without {
-				return errNotServed
-			}
-			return c.Delete(ctx, object, options...)
-		},
 			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.keepsBinding != nil {
 				if err := r.keepsBinding(object.GetName()); err != nil {
 					return err
 				}
 			}
+			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.without {
+				return errNotServed
+			}
+			return c.Delete(ctx, object, options...)
+		},
 	}
 }
 
@@ -760,6 +765,19 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	}
 }
 
+// unphased reads pods without their phases.
+type unphased struct{ client.Reader }
+
+func (u unphased) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := u.Reader.List(ctx, list, options...)
+	if pods, is := list.(*corev1.PodList); is {
+		for at := range pods.Items {
+			pods.Items[at].Status = corev1.PodStatus{}
+		}
+	}
+	return err
+}
+
 // Which pods have ended is asked of the API server only where it matters, page by page up to a limit, and without keeping other sets waiting.
 func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	pod := func(namespace, name string) *corev1.Pod {
@@ -791,6 +809,30 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 		r.set(plain)
 		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != mostPages {
 			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("pods behind more with sidecars than are read are found all the same", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "unread"))
+		r.unended = func(string) bool { return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/unread") || len(r.singly) != 1 {
+			t.Errorf("%+v, asked for singly: %v", state.Without, r.singly)
+		}
+	})
+	t.Run("few are asked for by name", func(t *testing.T) {
+		var ended []client.Object
+		for i := range 100 {
+			one := pod("shop", fmt.Sprintf("p%d", i))
+			one.Status.Phase = corev1.PodFailed
+			ended = append(ended, one)
+		}
+		r := newRig(t, true, append(ended, installation())...)
+		// The cache has no status of these pods.
+		r.options.Pods = unphased{r.client}
+		r.unended = func(string) bool { return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without != nil || len(r.singly) != askedSingly {
+			t.Errorf("%+v, asked for singly: %v", state.Without, r.singly)
 		}
 	})
 	t.Run("no page is read once all are known", func(t *testing.T) {
@@ -1238,48 +1280,6 @@ func TestARevisionThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
 	}
 }
 
-// What the entry of a set names says what the others inject that may meet it on a pod, so that one call injects them all. It follows them when they change, and
-// that of a set which may meet too many says none.
-func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
-	r := newRig(t, false, installation())
-	r.injects["webhook"] = true
-	one := func(name, app, image string) string {
-		return fmt.Sprintf(`{metadata: {name: %s}, spec: {selector: {matchLabels: {app: %s}}, containers: [{name: %s, image: %s}]}}`, name, app, name, image)
-	}
-	// images are those of the sidecars that the call of a set injects, by set.
-	images := func(set string) map[string]any {
-		t.Helper()
-		configuration := &admissionv1.MutatingWebhookConfiguration{}
-		if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
-			t.Fatal(err)
-		}
-		all := map[string]any{}
-		for _, entry := range configuration.Webhooks {
-			if entry.Name != sidecar.EntryName(set) {
-				continue
-			}
-			_, revision, _ := strings.Cut(*entry.ClientConfig.URL, sidecar.InjectPath)
-			for _, name := range append([]string{revision}, r.revision(revision).Meets...) {
-				injection := r.revision(name)
-				all[injection.Set] = injection.Variants[0].Containers[0].Value["image"]
-			}
-		}
-		return all
-	}
-	says := func(set string, want map[string]any) {
-		t.Helper()
-		if diff := cmp.Diff(want, images(set)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", set, diff)
-		}
-	}
-	r.set(one("log", "shop", "a"), one("trace", "shop", "a"), one("elsewhere", "other", "a"))
-	r.pass("log", time.Minute)
-	says("log", map[string]any{"log": "a", "trace": "a"})
-	says("trace", map[string]any{"log": "a", "trace": "a"})
-	says("elsewhere", map[string]any{"elsewhere": "a"})
-
-	r.set(one("log", "shop", "a"), one("trace", "shop", "b"), one("elsewhere", "other", "a"))
-	r.pass("trace", time.Minute)
 // Somebody keeps the binding of a set from being deleted that is gone, or does not inject any more: the passes over all others failed, so that none was injected
 // by webhook any more. What the binding names goes all the same, so that it injects nothing.
 func TestABindingThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
@@ -1338,6 +1338,48 @@ func TestABindingThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
 	}
 }
 
+// What the entry of a set names says what the others inject that may meet it on a pod, so that one call injects them all. It follows them when they change, and
+// that of a set which may meet too many says none.
+func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
+	r := newRig(t, false, installation())
+	r.injects["webhook"] = true
+	one := func(name, app, image string) string {
+		return fmt.Sprintf(`{metadata: {name: %s}, spec: {selector: {matchLabels: {app: %s}}, containers: [{name: %s, image: %s}]}}`, name, app, name, image)
+	}
+	// images are those of the sidecars that the call of a set injects, by set.
+	images := func(set string) map[string]any {
+		t.Helper()
+		configuration := &admissionv1.MutatingWebhookConfiguration{}
+		if err := r.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]any{}
+		for _, entry := range configuration.Webhooks {
+			if entry.Name != sidecar.EntryName(set) {
+				continue
+			}
+			_, revision, _ := strings.Cut(*entry.ClientConfig.URL, sidecar.InjectPath)
+			for _, name := range append([]string{revision}, r.revision(revision).Meets...) {
+				injection := r.revision(name)
+				all[injection.Set] = injection.Variants[0].Containers[0].Value["image"]
+			}
+		}
+		return all
+	}
+	says := func(set string, want map[string]any) {
+		t.Helper()
+		if diff := cmp.Diff(want, images(set)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", set, diff)
+		}
+	}
+	r.set(one("log", "shop", "a"), one("trace", "shop", "a"), one("elsewhere", "other", "a"))
+	r.pass("log", time.Minute)
+	says("log", map[string]any{"log": "a", "trace": "a"})
+	says("trace", map[string]any{"log": "a", "trace": "a"})
+	says("elsewhere", map[string]any{"elsewhere": "a"})
+
+	r.set(one("log", "shop", "a"), one("trace", "shop", "b"), one("elsewhere", "other", "a"))
+	r.pass("trace", time.Minute)
 	says("log", map[string]any{"log": "a", "trace": "b"})
 	if got := r.revisions(); got != 5 {
 		t.Errorf("%d revisions, want those of three sets, and of two calls", got)

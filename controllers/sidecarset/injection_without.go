@@ -4,6 +4,7 @@
 package sidecarset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,6 +35,8 @@ const (
 	page = 500
 	// mostPages is how many pages of them are read at most in one namespace, or in all.
 	mostPages = 20
+	// askedSingly is how many pods are asked for one by one, where there are more than are read and none of those that were read is without sidecars.
+	askedSingly = 20
 	// askedNamespaces is up to how many namespaces are asked one by one. With more, all are asked at once.
 	askedNamespaces = 10
 )
@@ -155,7 +158,8 @@ func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, po
 }
 
 // running are the names of those of the pods of a namespace, or of all, that have not ended. Pods that have are not read: there may be very many. whole is false
-// when there are more than are read of the others; those that were found have not ended all the same.
+// when there are more than are read of the others; those that were found have not ended all the same. When none was found by then, some are asked for by name:
+// ten thousand pods with sidecars would hide all that come after them and have none.
 func (i *Injection) running(ctx context.Context, selector labels.Selector, namespace string, pods []*corev1.Pod) (names []string, whole bool, err error) {
 	wanted := make(map[types.UID]*corev1.Pod, len(pods))
 	for _, pod := range pods {
@@ -168,7 +172,10 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	for pages := 0; pages == 0 || list.Continue != ""; pages++ {
 		if pages == mostPages {
-			return names, false, nil
+			if len(names) == 0 {
+				names, err = i.runningSingly(ctx, unended, wanted)
+			}
+			return names, false, err
 		}
 		options := []client.ListOption{
 			client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: unended},
@@ -188,6 +195,26 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 		}
 	}
 	return names, true, nil
+}
+
+// runningSingly are the names of those of some pods, the last by name, that have not ended.
+func (i *Injection) runningSingly(ctx context.Context, unended fields.Selector, pods map[types.UID]*corev1.Pod) ([]string, error) {
+	last := slices.SortedFunc(maps.Values(pods), func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(b.Namespace, a.Namespace), cmp.Compare(b.Name, a.Name))
+	})
+	var names []string
+	for _, pod := range last[:min(len(last), askedSingly)] {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		selector := fields.AndSelectors(unended, fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name))
+		if err := i.options.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector}); err != nil {
+			return nil, fmt.Errorf("reading whether a pod has ended: %w", err)
+		}
+		if len(list.Items) > 0 && list.Items[0].UID == pod.UID {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return names, nil
 }
 
 // selectedNamespaces are the labels of those of the places in which a set injects. Namespaces are read by pages: there may be thousands.
