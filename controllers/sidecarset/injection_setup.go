@@ -148,21 +148,21 @@ func (i *Injection) says(name, version string, state InjectionState, err error) 
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	known := i.proofsOf(name)
-	switch passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience; {
-	case err == nil:
+	if err == nil {
 		known.said, known.saidAbout = state, version
 		known.said.Events = nil
-	case state.Condition.Type != "":
-	case passes && known.said.Condition.Type != "" && known.saidAbout == version:
-		said := known.said
-		said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
-		return said
-	default:
-		said := notRegistered(err, failing)
-		said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
-		return said
+		return state
 	}
-	return state
+	if state.Condition.Type != "" {
+		return state
+	}
+	said := notRegistered(err, failing)
+	passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience
+	if passes && known.said.Condition.Type != "" && known.saidAbout == version {
+		said = known.said
+	}
+	said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
+	return said
 }
 
 // notRegistered is the state of a set that could not be registered for some time. The operator retries, which helps when the server was busy;
