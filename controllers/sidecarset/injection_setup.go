@@ -177,14 +177,14 @@ func notRegistered(err error, failing time.Duration) InjectionState {
 
 // reconcileInjection registers what the set injects, and returns what its status says about that. What cannot be done is a condition,
 // too; the error has it tried again.
-func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) (plan.Injection, time.Duration, error) {
+func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, observed observation) (plan.Injection, time.Duration, error) {
 	if r.Injection == nil {
 		return plan.Injection{}, 0, nil
 	}
 	latest := Latest{
-		Generation: set.Generation, Revision: seen.snapshot.Update.Name, Hash: seen.spec.Hashes.Hash, HashWithoutImage: seen.spec.Hashes.WithoutImage,
+		Generation: set.Generation, Revision: observed.snapshot.Update.Name, Hash: observed.spec.Hashes.Hash, HashWithoutImage: observed.spec.Hashes.WithoutImage,
 	}
-	if object := seen.snapshot.Update.Object; object != nil {
+	if object := observed.snapshot.Update.Object; object != nil {
 		latest.Made = object.CreationTimestamp.Time
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)

@@ -49,19 +49,19 @@ type lacking struct {
 }
 
 // without looks for pods that a set selects and that do not have its sidecars. With an error it returns what was found last. It is called without the lock.
-func (i *Injection) without(ctx context.Context, one *injected) (lacking, error) {
-	if i.options.Pods == nil || one.fault != nil || one.set.Paused {
-		i.noteFound(one.name, time.Time{}, "", lacking{})
+func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, error) {
+	if i.options.Pods == nil || set.fault != nil || set.parsed.Paused {
+		i.noteFound(set.name, time.Time{}, "", lacking{})
 		return lacking{}, nil
 	}
 	now := i.options.Clock.Now()
-	last, known := i.counted(one, now)
+	last, known := i.counted(set, now)
 	if known {
 		return last, nil
 	}
-	names, all, err := i.podsWithout(ctx, one)
+	names, all, err := i.podsWithout(ctx, set)
 	if err != nil {
-		return last, one.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
+		return last, set.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
 	}
 	found := lacking{pods: len(names)}
 	if len(names) > 0 {
@@ -74,7 +74,7 @@ func (i *Injection) without(ctx context.Context, one *injected) (lacking, error)
 			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %s: %s", count, conditions.First(names, namedPods, ", ")),
 		}
 	}
-	i.noteFound(one.name, now, one.shown, found)
+	i.noteFound(set.name, now, set.shown, found)
 	return found, nil
 }
 
@@ -87,11 +87,11 @@ func (i *Injection) noteFound(name string, at time.Time, shown string, found lac
 }
 
 // counted is what was found last. known says that this was a short while ago.
-func (i *Injection) counted(one *injected, now time.Time) (found lacking, known bool) {
+func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, known bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	of := i.proofsOf(one.name)
-	return of.found, of.countedFor == one.shown && now.Sub(of.counted) < countEvery
+	of := i.proofsOf(set.name)
+	return of.found, of.countedFor == set.shown && now.Sub(of.counted) < countEvery
 }
 
 // lastFound is what was found last, if the set is still there.
@@ -105,8 +105,8 @@ func (i *Injection) lastFound(name string) lacking {
 }
 
 // podsWithout are the names of such pods, sorted; all says that there are no more. The cache is asked first; the server only when there is a candidate.
-func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []string, all bool, err error) {
-	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(one.set.Match.Labels), sidecar.Bypass())))
+func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []string, all bool, err error) {
+	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(set.parsed.Match.Labels), sidecar.Bypass())))
 	if err != nil {
 		return nil, false, err
 	}
@@ -117,7 +117,7 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []str
 	var lacking []*corev1.Pod
 	places := sets.New[string]()
 	for at := range pods.Items {
-		if pod := &pods.Items[at]; one.compiled.Lacks(pod) {
+		if pod := &pods.Items[at]; set.compiled.Lacks(pod) {
 			lacking = append(lacking, pod)
 			places.Insert(pod.Namespace)
 		}
@@ -125,13 +125,13 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []str
 	if len(places) == 0 {
 		return nil, true, nil
 	}
-	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace, places)
+	namespaces, err := i.selectedNamespaces(ctx, set.parsed.Match.Namespace, places)
 	if err != nil {
 		return nil, false, err
 	}
 	candidates := map[string][]*corev1.Pod{}
 	for _, pod := range lacking {
-		if namespace, selected := namespaces[pod.Namespace]; selected && one.compiled.Concerns(pod.Labels, namespace) {
+		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.Concerns(pod.Labels, namespace) {
 			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
 		}
 	}
