@@ -82,11 +82,13 @@ type Injection struct {
 	callSize int
 	// bindings are the revisions of the bindings that were written last, by set.
 	bindings map[string]string
-	proofs   map[string]*proofs
-	latest   map[string]Latest
-	compiled compiled
-	policy   failedWrites
-	unserved unserved
+	// undeleted are the tries to delete bindings, by name, that the server has refused.
+	undeleted map[string]failedWrites
+	proofs    map[string]*proofs
+	latest    map[string]Latest
+	compiled  compiled
+	policy    failedWrites
+	unserved  unserved
 	// searched says that revisions of another process were looked for.
 	searched bool
 	// loaded says that what another process has registered was read.
@@ -103,7 +105,7 @@ type Injection struct {
 func NewInjection(options InjectionOptions) *Injection {
 	return &Injection{
 		options: options, written: map[string]bool{}, unused: map[string]time.Time{}, entries: map[string]string{}, bindings: map[string]string{},
-		proofs: map[string]*proofs{}, latest: map[string]Latest{}, registry: newRegistry(),
+		undeleted: map[string]failedWrites{}, proofs: map[string]*proofs{}, latest: map[string]Latest{}, registry: newRegistry(),
 	}
 }
 
@@ -125,21 +127,21 @@ func (l Latest) of(generation int64) bool { return l.Generation == generation &&
 // set's own pass has just found out. Without a name it is for no set in particular.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
 	now := about{name: name, latest: &latest}
-	state, one, err := i.register(ctx, now)
-	if err == nil && one != nil && i.prove(ctx, one) {
+	state, set, err := i.register(ctx, now)
+	if err == nil && set != nil && i.prove(ctx, set) {
 		// A proof may have ended the time in which both ways are open.
 		told := state.Events
-		state, one, err = i.register(ctx, now)
+		state, set, err = i.register(ctx, now)
 		state.Events = append(told, state.Events...)
 	}
 	if err != nil {
 		return state.withPods(i.lastFound(name)), err
 	}
-	if one == nil {
+	if set == nil {
 		return state, nil
 	}
 	// Looking for pods takes requests, for which the passes over other sets do not wait.
-	found, err := i.without(ctx, one)
+	found, err := i.without(ctx, set)
 	state = state.withPods(found)
 	if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
 		state.RecheckAfter = countEvery
@@ -159,7 +161,7 @@ type about struct {
 //
 // What all sets share is locked while requests are made that the API server answers by itself. Dry runs are answered by the webhooks of others as
 // well, and may take seconds: they are made in between.
-func (i *Injection) register(ctx context.Context, of about) (InjectionState, *injected, error) {
+func (i *Injection) register(ctx context.Context, of about) (InjectionState, *injectedSet, error) {
 	for range mostRehearsals {
 		asked, err := i.unrehearsed(ctx, of)
 		if err != nil {
@@ -167,13 +169,13 @@ func (i *Injection) register(ctx context.Context, of about) (InjectionState, *in
 		}
 		var rehearsals errgroup.Group
 		rehearsals.SetLimit(rehearsedAtOnce)
-		for _, one := range asked {
-			rehearsals.Go(func() error { i.rehearse(ctx, one); return nil })
+		for _, set := range asked {
+			rehearsals.Go(func() error { i.rehearse(ctx, set); return nil })
 		}
 		_ = rehearsals.Wait() // None fails: what could not be asked is noted.
-		state, one, complete, err := i.registerKnown(ctx, of)
+		state, set, complete, err := i.registerKnown(ctx, of)
 		if complete || err != nil {
-			return state, one, err
+			return state, set, err
 		}
 	}
 	return InjectionState{}, nil, errors.New("SidecarSets change faster than the API server says what it takes of them")
@@ -181,22 +183,22 @@ func (i *Injection) register(ctx context.Context, of about) (InjectionState, *in
 
 // unrehearsed are copies of the sets that have to be rehearsed before all are registered: those that never were at their revision, and that of the pass
 // while nothing is known of it or the API server is another one.
-func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, error) {
+func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injectedSet, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if of.latest != nil {
 		i.latest[of.name] = *of.latest
 	}
-	seen, err := i.observe(ctx)
+	desired, err := i.observe(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var asked []*injected
-	for _, one := range seen.sets {
-		known := i.proofsOf(one.name).rehearsal
-		again := one.name == of.name && i.byPolicy(one) && known.due(i.options.Clock.Now(), i.registry.epoch())
-		if again || i.neverRehearsed(one) {
-			copied := *one
+	var asked []*injectedSet
+	for _, set := range desired.sets {
+		known := i.proofsOf(set.name).rehearsal
+		again := set.name == of.name && i.byPolicy(set) && known.due(i.options.Clock.Now(), i.registry.epoch())
+		if again || i.neverRehearsed(set) {
+			copied := *set
 			asked = append(asked, &copied)
 		}
 	}
@@ -204,37 +206,37 @@ func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injected, err
 }
 
 // byPolicy says that the set may be injected by the policy.
-func (i *Injection) byPolicy(one *injected) bool {
-	return i.options.PreferPolicy && one.revision != "" && !one.held
+func (i *Injection) byPolicy(set *injectedSet) bool {
+	return i.options.PreferPolicy && set.revision != "" && !set.held
 }
 
 // neverRehearsed says that the set may be injected by the policy, and that its revision was never rehearsed.
-func (i *Injection) neverRehearsed(one *injected) bool {
-	return i.byPolicy(one) && i.proofsOf(one.name).rehearsal.revision != one.revision
+func (i *Injection) neverRehearsed(set *injectedSet) bool {
+	return i.byPolicy(set) && i.proofsOf(set.name).rehearsal.revision != set.revision
 }
 
 // registerKnown is register, where all sets were rehearsed; it is not complete when one has changed since.
-func (i *Injection) registerKnown(ctx context.Context, of about) (state InjectionState, known *injected, complete bool, err error) {
+func (i *Injection) registerKnown(ctx context.Context, of about) (state InjectionState, known *injectedSet, complete bool, err error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	seen, err := i.observe(ctx)
+	desired, err := i.observe(ctx)
 	if err != nil {
 		return InjectionState{}, nil, false, err
 	}
 	if of.latest == nil {
-		if seen.sets[of.name] != nil {
+		if desired.sets[of.name] != nil {
 			return InjectionState{}, nil, true, nil // Another one of its name has come, whose own pass sees to it.
 		}
 		i.latest[of.name] = Latest{}
 	}
-	for _, one := range seen.sets {
-		if i.neverRehearsed(one) {
+	for _, set := range desired.sets {
+		if i.neverRehearsed(set) {
 			return InjectionState{}, nil, false, nil
 		}
 	}
-	state, err = i.reconcile(ctx, of.name, seen)
-	if one := i.registered.sets[of.name]; one != nil && !one.held {
-		copied := *one
+	state, err = i.reconcile(ctx, of.name, desired)
+	if set := i.registered.sets[of.name]; set != nil && !set.held {
+		copied := *set
 		known = &copied
 	}
 	return state, known, true, err
@@ -258,37 +260,40 @@ func (i *Injection) succeeds(name string, uid types.UID) bool {
 	return before != nil && before.owner.UID != uid
 }
 
-func (i *Injection) reconcile(ctx context.Context, name string, seen injectionState) (InjectionState, error) {
+func (i *Injection) reconcile(ctx context.Context, name string, desired injectionState) (InjectionState, error) {
 	if err := i.load(ctx); err != nil {
 		return InjectionState{}, err
 	}
-	if name == "" && len(seen.sets) > 0 {
+	if name == "" && len(desired.sets) > 0 {
 		return InjectionState{}, nil // Their own passes see to it: a new set has no revision before its own.
 	}
-	if !seen.same(i.registered) || i.options.Clock.Since(i.verified) >= verifyEvery {
+	if !desired.same(i.registered) || i.options.Clock.Since(i.verified) >= verifyEvery {
 		i.verified = time.Time{}
 	}
 	later := i.touch()
-	if err := i.settle(ctx, name, &seen); err != nil {
+	if err := i.settle(ctx, name, &desired); err != nil {
 		return InjectionState{}, err
 	}
-	i.registered = seen
+	i.registered = desired
 	wait := i.collect(ctx)
+	if due, refused := i.deletionDue(); refused && (later == 0 || due < later) {
+		later = due
+	}
 	if later > 0 && (wait == 0 || later < wait) {
 		wait = later
 	}
-	one := seen.sets[name]
-	if one == nil {
+	set := desired.sets[name]
+	if set == nil {
 		return InjectionState{Path: PathNone, RecheckAfter: wait}, nil
 	}
-	if one.held {
+	if set.held {
 		return InjectionState{RecheckAfter: wait}, nil
 	}
-	if one.refused != nil {
-		return InjectionState{RecheckAfter: wait}, one.refused
+	if set.refused != nil {
+		return InjectionState{RecheckAfter: wait}, set.refused
 	}
-	state := i.state(one)
-	state.Events = i.proofsOf(name).announcements(one)
+	state := i.state(set)
+	state.Events = i.proofsOf(name).announcements(set)
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}
@@ -296,48 +301,49 @@ func (i *Injection) reconcile(ctx context.Context, name string, seen injectionSt
 }
 
 // settle registers what should be, when it is not known to be so already. of is the set whose pass it is.
-func (i *Injection) settle(ctx context.Context, of string, seen *injectionState) error {
-	i.plan(seen)
-	changed := i.verified.IsZero()
-	for _, one := range seen.sets {
-		before := i.registered.sets[one.name]
-		if one.held && before != nil && before.held {
+func (i *Injection) settle(ctx context.Context, of string, desired *injectionState) error {
+	i.plan(desired)
+	due, refused := i.deletionDue()
+	changed := i.verified.IsZero() || refused && due == 0
+	for _, set := range desired.sets {
+		before := i.registered.sets[set.name]
+		if set.held && before != nil && before.held {
 			continue
 		}
-		changed = changed || before != nil && before.refused != nil || i.entries[one.name] != one.entry() ||
-			i.bindings[one.name] != one.binding() && (!one.wantBinding || i.proofsOf(one.name).binding.left(i.options.Clock.Now()) == 0)
+		changed = changed || before != nil && before.refused != nil || i.entries[set.name] != set.entry() ||
+			i.bindings[set.name] != set.binding() && (!set.wantBinding || i.proofsOf(set.name).binding.left(i.options.Clock.Now()) == 0)
 	}
-	if !changed && len(i.entries)+len(i.bindings) <= 2*len(seen.sets) {
+	if !changed && len(i.entries)+len(i.bindings) <= 2*len(desired.sets) {
 		return nil
 	}
 	before := i.standing()
-	for name, one := range seen.sets {
-		one.refused, one.standing, one.succeeds = nil, nil, i.succeeds(name, one.owner.UID)
+	for name, set := range desired.sets {
+		set.refused, set.standing, set.succeeds = nil, nil, i.succeeds(name, set.owner.UID)
 	}
 	owner, err := installowner.Find(ctx, i.options.Live)
 	if err != nil && !errors.Is(err, installowner.ErrNone) {
 		return err
 	}
-	seen.ownerless = err != nil
-	if i.measureCall(ctx, seen) || seen.ownerless {
-		i.plan(seen)
+	desired.ownerless = err != nil
+	if i.measureCall(ctx, desired) || desired.ownerless {
+		i.plan(desired)
 	}
 	// What a registration names is there before it, and goes after it.
-	if err := i.writeAllRevisions(ctx, of, seen, owner); err != nil {
+	if err := i.writeAllRevisions(ctx, of, desired, owner); err != nil {
 		return err
 	}
-	done, err := i.registerPolicy(ctx, seen, owner)
+	done, err := i.registerPolicy(ctx, desired, owner)
 	if err != nil {
 		return err
 	}
 	if !done {
 		// Sets that the webhook injects instead may name other revisions.
-		if err := i.writeAllRevisions(ctx, of, seen, owner); err != nil {
+		if err := i.writeAllRevisions(ctx, of, desired, owner); err != nil {
 			return err
 		}
 	}
-	seen.keepStanding(before)
-	if err := i.registerWebhooks(ctx, seen, owner); err != nil {
+	desired.keepStanding(before)
+	if err := i.registerWebhooks(ctx, desired, owner); err != nil {
 		return err
 	}
 	i.settled()
@@ -347,26 +353,26 @@ func (i *Injection) settle(ctx context.Context, of string, seen *injectionState)
 // standing are, by set, the revisions that what is registered may name: of a set whose revisions the server refuses those of before.
 func (i *Injection) standing() map[string][]string {
 	all := map[string][]string{}
-	for name, one := range i.registered.sets {
-		if all[name] = one.standing; one.refused == nil {
-			all[name] = []string{one.revision, one.call}
+	for name, set := range i.registered.sets {
+		if all[name] = set.standing; set.refused == nil {
+			all[name] = []string{set.revision, set.call}
 		}
 	}
 	return all
 }
 
 // keepStanding notes what was registered for sets whose revision the server refuses, whether or not it could be read just now: it may still be named.
-func (w injectionState) keepStanding(before map[string][]string) {
-	for name, one := range w.sets {
+func (s injectionState) keepStanding(before map[string][]string) {
+	for name, set := range s.sets {
 		for _, revision := range before[name] {
-			if one.stands() && revision != "" && !slices.Contains(one.standing, revision) {
-				one.standing = append(one.standing, revision)
+			if set.stands() && revision != "" && !slices.Contains(set.standing, revision) {
+				set.standing = append(set.standing, revision)
 			}
 		}
 	}
 }
 
 // errorf names the set of an error.
-func (one *injected) errorf(err error) error {
-	return fmt.Errorf("injecting SidecarSet %s: %w", one.name, err)
+func (set *injectedSet) errorf(err error) error {
+	return fmt.Errorf("injecting SidecarSet %s: %w", set.name, err)
 }

@@ -118,12 +118,12 @@ type place struct {
 
 // examplePlaces are some namespaces in which the set injects into pods with certain labels, at least one: a canary may take those of some namespaces, or with some
 // labels. None is the operator's own, and those of the cluster come last.
-func (i *Injection) examplePlaces(ctx context.Context, one *injected) ([]place, error) {
-	examples := sidecar.Examples(one.set.Match.Labels)
+func (i *Injection) examplePlaces(ctx context.Context, set *injectedSet) ([]place, error) {
+	examples := sidecar.Examples(set.parsed.Match.Labels)
 	if len(examples) == 0 {
 		return nil, errors.New("no labels could be made up that the selector matches")
 	}
-	requirements := append(slices.Clone(one.set.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
+	requirements := append(slices.Clone(set.parsed.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
 	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(requirements))
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (i *Injection) examplePlaces(ctx context.Context, one *injected) ([]place, 
 	canaries := false
 	for at := range list.Items {
 		namespace := &list.Items[at]
-		ours := slices.IndexFunc(examples, func(labels map[string]string) bool { return one.compiled.Concerns(labels, namespace.Labels) })
+		ours := slices.IndexFunc(examples, func(labels map[string]string) bool { return set.compiled.Concerns(labels, namespace.Labels) })
 		switch {
 		case namespace.DeletionTimestamp != nil:
 		case ours < 0:

@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
@@ -157,57 +159,57 @@ func (i *Injection) readBindings(ctx context.Context) (map[string]*admissionv1.M
 
 // registerPolicy makes the policy have one binding for every set that wants one. What it cannot do, the webhook does meanwhile, for all sets or for those whose
 // binding the server refuses: then it is not done, and planned anew.
-func (i *Injection) registerPolicy(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) (done bool, err error) {
+func (i *Injection) registerPolicy(ctx context.Context, desired *injectionState, owner metav1.OwnerReference) (done bool, err error) {
 	there, err := i.readBindings(ctx)
 	if err == nil {
-		seen.standingBindings(there)
-		done, err = i.writeBindings(ctx, seen, owner, there)
+		desired.standingBindings(there)
+		done, err = i.writeBindings(ctx, desired, owner, there)
 	}
 	if err == nil {
 		i.policy = failedWrites{}
 		if !done {
-			i.plan(seen)
+			i.plan(desired)
 		}
-		return done, i.removeBindings(ctx, seen, there)
+		return done, i.removeBindings(ctx, desired, there)
 	}
 	if ctx.Err() != nil {
 		return false, err
 	}
 	i.policy.failed(err, i.options.Clock.Now())
-	i.plan(seen)
+	i.plan(desired)
 	return false, nil
 }
 
 // standingBindings notes which revisions the bindings name that stay as they are, because the server refuses what they would name.
-func (w injectionState) standingBindings(there map[string]*admissionv1.MutatingAdmissionPolicyBinding) {
-	for _, one := range w.sets {
-		if binding := there[sidecar.EntryName(one.name)]; one.stands() && binding != nil && binding.Spec.ParamRef != nil {
-			one.standing = append(one.standing, binding.Spec.ParamRef.Name)
+func (s injectionState) standingBindings(there map[string]*admissionv1.MutatingAdmissionPolicyBinding) {
+	for _, set := range s.sets {
+		if binding := there[sidecar.EntryName(set.name)]; set.stands() && binding != nil && binding.Spec.ParamRef != nil {
+			set.standing = append(set.standing, binding.Spec.ParamRef.Name)
 		}
 	}
 }
 
 // writeBindings writes the bindings that sets want. It is not done when the server refuses one, which concerns that set alone; an error concerns all sets.
 func (i *Injection) writeBindings(
-	ctx context.Context, seen *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
+	ctx context.Context, desired *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
 ) (done bool, err error) {
 	done = true
 	written := !i.verified.IsZero() && len(i.bindings) > 0
-	for _, one := range seen.sets {
-		if !one.wantBinding || one.refused != nil || !i.verified.IsZero() && i.bindings[one.name] == one.binding() {
+	for _, set := range desired.sets {
+		if !set.wantBinding || set.refused != nil || !i.verified.IsZero() && i.bindings[set.name] == set.binding() {
 			continue
 		}
-		known := i.proofsOf(one.name)
+		known := i.proofsOf(set.name)
 		if known.binding.left(i.options.Clock.Now()) > 0 {
 			continue
 		}
 		if !written {
-			if err := i.writePolicy(ctx, seen, owner, there); err != nil {
+			if err := i.writePolicy(ctx, desired, owner, there); err != nil {
 				return false, err
 			}
 			written = true
 		}
-		binding := sidecar.Binding(sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.revision}, i.options.Namespace, one.owner)
+		binding := sidecar.Binding(sidecar.Registration{Set: set.name, Match: set.parsed.Match, Revision: set.revision}, i.options.Namespace, set.owner)
 		kept, err := i.writeBinding(ctx, binding, there)
 		if answered(err) && !apierrors.IsNotFound(err) { // That there are no bindings concerns all sets.
 			known.binding.failed(err, i.options.Clock.Now())
@@ -215,16 +217,16 @@ func (i *Injection) writeBindings(
 			continue
 		}
 		if err != nil {
-			return false, one.errorf(err)
+			return false, set.errorf(err)
 		}
 		known.binding = failedWrites{}
-		if (kept.Created || kept.Changed) && i.bindings[one.name] == one.binding() {
-			i.restored(one, &known.policy, "its binding to the policy "+sidecar.PolicyName, kept.Created)
+		if (kept.Created || kept.Changed) && i.bindings[set.name] == set.binding() {
+			i.restored(set, &known.policy, "its binding to the policy "+sidecar.PolicyName, kept.Created)
 		}
-		i.bindings[one.name] = one.binding()
+		i.bindings[set.name] = set.binding()
 	}
 	if !written && i.touched && owner.UID != "" && i.registry.knows(watchedBinding, sidecar.AnchorName) {
-		return done, i.writePolicy(ctx, seen, owner, there)
+		return done, i.writePolicy(ctx, desired, owner, there)
 	}
 	return done, nil
 }
@@ -247,16 +249,16 @@ func (i *Injection) writeBinding(
 // writePolicy writes the policy and its anchor, which both stay: an API server that has seen the last binding go would not notice the
 // revisions of the next one.
 func (i *Injection) writePolicy(
-	ctx context.Context, seen *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
+	ctx context.Context, desired *injectionState, owner metav1.OwnerReference, there map[string]*admissionv1.MutatingAdmissionPolicyBinding,
 ) error {
 	again := i.policyOwner == owner.UID
-	anchor := &injected{name: sidecar.AnchorName, revision: sidecar.AnchorName, data: []byte("{}")}
+	anchor := &injectedSet{name: sidecar.AnchorName, revision: sidecar.AnchorName, data: []byte("{}")}
 	recreated, err := i.writeRevision(ctx, anchor, anchor.revision, anchor.data, owner)
 	if err != nil {
 		return err
 	}
 	if recreated {
-		i.policyRestored(seen, "the revision of the policy's anchor", true)
+		i.policyRestored(desired, "the revision of the policy's anchor", true)
 	}
 	policy, err := sidecar.Policy(i.options.Namespace)
 	if err != nil {
@@ -269,39 +271,62 @@ func (i *Injection) writePolicy(
 	}
 	i.registry.note(watchedPolicy, policy.Name, kept.Version)
 	if again && (kept.Created || kept.Changed) {
-		i.policyRestored(seen, "the policy "+policy.Name, kept.Created)
+		i.policyRestored(desired, "the policy "+policy.Name, kept.Created)
 	}
 	if kept, err = i.writeBinding(ctx, sidecar.Anchor(i.options.Namespace, owner), there); err != nil {
 		return fmt.Errorf("writing the anchor of the policy that injects: %w", err)
 	}
 	if again && (kept.Created || kept.Changed) {
-		i.policyRestored(seen, "the binding "+sidecar.AnchorName+", the anchor of the policy", kept.Created)
+		i.policyRestored(desired, "the binding "+sidecar.AnchorName+", the anchor of the policy", kept.Created)
 	}
 	i.policyOwner = owner.UID
 	return nil
 }
 
-// removeBindings deletes bindings that no set wants any more.
-func (i *Injection) removeBindings(ctx context.Context, seen *injectionState, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
+// removeBindings deletes bindings that no set wants any more. Nobody waits for one that the server refuses to delete: what it names is deleted all the same, so
+// that it injects nothing. It is logged, and tried again later.
+func (i *Injection) removeBindings(ctx context.Context, desired *injectionState, there map[string]*admissionv1.MutatingAdmissionPolicyBinding) error {
 	wanted := map[string]bool{sidecar.AnchorName: true}
-	for _, one := range seen.sets {
-		name := sidecar.EntryName(one.name)
-		wanted[name] = one.wantBinding && one.refused == nil || one.stands()
+	for _, set := range desired.sets {
+		name := sidecar.EntryName(set.name)
+		wanted[name] = set.wantBinding && set.refused == nil || set.stands()
 	}
+	maps.DeleteFunc(i.undeleted, func(name string, _ failedWrites) bool { return wanted[name] || there[name] == nil })
+	now := i.options.Clock.Now()
 	for name := range there {
-		if wanted[name] {
+		failed := i.undeleted[name]
+		if wanted[name] || failed.left(now) > 0 {
 			continue
 		}
 		i.registry.forget(watchedBinding, name)
 		binding := &admissionv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := i.options.Client.Delete(ctx, binding); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+		err := i.options.Client.Delete(ctx, binding)
+		switch {
+		case err == nil || apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+			delete(i.undeleted, name)
+		case answered(err):
+			ctrl.LoggerFrom(ctx).Info("Cannot delete yet a binding to the policy that no set needs any more", "binding", name, "reason", err.Error())
+			failed.failed(err, now)
+			i.undeleted[name] = failed
+		default:
 			return fmt.Errorf("deleting binding %s: %w", name, err)
 		}
 	}
 	for name := range i.bindings {
-		if one := seen.sets[name]; one == nil || !wanted[sidecar.EntryName(name)] {
+		if set := desired.sets[name]; set == nil || !wanted[sidecar.EntryName(name)] {
 			delete(i.bindings, name)
 		}
 	}
 	return nil
+}
+
+// deletionDue is when bindings are tried again that the server has refused to delete, from now on; false: there are none.
+func (i *Injection) deletionDue() (wait time.Duration, refused bool) {
+	now := i.options.Clock.Now()
+	for _, failed := range i.undeleted {
+		if left := max(failed.left(now), i.policy.left(now)); !refused || left < wait {
+			wait, refused = left, true
+		}
+	}
+	return wait, refused
 }

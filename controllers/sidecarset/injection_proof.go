@@ -184,44 +184,44 @@ func (p *proof) recheck(shown string, now time.Time, epoch int) time.Duration {
 }
 
 // prove tries the ways of a set that are due, and says whether one was.
-func (i *Injection) prove(ctx context.Context, one *injected) bool {
+func (i *Injection) prove(ctx context.Context, set *injectedSet) bool {
 	tried := false
-	for _, way := range i.dueWays(one) {
+	for _, way := range i.dueWays(set) {
 		began, epoch := i.options.Clock.Now(), i.registry.epoch()
-		try, err := i.try(ctx, one, way)
+		try, err := i.try(ctx, set, way)
 		try.first, try.epoch, try.last = began, epoch, i.options.Clock.Now()
-		i.tried(one, way, try, err)
+		i.tried(set, way, try, err)
 		tried = true
 	}
 	return tried
 }
 
 // dueWays are the ways of a set that are to be tried now.
-func (i *Injection) dueWays(one *injected) []string {
+func (i *Injection) dueWays(set *injectedSet) []string {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	known, now, epoch := i.proofsOf(one.name), i.options.Clock.Now(), i.registry.epoch()
+	known, now, epoch := i.proofsOf(set.name), i.options.Clock.Now(), i.registry.epoch()
 	var ways []string
-	if one.wantBinding && !now.Before(known.policy.due(one.shown, epoch)) {
+	if set.wantBinding && !now.Before(known.policy.due(set.shown, epoch)) {
 		ways = append(ways, sidecar.ProofPolicy)
 	}
-	if one.wantEntry && !now.Before(known.webhook.due(one.shown, epoch)) {
+	if set.wantEntry && !now.Before(known.webhook.due(set.shown, epoch)) {
 		ways = append(ways, sidecar.ProofWebhook)
 	}
 	return ways
 }
 
 // tried notes what a try of one way has shown. try has its times, and as its message what the pod lacked.
-func (i *Injection) tried(one *injected, name string, try proof, err error) {
+func (i *Injection) tried(set *injectedSet, name string, try proof, err error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	known := i.proofsOf(one.name)
+	known := i.proofsOf(set.name)
 	way := &known.policy
 	if name == sidecar.ProofWebhook {
 		way = &known.webhook
 	}
-	if way.shows != one.shown || way.tries == 0 {
-		*way = proof{shows: one.shown, first: try.first}
+	if way.shows != set.shown || way.tries == 0 {
+		*way = proof{shows: set.shown, first: try.first}
 	}
 	way.tries++
 	way.last, way.epoch = try.last, try.epoch
@@ -255,16 +255,16 @@ func (i *Injection) proofsOf(name string) *proofs {
 
 // try has the API server create a pod, without keeping it, in the first of some namespaces that takes it, and returns what that shows: as its message what the
 // pod lacks, and what somebody else has changed of it. An error says why nothing is known.
-func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, error) {
+func (i *Injection) try(ctx context.Context, set *injectedSet, way string) (proof, error) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	places, err := i.examplePlaces(ctx, one)
+	places, err := i.examplePlaces(ctx, set)
 	if err != nil {
 		return proof{}, err
 	}
 	var first error
 	for _, there := range places {
-		shown, err := i.tryIn(ctx, one, way, there.namespace, there.labels)
+		shown, err := i.tryIn(ctx, set, way, there.namespace, there.labels)
 		if err == nil {
 			shown.where = there.namespace.Name
 			if first != nil {
@@ -283,8 +283,8 @@ func (i *Injection) try(ctx context.Context, one *injected, way string) (proof, 
 }
 
 // tryIn is try in one namespace.
-func (i *Injection) tryIn(ctx context.Context, one *injected, way string, namespace *corev1.Namespace, labels map[string]string) (proof, error) {
-	examples, err := examplesOf(one.compiled, namespace, labels, way)
+func (i *Injection) tryIn(ctx context.Context, set *injectedSet, way string, namespace *corev1.Namespace, labels map[string]string) (proof, error) {
+	examples, err := examplesOf(set.compiled, namespace, labels, way)
 	if refusal := (refusedError{}); errors.As(err, &refusal) {
 		lacks, err := i.tryRefusal(ctx, examples[0].pod, refusal.Error())
 		return proof{message: lacks}, err
@@ -310,20 +310,20 @@ func (i *Injection) tryIn(ctx context.Context, one *injected, way string, namesp
 	if err != nil {
 		return proof{}, err
 	}
-	if guard := one.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
+	if guard := set.compiled.Guard; way == sidecar.ProofPolicy && guard != nil && guard.Token && !slices.ContainsFunc(pod.Spec.Volumes, sidecar.IsToken) {
 		return proof{}, fmt.Errorf("namespace %s: %w", namespace.Name, errNoToken)
 	}
 	// When the revision of a pod is drawn at random, it is not known in advance.
-	for _, v := range one.compiled.Variants {
+	for _, v := range set.compiled.Variants {
 		if v.Percent != nil {
 			list := pod.Annotations[sidecar.InjectedListAnnotation]
-			if slices.Contains(strings.Split(list, ","), one.name) {
+			if slices.Contains(strings.Split(list, ","), set.name) {
 				return proof{}, nil
 			}
 		}
 	}
 	shown := proof{}
-	shown.message, shown.changed = one.compiled.Missing(want, have)
+	shown.message, shown.changed = set.compiled.Missing(want, have)
 	if strings.HasPrefix(shown.message, "spec") { // The pod has the mark, which comes with all the rest at once.
 		shown.takenOut = true
 		shown.message += ", which a webhook of somebody else, or the API server, took out after it was injected"
@@ -365,14 +365,14 @@ func (i *Injection) tryRefusal(ctx context.Context, pod *corev1.Pod, words strin
 // rehearse asks, once for each revision and each API server, whether the server knows all fields of what a set injects. From a webhook it takes
 // those that it does not know, and drops them; for a policy that sets one it refuses the pod. While it cannot be asked, nothing is known: what an
 // earlier one said about the revision still counts.
-func (i *Injection) rehearse(ctx context.Context, one *injected) {
+func (i *Injection) rehearse(ctx context.Context, set *injectedSet) {
 	epoch := i.registry.epoch()
-	refused, known := i.rehearsalOf(ctx, one)
+	refused, known := i.rehearsalOf(ctx, set)
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	rehearsed := &i.proofsOf(one.name).rehearsal
-	if rehearsed.revision != one.revision {
-		*rehearsed = rehearsal{revision: one.revision}
+	rehearsed := &i.proofsOf(set.name).rehearsal
+	if rehearsed.revision != set.revision {
+		*rehearsed = rehearsal{revision: set.revision}
 	}
 	rehearsed.asked, rehearsed.askedEpoch = i.options.Clock.Now(), epoch
 	if known {
@@ -382,17 +382,17 @@ func (i *Injection) rehearse(ctx context.Context, one *injected) {
 
 // rehearsalOf has the API server create a pod as the policy would make it, without keeping it, and returns why it does not take it; known says that
 // it could be asked.
-func (i *Injection) rehearsalOf(ctx context.Context, one *injected) (refused string, known bool) {
+func (i *Injection) rehearsalOf(ctx context.Context, set *injectedSet) (refused string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	places, err := i.examplePlaces(ctx, one)
+	places, err := i.examplePlaces(ctx, set)
 	if err != nil {
 		return "", false
 	}
 	namespace, labels := places[0].namespace, places[0].labels
 	pod := examplePod(namespace.Name, labels, sidecar.ProofPolicy, amounts()[0])
 	// What is computed has no fields that could be unknown, and needs containers that the example may not have.
-	want, err := example(one.compiled.WithoutResources(), pod, namespace)
+	want, err := example(set.compiled.WithoutResources(), pod, namespace)
 	if err != nil {
 		return "", false
 	}

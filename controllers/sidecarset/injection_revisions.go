@@ -30,50 +30,50 @@ const injectionLabel = "operator.kruise.io/injection"
 // webhook that it asks, does not keep others from being registered, or taken back.
 //
 // A pass over another set tries again what was refused only after a while: a webhook may take seconds to fail.
-func (i *Injection) writeAllRevisions(ctx context.Context, of string, seen *injectionState, owner metav1.OwnerReference) error {
+func (i *Injection) writeAllRevisions(ctx context.Context, of string, desired *injectionState, owner metav1.OwnerReference) error {
 	restored := sets.New[string]()
-	for _, one := range seen.sets {
-		if one.held {
-			one.refused = errPaused
+	for _, set := range desired.sets {
+		if set.held {
+			set.refused = errPaused
 		}
-		if !one.wantEntry && !one.wantBinding || one.refused != nil {
+		if !set.wantEntry && !set.wantBinding || set.refused != nil {
 			continue
 		}
-		known := i.proofsOf(one.name)
-		if one.name != of && known.refusal.lasts(one.revision, i.options.Clock.Now()) {
-			one.refused = known.refusal.err
+		known := i.proofsOf(set.name)
+		if set.name != of && known.refusal.lasts(set.revision, i.options.Clock.Now()) {
+			set.refused = known.refusal.err
 			continue
 		}
-		again, err := i.writeRevision(ctx, one, one.revision, one.data, owner)
+		again, err := i.writeRevision(ctx, set, set.revision, set.data, owner)
 		switch {
 		case answered(err):
-			one.refused, known.refusal = err, refusal{of: one.revision, at: i.options.Clock.Now(), err: err}
+			set.refused, known.refusal = err, refusal{of: set.revision, at: i.options.Clock.Now(), err: err}
 		case err != nil:
 			return err
 		case again:
-			restored.Insert(one.name)
+			restored.Insert(set.name)
 		}
 	}
-	i.meet(seen) // A call names no revision that was refused.
-	for _, one := range seen.sets {
-		if !one.wantEntry || one.refused != nil || one.call == one.revision {
+	i.meet(desired) // A call names no revision that was refused.
+	for _, set := range desired.sets {
+		if !set.wantEntry || set.refused != nil || set.call == set.revision {
 			continue
 		}
-		again, err := i.writeRevision(ctx, one, one.call, one.callData, owner)
+		again, err := i.writeRevision(ctx, set, set.call, set.callData, owner)
 		switch {
 		case answered(err):
-			i.proofsOf(one.name).callRefusal = refusal{of: one.call, at: i.options.Clock.Now(), err: err}
+			i.proofsOf(set.name).callRefusal = refusal{of: set.call, at: i.options.Clock.Now(), err: err}
 			ctrl.LoggerFrom(ctx).Info("Injecting a SidecarSet by a call of its own: the revision of a call for several was refused",
-				"SidecarSet", klog.KRef("", one.name), "reason", err.Error())
-			one.callAlone()
+				"SidecarSet", klog.KRef("", set.name), "reason", err.Error())
+			set.callAlone()
 		case err != nil:
 			return err
 		case again:
-			restored.Insert(one.name)
+			restored.Insert(set.name)
 		}
 	}
 	for name := range restored {
-		i.revisionRestored(seen.sets[name])
+		i.revisionRestored(desired.sets[name])
 	}
 	return nil
 }
@@ -102,14 +102,14 @@ func answered(err error) bool {
 }
 
 // writeRevision makes a revision of a set, unless it is there, and says whether somebody had deleted it. What has its name says the same.
-func (i *Injection) writeRevision(ctx context.Context, one *injected, name string, data []byte, owner metav1.OwnerReference) (again bool, err error) {
+func (i *Injection) writeRevision(ctx context.Context, set *injectedSet, name string, data []byte, owner metav1.OwnerReference) (again bool, err error) {
 	delete(i.unused, name)
 	if i.written[name] && !i.verified.IsZero() {
 		return false, nil
 	}
 	revision := &appsv1.ControllerRevision{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: i.options.Namespace, Name: name, Labels: map[string]string{injectionLabel: one.name},
+			Namespace: i.options.Namespace, Name: name, Labels: map[string]string{injectionLabel: set.name},
 		},
 		Data: runtime.RawExtension{Raw: data},
 	}
@@ -134,7 +134,7 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, name strin
 	}
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		delete(i.written, name)
-		return false, one.errorf(fmt.Errorf("writing revision %s: %w", name, err))
+		return false, set.errorf(fmt.Errorf("writing revision %s: %w", name, err))
 	}
 	i.written[name] = true
 	i.registry.note(watchedRevision, name, version)
@@ -145,14 +145,14 @@ func (i *Injection) writeRevision(ctx context.Context, one *injected, name strin
 // and tried again as late as one that has just become useless.
 func (i *Injection) collect(ctx context.Context) time.Duration {
 	used := map[string]bool{sidecar.AnchorName: true}
-	for _, one := range i.registered.sets {
-		if one.wantEntry || one.wantBinding {
-			used[one.revision] = true
+	for _, set := range i.registered.sets {
+		if set.wantEntry || set.wantBinding {
+			used[set.revision] = true
 		}
-		if one.wantEntry {
-			used[one.call] = true
+		if set.wantEntry {
+			used[set.call] = true
 		}
-		for _, name := range one.standing {
+		for _, name := range set.standing {
 			used[name] = true
 		}
 	}

@@ -148,21 +148,21 @@ func (i *Injection) says(name, version string, state InjectionState, err error) 
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	known := i.proofsOf(name)
-	switch passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience; {
-	case err == nil:
+	if err == nil {
 		known.said, known.saidAbout = state, version
 		known.said.Events = nil
-	case state.Condition.Type != "":
-	case passes && known.said.Condition.Type != "" && known.saidAbout == version:
-		said := known.said
-		said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
-		return said
-	default:
-		said := notRegistered(err, failing)
-		said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
-		return said
+		return state
 	}
-	return state
+	if state.Condition.Type != "" {
+		return state
+	}
+	said := notRegistered(err, failing)
+	passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience
+	if passes && known.said.Condition.Type != "" && known.saidAbout == version {
+		said = known.said
+	}
+	said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
+	return said
 }
 
 // notRegistered is the state of a set that could not be registered for some time. The operator retries, which helps when the server was busy;
@@ -177,14 +177,14 @@ func notRegistered(err error, failing time.Duration) InjectionState {
 
 // reconcileInjection registers what the set injects, and returns what its status says about that. What cannot be done is a condition,
 // too; the error has it tried again.
-func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, seen observation) (plan.Injection, time.Duration, error) {
+func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, observed observation) (plan.Injection, time.Duration, error) {
 	if r.Injection == nil {
 		return plan.Injection{}, 0, nil
 	}
 	latest := Latest{
-		Generation: set.Generation, Revision: seen.snapshot.Update.Name, Hash: seen.spec.Hashes.Hash, HashWithoutImage: seen.spec.Hashes.WithoutImage,
+		Generation: set.Generation, Revision: observed.snapshot.Update.Name, Hash: observed.spec.Hashes.Hash, HashWithoutImage: observed.spec.Hashes.WithoutImage,
 	}
-	if object := seen.snapshot.Update.Object; object != nil {
+	if object := observed.snapshot.Update.Object; object != nil {
 		latest.Made = object.CreationTimestamp.Time
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)

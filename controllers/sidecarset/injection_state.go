@@ -37,16 +37,17 @@ const (
 
 // injectionState is what all sets inject.
 type injectionState struct {
-	sets map[string]*injected
+	sets map[string]*injectedSet
 	// ownerless says that there is no installation owner, so nothing may be written that can refuse pods.
 	ownerless bool
 }
 
-// injected is what one set injects, and how.
-type injected struct {
-	name     string
-	owner    metav1.OwnerReference
-	set      *sidecar.Set
+// injectedSet is what one set injects, and how.
+type injectedSet struct {
+	name  string
+	owner metav1.OwnerReference
+	// parsed is the set as it is stored.
+	parsed   *sidecar.Set
 	ignore   bool
 	fault    error
 	compiled sidecar.Injection
@@ -83,7 +84,7 @@ type injected struct {
 }
 
 // stands says that what is registered for the set stays as it is.
-func (one *injected) stands() bool { return one.refused != nil && !one.succeeds }
+func (set *injectedSet) stands() bool { return set.refused != nil && !set.succeeds }
 
 // isHeld says that the user wants nothing to be done for a set whose present spec nothing was done about yet. Where it is the spec of before, what the set
 // injects follows other sets all the same: which of them inject into its pods, too, and by which way the API server can.
@@ -96,28 +97,28 @@ func isHeld(object *unstructured.Unstructured) bool {
 const narrowEntry = "beyond the policy: "
 
 // entry and binding say what should be registered, for comparison with what is.
-func (one *injected) entry() string {
-	if !one.wantEntry {
+func (set *injectedSet) entry() string {
+	if !set.wantEntry {
 		return ""
 	}
-	text := fmt.Sprint(one.call, one.ignore, one.set.Match)
-	if one.narrow {
+	text := fmt.Sprint(set.call, set.ignore, set.parsed.Match)
+	if set.narrow {
 		return narrowEntry + text
 	}
 	return text
 }
 
-func (one *injected) binding() string {
-	if !one.wantBinding {
+func (set *injectedSet) binding() string {
+	if !set.wantBinding {
 		return ""
 	}
-	return fmt.Sprint(one.revision, one.owner.UID, one.set.Match)
+	return fmt.Sprint(set.revision, set.owner.UID, set.parsed.Match)
 }
 
-// same says whether two worlds inject the same.
-func (w injectionState) same(other injectionState) bool {
-	return maps.EqualFunc(w.sets, other.sets, func(a, b *injected) bool {
-		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.set.Paused == b.set.Paused && a.held == b.held && (a.fault == nil) == (b.fault == nil)
+// same says whether two states inject the same.
+func (s injectionState) same(other injectionState) bool {
+	return maps.EqualFunc(s.sets, other.sets, func(a, b *injectedSet) bool {
+		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.parsed.Paused == b.parsed.Paused && a.held == b.held && (a.fault == nil) == (b.fault == nil)
 	})
 }
 
@@ -138,7 +139,7 @@ type compiled struct {
 	at time.Time
 	// pins says that a set asks for a historic revision, which may change without the set.
 	pins bool
-	sets map[string]*injected
+	sets map[string]*injectedSet
 }
 
 // observe reads all sets, and compiles them if one has changed: passes come with every change of a pod.
@@ -147,7 +148,7 @@ func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 	if err != nil {
 		return injectionState{}, fmt.Errorf("reading the SidecarSets: %w", err)
 	}
-	seen := injectionState{ownerless: i.registered.ownerless}
+	desired := injectionState{ownerless: i.registered.ownerless}
 	if err := i.recall(ctx, list); err != nil {
 		return injectionState{}, err
 	}
@@ -160,8 +161,8 @@ func (i *Injection) observe(ctx context.Context) (injectionState, error) {
 		}
 		i.compiled = made
 	}
-	seen.sets = i.compiled.sets
-	return seen, nil
+	desired.sets = i.compiled.sets
+	return desired, nil
 }
 
 // versions say which sets there are, and all that may change what they inject. A status does not, once the latest revision is known from the set's own
@@ -235,55 +236,55 @@ func (i *Injection) recorded(ctx context.Context, object *unstructured.Unstructu
 }
 
 // compile compiles all sets, and says whether one asks for a historic revision.
-func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructured) (map[string]*injected, bool, error) {
-	sets, pins := map[string]*injected{}, false
+func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructured) (map[string]*injectedSet, bool, error) {
+	sets, pins := map[string]*injectedSet{}, false
 	var all []*sidecar.Set
 	for at := range list {
 		if list[at].GetDeletionTimestamp() != nil {
 			continue
 		}
 		object := list[at].DeepCopy()
-		one := &injected{
+		set := &injectedSet{
 			name: object.GetName(), held: isHeld(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
-		sets[one.name] = one
-		if one.set, one.fault = sidecar.ParseSet(object.Object); one.fault != nil {
-			one.set = &sidecar.Set{Name: one.name, Paused: true}
+		sets[set.name] = set
+		if set.parsed, set.fault = sidecar.ParseSet(object.Object); set.fault != nil {
+			set.parsed = &sidecar.Set{Name: set.name, Paused: true}
 			continue
 		}
-		if one.fault = i.complete(one.set, object); one.fault != nil {
-			one.set.Paused = true
+		if set.fault = i.complete(set.parsed, object); set.fault != nil {
+			set.parsed.Paused = true
 			continue
 		}
-		if one.set.Revision != nil && !one.set.Paused {
+		if set.parsed.Revision != nil && !set.parsed.Paused {
 			pins = true
-			revision, err := i.pinned(ctx, one.set, one.owner.UID)
+			revision, err := i.pinned(ctx, set.parsed, set.owner.UID)
 			if err != nil {
-				return nil, false, one.errorf(err)
+				return nil, false, set.errorf(err)
 			}
 			if revision != nil {
-				one.set.Pinned, one.fault = payloadOf(revision)
+				set.parsed.Pinned, set.fault = payloadOf(revision)
 			}
 		}
-		all = append(all, one.set)
+		all = append(all, set.parsed)
 	}
-	for _, one := range sets {
-		if one.fault != nil || one.set.Paused {
+	for _, set := range sets {
+		if set.fault != nil || set.parsed.Paused {
 			continue
 		}
-		if one.compiled, one.fault = sidecar.Compile(one.set, all); one.fault == nil {
-			one.revision, one.data, one.fault = one.compiled.Encode()
+		if set.compiled, set.fault = sidecar.Compile(set.parsed, all); set.fault == nil {
+			set.revision, set.data, set.fault = set.compiled.Encode()
 		}
-		if size := len(one.data); size > mostInjected {
-			one.revision, one.data = "", nil
-			one.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
+		if size := len(set.data); size > mostInjected {
+			set.revision, set.data = "", nil
+			set.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
 		}
-		if clashes := one.compiled.Clashes(); len(clashes) > 0 {
-			one.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, mostClashes, ", ")
+		if clashes := set.compiled.Clashes(); len(clashes) > 0 {
+			set.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, mostClashes, ", ")
 		}
-		one.shown = one.revision + " " + fmt.Sprint(one.set.Match)
-		one.entrySize = i.entrySize(one)
+		set.shown = set.revision + " " + fmt.Sprint(set.parsed.Match)
+		set.entrySize = i.entrySize(set)
 	}
 	return sets, pins, nil
 }
@@ -372,12 +373,12 @@ func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 }
 
 // whyNotByPolicy says why a set is not injected by a policy; nothing when it is. available is why none is.
-func whyNotByPolicy(one *injected, known *proofs, available string, now time.Time) []string {
+func whyNotByPolicy(set *injectedSet, known *proofs, available string, now time.Time) []string {
 	var reasons []string
 	if available != "" {
 		reasons = append(reasons, available)
 	}
-	if features := one.compiled.Webhooked(); len(features) > 0 {
+	if features := set.compiled.Webhooked(); len(features) > 0 {
 		reasons = append(reasons, "the policy does not do "+strings.Join(features, " and "))
 	}
 	if refused := known.rehearsal.refused; refused != "" {
@@ -393,45 +394,45 @@ func whyNotByPolicy(one *injected, known *proofs, available string, now time.Tim
 }
 
 // planWays decides by which ways one set is to be open.
-func (i *Injection) planWays(one *injected, known *proofs, ownerless bool) {
-	byPolicy := len(one.reasons) == 0 && !ownerless
-	if i.bindings[one.name] == "" {
+func (i *Injection) planWays(set *injectedSet, known *proofs, ownerless bool) {
+	byPolicy := len(set.reasons) == 0 && !ownerless
+	if i.bindings[set.name] == "" {
 		known.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
 	}
-	if byPolicy && known.retreat.count > 0 && !known.policy.holds(one.shown) {
-		one.reasons = append(one.reasons, known.retreat.ineffective()) // It is being tried again.
+	if byPolicy && known.retreat.count > 0 && !known.policy.holds(set.shown) {
+		set.reasons = append(set.reasons, known.retreat.ineffective()) // It is being tried again.
 	}
-	one.wantBinding = byPolicy || i.bindings[one.name] != "" && !ownerless && !known.webhook.holds(one.shown)
-	one.wantEntry = !byPolicy || i.entries[one.name] != "" && !known.policy.holds(one.shown)
-	if byPolicy && one.compiled.Guard != nil {
+	set.wantBinding = byPolicy || i.bindings[set.name] != "" && !ownerless && !known.webhook.holds(set.shown)
+	set.wantEntry = !byPolicy || i.entries[set.name] != "" && !known.policy.holds(set.shown)
+	if byPolicy && set.compiled.Guard != nil {
 		// What the policy leaves is the webhook's. An entry that is open for all pods stays so until the policy is proven.
-		entry := i.entries[one.name]
-		one.wantEntry, one.narrow = true, entry == "" || strings.HasPrefix(entry, narrowEntry) || known.policy.holds(one.shown)
+		entry := i.entries[set.name]
+		set.wantEntry, set.narrow = true, entry == "" || strings.HasPrefix(entry, narrowEntry) || known.policy.holds(set.shown)
 	}
-	if ownerless && !one.ignore {
-		one.wantEntry = false
+	if ownerless && !set.ignore {
+		set.wantEntry = false
 	}
 }
 
 // plan decides by which ways each set is to be open. While one takes the place of the other, both are, until the new one is proven.
-func (i *Injection) plan(seen *injectionState) {
+func (i *Injection) plan(desired *injectionState) {
 	available := i.policyAvailable()
 	now := i.options.Clock.Now()
-	for _, one := range seen.sets {
-		one.wantEntry, one.wantBinding, one.narrow, one.crowdedOut, one.reasons = false, false, false, false, nil
-		if one.fault != nil || one.set.Paused {
+	for _, set := range desired.sets {
+		set.wantEntry, set.wantBinding, set.narrow, set.crowdedOut, set.reasons = false, false, false, false, nil
+		if set.fault != nil || set.parsed.Paused {
 			continue
 		}
-		if i.proofs[one.name] == nil {
-			i.proofs[one.name] = &proofs{}
+		if i.proofs[set.name] == nil {
+			i.proofs[set.name] = &proofs{}
 		}
-		one.reasons = whyNotByPolicy(one, i.proofs[one.name], available, now)
-		i.planWays(one, i.proofs[one.name], seen.ownerless)
+		set.reasons = whyNotByPolicy(set, i.proofs[set.name], available, now)
+		i.planWays(set, i.proofs[set.name], desired.ownerless)
 	}
-	i.makeRoom(seen)
-	i.meet(seen)
+	i.makeRoom(desired)
+	i.meet(desired)
 	for name := range i.proofs {
-		if seen.sets[name] == nil {
+		if desired.sets[name] == nil {
 			delete(i.proofs, name)
 			delete(i.latest, name)
 		}

@@ -63,41 +63,41 @@ const noOwner = "neither the ClusterRoleBinding kruise-operator-manager nor the 
 	"behind that refuses pods; set the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore to inject by webhook anyway"
 
 // state is what is known of one set.
-func (i *Injection) state(one *injected) InjectionState {
-	s, without := one.withoutWay()
+func (i *Injection) state(set *injectedSet) InjectionState {
+	s, without := set.withoutWay()
 	if !without {
-		s = i.proven(one)
+		s = i.proven(set)
 	}
-	if one.clash != "" {
-		s.Condition.Message += "; " + one.clash
+	if set.clash != "" {
+		s.Condition.Message += "; " + set.clash
 	}
 	return s
 }
 
 // withoutWay is the state of a set that no way injects, or that lacks one of the two that it needs; false for any other set.
-func (one *injected) withoutWay() (InjectionState, bool) {
+func (set *injectedSet) withoutWay() (InjectionState, bool) {
 	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
 	switch {
-	case one.fault != nil:
-		s.Fault, s.Stalled = one.fault.Error(), true
+	case set.fault != nil:
+		s.Fault, s.Stalled = set.fault.Error(), true
 		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonInvalidSpec, "nothing is injected: "+s.Fault
-		if errors.Is(one.fault, sidecar.ErrNoRevision) {
+		if errors.Is(set.fault, sidecar.ErrNoRevision) {
 			s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonInjectRevisionNotFound, time.Minute
 		}
 		return s, true
-	case one.set.Paused:
+	case set.parsed.Paused:
 		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonPaused, "nothing is injected: injectionStrategy.paused is true"
 		return s, true
-	case one.crowdedOut:
+	case set.crowdedOut:
 		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonWebhookFull, time.Minute
 		s.Fault, s.Stalled = webhookFull, true
 		who := "nothing is injected: "
-		if one.wantBinding && one.narrow {
+		if set.wantBinding && set.narrow {
 			s.Path, who = PathSplit, "pods that the policy does not serve get no sidecars: "
 		}
 		s.Condition.Message = who + webhookFull
 		return s, true
-	case !one.wantEntry && !one.wantBinding:
+	case !set.wantEntry && !set.wantBinding:
 		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonNoInstallationOwner, verifyEvery
 		s.Fault, s.Stalled = noOwner, true
 		s.Condition.Message = "nothing is injected: " + noOwner
@@ -107,63 +107,63 @@ func (one *injected) withoutWay() (InjectionState, bool) {
 }
 
 // proven is the state of a set that has its ways, by what their proofs have shown.
-func (i *Injection) proven(one *injected) InjectionState {
+func (i *Injection) proven(set *injectedSet) InjectionState {
 	s := InjectionState{Condition: metav1.Condition{Type: ConditionInjectionPath}}
-	known, now, epoch := i.proofs[one.name], i.options.Clock.Now(), i.registry.epoch()
+	known, now, epoch := i.proofs[set.name], i.options.Clock.Now(), i.registry.epoch()
 	s.Path = PathWebhook
 	ways := []*proof{&known.webhook}
 	switch {
-	case one.wantBinding && one.wantEntry && one.narrow:
+	case set.wantBinding && set.wantEntry && set.narrow:
 		s.Path, ways = PathSplit, []*proof{&known.policy, &known.webhook}
-	case one.wantBinding && (!one.wantEntry || known.policy.holds(one.shown)):
+	case set.wantBinding && (!set.wantEntry || known.policy.holds(set.shown)):
 		s.Path, ways = PathPolicy, []*proof{&known.policy}
 	}
 	s.Condition.Reason = string(s.Path)
-	s.Condition.Status, s.Condition.Message = ways[0].verdict(one.shown)
+	s.Condition.Status, s.Condition.Message = ways[0].verdict(set.shown)
 	if s.Path == PathSplit {
-		status, message := ways[1].verdict(one.shown)
+		status, message := ways[1].verdict(set.shown)
 		if s.Condition.Status == metav1.ConditionTrue || status == metav1.ConditionFalse {
 			s.Condition.Status = status
 		}
 		s.Condition.Message = "of the policy, " + s.Condition.Message + "; of the webhook, " + message
 	}
 	for _, way := range ways {
-		if way.refuted && way.shows == one.shown {
+		if way.refuted && way.shows == set.shown {
 			// A policy that does not act is replaced. The webhook is the last resort: once it had its time, somebody has to look.
 			s.Fault, s.Stalled = way.message, way == &known.webhook && way.failed()
 		}
 	}
 	// A way that takes the place of another one is tried, too.
 	s.RecheckAfter = proveEvery
-	if one.wantBinding {
-		s.RecheckAfter = min(s.RecheckAfter, known.policy.recheck(one.shown, now, epoch))
+	if set.wantBinding {
+		s.RecheckAfter = min(s.RecheckAfter, known.policy.recheck(set.shown, now, epoch))
 	}
-	if one.wantEntry {
-		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(one.shown, now, epoch))
+	if set.wantEntry {
+		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(set.shown, now, epoch))
 	}
 	for _, left := range []time.Duration{known.retreat.left(now), known.binding.left(now), i.policy.left(now)} {
 		if left > 0 {
 			s.RecheckAfter = min(s.RecheckAfter, left)
 		}
 	}
-	s.Condition.Message = one.why(s.Path) + "; " + s.Condition.Message
+	s.Condition.Message = set.why(s.Path) + "; " + s.Condition.Message
 	return s
 }
 
 // why says why a set has its path.
-func (one *injected) why(path Path) string {
+func (set *injectedSet) why(path Path) string {
 	alone := "the API server injects by itself, whether the operator runs or not"
-	fate := map[bool]string{true: "created without the sidecars", false: "refused"}[one.ignore]
+	fate := map[bool]string{true: "created without the sidecars", false: "refused"}[set.ignore]
 	switch path {
 	case PathPolicy:
 		return alone
 	case PathSplit:
-		return alone + ", but for pods " + strings.Join(one.compiled.Guard.Words(), ", or ") + ": about these it asks the operator; while that does not answer, they are " + fate
+		return alone + ", but for pods " + strings.Join(set.compiled.Guard.Words(), ", or ") + ": about these it asks the operator; while that does not answer, they are " + fate
 	default:
 	}
 	on := "the API server asks the operator"
-	if len(one.reasons) > 0 {
-		on += " (" + strings.Join(one.reasons, ", ") + ")"
+	if len(set.reasons) > 0 {
+		on += " (" + strings.Join(set.reasons, ", ") + ")"
 	}
 	return on + "; while the operator does not answer, pods are " + fate
 }

@@ -68,6 +68,8 @@ type rig struct {
 	asked int
 	// unended is called for each page of pods that have not ended that is read, with the namespace, and may say that there is another page.
 	unended func(namespace string) (more bool)
+	// singly are the pods that were asked for by name.
+	singly []string
 	// unread is why the server does not say which pods have not ended; nil: it does.
 	unread error
 	// dryRun is called for each pod that is created by a dry run.
@@ -84,6 +86,8 @@ type rig struct {
 	unlisted error
 	// keeps is why the server does not delete revisions; nil: it does.
 	keeps error
+	// keepsBinding is asked about each binding that is deleted, by its name; nil: none is kept.
+	keepsBinding func(name string) error
 	// mirrored says that a webhook of others has all images pulled from a mirror of the registry.
 	mirrored bool
 }
@@ -174,13 +178,16 @@ func (r *rig) functions() interceptor.Funcs {
 				return r.unread
 			}
 			named.Items, named.Continue = nil, ""
-			if r.unended != nil && r.unended(asked.Namespace) {
+			name, singly := asked.FieldSelector.RequiresExactMatch(metav1.ObjectNameField)
+			if singly {
+				r.singly = append(r.singly, name)
+			} else if r.unended != nil && r.unended(asked.Namespace) {
 				named.Continue = "more"
 			}
 			pods := &corev1.PodList{}
-			err := c.List(ctx, pods, client.InNamespace(asked.Namespace), client.MatchingLabelsSelector{Selector: asked.LabelSelector})
+			err := c.List(ctx, pods, &client.ListOptions{Namespace: asked.Namespace, LabelSelector: asked.LabelSelector})
 			for _, pod := range pods.Items {
-				if pod.Name != "unread" && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase)}) {
+				if (pod.Name != "unread" || singly) && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase), metav1.ObjectNameField: pod.Name}) {
 					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
 				}
 			}
@@ -243,6 +250,11 @@ func (r *rig) functions() interceptor.Funcs {
 			r.writes++
 			if _, is := object.(*appsv1.ControllerRevision); is && r.keeps != nil {
 				return r.keeps
+			}
+			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.keepsBinding != nil {
+				if err := r.keepsBinding(object.GetName()); err != nil {
+					return err
+				}
 			}
 			if _, is := object.(*admissionv1.MutatingAdmissionPolicyBinding); is && r.without {
 				return errNotServed
@@ -753,6 +765,19 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	}
 }
 
+// unphased reads pods without their phases.
+type unphased struct{ client.Reader }
+
+func (u unphased) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	err := u.Reader.List(ctx, list, options...)
+	if pods, is := list.(*corev1.PodList); is {
+		for at := range pods.Items {
+			pods.Items[at].Status = corev1.PodStatus{}
+		}
+	}
+	return err
+}
+
 // Which pods have ended is asked of the API server only where it matters, page by page up to a limit, and without keeping other sets waiting.
 func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	pod := func(namespace, name string) *corev1.Pod {
@@ -784,6 +809,30 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 		r.set(plain)
 		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != mostPages {
 			t.Errorf("%+v, %d pages", state.Without, pages)
+		}
+	})
+	t.Run("pods behind more with sidecars than are read are found all the same", func(t *testing.T) {
+		r := newRig(t, true, installation(), pod("shop", "unread"))
+		r.unended = func(string) bool { return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/unread") || len(r.singly) != 1 {
+			t.Errorf("%+v, asked for singly: %v", state.Without, r.singly)
+		}
+	})
+	t.Run("few are asked for by name", func(t *testing.T) {
+		var ended []client.Object
+		for i := range 100 {
+			one := pod("shop", fmt.Sprintf("p%d", i))
+			one.Status.Phase = corev1.PodFailed
+			ended = append(ended, one)
+		}
+		r := newRig(t, true, append(ended, installation())...)
+		// The cache has no status of these pods.
+		r.options.Pods = unphased{r.client}
+		r.unended = func(string) bool { return true }
+		r.set(plain)
+		if state := r.pass("log", time.Second); state.Without != nil || len(r.singly) != askedSingly {
+			t.Errorf("%+v, asked for singly: %v", state.Without, r.singly)
 		}
 	})
 	t.Run("no page is read once all are known", func(t *testing.T) {
@@ -1228,6 +1277,64 @@ func TestARevisionThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
 	r.pass("mesh", time.Minute)
 	if got := r.revisions(); got != 2 { // the set's, and that of the anchor
 		t.Errorf("%d revisions are left", got)
+	}
+}
+
+// Somebody keeps the binding of a set from being deleted that is gone, or does not inject any more: the passes over all others failed, so that none was injected
+// by webhook any more. What the binding names goes all the same, so that it injects nothing.
+func TestABindingThatCannotBeDeletedHoldsUpNoSet(t *testing.T) {
+	mesh := strings.NewReplacer("name: log", "name: mesh", "name: agent", "name: b", "app: shop", "app: market").Replace(plain)
+	paused := strings.Replace(plain, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1)
+	for name, sets := range map[string][]string{"of a set that is gone": nil, "of a paused set": {paused}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, true, installation())
+			r.injects["policy"], r.injects["webhook"] = true, true
+			r.set(plain, mesh)
+			r.pass("log", time.Minute)
+			r.pass("mesh", time.Minute)
+			tries := 0
+			r.keepsBinding = func(name string) error {
+				if name != sidecar.EntryName("log") {
+					return nil
+				}
+				tries++
+				return apierrors.NewForbidden(policyKind().GroupVersion().WithResource("mutatingadmissionpolicybindings").GroupResource(), name, errors.New("a policy of others refuses it"))
+			}
+			r.refuseBinding = func(name string) error {
+				if name != sidecar.EntryName("mesh") {
+					return nil
+				}
+				return apierrors.NewInvalid(policyKind().GroupKind(), name, nil)
+			}
+			r.set(append(sets, strings.Replace(mesh, "image: a", "image: newer", 1))...)
+			state, err := r.Reconcile(t.Context(), "log", Latest{})
+			if sets == nil {
+				state, err = r.Gone(t.Context(), "log")
+			}
+			if err != nil || state.RecheckAfter == 0 {
+				t.Fatalf("%+v, %v", state, err)
+			}
+			if state := r.pass("mesh", time.Minute); state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue {
+				t.Errorf("the other one: %+v", state)
+			}
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log, entry mesh Fail" || r.images("log") != "" {
+				t.Errorf("registered: %s, of log with image %q", got, r.images("log"))
+			}
+			tries = 0
+			r.pass("mesh", time.Hour)
+			if tries < 59 || tries > 61 {
+				t.Errorf("tried %d times in an hour", tries)
+			}
+			before := r.reads
+			if _, err := r.Reconcile(t.Context(), "mesh", Latest{}); err != nil || r.reads > before {
+				t.Errorf("another pass has read %d times: %v", r.reads-before, err)
+			}
+			r.keepsBinding = nil
+			r.pass("mesh", 2*time.Minute)
+			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, entry mesh Fail" {
+				t.Errorf("registered then: %s", got)
+			}
+		})
 	}
 }
 

@@ -331,44 +331,44 @@ func (i *Injection) settled() {
 }
 
 // restored records for a set that something was restored after somebody else had changed or deleted it. Whether it acts again has to be shown.
-func (i *Injection) restored(one *injected, way *proof, what string, deleted bool) {
+func (i *Injection) restored(set *injectedSet, way *proof, what string, deleted bool) {
 	done := map[bool]string{true: "deleted", false: "changed"}[deleted]
-	known := i.proofsOf(one.name)
+	known := i.proofsOf(set.name)
 	known.restored = append(known.restored, fmt.Sprintf("somebody %s %s; it is as it should be again", done, what))
 	*way = proof{
-		shows: one.shown, notBefore: i.options.Clock.Now().Add(untilItActs), epoch: i.registry.epoch(),
+		shows: set.shown, notBefore: i.options.Clock.Now().Add(untilItActs), epoch: i.registry.epoch(),
 		message: fmt.Sprintf("somebody %s %s, which is written again", done, what),
 	}
 	i.repaired = true
 }
 
 // revisionRestored is restored for the revision of what a set injects, by whichever way.
-func (i *Injection) revisionRestored(one *injected) {
-	way := &i.proofsOf(one.name).webhook
-	if one.wantBinding {
-		way = &i.proofsOf(one.name).policy
+func (i *Injection) revisionRestored(set *injectedSet) {
+	way := &i.proofsOf(set.name).webhook
+	if set.wantBinding {
+		way = &i.proofsOf(set.name).policy
 	}
-	i.restored(one, way, "the revision of what it injects", true)
+	i.restored(set, way, "the revision of what it injects", true)
 }
 
 // policyRestored is restored for all sets that the policy injected.
-func (i *Injection) policyRestored(seen *injectionState, what string, deleted bool) {
+func (i *Injection) policyRestored(desired *injectionState, what string, deleted bool) {
 	i.repaired = true
-	for _, one := range seen.sets {
-		if one.wantBinding && i.bindings[one.name] == one.binding() {
-			i.restored(one, &i.proofsOf(one.name).policy, what, deleted)
+	for _, set := range desired.sets {
+		if set.wantBinding && i.bindings[set.name] == set.binding() {
+			i.restored(set, &i.proofsOf(set.name).policy, what, deleted)
 		}
 	}
 }
 
 // entriesRestored compares the entries that were written last with those that are there, but for how the operator is called: that others
 // change, too.
-func (i *Injection) entriesRestored(seen *injectionState, have, want []admissionv1.MutatingWebhook) {
-	for _, one := range seen.sets {
-		if !one.wantEntry || i.entries[one.name] != one.entry() {
+func (i *Injection) entriesRestored(desired *injectionState, have, want []admissionv1.MutatingWebhook) {
+	for _, set := range desired.sets {
+		if !set.wantEntry || i.entries[set.name] != set.entry() {
 			continue
 		}
-		named := func(entry admissionv1.MutatingWebhook) bool { return entry.Name == sidecar.EntryName(one.name) }
+		named := func(entry admissionv1.MutatingWebhook) bool { return entry.Name == sidecar.EntryName(set.name) }
 		right, there := slices.IndexFunc(want, named), slices.IndexFunc(have, named)
 		if there >= 0 && right >= 0 {
 			found := have[there]
@@ -378,17 +378,17 @@ func (i *Injection) entriesRestored(seen *injectionState, have, want []admission
 			}
 		}
 		what := "its entry in the webhook configuration " + sidecar.WebhookConfiguration
-		i.restored(one, &i.proofsOf(one.name).webhook, what, there < 0)
+		i.restored(set, &i.proofsOf(set.name).webhook, what, there < 0)
 	}
 }
 
 // announcements are the events about what was restored for a set since the last pass over it, and about what it shares with other sets since then.
-func (p *proofs) announcements(one *injected) []planning.Event {
+func (p *proofs) announcements(set *injectedSet) []planning.Event {
 	var events []planning.Event
-	if one.clash != "" && one.clash != p.clash {
-		events = append(events, planning.Event{Warning: true, Reason: "ContainerNameTaken", Message: one.clash})
+	if set.clash != "" && set.clash != p.clash {
+		events = append(events, planning.Event{Warning: true, Reason: "ContainerNameTaken", Message: set.clash})
 	}
-	p.clash = one.clash
+	p.clash = set.clash
 	for _, message := range p.restored {
 		events = append(events, planning.Event{Warning: true, Reason: "InjectionRestored", Message: message})
 	}

@@ -46,58 +46,58 @@ const (
 var errNoEndpoint = errors.New("no definition of a converted kind says yet how the API server reaches the operator")
 
 // registrationOf is how a set is registered by webhook.
-func registrationOf(one *injected) sidecar.Registration {
-	r := sidecar.Registration{Set: one.name, Match: one.set.Match, Revision: one.call, FailurePolicy: admissionv1.Fail}
-	if one.ignore {
+func registrationOf(set *injectedSet) sidecar.Registration {
+	r := sidecar.Registration{Set: set.name, Match: set.parsed.Match, Revision: set.call, FailurePolicy: admissionv1.Fail}
+	if set.ignore {
 		r.FailurePolicy = admissionv1.Ignore
 	}
-	if one.narrow {
-		r.Guard = one.compiled.Guard
+	if set.narrow {
+		r.Guard = set.compiled.Guard
 	}
 	return r
 }
 
 // meet finds out what the calls of all sets inject. One that was refused a short while ago is for its set alone: it costs the API server a second call for the
 // pod, and no more.
-func (i *Injection) meet(seen *injectionState) {
+func (i *Injection) meet(desired *injectionState) {
 	byWebhook := map[string]string{}
-	for _, one := range seen.sets {
-		if one.wantEntry && !one.held && one.refused == nil { // What would be written of others is not there.
-			byWebhook[one.name] = one.revision
+	for _, set := range desired.sets {
+		if set.wantEntry && !set.held && set.refused == nil { // What would be written of others is not there.
+			byWebhook[set.name] = set.revision
 		}
 	}
 	now := i.options.Clock.Now()
 	for name := range byWebhook {
-		one := seen.sets[name]
-		one.meet(byWebhook)
-		if i.proofsOf(name).callRefusal.lasts(one.call, now) {
-			one.callAlone()
+		set := desired.sets[name]
+		set.meet(byWebhook)
+		if i.proofsOf(name).callRefusal.lasts(set.call, now) {
+			set.callAlone()
 		}
 	}
 }
 
 // callAlone leaves other sets to their own calls.
-func (one *injected) callAlone() { one.meets, one.call, one.callData = nil, one.revision, one.data }
+func (set *injectedSet) callAlone() { set.meets, set.call, set.callData = nil, set.revision, set.data }
 
 // meet finds out what the call of a set injects: with the set all that may meet it on a pod and are injected by webhook, too, whose revisions are given.
-func (one *injected) meet(revisions map[string]string) {
-	call := one.compiled.Joined(revisions)
-	if one.call != "" && slices.Equal(call.Meets, one.meets) {
+func (set *injectedSet) meet(revisions map[string]string) {
+	call := set.compiled.Joined(revisions)
+	if set.call != "" && slices.Equal(call.Meets, set.meets) {
 		return
 	}
-	one.callAlone()
-	if one.meets = call.Meets; len(one.meets) == 0 {
+	set.callAlone()
+	if set.meets = call.Meets; len(set.meets) == 0 {
 		return
 	}
 	if name, data, err := call.Encode(); err == nil { // It was encoded without them before.
-		one.call, one.callData = name, data
+		set.call, set.callData = name, data
 	}
 }
 
 // entrySize is how many bytes the entry of a set has, for all pods or for those that the policy leaves, without how the operator is called.
-func (i *Injection) entrySize(one *injected) int {
-	r := registrationOf(one)
-	r.Guard = one.compiled.Guard
+func (i *Injection) entrySize(set *injectedSet) int {
+	r := registrationOf(set)
+	r.Guard = set.compiled.Guard
 	unknown := func(string) admissionv1.WebhookClientConfig { return admissionv1.WebhookClientConfig{} }
 	return sizeOf(sidecar.Entries([]sidecar.Registration{r}, i.options.Namespace, unknown)) + fieldsSize
 }
@@ -113,10 +113,10 @@ func sizeOf(value any) int {
 
 // measureCall finds out how much of each entry says how the operator is called, and says whether that has changed. While nobody has said that, writing
 // entries reports it.
-func (i *Injection) measureCall(ctx context.Context, seen *injectionState) bool {
+func (i *Injection) measureCall(ctx context.Context, desired *injectionState) bool {
 	wanted := false
-	for _, one := range seen.sets {
-		wanted = wanted || one.wantEntry || one.crowdedOut
+	for _, set := range desired.sets {
+		wanted = wanted || set.wantEntry || set.crowdedOut
 	}
 	if !wanted {
 		return false
@@ -131,23 +131,23 @@ func (i *Injection) measureCall(ctx context.Context, seen *injectionState) bool 
 }
 
 // makeRoom takes the entries from the sets for which the configuration has no room. Sets that have one keep it.
-func (i *Injection) makeRoom(seen *injectionState) {
-	var wanting []*injected
-	for _, one := range seen.sets {
-		if one.wantEntry {
-			wanting = append(wanting, one)
+func (i *Injection) makeRoom(desired *injectionState) {
+	var wanting []*injectedSet
+	for _, set := range desired.sets {
+		if set.wantEntry {
+			wanting = append(wanting, set)
 		}
 	}
-	late := func(one *injected) int { return map[bool]int{true: 1}[i.entries[one.name] == ""] }
-	slices.SortFunc(wanting, func(a, b *injected) int { return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(a.name, b.name)) })
+	late := func(set *injectedSet) int { return map[bool]int{true: 1}[i.entries[set.name] == ""] }
+	slices.SortFunc(wanting, func(a, b *injectedSet) int { return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(a.name, b.name)) })
 	used := 0
-	for _, one := range wanting {
-		size, most := one.entrySize+i.callSize, mostKept
-		if late(one) > 0 {
+	for _, set := range wanting {
+		size, most := set.entrySize+i.callSize, mostKept
+		if late(set) > 0 {
 			most = mostEntered
 		}
 		if used+size > most {
-			one.wantEntry, one.crowdedOut = false, true
+			set.wantEntry, set.crowdedOut = false, true
 			continue
 		}
 		used += size
@@ -155,11 +155,11 @@ func (i *Injection) makeRoom(seen *injectionState) {
 }
 
 // registerWebhooks makes the webhook configuration on pods have one entry for every set that wants one. Without any, there is none.
-func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, owner metav1.OwnerReference) error {
+func (i *Injection) registerWebhooks(ctx context.Context, desired *injectionState, owner metav1.OwnerReference) error {
 	var registrations []sidecar.Registration
-	for _, one := range seen.sets {
-		if one.wantEntry && one.refused == nil {
-			registrations = append(registrations, registrationOf(one))
+	for _, set := range desired.sets {
+		if set.wantEntry && set.refused == nil {
+			registrations = append(registrations, registrationOf(set))
 		}
 	}
 	have := &admissionv1.MutatingWebhookConfiguration{}
@@ -168,7 +168,7 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 		return fmt.Errorf("reading the webhook configuration on pods: %w", err)
 	}
 	exists := err == nil
-	standing := seen.standingEntries(have.Webhooks)
+	standing := desired.standingEntries(have.Webhooks)
 	switch {
 	case len(registrations)+len(standing) == 0 && exists:
 		i.registry.forget(watchedWebhooks, have.Name)
@@ -176,32 +176,32 @@ func (i *Injection) registerWebhooks(ctx context.Context, seen *injectionState, 
 	case len(registrations)+len(standing) == 0:
 		err = nil
 	default:
-		err = i.writeWebhooks(ctx, seen, have, exists, registrations, standing, owner)
+		err = i.writeWebhooks(ctx, desired, have, exists, registrations, standing, owner)
 	}
 	if err != nil {
 		return fmt.Errorf("registering the webhook on pods: %w", err)
 	}
 	before := i.entries
 	i.entries = map[string]string{}
-	for _, one := range seen.sets {
+	for _, set := range desired.sets {
 		switch {
-		case one.stands() && before[one.name] != "":
-			i.entries[one.name] = before[one.name]
-		case one.refused == nil && one.wantEntry:
-			i.entries[one.name] = one.entry()
+		case set.stands() && before[set.name] != "":
+			i.entries[set.name] = before[set.name]
+		case set.refused == nil && set.wantEntry:
+			i.entries[set.name] = set.entry()
 		}
 	}
 	return nil
 }
 
 // standingEntries are those of some entries that go on naming the revisions which they name, because the server refuses others. It notes which these are.
-func (w injectionState) standingEntries(entries []admissionv1.MutatingWebhook) []admissionv1.MutatingWebhook {
+func (s injectionState) standingEntries(entries []admissionv1.MutatingWebhook) []admissionv1.MutatingWebhook {
 	var standing []admissionv1.MutatingWebhook
 	for _, entry := range entries {
-		for _, one := range w.sets {
-			if one.stands() && sidecar.EntryName(one.name) == entry.Name {
+		for _, set := range s.sets {
+			if set.stands() && sidecar.EntryName(set.name) == entry.Name {
 				standing = append(standing, entry)
-				one.standing = append(one.standing, calledRevision(entry.ClientConfig))
+				set.standing = append(set.standing, calledRevision(entry.ClientConfig))
 			}
 		}
 	}
@@ -218,7 +218,7 @@ func calledRevision(call admissionv1.WebhookClientConfig) string {
 }
 
 func (i *Injection) writeWebhooks(
-	ctx context.Context, seen *injectionState, have *admissionv1.MutatingWebhookConfiguration, exists bool, registrations []sidecar.Registration,
+	ctx context.Context, desired *injectionState, have *admissionv1.MutatingWebhookConfiguration, exists bool, registrations []sidecar.Registration,
 	standing []admissionv1.MutatingWebhook, owner metav1.OwnerReference,
 ) error {
 	call, err := i.endpoint(ctx)
@@ -244,7 +244,7 @@ func (i *Injection) writeWebhooks(
 			if err := i.options.Client.Update(ctx, want, client.FieldOwner(shared.FieldManager)); err != nil {
 				return err
 			}
-			i.entriesRestored(seen, have.Webhooks, entries)
+			i.entriesRestored(desired, have.Webhooks, entries)
 		}
 		i.registry.note(watchedWebhooks, want.Name, want.ResourceVersion)
 		return nil
@@ -254,7 +254,7 @@ func (i *Injection) writeWebhooks(
 		return err
 	}
 	i.registry.note(watchedWebhooks, want.Name, version)
-	i.entriesRestored(seen, nil, want.Webhooks)
+	i.entriesRestored(desired, nil, want.Webhooks)
 	return nil
 }
 

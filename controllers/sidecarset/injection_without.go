@@ -4,6 +4,7 @@
 package sidecarset
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -34,6 +35,8 @@ const (
 	page = 500
 	// mostPages is how many pages of them are read at most in one namespace, or in all.
 	mostPages = 20
+	// askedSingly is how many pods are asked for one by one, where there are more than are read and none of those that were read is without sidecars.
+	askedSingly = 20
 	// askedNamespaces is up to how many namespaces are asked one by one. With more, all are asked at once.
 	askedNamespaces = 10
 )
@@ -46,19 +49,19 @@ type lacking struct {
 }
 
 // without looks for pods that a set selects and that do not have its sidecars. With an error it returns what was found last. It is called without the lock.
-func (i *Injection) without(ctx context.Context, one *injected) (lacking, error) {
-	if i.options.Pods == nil || one.fault != nil || one.set.Paused {
-		i.noteFound(one.name, time.Time{}, "", lacking{})
+func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, error) {
+	if i.options.Pods == nil || set.fault != nil || set.parsed.Paused {
+		i.noteFound(set.name, time.Time{}, "", lacking{})
 		return lacking{}, nil
 	}
 	now := i.options.Clock.Now()
-	last, known := i.counted(one, now)
+	last, known := i.counted(set, now)
 	if known {
 		return last, nil
 	}
-	names, all, err := i.podsWithout(ctx, one)
+	names, all, err := i.podsWithout(ctx, set)
 	if err != nil {
-		return last, one.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
+		return last, set.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
 	}
 	found := lacking{pods: len(names)}
 	if len(names) > 0 {
@@ -71,7 +74,7 @@ func (i *Injection) without(ctx context.Context, one *injected) (lacking, error)
 			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %s: %s", count, conditions.First(names, namedPods, ", ")),
 		}
 	}
-	i.noteFound(one.name, now, one.shown, found)
+	i.noteFound(set.name, now, set.shown, found)
 	return found, nil
 }
 
@@ -84,11 +87,11 @@ func (i *Injection) noteFound(name string, at time.Time, shown string, found lac
 }
 
 // counted is what was found last. known says that this was a short while ago.
-func (i *Injection) counted(one *injected, now time.Time) (found lacking, known bool) {
+func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, known bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	of := i.proofsOf(one.name)
-	return of.found, of.countedFor == one.shown && now.Sub(of.counted) < countEvery
+	of := i.proofsOf(set.name)
+	return of.found, of.countedFor == set.shown && now.Sub(of.counted) < countEvery
 }
 
 // lastFound is what was found last, if the set is still there.
@@ -102,8 +105,8 @@ func (i *Injection) lastFound(name string) lacking {
 }
 
 // podsWithout are the names of such pods, sorted; all says that there are no more. The cache is asked first; the server only when there is a candidate.
-func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []string, all bool, err error) {
-	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(one.set.Match.Labels), sidecar.Bypass())))
+func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []string, all bool, err error) {
+	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(set.parsed.Match.Labels), sidecar.Bypass())))
 	if err != nil {
 		return nil, false, err
 	}
@@ -114,7 +117,7 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []str
 	var lacking []*corev1.Pod
 	places := sets.New[string]()
 	for at := range pods.Items {
-		if pod := &pods.Items[at]; one.compiled.Lacks(pod) {
+		if pod := &pods.Items[at]; set.compiled.Lacks(pod) {
 			lacking = append(lacking, pod)
 			places.Insert(pod.Namespace)
 		}
@@ -122,13 +125,13 @@ func (i *Injection) podsWithout(ctx context.Context, one *injected) (names []str
 	if len(places) == 0 {
 		return nil, true, nil
 	}
-	namespaces, err := i.selectedNamespaces(ctx, one.set.Match.Namespace, places)
+	namespaces, err := i.selectedNamespaces(ctx, set.parsed.Match.Namespace, places)
 	if err != nil {
 		return nil, false, err
 	}
 	candidates := map[string][]*corev1.Pod{}
 	for _, pod := range lacking {
-		if namespace, selected := namespaces[pod.Namespace]; selected && one.compiled.Concerns(pod.Labels, namespace) {
+		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.Concerns(pod.Labels, namespace) {
 			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
 		}
 	}
@@ -155,7 +158,8 @@ func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, po
 }
 
 // running are the names of those of the pods of a namespace, or of all, that have not ended. Pods that have are not read: there may be very many. whole is false
-// when there are more than are read of the others; those that were found have not ended all the same.
+// when there are more than are read of the others; those that were found have not ended all the same. When none was found by then, some are asked for by name:
+// ten thousand pods with sidecars would hide all that come after them and have none.
 func (i *Injection) running(ctx context.Context, selector labels.Selector, namespace string, pods []*corev1.Pod) (names []string, whole bool, err error) {
 	wanted := make(map[types.UID]*corev1.Pod, len(pods))
 	for _, pod := range pods {
@@ -168,7 +172,10 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
 	for pages := 0; pages == 0 || list.Continue != ""; pages++ {
 		if pages == mostPages {
-			return names, false, nil
+			if len(names) == 0 {
+				names, err = i.runningSingly(ctx, unended, wanted)
+			}
+			return names, false, err
 		}
 		options := []client.ListOption{
 			client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: unended},
@@ -188,6 +195,26 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 		}
 	}
 	return names, true, nil
+}
+
+// runningSingly are the names of those of some pods, the last by name, that have not ended.
+func (i *Injection) runningSingly(ctx context.Context, unended fields.Selector, pods map[types.UID]*corev1.Pod) ([]string, error) {
+	last := slices.SortedFunc(maps.Values(pods), func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(b.Namespace, a.Namespace), cmp.Compare(b.Name, a.Name))
+	})
+	var names []string
+	for _, pod := range last[:min(len(last), askedSingly)] {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+		selector := fields.AndSelectors(unended, fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name))
+		if err := i.options.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector}); err != nil {
+			return nil, fmt.Errorf("reading whether a pod has ended: %w", err)
+		}
+		if len(list.Items) > 0 && list.Items[0].UID == pod.UID {
+			names = append(names, pod.Namespace+"/"+pod.Name)
+		}
+	}
+	return names, nil
 }
 
 // selectedNamespaces are the labels of those of the places in which a set injects. Namespaces are read by pages: there may be thousands.

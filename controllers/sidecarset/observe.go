@@ -273,9 +273,16 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, obse
 	if set.DeletionTimestamp != nil || len(observed.stored) <= limit {
 		return nil
 	}
+	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), observed.stored, liveRevisions(set, &observed), limit)
+}
+
+// liveRevisions are the names of the revisions that a pod or the spec needs.
+func liveRevisions(set *appsv1beta1.SidecarSet, observed *observation) sets.Set[string] {
 	live := sets.New(observed.snapshot.Update.Name)
-	for _, pod := range observed.objects {
-		live.Insert(plan.RevisionOf(pod, set.Name))
+	for _, stored := range observed.stored {
+		if slices.ContainsFunc(observed.objects, func(pod *corev1.Pod) bool { return plan.MayHaveRevision(pod, stored.Name) }) {
+			live.Insert(stored.Name)
+		}
 	}
 	if pinned := set.Spec.InjectionStrategy.Revision; pinned != nil {
 		live.Insert(ptr.Deref(pinned.RevisionName, ""))
@@ -287,5 +294,5 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, obse
 			}
 		}
 	}
-	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), observed.stored, live, limit)
+	return live
 }

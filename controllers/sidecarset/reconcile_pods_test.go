@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -342,5 +343,31 @@ func TestPodsThatNameASetThatIsGoneWakeNobody(t *testing.T) {
 	pod.Annotations[shared.AnnotationSidecarSetInjectedList] = "gone,logs,other"
 	if got := s.injected(t.Context(), pod); len(got) != 1 || got[0].Name != "logs" {
 		t.Errorf("woken are %v", got)
+	}
+}
+
+// Which revisions pods have is looked for in each pass while there are more than the limit: what pods say of their sets was decoded, for each of them.
+func TestPodsThatSayMuchOfTheirSetsCostAPassLittle(t *testing.T) {
+	var text strings.Builder
+	for i := range 5_000 {
+		fmt.Fprintf(&text, `"s%d":{"hash":"h","controllerRevision":"r%d"},`, i, i)
+	}
+	observed := observation{}
+	for _, name := range []string{"logs-1", "logs-2", "logs-3"} {
+		observed.stored = append(observed.stored, recorded{Name: name, Object: &appsv1.ControllerRevision{}})
+	}
+	observed.snapshot.Update = observed.stored[2]
+	for _, name := range []string{"logs-1", "logs-12"} {
+		pod := newPod(t, "a", "shop", newSet())
+		pod.Annotations[shared.AnnotationSidecarSetHash] = `{` + text.String() + `"logs":{"hash":"h","controllerRevision":"` + name + `"}}`
+		observed.objects = append(observed.objects, pod)
+	}
+	var live sets.Set[string]
+	allocated := testing.AllocsPerRun(1, func() { live = liveRevisions(newSet(), &observed) })
+	if got := sets.List(live); !slices.Equal(got, []string{"logs-1", "logs-3"}) {
+		t.Errorf("live are %v", got)
+	}
+	if allocated > 100 {
+		t.Errorf("%v allocations", allocated)
 	}
 }

@@ -6,6 +6,7 @@ package conversion_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,15 +15,22 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
+
+// head is what comes before the objects of a review.
+const head = `{"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[`
 
 // reviewOf begins a review of CloneSets; each of them has an annotation of so many bytes.
 func reviewOf(count, size int) io.Reader {
 	filler := strings.Repeat("x", size)
 	object := []byte(`{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web","annotations":{"a":"` + filler + `"}}}`)
-	parts := []io.Reader{strings.NewReader(`{"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[`)}
+	parts := []io.Reader{strings.NewReader(head)}
 	for i := range count {
 		if i > 0 {
 			parts = append(parts, strings.NewReader(","))
@@ -71,23 +79,33 @@ func TestALongListIsConvertedObjectByObject(t *testing.T) {
 }
 
 func TestARequestThatIsTooLargeIsRefusedUnread(t *testing.T) {
-	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, unread{t})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, unread(t))
 	request.ContentLength = 1 << 30
 	recorder := httptest.NewRecorder()
 	conversion.NewHandler().ServeHTTP(recorder, request)
-	if recorder.Code != http.StatusRequestEntityTooLarge || !strings.Contains(recorder.Body.String(), "in pages") {
-		t.Errorf("answered %d %s", recorder.Code, recorder.Body)
+	if text := refusal(t, recorder); !strings.Contains(text, "in pages") {
+		t.Errorf("refused with %q", text)
 	}
 }
 
-type unread struct{ t *testing.T }
-
-func (u unread) Read([]byte) (int, error) {
-	u.t.Error("the body was read")
-	return 0, io.EOF
+// refusal is what the API server tells who has asked for the objects; of an error of HTTP it would not tell the text.
+func refusal(t *testing.T, answer *httptest.ResponseRecorder) string {
+	t.Helper()
+	review := apiextensionsv1.ConversionReview{}
+	if err := json.Unmarshal(answer.Body.Bytes(), &review); err != nil || answer.Code != http.StatusOK || review.Response == nil ||
+		review.Response.UID != "u" || review.Response.Result.Status != metav1.StatusFailure {
+		t.Errorf("answered %d %s", answer.Code, answer.Body)
+		return ""
+	}
+	return review.Response.Result.Message
 }
 
-// What is answered at one time has a limit, too: who comes later waits, unread, until others are done or nobody waits for the answer any more.
+// unread is a review whose objects may not be read.
+func unread(t *testing.T) io.Reader {
+	return io.MultiReader(strings.NewReader(head), then(func() { t.Error("the objects were read") }))
+}
+
+// What is answered at one time has a limit, too: who comes later waits, unread, until others are done, or nobody waits for the answer any more.
 func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler := conversion.NewHandler()
@@ -103,10 +121,10 @@ func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 			return done
 		}
 		slow, write := io.Pipe()
-		first := send(t.Context(), 100<<20, slow)
+		first := send(t.Context(), 100<<20, io.MultiReader(strings.NewReader(head), slow))
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
-		givesUp := send(ctx, 100<<20, unread{t})
+		givesUp := send(ctx, 100<<20, unread(t))
 		later := send(t.Context(), 50<<20, reviewOf(1, 10))
 		if answer := <-send(t.Context(), 1000, reviewOf(1, 10)); answer.Code != http.StatusOK {
 			t.Errorf("one object waits for lists: %d %s", answer.Code, answer.Body)
@@ -116,11 +134,9 @@ func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 			t.Error("somebody did not wait")
 		}
 		cancel()
-		if answer := <-givesUp; answer.Code != http.StatusServiceUnavailable {
-			t.Errorf("who gave up got %d %s", answer.Code, answer.Body)
-		}
+		refusal(t, <-givesUp)
 		go func() {
-			_, err := io.Copy(write, reviewOf(1, 10))
+			_, err := io.WriteString(write, `]}}`)
 			_ = write.CloseWithError(err)
 		}()
 		for _, done := range []chan *httptest.ResponseRecorder{first, later} {
@@ -129,6 +145,89 @@ func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 			}
 		}
 	})
+}
+
+// The API server gives up after half a minute, and tells the user nothing but that a deadline was exceeded. The operator does not learn that it has left while
+// the body is unread, so that the list would keep its place before others.
+func TestAListWaitsForOthersSecondsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler := conversion.NewHandler()
+		serve := func(body io.Reader) *httptest.ResponseRecorder {
+			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, body)
+			request.ContentLength = 100 << 20
+			recorder := httptest.NewRecorder()
+			handler.ServeHTTP(recorder, request)
+			return recorder
+		}
+		slow, write := io.Pipe()
+		go serve(io.MultiReader(strings.NewReader(head), slow))
+		synctest.Wait()
+		began := time.Now()
+		if text := refusal(t, serve(unread(t))); !strings.Contains(text, "other long lists are being converted") || time.Since(began) > 15*time.Second {
+			t.Errorf("refused after %v with %q", time.Since(began), text)
+		}
+		_ = write.Close()
+		synctest.Wait()
+		if answer := serve(reviewOf(1, 10)); answer.Code != http.StatusOK || !strings.Contains(answer.Body.String(), `"Success"`) {
+			t.Errorf("the next one is answered %d %s", answer.Code, answer.Body)
+		}
+	})
+}
+
+// Who still sends a list that is refused reads why, by both versions of HTTP.
+func TestWhoStillSendsAListReadsWhyItIsRefused(t *testing.T) {
+	for _, version := range []int{1, 2} {
+		server := httptest.NewUnstartedServer(conversion.NewHandler())
+		server.EnableHTTP2 = version == 2
+		server.StartTLS()
+		const length = 200 << 20
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, io.LimitReader(io.MultiReader(strings.NewReader(head), spaces{}), length))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.ContentLength = length
+		answer, err := server.Client().Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		if err != nil || answer.ProtoMajor != version || answer.StatusCode != http.StatusOK || !strings.Contains(string(text), "in pages") {
+			t.Errorf("%s: answered %s %s: %v", answer.Proto, answer.Status, text, err)
+		}
+		_ = answer.Body.Close()
+		server.Close()
+	}
+}
+
+// spaces is a body without end.
+type spaces struct{}
+
+func (spaces) Read(into []byte) (int, error) {
+	for i := range into {
+		into[i] = ' '
+	}
+	return len(into), nil
+}
+
+// What comes before the objects is not counted, and cannot be long either.
+func TestAReviewIsNotReadLongBeforeItsObjects(t *testing.T) {
+	read := 0
+	body := io.TeeReader(io.LimitReader(io.MultiReader(strings.NewReader(`{"request":{"uid":"`), spaces{}), 100<<20), counting{&read})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, body)
+	request.ContentLength = 100 << 20
+	recorder := httptest.NewRecorder()
+	conversion.NewHandler().ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusBadRequest || read > 4<<20 {
+		t.Errorf("answered %d %s after %d bytes", recorder.Code, recorder.Body, read)
+	}
+}
+
+// counting counts bytes.
+type counting struct{ n *int }
+
+func (c counting) Write(data []byte) (int, error) {
+	*c.n += len(data)
+	return len(data), nil
 }
 
 // The order of the fields is up to the client, and what is no review is refused in words.

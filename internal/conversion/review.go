@@ -32,14 +32,25 @@ const maxReview = 128 << 20
 // ordinary is up to how many bytes a request waits for no other: one object has at most that.
 const ordinary = 3 << 20
 
-// readTimeout is how long the body may take to come. The API server waits half a minute for an answer.
-const readTimeout = 30 * time.Second
+const (
+	// waitTimeout is how long a list waits for others. The API server waits half a minute for the answer.
+	waitTimeout = 10 * time.Second
+	// readTimeout is how long what comes before the objects may take to come, and then the objects.
+	readTimeout = 30 * time.Second
+)
 
 // errBody is about a body that is no ConversionReview.
 var errBody = errors.New("the body must be a ConversionReview with a request")
 
+// errUnread means that the objects of a review are not read. Its failure says why.
+var errUnread = errors.New("the objects are not read")
+
 // Handler answers the API server's requests to convert objects. It decodes and converts them one by one, so that it holds no more than the converted
-// ones. A list that would make all lists together exceed maxReview waits.
+// ones. A list that would make all lists together exceed maxReview waits for some seconds.
+//
+// What is refused is answered by a review, too: of an error of HTTP the API server does not tell the text. Of a list that waits no object was read. That
+// holds up no other request: the API server calls webhooks by HTTP/1.1, so that each waits on a connection of its own. Only where it finds the webhook at a
+// local address, as a process beside it, requests share a connection.
 type Handler struct {
 	bytes *semaphore.Weighted
 }
@@ -50,26 +61,30 @@ func NewHandler() Handler { return Handler{semaphore.NewWeighted(maxReview)} }
 // ServeHTTP converts all objects of a review, or says why it cannot.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	log := ctrl.LoggerFrom(r.Context())
-	if r.ContentLength > maxReview {
-		http.Error(w, fmt.Sprintf("the request has %d bytes, at most %d are read: list the objects in pages", r.ContentLength, maxReview), http.StatusRequestEntityTooLarge)
-		return
+	reading := func() {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
+			log.V(1).Info("A body may take any time", "reason", err.Error())
+		}
 	}
-	weight := r.ContentLength
+	body := &io.LimitedReader{R: http.MaxBytesReader(w, r.Body, maxReview), N: ordinary}
+	review := review{ctx: r.Context(), decoder: json.NewDecoder(body)}
+	weight, acquired := r.ContentLength, int64(0)
 	if weight < 0 { // not known
 		weight = maxReview
 	}
-	if weight > ordinary {
-		if err := h.bytes.Acquire(r.Context(), weight); err != nil {
-			http.Error(w, "other objects are being converted: "+err.Error(), http.StatusServiceUnavailable)
-			return
+	review.admit = func(ctx context.Context) error {
+		if weight <= ordinary || acquired > 0 {
+			return nil
 		}
-		defer h.bytes.Release(weight)
+		if err := h.acquire(ctx, weight); err != nil {
+			return err
+		}
+		acquired, body.N = weight, maxReview+1
+		reading()
+		return nil
 	}
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(readTimeout)); err != nil {
-		log.V(1).Info("A body may take any time", "reason", err.Error())
-	}
-	body := http.MaxBytesReader(w, r.Body, maxReview)
-	review := review{ctx: r.Context(), decoder: json.NewDecoder(body)}
+	defer func() { h.bytes.Release(acquired) }()
+	reading()
 	if err := review.read(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -83,10 +98,36 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// acquire waits until so many bytes of objects may be read. An error is for who has listed them.
+func (h Handler) acquire(ctx context.Context, weight int64) error {
+	if weight > maxReview {
+		return fmt.Errorf("the objects have %d bytes, and at most %d are converted at once: list them in pages", weight, maxReview)
+	}
+	waiting, cancel := context.WithTimeout(ctx, waitTimeout)
+	defer cancel()
+	if h.bytes.Acquire(waiting, weight) == nil {
+		return nil
+	}
+	if err := awaited(ctx); err != nil {
+		return err
+	}
+	return errors.New("other long lists are being converted: list the objects in pages, or later")
+}
+
+// awaited returns an error when nobody waits for an answer any more.
+func awaited(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("nobody waits for the converted objects: %w", err)
+	}
+	return nil
+}
+
 // review is a ConversionReview while it is read.
 type review struct {
 	ctx     context.Context
 	decoder *json.Decoder
+	// admit is called before objects are read. With an error none is.
+	admit func(context.Context) error
 	metav1.TypeMeta
 	requested bool
 	uid       types.UID
@@ -111,10 +152,12 @@ func (r *review) read() error {
 		}
 		return r.skip()
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, errUnread):
+		return nil
+	case err != nil:
 		return fmt.Errorf("%w: %w", errBody, err)
-	}
-	if !r.requested {
+	case !r.requested:
 		return errBody
 	}
 	for _, object := range r.early {
@@ -138,6 +181,10 @@ func (r *review) request(key string) error {
 }
 
 func (r *review) objects() error {
+	if err := r.admit(r.ctx); err != nil {
+		r.failure, r.converted = err, nil
+		return errUnread
+	}
 	begin, err := r.decoder.Token()
 	if err != nil || begin == nil {
 		return err
@@ -246,8 +293,8 @@ func converters() map[schema.GroupKind]func(ctx context.Context, object []byte, 
 
 // convertObject converts one object.
 func convertObject(ctx context.Context, object []byte, version string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("nobody waits for the converted objects: %w", err)
+	if err := awaited(ctx); err != nil {
+		return nil, err
 	}
 	about := struct {
 		metav1.TypeMeta `json:",inline"`

@@ -63,6 +63,33 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
+// Same says that two values of JSON, texts or numbers, are the same quantity. What is neither is none.
+func Same(a, b any) bool {
+	one, is := of(a)
+	if !is {
+		return false
+	}
+	other, is := of(b)
+	return is && one.Cmp(other) == 0
+}
+
+// of is a value of JSON as a quantity, if it is one.
+func of(value any) (resource.Quantity, bool) {
+	text := ""
+	switch value := value.(type) {
+	case string:
+		text = value
+	case int64:
+		return *resource.NewQuantity(value, resource.DecimalSI), true
+	case float64:
+		text = strconv.FormatFloat(value, 'g', -1, 64)
+	default:
+		return resource.Quantity{}, false
+	}
+	parsed, err := Parse(text)
+	return parsed, err == nil
+}
+
 // brief is a text for a message.
 func brief(text string) string {
 	const most = 40

@@ -5,6 +5,7 @@ package quantity_test
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
@@ -65,6 +68,37 @@ func TestOrdinaryQuantitiesAreReadAsTheLibraryReadsThem(t *testing.T) {
 func pod(limit string) string {
 	return `{"metadata":{"labels":{"commit":"12e45678","digest":"1e30000000"}},"spec":{"containers":[{"name":"main","image":"web@sha256:5e678",` +
 		`"env":[{"name":"A","value":"1e-30000000"}],"args":["` + strings.Repeat("7", 300) + `"],"resources":{"limits":{"cpu":` + limit + `}}}]}}`
+}
+
+// Numbers beyond those of an int64, and parts of a thousandth, were taken for equal.
+func TestSame(t *testing.T) {
+	for name, tc := range map[string]struct {
+		a, b any
+		want bool
+	}{
+		"a text and the number":              {"2", int64(2), true},
+		"two forms of one quantity":          {"1", "1000m", true},
+		"two quantities":                     {"1", "100m", false},
+		"a part, as a number":                {"500m", 0.5, true},
+		"a small part, as a number":          {0.0005, int64(0), false},
+		"two small parts":                    {0.0005, 0.0004, false},
+		"a whole number with a point":        {int64(3), 3.0, true},
+		"numbers beyond those of an integer": {1e20, 1e21, false},
+		"one beyond them in two forms":       {1e21, "1e21", true},
+		"a number that takes minutes":        {1e300, 1e300, false},
+		"a text that takes minutes":          {"1e-30000000", "0", false},
+		"a text that is none":                {"a", "a", false},
+		"a boolean":                          {true, true, false},
+		"nothing":                            {nil, nil, false},
+		"a list":                             {[]any{"1"}, "1", false},
+	} {
+		if got := quantity.Same(tc.a, tc.b); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+		if got := quantity.Same(tc.b, tc.a); got != tc.want {
+			t.Errorf("%s, the other way round: %v", name, got)
+		}
+	}
 }
 
 func TestWhatIsDecodedHoldsNoCostlyQuantity(t *testing.T) {
@@ -138,4 +172,39 @@ func FuzzSuspect(f *testing.F) {
 			t.Errorf("it took %v", spent)
 		}
 	})
+}
+
+// Some kinds are decoded by the library wherever they are read. This is safe as long as nothing in them is a quantity.
+func TestKindsThatAreReadWithTheirTypesHoldNoQuantity(t *testing.T) {
+	for _, object := range []any{appsv1alpha1.PodProbeMarker{}, appsv1alpha1.NodePodProbe{}, appsv1beta1.NodeImage{}, appsv1beta1.ContainerRecreateRequest{}} {
+		if path := quantityIn(reflect.TypeOf(object), map[reflect.Type]bool{}); path != "" {
+			t.Errorf("%T%s is a quantity: read it by this package", object, path)
+		}
+	}
+	if path := quantityIn(reflect.TypeFor[appsv1beta1.SidecarSet](), map[reflect.Type]bool{}); path == "" {
+		t.Error("no quantity was found in a kind that has some")
+	}
+}
+
+// quantityIn is the path of a quantity in a type; empty when there is none.
+func quantityIn(t reflect.Type, seen map[reflect.Type]bool) string {
+	if t == reflect.TypeFor[resource.Quantity]() {
+		return " "
+	}
+	if seen[t] {
+		return ""
+	}
+	seen[t] = true
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return quantityIn(t.Elem(), seen)
+	case reflect.Struct:
+		for f := range t.Fields() {
+			if path := quantityIn(f.Type, seen); path != "" {
+				return "." + f.Name + path
+			}
+		}
+	default:
+	}
+	return ""
 }

@@ -78,6 +78,7 @@ func hostilePods() map[string]*admissionv1.AdmissionRequest {
 	requests := map[string]*admissionv1.AdmissionRequest{}
 	for name, put := range map[string]map[string]string{
 		"nothing":                            {},
+		"a quantity of a few letters":        {"CONTAINER": `,"resources":{"limits":{"cpu":"1e-30000000"}}`},
 		"containers that are numbers":        {"CONTAINERS": "," + many(`1`, size)},
 		"empty containers":                   {"CONTAINERS": "," + many(`{}`, size)},
 		"as many empty containers as may be": {"CONTAINERS": "," + times(`{}`, 1_990)},

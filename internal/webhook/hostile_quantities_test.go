@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
@@ -79,5 +80,43 @@ func TestAQuantityOfAFewLettersOccupiesTheOperatorForMinutes(t *testing.T) {
 	}
 	if sent < 100 {
 		t.Errorf("only %d requests were sent", sent)
+	}
+}
+
+// TestAStoredQuantityOfAFewLettersOccupiesTheOperatorWhenAnotherSidecarSetIsCreated: a set may have been stored while nobody was asked. The others are compared
+// all the same.
+func TestAStoredQuantityOfAFewLettersOccupiesTheOperatorWhenAnotherSidecarSetIsCreated(t *testing.T) {
+	const at = "/validate-apps-kruise-io-v1beta1-sidecarset"
+	for name, put := range map[string]map[string]string{
+		"of a container":  {"CONTAINER": `,"resources":{"limits":{"cpu":"1e-30000000"}}`},
+		"of a volume":     {"SPEC": `,"volumes":[{"name":"v","emptyDir":{"sizeLimit":"1e-30000000"}}]`},
+		"of another type": {"CONTAINER": `,"resources":{"limits":{"cpu":[]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bad := []byte(fillSet("bad", "v1beta1", put))
+			good := []byte(fillSet("good", "v1beta1", nil))
+			canary := `,"annotations":{"apps.kruise.io/sidecarset-canary":"true","apps.kruise.io/sidecarset-base":"bad"}`
+			for what, tc := range map[string]struct {
+				stored   [][]byte
+				metadata string
+				allowed  bool
+			}{
+				"a set like it, which is not injected": {stored: [][]byte{bad}, allowed: true},
+				"a set like another one":               {stored: [][]byte{bad, good}},
+				"its canary":                           {stored: [][]byte{bad}, metadata: canary, allowed: true},
+			} {
+				s, c := servePods(t)
+				c.holds(t, map[schema.GroupVersionKind][][]byte{kindNamed("SidecarSet").GroupKind().WithVersion("v1beta1"): tc.stored})
+				object := fillSet("logs", "v1beta1", map[string]string{"METADATA": tc.metadata, "SPEC": `,"updateStrategy":{"type":"NotUpdate"},"injectionStrategy":{}`})
+				allowed := false
+				memory, spent := cost(func() { allowed = answer(t, at, name, s.handlers[at], kindNamed("SidecarSet"), "v1beta1", object, "") })
+				if memory > mostMemory || spent > mostTime {
+					t.Fatalf("%s: %d MiB, %v", what, memory>>20, spent.Round(time.Millisecond))
+				}
+				if allowed != tc.allowed {
+					t.Errorf("%s is allowed: %v", what, allowed)
+				}
+			}
+		})
 	}
 }

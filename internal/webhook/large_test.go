@@ -109,7 +109,8 @@ func TestWhatHasBeenReadOfLargeRequestsIsBounded(t *testing.T) {
 	})
 }
 
-// The API server sends all requests on one connection. What nobody reads of one of them would keep the others from being sent.
+// Where the API server speaks HTTP/2, to a webhook at a local address, all requests share a connection. What nobody reads of one of them would keep the others from
+// being sent.
 func TestSmallRequestsOfTheSameConnectionDoNotWaitForLargeOnes(t *testing.T) {
 	handler, answer := limitedLengths("/validate")
 	server := httptest.NewUnstartedServer(handler)

@@ -16,13 +16,13 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
@@ -58,7 +58,7 @@ func (c *leaving) Get(_ context.Context, key client.ObjectKey, object client.Obj
 func (c *leaving) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	c.ask(fmt.Sprintf("list %T", list))
 	switch into := list.(type) {
-	case *appsv1beta1.SidecarSetList:
+	case *unstructured.UnstructuredList: // of SidecarSets
 	case *metav1.PartialObjectMetadataList:
 		if into.Kind != "PodList" {
 			into.Continue = "more"

@@ -164,12 +164,7 @@ func saysNotUpgradable(pod *corev1.Pod, set string) bool {
 
 // Injected are the names of the sets that a pod says were injected, sorted.
 func Injected(pod *corev1.Pod) []string {
-	var names []string
-	for name := range strings.SplitSeq(pod.Annotations[shared.AnnotationSidecarSetInjectedList], ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			names = append(names, name)
-		}
-	}
+	names := sidecar.Listed(pod.Annotations[shared.AnnotationSidecarSetInjectedList])
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -6,6 +6,8 @@ package plan
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -179,7 +181,8 @@ func (h hashes) in(pod *corev1.Pod, key string) string {
 	return hash
 }
 
-// RevisionOf is the name of the revision that a pod says it has; empty when it names none.
-func RevisionOf(pod *corev1.Pod, set string) string {
-	return sidecar.EntryOf(pod, shared.AnnotationSidecarSetHash, set).ControllerRevision
+// MayHaveRevision says that a pod names a revision in what it says of its sets. It is asked of every pod in every pass, and whoever creates a pod can make that
+// as long as annotations may be: it is not decoded.
+func MayHaveRevision(pod *corev1.Pod, name string) bool {
+	return strings.Contains(pod.Annotations[shared.AnnotationSidecarSetHash], strconv.Quote(name))
 }

@@ -6,11 +6,30 @@ package sidecar
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
+
+// mostListed is how many names are read of the list of SidecarSets on a pod: far more than sets inject into one. Who may create a pod may list a hundred thousand,
+// each of which would be looked up with every event of the pod, and take several hundred bytes of an index.
+const mostListed = 200
+
+// Listed are the names of SidecarSets that the annotation of a pod lists, in its order.
+func Listed(list string) []string {
+	var names []string
+	for name := range strings.SplitSeq(list, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			names = append(names, name)
+		}
+		if len(names) == mostListed {
+			break
+		}
+	}
+	return names
+}
 
 // EntriesOf are what an annotation of a pod says of SidecarSets, by their names; none when it cannot be decoded.
 func EntriesOf(pod *corev1.Pod, key string) map[string]json.RawMessage {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -209,7 +208,7 @@ func (i Injection) Lacks(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" && o.APIVersion == "v1" }) {
 		return false
 	}
-	if !slices.Contains(strings.Split(pod.Annotations[InjectedListAnnotation], ","), i.Set) {
+	if !slices.Contains(Listed(pod.Annotations[InjectedListAnnotation]), i.Set) {
 		return true
 	}
 	brings := false

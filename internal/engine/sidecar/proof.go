@@ -122,7 +122,7 @@ func missing(want, have any, path string) (lacks, changed string) {
 	switch {
 	case have == nil:
 		return path, ""
-	case fmt.Sprint(want) == fmt.Sprint(have) || sameQuantity(want, have):
+	case fmt.Sprint(want) == fmt.Sprint(have) || quantity.Same(want, have):
 		return "", ""
 	}
 	return "", path
@@ -156,13 +156,4 @@ func missingItems(want, have []any, path string) (lacks, changed string) {
 		at, changed = found+1, cmp.Or(changed, other)
 	}
 	return "", changed
-}
-
-func sameQuantity(a, b any) bool {
-	one, err := quantity.Parse(fmt.Sprint(a))
-	if err != nil {
-		return false
-	}
-	other, err := quantity.Parse(fmt.Sprint(b))
-	return err == nil && one.Cmp(other) == 0
 }

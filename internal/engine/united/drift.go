@@ -6,7 +6,6 @@ package united
 import (
 	"reflect"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -17,7 +16,7 @@ import (
 // others added does not matter.
 func InSync(have, wanted *unstructured.Unstructured) bool {
 	return SameApply(have, wanted) && contains(have.Object["spec"], wanted.Object["spec"]) &&
-		contains(asAny(have.GetLabels()), asAny(wanted.GetLabels())) && contains(asAny(have.GetAnnotations()), asAny(wanted.GetAnnotations()))
+		hasAll(have.GetLabels(), wanted.GetLabels()) && hasAll(have.GetAnnotations(), wanted.GetAnnotations())
 }
 
 // SameApply says that the last apply to a workload is equal to the next one.
@@ -25,12 +24,14 @@ func SameApply(have, wanted *unstructured.Unstructured) bool {
 	return have.GetAnnotations()[shared.AnnotationAppliedHash] == wanted.GetAnnotations()[shared.AnnotationAppliedHash]
 }
 
-func asAny(texts map[string]string) map[string]any {
-	object := make(map[string]any, len(texts))
-	for key, value := range texts {
-		object[key] = value
+// hasAll says that labels or annotations have all wanted values. The server keeps these as they are, those without a value, too.
+func hasAll(have, wanted map[string]string) bool {
+	for key, value := range wanted {
+		if text, has := have[key]; !has || text != value {
+			return false
+		}
 	}
-	return object
+	return true
 }
 
 // contains says that the object on the server has all wanted values. It knows how the server writes some values: quantities in their shortest
@@ -55,7 +56,7 @@ func contains(have, wanted any) bool {
 		}
 		return listContains(list, wanted)
 	default:
-		return have == nil && isEmpty(wanted) || have == wanted || sameQuantity(have, wanted)
+		return have == nil && isEmpty(wanted) || have == wanted || quantity.Same(have, wanted)
 	}
 }
 
@@ -101,35 +102,6 @@ func isEmpty(value any) bool {
 		return len(value) == 0
 	}
 	return value == nil || reflect.ValueOf(value).IsZero()
-}
-
-// sameQuantity says that two values, texts or numbers, are the same quantity.
-func sameQuantity(a, b any) bool {
-	left, ok := quantityOf(a)
-	if !ok {
-		return false
-	}
-	right, ok := quantityOf(b)
-	return ok && left.Cmp(right) == 0
-}
-
-func quantityOf(value any) (resource.Quantity, bool) {
-	var text string
-	switch value := value.(type) {
-	case string:
-		text = value
-	case int64:
-		return *resource.NewQuantity(value, resource.DecimalSI), true
-	case float64:
-		if value != float64(int64(value)) {
-			return *resource.NewMilliQuantity(int64(value*1000), resource.DecimalSI), true
-		}
-		return *resource.NewQuantity(int64(value), resource.DecimalSI), true
-	default:
-		return resource.Quantity{}, false
-	}
-	parsed, err := quantity.Parse(text)
-	return parsed, err == nil
 }
 
 // Says reports whether two values of a spec mean the same: nothing and what is empty do.

@@ -331,6 +331,28 @@ func TestContains(t *testing.T) {
 	}
 }
 
+// TestLabelsOfAWorkloadAreRestored: the server keeps labels and annotations as they are, those without a value, too. A text is none but itself there.
+func TestLabelsOfAWorkloadAreRestored(t *testing.T) {
+	for name, tc := range map[string]struct {
+		have, wanted map[string]string
+		want         bool
+	}{
+		"others added one":               {map[string]string{"a": "1", "b": ""}, map[string]string{"a": "1"}, true},
+		"another value":                  {map[string]string{"a": "2"}, map[string]string{"a": "1"}, false},
+		"the same quantity, as a number": {map[string]string{"a": "1k"}, map[string]string{"a": "1000"}, false},
+		"one without a value is gone":    {nil, map[string]string{"a": ""}, false},
+	} {
+		for _, set := range []func(*unstructured.Unstructured, map[string]string){(*unstructured.Unstructured).SetLabels, (*unstructured.Unstructured).SetAnnotations} {
+			have, wanted := &unstructured.Unstructured{Object: map[string]any{}}, &unstructured.Unstructured{Object: map[string]any{}}
+			set(have, tc.have)
+			set(wanted, tc.wanted)
+			if got := InSync(have, wanted); got != tc.want {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+	}
+}
+
 // TestListsOfAdoptedWorkloadsKeepTheirDefaults: a workload that OpenKruise made keeps what its defaults added to lists until the template
 // changes, and then follows the template.
 func TestListsOfAdoptedWorkloadsKeepTheirDefaults(t *testing.T) {

@@ -4,6 +4,9 @@
 package cache
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -210,6 +213,36 @@ func TestIndexesFindOursAndOrphans(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", what, diff)
 		}
 	}
+}
+
+// Each name takes several hundred bytes of the index: the 256 KiB of annotations that a pod may have took 80 MB.
+func TestAPodThatListsVeryManySidecarSetsTakesLittleOfTheIndex(t *testing.T) {
+	var list strings.Builder
+	for i := range 40_000 {
+		fmt.Fprintf(&list, "s%d,", i)
+	}
+	pod := testutil.Pod("web-0").Obj()
+	pod.Annotations = map[string]string{sidecars: "mesh, logs," + list.String()}
+	values := map[string][]string{}
+	if err := ContentsFor(ofSidecarSet()).Index(t.Context(), indexing{values, pod}); err != nil {
+		t.Fatal(err)
+	}
+	if got := values[byAnnotation(sidecars)]; len(got) < 2 || len(got) > 1000 || got[0] != "mesh" || got[1] != "logs" {
+		t.Errorf("%d values", len(got))
+	}
+}
+
+// indexing notes the values of a pod in each index.
+type indexing struct {
+	values map[string][]string
+	pod    *corev1.Pod
+}
+
+func (i indexing) IndexField(_ context.Context, object client.Object, field string, of client.IndexerFunc) error {
+	if _, is := object.(*corev1.Pod); is {
+		i.values[field] = of(i.pod)
+	}
+	return nil
 }
 
 func annotated(t *testing.T, reader client.Reader, namespace, name string) []corev1.Pod {

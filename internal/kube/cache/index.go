@@ -6,7 +6,6 @@ package cache
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 const (
@@ -58,7 +58,7 @@ func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error 
 	}
 	for _, key := range c.podAnnotations {
 		err := indexer.IndexField(ctx, &corev1.Pod{}, byAnnotation(key), func(pod client.Object) []string {
-			return entries(pod.GetAnnotations()[key])
+			return sidecar.Listed(pod.GetAnnotations()[key])
 		})
 		if err != nil {
 			return fmt.Errorf("indexing pods by annotation %s: %w", key, err)
@@ -90,17 +90,6 @@ func OnNode(ctx context.Context, reader client.Reader, node string) ([]corev1.Po
 }
 
 func byAnnotation(key string) string { return "annotation:" + key }
-
-// entries are the values of an annotation that lists names, separated by commas.
-func entries(list string) []string {
-	var names []string
-	for name := range strings.SplitSeq(list, ",") {
-		if name = strings.TrimSpace(name); name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
 
 // IndexByController adds the index that Controlled asks to objects of one more kind, whatever controls them. It has their informer started.
 func IndexByController(ctx context.Context, indexer client.FieldIndexer, object client.Object) error {

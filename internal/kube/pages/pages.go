@@ -44,10 +44,7 @@ type Limits struct {
 // Read reads a list in pages, in the order of the server, which is that of the names. It calls look with each page until look returns false. like is an
 // empty list of the type and kind that is wanted. Each page is a new list. more says that objects are left that look was not called with: it
 // returned false, or the limits are reached, or there is an error.
-func Read[T any, L interface {
-	*T
-	client.ObjectList
-}](ctx context.Context, reader client.Reader, like L, limits Limits, look func(L) bool, options ...client.ListOption) (more bool, err error) {
+func Read[L client.ObjectList](ctx context.Context, reader client.Reader, like L, limits Limits, look func(L) bool, options ...client.ListOption) (more bool, err error) {
 	ask := client.ListOptions{}
 	ask.ApplyOptions(options)
 	size, most, left := Most, Most, limits
@@ -60,9 +57,9 @@ func Read[T any, L interface {
 		}
 		size = min(size, left.Objects)
 		ask.Limit = int64(size)
-		page, counted := new(T), &response{limit: min(longest, left.Bytes)}
-		*page = *like
-		err := reader.List(context.WithValue(ctx, responseKey{}, counted), L(page), &ask)
+		counted := &response{limit: min(longest, left.Bytes)}
+		page, _ := like.DeepCopyObject().(L) // A list without types has its kind in a map.
+		err := reader.List(context.WithValue(ctx, responseKey{}, counted), page, &ask)
 		left.Bytes -= counted.read
 		switch {
 		case counted.cut && size == 1:
@@ -74,9 +71,9 @@ func Read[T any, L interface {
 		case err != nil:
 			return true, err
 		}
-		left.Objects -= meta.LenList(L(page))
-		ask.Continue = L(page).GetContinue()
-		if goOn := look(L(page)); !goOn || ask.Continue == "" {
+		left.Objects -= meta.LenList(page)
+		ask.Continue = page.GetContinue()
+		if goOn := look(page); !goOn || ask.Continue == "" {
 			return ask.Continue != "", nil
 		}
 		if counted.read <= short {
@@ -88,20 +85,16 @@ func Read[T any, L interface {
 
 // All reads a list in pages of Most objects, in the order of the server, and yields each; an error ends it. It is for lists whose objects are small or
 // the operator's own, and of which all are needed: nothing else bounds it. like is as for Read.
-func All[T any, L interface {
-	*T
-	client.ObjectList
-}](ctx context.Context, reader client.Reader, like L, options ...client.ListOption) iter.Seq2[L, error] {
+func All[L client.ObjectList](ctx context.Context, reader client.Reader, like L, options ...client.ListOption) iter.Seq2[L, error] {
 	return func(yield func(L, error) bool) {
 		ask := client.ListOptions{}
 		ask.ApplyOptions(options)
 		ask.Limit = Most
 		for {
-			page := new(T)
-			*page = *like
-			err := reader.List(ctx, L(page), &ask)
-			ask.Continue = L(page).GetContinue()
-			if !yield(L(page), err) || err != nil || ask.Continue == "" {
+			page, _ := like.DeepCopyObject().(L)
+			err := reader.List(ctx, page, &ask)
+			ask.Continue = page.GetContinue()
+			if !yield(page, err) || err != nil || ask.Continue == "" {
 				return
 			}
 		}

@@ -30,6 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // Path is where the API server calls.
@@ -47,7 +48,7 @@ func (Handler) Handle(_ context.Context, req ctrladmission.Request) ctrladmissio
 		return refused(req.Name, errs)
 	}
 	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+	if err := quantity.Unmarshal(req.Object.Raw, pod); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
 	patch, fault := patchOf(pod, rand.String(launch.LengthOfSuffix))

@@ -28,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 const (
@@ -57,7 +58,7 @@ func (h *Handler) Handle(ctx context.Context, req ctrladmission.Request) ctrladm
 		return ctrladmission.Allowed("").WithWarnings(without + errs[0].Error())
 	}
 	pod := &corev1.Pod{}
-	if err := json.Unmarshal(req.Object.Raw, pod); err != nil {
+	if err := quantity.Unmarshal(req.Object.Raw, pod); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
 	pod.Namespace = req.Namespace

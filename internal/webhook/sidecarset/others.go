@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -29,6 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
 )
 
@@ -112,14 +114,28 @@ func sameSelectors(a, b *appsv1beta1.SidecarSet) bool {
 	return equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector) && equality.Semantic.DeepEqual(a.Spec.NamespaceSelector, b.Spec.NamespaceSelector)
 }
 
-// each has look see the SidecarSets, and says whether there are more than are looked at.
+// each has look see the SidecarSets, and says whether there are more than are looked at. They are read without their types: the webhook may not have been asked
+// when one was stored, and a quantity of a few letters can take minutes to parse. Of one that cannot be decoded, which is not injected, look sees no spec.
 func (o Others) each(ctx context.Context, look func(*appsv1beta1.SidecarSet)) (more bool, err error) {
-	return pages.Read(ctx, o.Reader, &appsv1beta1.SidecarSetList{}, limits(), func(list *appsv1beta1.SidecarSetList) bool {
-		for i := range list.Items {
-			look(&list.Items[i])
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSetList"))
+	return pages.Read(ctx, o.Reader, stored, limits(), func(page *unstructured.UnstructuredList) bool {
+		for i := range page.Items {
+			look(comparedPart(ctx, &page.Items[i]))
 		}
 		return true
 	})
+}
+
+// comparedPart is what is compared of a stored SidecarSet.
+func comparedPart(ctx context.Context, stored *unstructured.Unstructured) *appsv1beta1.SidecarSet {
+	set := &appsv1beta1.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: stored.GetName(), Annotations: stored.GetAnnotations()}}
+	spec, _ := stored.Object["spec"].(map[string]any)
+	if err := quantity.FromUnstructured(spec, &set.Spec); err != nil {
+		ctrl.LoggerFrom(ctx).Info("A stored SidecarSet cannot be decoded", "name", set.Name, "reason", err.Error())
+		set.Spec = appsv1beta1.SidecarSetSpec{}
+	}
+	return set
 }
 
 // comparison finds the conflicts of a set with others. A canary and its base never meet on a pod.

@@ -12,9 +12,9 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// overlap says whether some pod can be selected by both sets.
+// overlap says whether some pod can be selected by both sets. A set without a selector selects none.
 func overlap(a, b *appsv1beta1.SidecarSetSpec) bool {
-	return together(a.Selector, b.Selector) && together(a.NamespaceSelector, b.NamespaceSelector)
+	return a.Selector != nil && b.Selector != nil && together(a.Selector, b.Selector) && together(a.NamespaceSelector, b.NamespaceSelector)
 }
 
 // together says whether some labels match both selectors. A selector that is nil matches all labels.
