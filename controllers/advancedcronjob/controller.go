@@ -60,7 +60,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.AdvancedCronJobFailedCreate)
 	}
 	due := plan.Evaluate(spec, snapshot)
-	lookAgain := r.look(ctx, known, plan.HoldsUp(spec, snapshot, due))
+	run, waits, in := plan.Unready(spec, snapshot, due)
+	lookAgain := max(r.look(ctx, known, run, waits), in)
 	todo := plan.Plan(spec, snapshot, due)
 	pass.StopClock()
 

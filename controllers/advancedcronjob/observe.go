@@ -30,7 +30,7 @@ type remembered struct {
 	started time.Time
 	// announced is which runs events were emitted about.
 	announced plan.Announced
-	// looked is what the pods of a run said that holds up another one.
+	// looked is what the pods of a run said that is not ready.
 	looked looked
 }
 
@@ -42,15 +42,16 @@ type looked struct {
 }
 
 const (
-	// lookEvery is how often the pods of a run are read that holds up another one.
-	lookEvery = 30 * time.Second
+	// lookEvery is how often the pods of a run are read that holds up another one, lookSeldom those of one that does not.
+	lookEvery  = 30 * time.Second
+	lookSeldom = 5 * time.Minute
 	// mostLooked is how many of them are read.
 	mostLooked = 20
 )
 
-// look notes at the run that holds up another one what its pods say, and returns when to look again; zero: there is no such run. The pods are read from the
-// API server: no watch of theirs is worth these few looks.
-func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run) time.Duration {
+// look notes at the run that is not ready what its pods say, and returns when to look again; zero: there is no such run. The pods are read from the API server:
+// no watch of theirs is worth these few looks. waits says that another run waits for it.
+func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run, waits bool) time.Duration {
 	if run == nil {
 		known.looked = looked{}
 		return 0
@@ -59,7 +60,11 @@ func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run)
 	if known.looked.run != uid {
 		known.looked = looked{run: uid}
 	}
-	if known.looked.at.IsZero() || now.Sub(known.looked.at) >= lookEvery {
+	every := lookSeldom
+	if waits {
+		every = lookEvery
+	}
+	if known.looked.at.IsZero() || now.Sub(known.looked.at) >= every {
 		known.looked.at = now
 		ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 		defer cancel()
@@ -72,7 +77,7 @@ func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run)
 		}
 	}
 	run.Trouble = known.looked.trouble
-	return max(known.looked.at.Add(lookEvery).Sub(now), time.Second)
+	return max(known.looked.at.Add(every).Sub(now), time.Second)
 }
 
 func rememberedOf(pass *workload.Pass) *remembered {

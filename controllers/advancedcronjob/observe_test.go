@@ -58,7 +58,7 @@ func TestPodsOfARunThatHoldsUpAnotherOneAreReadEveryHalfMinute(t *testing.T) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(after))
 		run.Trouble = ""
-		if again := r.look(t.Context(), known, run); again != wait || asked != reads || run.Trouble != trouble {
+		if again := r.look(t.Context(), known, run, true); again != wait || asked != reads || run.Trouble != trouble {
 			t.Errorf("read %d times, again after %s: %q; want %d times, %s, %q", asked, again, run.Trouble, reads, wait, trouble)
 		}
 	}
@@ -74,7 +74,11 @@ func TestPodsOfARunThatHoldsUpAnotherOneAreReadEveryHalfMinute(t *testing.T) {
 	look(30*time.Second, 30*time.Second, 3, "")
 	run.Object.SetUID("other")
 	look(time.Second, 30*time.Second, 4, "pod a: container main: ErrImageNeverPull report:1")
-	if again := r.look(t.Context(), known, nil); again != 0 || known.looked != (looked{}) {
+	clock.SetTime(clock.Now().Add(time.Minute))
+	if again := r.look(t.Context(), known, run, false); again != 4*time.Minute || asked != 4 {
+		t.Errorf("a run that holds up no other one is looked at again after %s, read %d times", again, asked)
+	}
+	if again := r.look(t.Context(), known, nil, false); again != 0 || known.looked != (looked{}) {
 		t.Errorf("without such a run: again after %s, remembered %+v", again, known.looked)
 	}
 }

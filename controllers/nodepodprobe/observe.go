@@ -14,7 +14,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -81,7 +80,7 @@ func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) (
 		if !namespaces.Has(stored.Items[i].GetNamespace()) {
 			continue
 		}
-		if parsed := parse(&stored.Items[i]); parsed != nil {
+		if parsed := r.parsed.Of(&stored.Items[i], probing.ParseStored); parsed != nil {
 			markers = append(markers, parsed)
 		}
 	}
@@ -89,19 +88,6 @@ func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) (
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return markers, nil
-}
-
-// parse reads a stored PodProbeMarker; nil for one that cannot be carried out, of which its own reconciler says why.
-func parse(stored *unstructured.Unstructured) *probing.Marker {
-	object := &appsv1alpha1.PodProbeMarker{}
-	if runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object) != nil {
-		return nil
-	}
-	parsed, err := probing.Parse(object)
-	if err != nil {
-		return nil
-	}
-	return parsed
 }
 
 // notObserved says what follows when a NodePodProbe could not be observed.

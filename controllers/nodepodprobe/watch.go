@@ -42,7 +42,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.
 	if !ok {
 		return nil
 	}
-	marker := parse(stored)
+	marker := r.parsed.Of(stored, probing.ParseStored)
 	if marker == nil {
 		return nil
 	}

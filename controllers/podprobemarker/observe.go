@@ -232,11 +232,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 		if stored.Items[i].GetName() == spec.Marker.Name {
 			continue
 		}
-		object := &appsv1alpha1.PodProbeMarker{}
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, object) != nil {
-			continue
-		}
-		if parsed, err := probing.Parse(object); err == nil {
+		if parsed := r.parsed.Of(&stored.Items[i], probing.ParseStored); parsed != nil {
 			others = append(others, parsed)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
@@ -22,7 +21,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/kube/registration"
@@ -114,11 +112,10 @@ func (r *Registrar) namespaces(ctx context.Context) ([]string, error) {
 	}
 	found := sets.New[string]()
 	for i := range stored.Items {
-		object := &appsv1alpha1.PodProbeMarker{}
-		if found.Has(stored.Items[i].GetNamespace()) || runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Items[i].Object, object) != nil {
+		if found.Has(stored.Items[i].GetNamespace()) {
 			continue
 		}
-		if marker, err := probing.Parse(object); err == nil && marker.Provides() {
+		if marker := probing.ParseStored(&stored.Items[i]); marker != nil && marker.Provides() {
 			found.Insert(marker.Namespace)
 		}
 	}

@@ -219,20 +219,28 @@ func activeRuns(s Snapshot) []*Run {
 	return active
 }
 
-// HoldsUp is the active run for which one that is due waits, if pods of it are not ready and it does not say why; nil: there is none.
-func HoldsUp(spec *Spec, s Snapshot, due Due) *Run {
-	if spec.Adapter == nil || !spec.Adapter.silent || spec.Deleting || spec.Invalid != nil || spec.Paused || !spec.Managed ||
-		spec.ConcurrencyPolicy != appsv1beta1.ForbidConcurrent || due.Run.IsZero() || due.TooLate {
-		return nil
+// startPatience is for how long the pods of a run for which no other one waits may take to get ready before anybody looks at them.
+const startPatience = time.Minute
+
+// Unready is an active run with pods that are not ready and that does not say why, to be looked at: one for which another run waits or was left out, which
+// waits says, or else the oldest that has had startPatience. Nil: there is none, or not before in is over, if that is not zero.
+func Unready(spec *Spec, s Snapshot, due Due) (run *Run, waits bool, in time.Duration) {
+	if spec.Adapter == nil || !spec.Adapter.silent || spec.Deleting || spec.Invalid != nil || !spec.Managed {
+		return nil, false, 0
 	}
+	waits = spec.ConcurrencyPolicy == appsv1beta1.ForbidConcurrent && !due.Run.IsZero() && !spec.Paused
 	for _, run := range activeRuns(s) {
 		active, _, _ := unstructured.NestedInt64(run.Object.Object, "status", "active")
 		ready, _, _ := unstructured.NestedInt64(run.Object.Object, "status", "ready")
-		if active > ready && !run.Terminating {
-			return run
+		if active <= ready || run.Terminating {
+			continue
 		}
+		if left := run.Started.Add(startPatience).Sub(s.Now); left > 0 && !waits {
+			return nil, false, left // those after it are younger
+		}
+		return run, waits, 0
 	}
-	return nil
+	return nil, false, 0
 }
 
 // TroubleOf is why one of the pods of a run will hardly start by itself; empty when none has such trouble.

@@ -78,7 +78,8 @@ func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 //  5. a run is due: it is too late, waits for an active one, or is being started;
 //  6. the next run is not due yet, or never will be: stalled.
 //
-// What the server refuses comes before that, see podset.Progress.WithRefusals.
+// An active run that is stalled is named, and stalls the object where it keeps others from being started. What the server refuses comes before that, see
+// podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -88,10 +89,9 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 	case !spec.Managed:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonKindOff, Message: unmanaged(spec)}
 	case spec.Paused:
-		return podset.Progress{Reason: appsv1beta1.ReasonPaused, Message: "No run is started while spec.paused is true."}
+		return podset.Progress{Reason: appsv1beta1.ReasonPaused, Message: "No run is started while spec.paused is true." + stuck(s)}
 	case due.TooLate:
-		return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline,
-			Message: "The newest run was left out: it could not be started within spec.startingDeadlineSeconds. The next one is started when it is due."}
+		return leftOut(spec, s)
 	case !due.Run.IsZero() && !Started(outcome):
 		return waiting(spec, s, plan)
 	case due.Next.IsZero():
@@ -100,7 +100,27 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 		return podset.Progress{Reason: appsv1beta1.ReasonClockBehind,
 			Message: "status.lastScheduleTime lies in the future: a clock went back. The next run is started at status.nextScheduleTime."}
 	}
-	return podset.Progress{Reason: appsv1beta1.ReasonScheduled, Message: "The next run is started when it is due."}
+	return podset.Progress{Reason: appsv1beta1.ReasonScheduled, Message: "The next run is started when it is due." + stuck(s)}
+}
+
+// stuck is a sentence about active runs that are stalled; empty when none is.
+func stuck(s Snapshot) string {
+	active := activeRuns(s)
+	for _, run := range active {
+		if stalled, message := run.stalled(); stalled {
+			return fmt.Sprintf(" %s, and %s is stalled: %s", podset.Count(len(active), "run is active", "runs are active"), run.Object.GetName(), message)
+		}
+	}
+	return ""
+}
+
+// leftOut is the progress after a run was left out because its deadline was over.
+func leftOut(spec *Spec, s Snapshot) podset.Progress {
+	message := "The newest run was left out: it could not be started within spec.startingDeadlineSeconds."
+	if stuck := stuck(s); stuck != "" && spec.ConcurrencyPolicy == appsv1beta1.ForbidConcurrent {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled, Message: message + stuck}
+	}
+	return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline, Message: message + " The next one is started when it is due." + stuck(s)}
 }
 
 // unmanaged says why nobody would carry runs out.

@@ -121,16 +121,20 @@ func (w *simulation) spec() *Spec {
 	return Parse(w.cron, stored, w.options)
 }
 
+func (w *simulation) snapshot() Snapshot {
+	s := Snapshot{Now: w.now, Evaluated: w.evaluated, Started: w.begun}
+	for _, run := range w.runs {
+		s.Runs = append(s.Runs, w.spec().Adapter.Observe(run))
+	}
+	return s
+}
+
 // pass is one pass of the controller at the present time. What it does happens at once.
 func (w *simulation) pass() planning.Plan {
 	w.t.Helper()
-	spec := w.spec()
-	s := Snapshot{Now: w.now, Evaluated: w.evaluated, Started: w.begun}
-	for _, run := range w.runs {
-		s.Runs = append(s.Runs, spec.Adapter.Observe(run))
-	}
+	spec, s := w.spec(), w.snapshot()
 	w.due = Evaluate(spec, s)
-	if run := HoldsUp(spec, s, w.due); run != nil {
+	if run, _, _ := Unready(spec, s, w.due); run != nil {
 		run.Trouble = TroubleOf([]corev1.Pod{w.pod(run)}, w.now)
 	}
 	plan := Plan(spec, s, w.due)
@@ -299,6 +303,18 @@ func (w *simulation) expectCondition(kind, reason, says string) {
 	}
 	if got != reason || !strings.Contains(message, says) {
 		w.t.Errorf("condition %s is %q with %q, want %q with %q\n%s", kind, got, message, reason, says, w.log.String())
+	}
+}
+
+// expectSays looks for texts in the message of a condition.
+func (w *simulation) expectSays(kind string, texts ...string) {
+	w.t.Helper()
+	for _, c := range w.cron.Status.Conditions {
+		for _, text := range texts {
+			if c.Type == kind && !strings.Contains(c.Message, text) {
+				w.t.Errorf("condition %s says %q, want %q", kind, c.Message, text)
+			}
+		}
 	}
 }
 
@@ -598,6 +614,7 @@ func TestJobWhosePodsCannotStartStallsTheSchedule(t *testing.T) {
 	counts(1, 0)
 	w.passes("10:06:00")
 	w.expectCondition("Stalled", "", "") // no run is due
+	w.expectSays("Reconciling", "1 run is active, and nightly-", "is stalled: pod nightly-x: container main: ImagePullBackOff report:1")
 	w.passes("10:10:00")
 	w.expectCondition("Stalled", "RunStalled", "is stalled: pod nightly-x: container main: ImagePullBackOff report:1")
 	w.expectCondition("Reconciling", "", "")
@@ -808,4 +825,42 @@ func TestEventsOfRuns(t *testing.T) {
 			t.Errorf("%s: %+v, or %+v", what, a.Success, a.Failure)
 		}
 	}
+}
+
+// By the policy that most have, runs are started beside one whose image cannot be pulled, and nothing said that they do not get on.
+func TestRunThatIsStalledIsNamedWhereOthersAreStartedBesideIt(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00")
+	w.passes("10:05:00", "10:05:01")
+	for field, count := range map[string]int64{"active": 1, "ready": 0} {
+		if err := unstructured.SetNestedField(w.runs[0].Object, count, "status", field); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.waits = "ImagePullBackOff"
+	w.passes("10:05:30")
+	w.expectSays("Reconciling", "The next run is started when it is due.")
+	if run, _, in := Unready(w.spec(), w.snapshot(), w.due); run != nil || in <= 0 || in > startPatience {
+		t.Errorf("a run that has just begun is looked at now, or after %s", in)
+	}
+	w.passes("10:06:30")
+	w.expectCondition("Stalled", "", "")
+	w.expectSays("Reconciling", "The next run is started when it is due. 1 run is active, and ", "is stalled: pod nightly-x: container main: ImagePullBackOff report:1")
+	w.cron.Spec.Paused = ptr.To(true)
+	w.passes("10:07:00")
+	w.expectSays("Reconciling", "No run is started while spec.paused is true. 1 run is active, and ", "ImagePullBackOff")
+}
+
+// With a deadline, runs were left out one after the other because of an active one that never ends, and only the first minutes of each said so.
+func TestRunThatIsLeftOutForAStalledOneStallsTheSchedule(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(30))
+	w.passes("10:05:00", "10:05:01")
+	conditions := []any{map[string]any{"type": "Stalled", "status": "True", "message": "pod scan-a: container main: ImagePullBackOff"}}
+	if err := unstructured.SetNestedSlice(w.runs[0].Object, conditions, "status", "conditions"); err != nil {
+		t.Fatal(err)
+	}
+	w.passes("10:10:00")
+	w.expectCondition("Stalled", "RunStalled", "ImagePullBackOff")
+	w.passes("10:11:00")
+	w.expectCondition("Stalled", "RunStalled", "The newest run was left out")
+	w.expectCondition("Stalled", "RunStalled", "ImagePullBackOff")
 }

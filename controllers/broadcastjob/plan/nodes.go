@@ -104,6 +104,8 @@ type view struct {
 	unfit []*podset.Pod
 	// failedActive are pods that count as failed and still run: restarted too often, or stopped by the deadline.
 	failedActive []*podset.Pod
+	// failures are pods on nodes of the cluster that have failed, in the order of their names.
+	failures []*podset.Pod
 	// Counts of the status.
 	desired, succeeded, failed int
 }
@@ -167,6 +169,9 @@ func (v *view) place(pod *podset.Pod, at *nodeState) {
 			at.outcome = Succeeded
 		case !pod.Terminating: // one that is deleted while it works ends as failed, too, and has not failed
 			at.outcome = Failed
+		}
+		if pod.Object.Status.Phase == corev1.PodFailed && !pod.Terminating {
+			v.failures = append(v.failures, pod)
 		}
 	case ended: // of a node that is gone
 	case pod.Terminating:

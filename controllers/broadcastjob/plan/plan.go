@@ -33,8 +33,6 @@ const (
 )
 
 const (
-	// mostCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
-	mostCreated = 500
 	// storedSoon is when to look again after something was written to the status, which triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
@@ -209,6 +207,7 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	atWork := len(v.active) + len(v.unfit) + len(v.strays) + len(v.failedActive)
 	unfinished := atWork
 	room := d.limit - atWork
+	created := 0 // without those that yield
 	var waiting []planning.Slot
 	for i := range v.nodes {
 		at := &v.nodes[i]
@@ -216,13 +215,14 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 			continue
 		}
 		unfinished++
-		free := room > 0 && len(d.Actions) < mostCreated
+		free := room > 0 && created < podset.MostCreations
 		switch {
 		case at.occupied: // by its pod, or by one that is going
 		case retries != nil && d.Yields(retries, spec.creationKey(at.Node), free):
 			d.createPod(spec, at.Node)
 		case free:
 			room--
+			created++
 			d.createPod(spec, at.Node)
 		case room > 0:
 			d.Recheck(time.Second)

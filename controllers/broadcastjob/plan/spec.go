@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"fmt"
-	"maps"
 	"math"
 	"strings"
 	"time"
@@ -64,6 +63,8 @@ type Spec struct {
 
 	// Fitting says which nodes fit.
 	Fitting
+	// containers are those of new pods; nil before the first one.
+	containers []corev1.Container
 }
 
 // Fitting is what of a job decides which nodes its pods may run on.
@@ -140,11 +141,14 @@ func (s *Spec) creationKey(node *Node) planning.RetryKey {
 	return planning.RetryKey{Step: podset.StepCreate, Namespace: s.Job.Namespace, Name: s.podName(node)}
 }
 
-// newPod is the pod for a node, ready to be created.
+// newPod is the pod for a node, ready to be created. It shares what podtemplate.ForPod says with others of the job.
 func (s *Spec) newPod(node *Node) *corev1.Pod {
 	pod := podtemplate.ForPod(&s.Job.Spec.Template)
+	if s.containers == nil {
+		s.containers = podtemplate.AlwaysPulled(pod.Spec.Containers)
+	}
+	pod.Spec.Containers = s.containers
 	podset.Equip(pod, s.Job.Namespace, s.podName(node), s.Owner)
-	pod.Labels, pod.Annotations = maps.Clone(pod.Labels), maps.Clone(pod.Annotations)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}

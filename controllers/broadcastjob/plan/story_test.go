@@ -18,6 +18,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
 // Whole jobs, one for each field of the spec, from the first pod to the end.
@@ -596,6 +597,31 @@ func TestANodeWhosePodIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 	}
 }
 
+// As many refused pods as a plan creates at most kept all other nodes waiting.
+func TestManyNodesWhosePodsAreRefusedKeepNoOthersWaiting(t *testing.T) {
+	w := newSimulation(t, 700)
+	spec, s := w.snapshot()
+	refused := map[planning.RetryKey]bool{}
+	for i := range 600 {
+		refused[spec.creationKey(&s.Nodes[i])] = true
+	}
+	s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Hour}, refused[key]
+	}
+	d := Plan(spec, s)
+	if len(d.Actions) != 700 || len(d.Yielding) != 600 {
+		t.Errorf("%d pods are planned, of which %d yield; want 700 and 600", len(d.Actions), len(d.Yielding))
+	}
+}
+
+// Each pod of a plan was a copy of the template.
+func TestALargeTemplateForManyNodesDoesNotUseUpTheMemory(t *testing.T) {
+	w := newSimulation(t, 1000)
+	podsettest.Largest(&w.job.Spec.Template)
+	spec, s := w.snapshot()
+	podsettest.Cost(t, podsettest.MostOfAPlan, func() { Plan(spec, s) })
+}
+
 func TestDeadlineCountsWhilePausedAndStopsPodsAfterwards(t *testing.T) {
 	w := newSimulation(t, 2, deadline(10))
 	w.at(0)
@@ -606,6 +632,30 @@ func TestDeadlineCountsWhilePausedAndStopsPodsAfterwards(t *testing.T) {
 	w.at(21)
 	w.at(22)
 	w.expectWorking("")
+}
+
+// The conditions said that a pod has failed, and neither which one nor why.
+func TestAFailureNamesAPodThatHasFailed(t *testing.T) {
+	for policy, condition := range map[appsv1beta1.BroadcastJobFailurePolicyType]string{
+		appsv1beta1.BroadcastJobFailFast: "Failed", appsv1beta1.BroadcastJobPause: "Stalled",
+	} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newSimulation(t, 2, onFailure(policy))
+			w.at(0)
+			name := w.podOn("n0").Name
+			w.changePod(name, func(pod *corev1.Pod) {
+				pod.Status.Phase = corev1.PodFailed
+				pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+					Name: "scan", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}},
+				}}
+			})
+			w.at(1)
+			w.at(2)
+			if _, message := w.condition(condition); !strings.Contains(message, ": "+name+" (container scan: OOMKilled, exit code 137)") {
+				t.Errorf("condition %s says %q", condition, message)
+			}
+		})
+	}
 }
 
 func TestDeadlineFailsAJobThatFailuresWouldPause(t *testing.T) {

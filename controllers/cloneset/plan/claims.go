@@ -47,18 +47,16 @@ func bySlot(set *appsv1beta1.CloneSet, all map[string]*corev1.PersistentVolumeCl
 	return slots
 }
 
-// missingClaims are the claims of a slot that do not exist.
-func (p *planner) missingClaims(slot planning.Slot, pod string) []*corev1.PersistentVolumeClaim {
-	var missing []*corev1.PersistentVolumeClaim
-	for _, claim := range p.Claims.Wanted(pod) {
-		if p.s.Claims[claim.Name] != nil {
-			continue
-		}
+// missing says that there is no claim of this name.
+func (p *planner) missing(claim string) bool { return p.s.Claims[claim] == nil }
+
+// ofSlot gives new claims what shows that they are those of a slot.
+func (p *planner) ofSlot(slot planning.Slot, created []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+	for _, claim := range created {
 		claim.Labels[shared.LabelInstanceID] = string(slot)
 		claim.OwnerReferences = []metav1.OwnerReference{p.Owner}
-		missing = append(missing, claim)
 	}
-	return missing
+	return created
 }
 
 // owned says that the set is an owner of the claim.
@@ -160,7 +158,7 @@ func (p *planner) createAwaited(pod *podset.Pod) {
 	if pod.Object.Status.Phase != corev1.PodPending {
 		return
 	}
-	for _, claim := range claims.Mounted(&pod.Object.Spec, p.missingClaims(pod.Slot, pod.Object.Name)) {
+	for _, claim := range p.ofSlot(pod.Slot, p.Claims.Awaited(pod.Object, p.missing)) {
 		action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
 		action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, "successful")}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, "failed error")}

@@ -25,7 +25,7 @@ func (p *planner) withReturned(s diff) diff {
 
 // create is step 2: first the partition's share at the current revision, then the rest at the update revision.
 func (p *planner) create(s diff) {
-	n := p.backOff(min(s.create, podset.MostCreations), s.createOld)
+	n := p.backOff(min(s.create, podset.Creations(p.Claims.Claims)), s.createOld)
 	if returning, after := p.returning(); returning > 0 {
 		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
 			n -= waiting
@@ -45,7 +45,7 @@ func (p *planner) create(s diff) {
 		}
 		p.existing[slot] = true
 		pod := p.newPod(slot, rev)
-		p.pass.Create(slot, pod, p.missingClaims(slot, pod.Name), podset.ReasonScaleOut)
+		p.pass.Create(slot, pod, p.ofSlot(slot, p.Claims.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 	}
 	if len(slots) < n {
 		p.pass.Hold(planning.Note{

@@ -143,11 +143,19 @@ func allTerminating(pods []*podset.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *podset.Pod) bool { return !pod.Terminating })
 }
 
-// create creates a pod for a node, as far as burstReplicas allows.
+// create creates a pod for a node, as far as burstReplicas allows. What would make the plan too large is left to the next one.
 func (p *planner) create(at *place, reason string) {
-	if p.yields(at, p.creations > 0) || p.take(&p.creations, at.slot()) {
-		p.pass.Create(at.slot(), p.newPod(at.name), nil, reason)
+	switch {
+	case p.yields(at, p.creations > 0):
+	case !p.take(&p.creations, at.slot()):
+		return
+	case p.created == podset.MostCreations:
+		p.pass.Recheck(afterBurst)
+		return
+	default:
+		p.created++
 	}
+	p.pass.Create(at.slot(), p.newPod(at.name), nil, reason)
 }
 
 // yields says that the server has refused the pod of a node, which takes no place from other nodes now.

@@ -51,7 +51,8 @@ const afterBurst = time.Second
 //     step 1 are deleted after this.
 //  4. Settling: whatever is under way on all other pods goes on, always.
 //
-// Creations, deletions and edits of a plan are no more than burstReplicas each. No step waits for another one.
+// Creations, deletions and edits of a plan are no more than burstReplicas each, and creations no more than podset.MostCreations. No step waits for
+// another one.
 //
 // A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 4
 // is planned.
@@ -85,6 +86,10 @@ type planner struct {
 	over                        []planning.Slot
 	// finished are the finished pods of nodes that should keep one.
 	finished []*podset.Pod
+	// created is how many pods the plan creates, without those that yield.
+	created int
+	// tolerations are those of new pods; nil before the first one.
+	tolerations []corev1.Toleration
 }
 
 func newPlanner(spec *Spec, s *Snapshot) *planner {

@@ -43,9 +43,9 @@ func RevisionOf(set string, pod *corev1.Pod) string {
 }
 
 // newPod is a pod of the update revision for a node, as it is sent to the server. The template is taken as it is written: what it leaves out
-// is for the server to fill in.
+// is for the server to fill in. The pod shares what podtemplate.ForPod says, and its tolerations, with others of the plan.
 func (p *planner) newPod(node string) *corev1.Pod {
-	pod := podtemplate.AsWritten(p.s.Update.Template)
+	pod := podtemplate.ForPod(p.s.Update.Template)
 	gates := []corev1.PodConditionType{shared.GateKruisePodReady}
 	if p.PodUpdatePolicy == shared.InPlaceIfPossible {
 		gates = podset.UpdateGates()
@@ -57,7 +57,10 @@ func (p *planner) newPod(node string) *corev1.Pod {
 		pod.Labels = map[string]string{}
 	}
 	pod.Labels[shared.LabelControllerRevisionHash] = p.s.Update.Hash()
-	pod.Spec.Tolerations = nodefit.Tolerations(pod.Spec.Tolerations, nodefit.DaemonTolerations(pod.Spec.HostNetwork)...)
+	if p.tolerations == nil {
+		p.tolerations = nodefit.Tolerations(pod.Spec.Tolerations, nodefit.DaemonTolerations(pod.Spec.HostNetwork)...)
+	}
+	pod.Spec.Tolerations = p.tolerations
 	nodefit.Pin(&pod.Spec, node)
 	if p.AssignNodes {
 		pod.Spec.NodeName, pod.Spec.SchedulerName = node, schedulerName

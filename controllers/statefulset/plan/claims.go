@@ -53,7 +53,7 @@ func (p *planner) keepClaims() {
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue
 		}
-		for _, claim := range claims.Mounted(&pod.Object.Spec, p.missingClaims(pod.Object.Name)) {
+		for _, claim := range p.owned(p.Claims.Awaited(pod.Object, p.missing)) {
 			action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
 			action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "success")}
 			action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "failed error")}
@@ -90,26 +90,17 @@ func FormerClaims(spec *Spec, pod *corev1.Pod) []string {
 	return names
 }
 
-// missingClaims are the claims of the pod that do not exist, owned as the policy says.
-func (p *planner) missingClaims(pod string) []*corev1.PersistentVolumeClaim {
-	complete := true
-	for i := range p.Claims.Claims {
-		complete = complete && p.s.Claims[claims.Name(p.Claims.Claims[i].Name, pod)] != nil
-	}
-	if complete {
-		return nil
-	}
-	var missing []*corev1.PersistentVolumeClaim
-	for _, claim := range p.Claims.Wanted(pod) {
-		if p.s.Claims[claim.Name] != nil {
-			continue
-		}
+// missing says that there is no claim of this name.
+func (p *planner) missing(claim string) bool { return p.s.Claims[claim] == nil }
+
+// owned gives new claims the owners that the policy asks for.
+func (p *planner) owned(created []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+	for _, claim := range created {
 		if p.OwnsClaims {
 			claim.OwnerReferences, _ = p.Retention.Owners(claim, claims.Owned{Set: p.setReference()}, false)
 		}
-		missing = append(missing, claim)
 	}
-	return missing
+	return created
 }
 
 // claimsGoing says that a claim of the pod is about to be deleted, so that the pod must not be created yet.

@@ -95,13 +95,13 @@ func MissingPods(spec *Spec, pods []*corev1.Pod) iter.Seq[string] {
 		for _, pod := range pods {
 			exist[pod.Name] = true
 		}
-		yielded := 0
+		yielded, most := 0, spec.creations()
 		for o := range spec.Ordinals.Iterate() {
 			name := ordinal.PodName(spec.Set.Name, o)
 			if exist[name] {
 				continue
 			}
-			if yielded == podset.MostCreations || !yield(name) {
+			if yielded == most || !yield(name) {
 				return
 			}
 			yielded++

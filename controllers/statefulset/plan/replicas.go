@@ -34,7 +34,8 @@ func (p *planner) replicasAtOnce() {
 	created, waiting := 0, []planning.Slot(nil)
 	var going []string
 	left := missing
-	p.pass.Expect(min(missing, podset.MostCreations))
+	most := p.creations()
+	p.pass.Expect(min(missing, most))
 	for o := range p.Ordinals.Iterate() {
 		if left == 0 {
 			break
@@ -48,7 +49,7 @@ func (p *planner) replicasAtOnce() {
 		left--
 		name := ordinal.PodName(p.Set.Name, o)
 		switch {
-		case limit.Room() && created+len(going) < podset.MostCreations:
+		case limit.Room() && created+len(going) < most:
 			if p.claimsGoing(name) {
 				going = append(going, name)
 				continue
@@ -63,7 +64,7 @@ func (p *planner) replicasAtOnce() {
 			break
 		}
 	}
-	if held := missing - created - len(going); held > 0 && created+len(going) < podset.MostCreations {
+	if held := missing - created - len(going); held > 0 && created+len(going) < most {
 		p.pass.Hold(limit.Note(noteScaleMaxUnavailable, held, waiting))
 	}
 	p.holdForClaims(going)
@@ -121,7 +122,7 @@ func (p *planner) create(o int) {
 	}
 	pod := p.newPod(o, rev)
 	p.fixOwnersOf(slotOf(o), pod, false)
-	p.pass.Create(slotOf(o), pod, p.missingClaims(pod.Name), podset.ReasonScaleOut)
+	p.pass.Create(slotOf(o), pod, p.owned(p.Claims.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 }
 
 // removeFinished removes a pod that has failed or succeeded, so that another one takes its place. Where its user asks for that, it is not slowed down.

@@ -178,6 +178,9 @@ func (s *Spec) parseIgnored(o Options) {
 	s.PreDownload = pulls.Parse(strategy, s.Set.Annotations, s.Replicas, o.PreDownloadImages, &s.Ignored)
 }
 
+// creations is how many pods a plan creates at most.
+func (s *Spec) creations() int { return podset.Creations(s.Claims.Claims) }
+
 func growsClaims(set *appsv1beta1.StatefulSet) bool {
 	return set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
 }

@@ -18,6 +18,8 @@ const (
 	MaxItems = 10_000
 	// MaxObjects is how many objects a list may hold.
 	MaxObjects = 2_000
+	// maxPerPod is how many objects the lists of perPod may hold.
+	maxPerPod = 200
 	// MaxValues is how many values an object may hold in all.
 	MaxValues = 40_000
 	// maxText is how many bytes of JSON one text may have. The longest annotation that the API server takes has half of that.
@@ -36,13 +38,27 @@ const (
 // is nil for a new object.
 //
 // It reads raw once, and allocates nothing that grows with it.
-func TooLarge(raw, old []byte) field.ErrorList {
-	found := Oversized(raw)
+func TooLarge(raw, old []byte) field.ErrorList { return tooLarge(raw, old, nil) }
+
+// TooLargeWorkload is TooLarge for the kinds of this operator, which admits fewer objects in some lists than it decodes.
+func TooLargeWorkload(raw, old []byte) field.ErrorList { return tooLarge(raw, old, perPod) }
+
+// perPod says that each object of the list with this name is looked up for each pod of a workload, and in each pass.
+func perPod(list string) bool {
+	switch list {
+	case "weightPriority", "orderPriority", "scatterStrategy", "topologySpreadConstraints", "volumeClaimTemplates":
+		return true
+	}
+	return false
+}
+
+func tooLarge(raw, old []byte, shorter func(list string) bool) field.ErrorList {
+	found := oversized(raw, shorter)
 	if len(found) == 0 {
 		return nil
 	}
 	before := map[string]int{}
-	for _, size := range Oversized(old) {
+	for _, size := range oversized(old, shorter) {
 		before[size.Path] = max(before[size.Path], size.Has)
 	}
 	var errs field.ErrorList
@@ -102,8 +118,11 @@ type level struct {
 }
 
 // Oversized returns what is too large in raw. It takes what is not JSON for what it looks like; decoding refuses it later.
-func Oversized(raw []byte) []Oversize {
-	s := scan{raw: raw}
+func Oversized(raw []byte) []Oversize { return oversized(raw, nil) }
+
+// oversized is Oversized, and also returns lists for whose names shorter holds, which have more than maxPerPod objects. Nil holds for none.
+func oversized(raw []byte, shorter func(list string) bool) []Oversize {
+	s := scan{raw: raw, shorter: shorter}
 	for at := 0; at < len(raw); {
 		switch c := raw[at]; c {
 		case '{', '[':
@@ -138,6 +157,8 @@ type scan struct {
 	levels []level
 	values int
 	found  []Oversize
+	// shorter says that a list of this name may have fewer objects; may be nil.
+	shorter func(list string) bool
 }
 
 // note notes that the value at which the scan is has more than it may have, if it has.
@@ -181,11 +202,23 @@ func (s *scan) close() {
 	}
 	is := s.levels[last]
 	s.levels = s.levels[:last]
-	if is.list && is.objects > MaxObjects {
-		s.note(is.objects, MaxObjects, ofObjects)
+	if most := s.mostObjects(is); is.list && is.objects > most {
+		s.note(is.objects, most, ofObjects)
 	} else {
 		s.note(is.members, MaxItems, ofItems)
 	}
+}
+
+// mostObjects is how many objects a list may have that was just left.
+func (s *scan) mostObjects(is level) int {
+	last := len(s.levels) - 1
+	if s.shorter == nil || is.objects <= maxPerPod || last < 0 || s.levels[last].list {
+		return MaxObjects
+	}
+	if key := s.levels[last].key; len(key) > 1 && s.shorter(string(key[1:len(key)-1])) {
+		return maxPerPod
+	}
+	return MaxObjects
 }
 
 // text reads the key or text that begins at a place, and returns where it is over.

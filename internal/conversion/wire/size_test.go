@@ -66,6 +66,30 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// Each object of these lists is looked up for each pod of a workload, in each pass.
+func TestSomeListsOfAWorkloadAreShorter(t *testing.T) {
+	set := func(list string, n int) string {
+		return `{"spec":{"a":[{"` + list + `":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}]}}`
+	}
+	for _, list := range []string{"weightPriority", "orderPriority", "scatterStrategy", "topologySpreadConstraints", "volumeClaimTemplates"} {
+		want := "spec.a[0]." + list + ": Too many: 201: must have at most 200 objects"
+		if errs := wire.TooLargeWorkload([]byte(set(list, 201)), nil); len(errs) != 1 || errs[0].Error() != want {
+			t.Errorf("got %v, want %s", errs, want)
+		}
+		for what, errs := range map[string]int{
+			"as many as may be":    len(wire.TooLargeWorkload([]byte(set(list, 200)), nil)),
+			"stored already":       len(wire.TooLargeWorkload([]byte(set(list, 300)), []byte(set(list, 300)))),
+			"a pod":                len(wire.TooLarge([]byte(set(list, 300)), nil)),
+			"what can be decoded":  len(wire.Oversized([]byte(set(list, 300)))),
+			"another list is long": len(wire.TooLargeWorkload([]byte(set("containers", 300)), nil)),
+		} {
+			if errs > 0 {
+				t.Errorf("%s, %s: %d errors", list, what, errs)
+			}
+		}
+	}
+}
+
 func TestDecodeReportsTheFirstErrors(t *testing.T) {
 	raw := []byte(`{"spec":{"reserveOrdinals":[` + strings.TrimSuffix(strings.Repeat("true,", 500), ",") + `]}}`)
 	set := struct {

@@ -64,6 +64,8 @@ const (
 	mostRestarts = 3
 	// longest is the longest time between two tries of what has failed.
 	longest = time.Minute
+	// mostDifferences is how many differences are remembered of a pod at most: whoever may change its metadata can make any number of values.
+	mostDifferences = 1000
 	// mostStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
 	mostStopped = 32
 	// leastGrace is the grace period of a container whose pod names none.
@@ -273,6 +275,9 @@ func (r *reconciler) stop(
 	now := r.Clock.Now()
 	of := m.wanted[key]
 	if of == nil {
+		if len(m.wanted) >= mostDifferences {
+			clear(m.wanted)
+		}
 		of = &difference{since: now}
 		m.wanted[key] = of
 	}

@@ -217,6 +217,24 @@ func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 }
 
 // A stop that fails restarts nothing, so it is neither counted nor told as a restart. It is tried again at longer and longer intervals.
+// Whoever may change the metadata of a pod could make the daemon remember any number of values.
+func TestValuesThatChangeWithoutEndAreNotAllRemembered(t *testing.T) {
+	b := newBench(t)
+	for i := range mostDifferences + 10 {
+		pod := b.pod()
+		pod.Labels["release"] = fmt.Sprint("r", i+2)
+		if err := b.client.Update(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.pass(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if known := len(b.remembered(b.pod()).wanted); known == 0 || known > mostDifferences {
+		t.Errorf("%d differences are remembered", known)
+	}
+}
+
 func TestAStopThatFailsIsNoRestart(t *testing.T) {
 	b := newBench(t)
 	restarted := b.runtime.OnStop

@@ -104,13 +104,14 @@ type reconciler struct {
 // Reconcile brings the current request for a pod one step further, and marks the others as waiting.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list appsv1beta1.ContainerRecreateRequestList
-	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace)); err != nil {
+	// There may be thousands for other pods: only those for this one are copied.
+	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing requests: %w", err)
 	}
 	var all []*appsv1beta1.ContainerRecreateRequest
 	for i := range list.Items {
 		if list.Items[i].Spec.PodName == req.Name {
-			all = append(all, &list.Items[i])
+			all = append(all, list.Items[i].DeepCopy())
 		}
 	}
 	if len(all) == 0 {

@@ -35,32 +35,40 @@ type Template struct {
 	Labels map[string]string
 }
 
-// Wanted returns the claims of the pod, one for each claim template and in that order, without owners.
-func (t Template) Wanted(pod string) []*corev1.PersistentVolumeClaim {
-	wanted := make([]*corev1.PersistentVolumeClaim, len(t.Claims))
+// Wanted returns the claims of the pod for whose names is holds, at most one for each claim template and in that order, without owners. Labels are their own;
+// all else is the template's, and may be replaced as a whole, but not changed.
+func (t Template) Wanted(pod string, is func(name string) bool) []*corev1.PersistentVolumeClaim {
+	var wanted []*corev1.PersistentVolumeClaim
 	for i := range t.Claims {
-		template := t.Claims[i].DeepCopy()
-		labels := template.Labels
+		name := Name(t.Claims[i].Name, pod)
+		if !is(name) {
+			continue
+		}
+		template := &t.Claims[i]
+		labels := maps.Clone(template.Labels)
 		if labels == nil {
 			labels = map[string]string{}
 		}
 		maps.Copy(labels, t.Labels)
-		wanted[i] = &corev1.PersistentVolumeClaim{
+		wanted = append(wanted, &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace:   t.Namespace,
-				Name:        Name(template.Name, pod),
+				Name:        name,
 				Labels:      labels,
 				Annotations: template.Annotations,
 				Finalizers:  template.Finalizers,
 			},
 			Spec: template.Spec,
-		}
+		})
 	}
 	return wanted
 }
 
 // Mount gives the spec the volumes of the pod's claims. A claim wins over a volume with the same name.
 func (t Template) Mount(spec *corev1.PodSpec, pod string) {
+	if len(t.Claims) == 0 {
+		return
+	}
 	volumes := make([]corev1.Volume, 0, len(t.Claims)+len(spec.Volumes))
 	ours := map[string]bool{}
 	for i := range t.Claims {
@@ -86,9 +94,18 @@ func Mounts(spec *corev1.PodSpec, claim string) bool {
 	})
 }
 
-// Mounted are those of the claims that the pod waits for. A claim whose template is younger than the pod is none of its volumes.
-func Mounted(spec *corev1.PodSpec, of []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
-	return slices.DeleteFunc(of, func(claim *corev1.PersistentVolumeClaim) bool { return !Mounts(spec, claim.Name) })
+// Awaited are those of the wanted claims that the pod mounts and that are missing. A claim whose template is younger than the pod is none of its volumes.
+func (t Template) Awaited(pod *corev1.Pod, missing func(name string) bool) []*corev1.PersistentVolumeClaim {
+	mounted := map[string]bool{}
+	for i := range pod.Spec.Volumes {
+		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil && missing(claim.ClaimName) {
+			mounted[claim.ClaimName] = true
+		}
+	}
+	if len(mounted) == 0 {
+		return nil
+	}
+	return t.Wanted(pod.Name, func(name string) bool { return mounted[name] })
 }
 
 // Retention says when claims are deleted; a false field keeps them.

@@ -30,6 +30,9 @@ func template(name, size string) corev1.PersistentVolumeClaim {
 	}
 }
 
+// all asks for every claim.
+func all(string) bool { return true }
+
 func TestWanted(t *testing.T) {
 	data := template("data", "1Gi")
 	data.Annotations = map[string]string{"note": "x"}
@@ -45,13 +48,16 @@ func TestWanted(t *testing.T) {
 		},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "logs-web-3", Labels: map[string]string{"app": "web"}}},
 	}
-	if diff := cmp.Diff(want, tmpl.Wanted("web-3")); diff != "" {
+	if diff := cmp.Diff(want, tmpl.Wanted("web-3", all)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if data.Labels["app"] != "other" {
 		t.Error("the claim template was changed")
 	}
-	if got := (Template{}).Wanted("web-3"); len(got) != 0 {
+	if got := tmpl.Wanted("web-3", func(name string) bool { return name != "data-web-3" }); len(got) != 1 || got[0].Name != "logs-web-3" {
+		t.Errorf("only one is asked for: got %v", got)
+	}
+	if got := (Template{}).Wanted("web-3", all); len(got) != 0 {
 		t.Errorf("without claim templates: got %v", got)
 	}
 }
@@ -72,7 +78,7 @@ func TestWantedIsWhatOpenKruiseCreated(t *testing.T) {
 			if pod.Name != "log-1" { // its ordinal is not wanted any more
 				wantedPods = append(wantedPods, pod.Name)
 			}
-			for _, want := range tmpl.Wanted(pod.Name) {
+			for _, want := range tmpl.Wanted(pod.Name, all) {
 				tested++
 				if !Mounts(&pod.Spec, want.Name) {
 					t.Errorf("%s: pod %s does not mount %s", name, pod.Name, want.Name)

@@ -25,6 +25,8 @@ const (
 	fewReplicas = 3
 	// retries is how often a node tries again: a pull that is ahead of need may also fail, since the kubelet pulls as well.
 	retries = 1
+	// mostJobs is how many jobs a decision creates at most: fewer are written in one pass, and a template may have thousands of images.
+	mostJobs = 20
 	// keptSeconds is how long a finished job is kept, in seconds.
 	keptSeconds = 600
 )
@@ -141,9 +143,15 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	d.Record = shared.LabelPreDownloadCreated
 	for _, container := range w.Update.Template.Spec.Containers {
 		image, ok := images[container.Name]
-		if name := w.Update.Name + "-" + container.Name; ok && !exist[name] {
-			d.Create = append(d.Create, newJob(w, hash, name, image))
+		name := w.Update.Name + "-" + container.Name
+		if !ok || exist[name] {
+			continue
 		}
+		if len(d.Create) == mostJobs {
+			d.Record = "" // the rest follows
+			break
+		}
+		d.Create = append(d.Create, newJob(w, hash, name, image))
 	}
 	return d
 }

@@ -4,6 +4,7 @@
 package image
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -225,6 +226,27 @@ func TestDecide(t *testing.T) {
 				t.Errorf("decision (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Of thousands of images all jobs were made in each pass, and a few of them written.
+func TestManyImagesGetTheirJobsAFewAtATime(t *testing.T) {
+	var before, after []string
+	for i := range mostJobs + 5 {
+		before, after = append(before, fmt.Sprintf("web:v1.%d", i)), append(after, fmt.Sprintf("web:v2.%d", i))
+	}
+	w := workload()
+	w.Current, w.Update = rev("old", before...), rev("new", after...)
+	d := Decide(w, nil)
+	if len(d.Create) != mostJobs || d.Record != "" {
+		t.Fatalf("%d jobs are created, and %q is recorded", len(d.Create), d.Record)
+	}
+	var jobs []*metav1.PartialObjectMetadata
+	for _, created := range d.Create {
+		jobs = append(jobs, job(created.Name, "new"))
+	}
+	if d = Decide(w, jobs); len(d.Create) != 5 || d.Record != shared.LabelPreDownloadCreated {
+		t.Errorf("then %d jobs are created, and %q is recorded", len(d.Create), d.Record)
 	}
 }
 

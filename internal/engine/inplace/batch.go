@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // change is what to change about the containers of a pod.
@@ -154,7 +155,7 @@ func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 	statuses, containers := maps.Clone(r.LastContainerStatuses), maps.Clone(r.evidence.Containers)
 	for name := range batch.images {
 		var status corev1.ContainerStatus
-		if s := statusOf(pod, name); s != nil {
+		if s := restart.StatusOf(pod, name); s != nil {
 			status = *s
 		}
 		evidence := shared.InPlaceContainerEvidence{

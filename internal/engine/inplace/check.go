@@ -181,7 +181,7 @@ func sameRevision(a, b string) bool {
 func checkNext(pod *corev1.Pod, update run) Status {
 	if update.PreCheckBeforeNext != nil {
 		for _, name := range update.PreCheckBeforeNext.ContainersRequiredReady {
-			status := statusOf(pod, name)
+			status := restart.StatusOf(pod, name)
 			if containerOf(pod.Spec.Containers, name) != nil && (status == nil || !status.Ready && !restart.IsOver(pod, status)) {
 				return Status{
 					Progress: Running, Reason: ReasonContainerNotReady,
@@ -252,7 +252,7 @@ func (r run) staleEnvironment(pod *corev1.Pod, report report, now time.Time) []s
 		if len(metadataVariables(container)) == 0 {
 			continue
 		}
-		status := statusOf(pod, container.Name)
+		status := restart.StatusOf(pod, container.Name)
 		if status != nil {
 			if entry, ok := report[container.Name]; ok && entry.current(status) && entry.Hashes.Environment == environmentHash(pod, container) {
 				continue
@@ -274,7 +274,7 @@ func resized(pod *corev1.Pod) bool {
 	}
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
-		status := statusOf(pod, container.Name)
+		status := restart.StatusOf(pod, container.Name)
 		if status == nil {
 			return false
 		}

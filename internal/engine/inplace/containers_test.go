@@ -13,6 +13,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // sidecarRecord is where an owner of some containers remembers their updates.
@@ -35,7 +36,7 @@ func sidecarPod(now time.Time) *corev1.Pod {
 // restartSidecar is what a kubelet does: it starts the container again with the image of the spec.
 func restartSidecar(pod *corev1.Pod, name string, now time.Time) {
 	pod.Status.ObservedGeneration = pod.Generation
-	status, image := statusOf(pod, name), containerOf(pod.Spec.Containers, name).Image
+	status, image := restart.StatusOf(pod, name), containerOf(pod.Spec.Containers, name).Image
 	status.Image, status.ImageID, status.ContainerID = image, "id of "+image, "container of "+image
 	status.Ready = true
 	status.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(now)}

@@ -92,13 +92,3 @@ func containerOf(containers []corev1.Container, name string) *corev1.Container {
 	}
 	return nil
 }
-
-// statusOf returns the status of that container, nil if the pod has none yet.
-func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].Name == name {
-			return &pod.Status.ContainerStatuses[i]
-		}
-	}
-	return nil
-}

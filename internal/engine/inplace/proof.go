@@ -54,7 +54,7 @@ type effect struct {
 //  3. Otherwise, for updates of other managers and older servers, the image ID must have changed, or status.image must be the
 //     image of the spec. Two names of one image can hang here if the runtime goes on reporting the older name.
 func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time) effect {
-	container, status := containerOf(pod.Spec.Containers, name), statusOf(pod, name)
+	container, status := containerOf(pod.Spec.Containers, name), restart.StatusOf(pod, name)
 	if container == nil {
 		return effect{proven: true}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
@@ -46,7 +47,7 @@ func (k *kubelet) act() {
 			k.created[name] = container.Image
 			k.restartAs(name, container.Image)
 		}
-		statusOf(k.pod, name).Resources = &container.Resources
+		restart.StatusOf(k.pod, name).Resources = &container.Resources
 	}
 	k.seen = nil
 }

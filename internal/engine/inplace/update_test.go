@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
@@ -80,10 +81,10 @@ func (w *simulation) restart(name string) *corev1.ContainerStatus {
 
 // restartAs starts a container with some image.
 func (w *simulation) restartAs(name, image string) *corev1.ContainerStatus {
-	status := statusOf(w.pod, name)
+	status := restart.StatusOf(w.pod, name)
 	if status == nil {
 		w.pod.Status.ContainerStatuses = append(w.pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name})
-		status = statusOf(w.pod, name)
+		status = restart.StatusOf(w.pod, name)
 	} else {
 		status.RestartCount++
 	}
@@ -416,7 +417,7 @@ func TestLaunchPriorities(t *testing.T) {
 	if w.advance() {
 		t.Error("the first batch is not ready")
 	}
-	statusOf(w.pod, "log").Ready = true
+	restart.StatusOf(w.pod, "log").Ready = true
 	w.want(Running, ReasonNextBatch)
 	w.pass(10 * time.Second)
 
@@ -519,7 +520,7 @@ func TestRollbackOfAnImageThatCannotBePulled(t *testing.T) {
 	w := start(t, one)
 	w.begin(one, two, 0)
 	w.observe()
-	statusOf(w.pod, "web").State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
+	restart.StatusOf(w.pod, "web").State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff"}}
 	w.want(Running, ReasonContainerNotRestarted)
 	w.begin(two, rev("shop-1"), 0)
 	w.observe()
@@ -704,7 +705,7 @@ func TestAContainerThatIsOverIsNotWaitedFor(t *testing.T) {
 		w := start(t, from)
 		w.pod.Spec.RestartPolicy = tc.policy
 		w.begin(from, rev("shop-2", barrier(0, 5), barrier(1, 1), image(0, "web:5"), image(1, "log:5")), 0)
-		status := statusOf(w.pod, "web")
+		status := restart.StatusOf(w.pod, "web")
 		status.Ready, status.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: tc.code}}
 		w.want(Running, ReasonSpecNotObserved)
 		w.observe()
@@ -1236,7 +1237,7 @@ func TestEnvironmentFromMetadata(t *testing.T) {
 		for i := range w.pod.Spec.Containers {
 			c := &w.pod.Spec.Containers[i]
 			entries = append(entries, fmt.Sprintf(`{"name":%q,"containerID":%q,"hashes":{"plainHash":%d,"extractedEnvFromMetadataHash":%d}}`,
-				c.Name, statusOf(w.pod, c.Name).ContainerID, plainHash(c), environmentHash(w.pod, c)))
+				c.Name, restart.StatusOf(w.pod, c.Name).ContainerID, plainHash(c), environmentHash(w.pod, c)))
 		}
 		w.pod.Annotations[shared.AnnotationRuntimeContainersMeta] = `{"containers":[` + strings.Join(entries, ",") + `]}`
 	}

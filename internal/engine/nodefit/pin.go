@@ -8,18 +8,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 )
 
 // Pin aims a pod at a node and leaves it to the scheduler to bind it. What the template requires of nodes is replaced: the node fits, and
-// the terms of an affinity are alternatives, so that one more would widen the choice. Preferences stay. spec may share nothing with others.
+// the terms of an affinity are alternatives, so that one more would widen the choice. Preferences stay. spec gets an affinity of its own, which may share its
+// other parts.
 func Pin(spec *corev1.PodSpec, node string) {
-	if spec.Affinity == nil {
-		spec.Affinity = &corev1.Affinity{}
-	}
-	if spec.Affinity.NodeAffinity == nil {
-		spec.Affinity.NodeAffinity = &corev1.NodeAffinity{}
-	}
-	spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
+	affinity := ptr.Deref(spec.Affinity, corev1.Affinity{})
+	ofNodes := ptr.Deref(affinity.NodeAffinity, corev1.NodeAffinity{})
+	spec.Affinity, affinity.NodeAffinity = &affinity, &ofNodes
+	ofNodes.RequiredDuringSchedulingIgnoredDuringExecution = &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 			MatchFields: []corev1.NodeSelectorRequirement{{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
 		}},

@@ -6,6 +6,7 @@ package podorder
 import (
 	"cmp"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -158,63 +159,62 @@ func laterFirst(a, b time.Time) int {
 // constraints it is the sum, over them, of its position among the pods of its domain, weighted by how many domains there
 // are. In a domain the pods to keep come first, so the next victim of a crowded domain ranks highest there.
 func rank(pods []*deletionKey, spread Spread) {
-	onNode := positions(pods, func(k *deletionKey) string { return k.node }, nil)
+	byAge := keepOrder(pods, nil)
+	onNode := make([]int, len(pods))
+	positions(byAge, onNode, func(i int) string { return pods[i].node })
 	if len(spread.Constraints) == 0 {
 		for i, key := range pods {
 			key.rank = float64(onNode[i])
 		}
 		return
 	}
+	// A template may have any number of constraints: the pods are sorted once for all of them.
+	byNode := keepOrder(pods, onNode)
+	at := make([]int, len(pods))
 	for _, constraint := range spread.Constraints {
-		domain := func(k *deletionKey) string {
-			if k.node == "" {
+		order := byNode
+		if constraint.TopologyKey == corev1.LabelHostname { // For pods of one host, sharing that host makes no difference.
+			order = byAge
+		}
+		domains := positions(order, at, func(i int) string {
+			if pods[i].node == "" {
 				return ""
 			}
-			return spread.Domain(k.node, constraint.TopologyKey)
-		}
-		// For pods of one host, sharing that host makes no difference.
-		secondary := onNode
-		if constraint.TopologyKey == corev1.LabelHostname {
-			secondary = nil
-		}
-		domains := map[string]bool{}
-		for _, key := range pods {
-			if d := domain(key); d != "" {
-				domains[d] = true
-			}
-		}
-		weight := math.Log(float64(len(domains) + 2))
-		for i, position := range positions(pods, domain, secondary) {
+			return spread.Domain(pods[i].node, constraint.TopologyKey)
+		})
+		weight := math.Log(float64(domains + 2))
+		for i, position := range at {
 			pods[i].rank += float64(position) * weight
 		}
 	}
 }
 
-// positions are where each pod stands in its group, those to keep first: by urgency, then by secondary, then by age. Pods in no
-// group ("") stand at 0.
-func positions(pods []*deletionKey, group func(*deletionKey) string, secondary []int) []int {
+// keepOrder are the indexes of the pods, those to keep first: by urgency, then by secondary, then by age.
+func keepOrder(pods []*deletionKey, secondary []int) []int {
 	indexes := make([]int, len(pods))
 	for i := range indexes {
 		indexes[i] = i
 	}
-	type entry struct {
-		index int
-		key   *deletionKey
-	}
-	kept := sortBy(indexes, func(i int) entry { return entry{i, pods[i]} }, func(a, b entry) int {
+	slices.SortStableFunc(indexes, func(a, b int) int {
 		crowded := 0
 		if secondary != nil {
-			crowded = cmp.Compare(secondary[a.index], secondary[b.index])
+			crowded = cmp.Compare(secondary[a], secondary[b])
 		}
-		return cmp.Or(b.key.urgency(a.key), crowded, b.key.age(a.key))
+		return cmp.Or(pods[b].urgency(pods[a]), crowded, pods[b].age(pods[a]))
 	})
-	at := make([]int, len(pods))
+	return indexes
+}
+
+// positions finds out where each pod stands in its group, in this order of their indexes, and returns how many groups there are. Pods in no group ("")
+// stand at 0.
+func positions(order, at []int, group func(i int) string) (groups int) {
 	seen := map[string]int{}
-	for _, i := range kept {
-		if g := group(pods[i]); g != "" {
+	for _, i := range order {
+		at[i] = 0
+		if g := group(i); g != "" {
 			at[i] = seen[g]
 			seen[g]++
 		}
 	}
-	return at
+	return len(seen)
 }

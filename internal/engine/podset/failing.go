@@ -136,6 +136,9 @@ func FailAgain(pod *corev1.Pod) string {
 	return fmt.Sprintf("pods fail again and again soon after their creation, such as %s%s; new ones are created less and less often", pod.Name, why(pod))
 }
 
+// Failed names a pod that has failed, with the reason in its status.
+func Failed(pod *corev1.Pod) string { return pod.Name + why(pod) }
+
 // why is the reason in the status of a failed pod, in brackets.
 func why(pod *corev1.Pod) string {
 	const longest = 200

@@ -130,6 +130,19 @@ func (p *Pass) Plan() planning.Plan {
 // ends. The rest is planned when the first of these pods appear in the cache.
 const MostCreations = 500
 
+// mostClaims is how many volume claims a plan creates at most with its pods, those of one pod excepted. Pods share most of what they have with their
+// template; a claim takes kilobytes, with its volume and the request that creates it, and more the more labels it has.
+const mostClaims, labelsOfClaim = 10_000, 20
+
+// Creations is how many pods a plan creates at most, each with claims of these templates: MostCreations, or fewer where that is too much.
+func Creations(claims []corev1.PersistentVolumeClaim) int {
+	each := 0
+	for i := range claims {
+		each += 1 + len(claims[i].Labels)/labelsOfClaim
+	}
+	return max(min(MostCreations, mostClaims/max(each, 1)), 1)
+}
+
 // LeastUpdates is how many updates in place a plan may begin, however few pods there are. It begins one for each twentieth pod at most, if that is more:
 // carrying out a plan takes as long as planning does together with its pause, which both grow with the pods, and each update that is discarded when the
 // time slice ends is planned again. The rest follows when the first of these pods have changed in the cache.

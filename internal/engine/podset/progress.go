@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
@@ -110,9 +111,10 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 	if note, ok := plan.HeldFor(ReasonPodsFail); ok {
 		return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: note.Message}, true
 	}
+	failing := sets.New(outcome.Failing...)
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		if !pod.Available && slices.Contains(outcome.Failing, planning.FailingSlot{Slot: pod.Slot, MadeFrom: pod.Revision}) {
+		if !pod.Available && failing.Has(planning.FailingSlot{Slot: pod.Slot, MadeFrom: pod.Revision}) {
 			return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: FailAgain(pod.Object)}, true
 		}
 	}

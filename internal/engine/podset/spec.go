@@ -63,6 +63,9 @@ type Spec struct {
 
 	// InPlace says what may change in place. It comes from feature gates.
 	InPlace inplace.Options
+
+	// containers are those of new pods, by the name of their revision.
+	containers map[string][]corev1.Container
 }
 
 // ParseSelector sets both forms of the selector. One that does not match the labels of the template is an error: pods made from it would not be the
@@ -106,9 +109,13 @@ func (s *Spec) FactRules(now time.Time) FactRules {
 
 // NewPod is a pod of the workload at a revision, ready to be created but for what the kind adds: named, owned, with the revision's name as
 // its label, and with both readiness gates of ours, appended where the template does not list them. Labels and annotations are not nil.
-// The pod shares what podtemplate.Sharing says with the revision's template.
+// The pod shares what podtemplate.ForPod says with others of the revision.
 func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
-	pod := podtemplate.Sharing(rev.Template)
+	pod := podtemplate.ForPod(rev.Template)
+	if _, known := s.containers[rev.Name]; !known {
+		put(&s.containers, rev.Name, podtemplate.AlwaysPulled(rev.Template.Spec.Containers))
+	}
+	pod.Spec.Containers = s.containers[rev.Name]
 	Equip(pod, s.Namespace, name, s.Owner, UpdateGates()...)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}

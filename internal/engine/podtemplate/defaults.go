@@ -26,7 +26,7 @@ func Defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
-// DefaultedAsWritten is Defaulted for workloads whose pods are made from the template AsWritten: an imagePullPolicy that is left out follows the tag.
+// DefaultedAsWritten is Defaulted for workloads whose pods are made from the template as it is written: an imagePullPolicy that is left out follows the tag.
 func DefaultedAsWritten(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t = t.DeepCopy()
 	defaultPodSpec(&t.Spec)

@@ -13,37 +13,26 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// Sharing is ForPod without most of its copying, for workloads that create thousands of pods of one template: labels, annotations,
-// finalizers, containers and readiness gates are the pod's own, all other lists and what is below any of them are the template's. They may be
-// replaced as a whole, but nothing in them may be changed.
-func Sharing(t *corev1.PodTemplateSpec) *corev1.Pod {
+// ForPod returns the pod that the template describes, without a name: its labels, annotations, finalizers and spec, as they are written. Workloads create
+// thousands of pods of one template, so labels, annotations, finalizers and readiness gates are the pod's own, and all other lists and what is below any of
+// them are the template's. They may be replaced as a whole, but nothing in them may be changed.
+//
+// Labels by which a workload tracks single pods are left out (Reserved): one that says "delete this pod" would make every pod go at birth.
+func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
 		Spec:       t.Spec,
 	}
-	pod.Spec.Containers, pod.Spec.ReadinessGates = slices.Clone(t.Spec.Containers), slices.Clone(t.Spec.ReadinessGates)
-	alwaysPull(pod.Spec.Containers)
+	pod.Spec.ReadinessGates = slices.Clone(t.Spec.ReadinessGates)
 	return pod
 }
 
-// ForPod returns the pod that the template describes, see AsWritten, with imagePullPolicy Always on main containers that leave it out.
-// OpenKruise fills that in for CloneSet and StatefulSet whatever the tag is, so a pod that is created from a template as the user wrote it has
-// to get it too. Every other default is left to the server.
-func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
-	pod := AsWritten(t)
-	alwaysPull(pod.Spec.Containers)
-	return pod
-}
-
-// AsWritten returns the pod that the template describes, without a name: its labels, annotations, finalizers and spec. It shares nothing
-// with the template.
-//
-// Labels by which a workload tracks single pods are left out (Reserved): one that says "delete this pod" would make every pod go at birth.
-func AsWritten(t *corev1.PodTemplateSpec) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
-		Spec:       *t.Spec.DeepCopy(),
-	}
+// AlwaysPulled are main containers with imagePullPolicy Always where they leave it out. OpenKruise fills that in for every workload but DaemonSet, whatever
+// the tag is, so a pod that is created from a template as the user wrote it has to get it too. Every other default is left to the server.
+func AlwaysPulled(containers []corev1.Container) []corev1.Container {
+	pulled := slices.Clone(containers)
+	alwaysPull(pulled)
+	return pulled
 }
 
 func alwaysPull(containers []corev1.Container) {

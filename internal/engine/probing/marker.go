@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -46,6 +48,19 @@ func Parse(m *appsv1alpha1.PodProbeMarker) (*Marker, error) {
 	return &Marker{
 		Namespace: m.Namespace, Name: m.Name, Selector: selector, Probes: m.Spec.Probes, Deleting: m.DeletionTimestamp != nil,
 	}, nil
+}
+
+// ParseStored is Parse for a marker as it is stored; nil for one that cannot be carried out, of which its own reconciler says why.
+func ParseStored(stored *unstructured.Unstructured) *Marker {
+	object := &appsv1alpha1.PodProbeMarker{}
+	if runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object) != nil {
+		return nil
+	}
+	parsed, err := Parse(object)
+	if err != nil {
+		return nil
+	}
+	return parsed
 }
 
 // Chooses says whether the marker wants a pod to be probed: it is one that it selects, it is initialized, on a node, and not over.

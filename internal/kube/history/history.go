@@ -5,10 +5,12 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,10 @@ import (
 // attempts bounds how many names are tried for one new revision.
 const attempts = 5
 
+// mostDecoded is how many bytes of the revisions of one workload are decoded, which is done in each pass. It is more than a history without a
+// revisionHistoryLimit can have, however large its templates are.
+const mostDecoded = 24 << 20
+
 // Kind is the kind of a revision.
 func Kind() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("ControllerRevision") }
 
@@ -42,7 +48,7 @@ type Store struct {
 
 // List returns the revisions in namespace that the workload with this UID controls, decoded. Those of a namespaced workload lie in its own
 // namespace, those of a cluster-scoped one in the operator's. Those that cannot be decoded are left out and left alone; a new
-// revision that would get the name of one of them gets another.
+// revision that would get the name of one of them gets another. So are the oldest of a history with more than mostDecoded.
 func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]revision.Revision, error) {
 	return ListOf(ctx, s, revision.PodTemplates(), namespace, owner)
 }
@@ -53,8 +59,14 @@ func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], names
 	if err := cache.Controlled(ctx, s.Client, &list, namespace, owner); err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
 	}
+	slices.SortStableFunc(list.Items, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
 	var revisions []revision.Of[T]
+	size := 0
 	for i := range list.Items {
+		if size += len(list.Items[i].Data.Raw); size > mostDecoded {
+			ctrl.LoggerFrom(ctx).V(1).Info("Older revisions left out", "revisions", len(list.Items)-i)
+			break
+		}
 		decoded, err := revision.DecodeOf(codec, &list.Items[i])
 		if err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("Revision left out", "err", err.Error())

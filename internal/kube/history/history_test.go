@@ -6,11 +6,15 @@ package history
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -100,6 +104,38 @@ func TestEnsureCreatesReusesAndRollsBack(t *testing.T) {
 	}
 	if numbers[first.Name] != 3 || numbers[second.Name] != 2 || len(numbers) != 2 {
 		t.Errorf("stored %v", numbers)
+	}
+}
+
+// indexed answers as a cache does that has these revisions under an index.
+type indexed struct {
+	client.Reader
+	revisions []appsv1.ControllerRevision
+}
+
+func (r indexed) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	if into, ok := list.(*appsv1.ControllerRevisionList); ok {
+		into.Items = slices.Clone(r.revisions)
+	}
+	return nil
+}
+
+// With a revisionHistoryLimit of thousands and a template of a megabyte, each pass decoded gigabytes.
+func TestOfALongHistoryOfLargeTemplatesTheNewestAreDecoded(t *testing.T) {
+	note := strings.Repeat("x", 1<<20)
+	var r indexed
+	for i := range 40 {
+		r.revisions = append(r.revisions, appsv1.ControllerRevision{
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("web-", i)}, Revision: int64(i*7%40 + 1),
+			Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"metadata":{"annotations":{"note":"` + note + `"}}}}}`)},
+		})
+	}
+	all, err := (&Store{Client: r}).List(t.Context(), "shop", "set")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 20 || len(all) >= 25 || all[0].Number != 40 || all[len(all)-1].Number != int64(41-len(all)) {
+		t.Errorf("%d revisions are decoded, from number %d to %d", len(all), all[0].Number, all[len(all)-1].Number)
 	}
 }
 

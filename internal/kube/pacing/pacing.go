@@ -8,7 +8,10 @@
 // 48d after what it decided, so that one workload takes at most 2 % of a processor, or more once 48d exceed two seconds. While its writes
 // are carried out that time passes as well: where they take longer, the next writes follow at once. A cost is taken to be at most a quarter higher
 // than that of the pass before: one slow pass changes little, and a workload that has grown is noticed within a few. A workload at rest is
-// planned at the first event; a changed spec is never held.
+// planned at the first event; a changed spec is not held.
+//
+// A pass may take seconds where a user has written as much as may be written. Then the next one starts no earlier than 4d after its end, whatever happens
+// and is changed: no workload takes more than a fifth of a processor.
 //
 // Waiting is of no use once nothing happens any more: the last pods of a rollout would only be counted late. So a workload is planned as soon as
 // 4d have passed since the last event about it, and may take a fifth of a processor while such events come one by one.
@@ -26,7 +29,7 @@ const (
 	pausePerCost = 48
 	// quietPerCost is how long no event must come for the next pass to start before the pause is over, as a multiple of the cost of the last pass.
 	quietPerCost = 4
-	// maxPause is the longest pause, however much a pass costs.
+	// maxPause is the longest pause, but for passes that cost more than a quarter of it.
 	maxPause = 2 * time.Second
 )
 
@@ -43,6 +46,8 @@ type Pace struct {
 	scheduled atomic.Int64
 	// generation is that of the spec planned last.
 	generation int64
+	// held is until when no pass may start, whatever the spec is; zero when a changed one is planned at once.
+	held time.Time
 	// cost is what the last pass is taken to have cost.
 	cost time.Duration
 	// known says that the workload was held back before.
@@ -68,10 +73,10 @@ func (p *Pace) Event(now time.Time) time.Duration {
 	return p.Wait(now)
 }
 
-// WaitFor is Wait, but zero for a generation that was not planned yet.
+// WaitFor is Wait, but for a generation that was not planned yet zero, unless passes cost very much.
 func (p *Pace) WaitFor(now time.Time, generation int64) time.Duration {
 	if p.generation != generation {
-		return 0
+		return max(p.held.Sub(now), 0)
 	}
 	return p.Wait(now)
 }
@@ -82,11 +87,15 @@ func (p *Pace) Passed(now time.Time, generation int64, cost, written time.Durati
 	if p.known {
 		cost = min(cost, max(p.cost+p.cost/4, minPause/pausePerCost))
 	}
-	pause := min(max(minPause, pausePerCost*cost-written), maxPause)
-	p.generation, p.cost, p.known = generation, cost, true
+	pause, quiet := min(max(minPause, pausePerCost*cost-written), maxPause), max(minPause, quietPerCost*cost)
+	p.generation, p.cost, p.known, p.held = generation, cost, true, time.Time{}
+	if quiet > maxPause {
+		pause = max(pause, quiet-max(written, 0))
+		p.held = now.Add(pause)
+	}
 	p.next.Store(now.Add(pause).UnixNano())
 	p.ended.Store(now.UnixNano())
-	p.quiet.Store(int64(max(minPause, quietPerCost*cost)))
+	p.quiet.Store(int64(quiet))
 }
 
 // Schedule notes that somebody will look at the workload after wait. It returns false when somebody does earlier anyhow: a thousand events

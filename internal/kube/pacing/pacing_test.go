@@ -16,7 +16,7 @@ func TestPace(t *testing.T) {
 	}{
 		"a cheap pass":          {100 * time.Microsecond, minPause},
 		"an expensive pass":     {20 * time.Millisecond, pausePerCost * 20 * time.Millisecond},
-		"a very expensive pass": {time.Minute, maxPause},
+		"a very expensive pass": {maxPause / quietPerCost, maxPause},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -38,6 +38,26 @@ func TestPace(t *testing.T) {
 				t.Errorf("still waits %v", got)
 			}
 		})
+	}
+}
+
+// A workload whose user writes as much as may be written, and again and again, occupied a worker and a processor all the time.
+func TestNoWorkloadTakesMoreThanAFifthOfAProcessor(t *testing.T) {
+	const cost = 3 * time.Second
+	for written, want := range map[time.Duration]time.Duration{0: 4 * cost, time.Second: 4*cost - time.Second, time.Hour: minPause} {
+		now, p := start(), &Pace{}
+		p.Passed(now, 1, cost, written)
+		p.Event(now)
+		if got := p.Wait(now); got != want {
+			t.Errorf("after writes of %v it waits %v, want %v", written, got, want)
+		}
+		if got := p.WaitFor(now, 2); got != want {
+			t.Errorf("after writes of %v it waits %v for a new spec, want %v", written, got, want)
+		}
+		p.Passed(now, 2, time.Millisecond, 0)
+		if got := p.WaitFor(now, 3); got != 0 {
+			t.Errorf("after a cheap pass it waits %v for a new spec, want none", got)
+		}
 	}
 }
 

@@ -11,20 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// mostSelectors is how many parsed selectors are kept. Others are parsed for each event.
-const mostSelectors = 1000
-
 // Selecting returns a MapFunc for a kind whose objects select pods of their namespace by spec.selector. It names those that select the pod. Pods no longer
 // concern objects of which ended is true; nil is for kinds whose objects do not end. A selector is parsed once for each generation of its object.
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
-	parsed := lru.New(mostSelectors)
+	var parsed Parsed[labels.Selector]
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
 		stored, err := b.Stored(ctx, client.InNamespace(pod.GetNamespace()))
 		if err != nil {
@@ -36,7 +32,7 @@ func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 			if ended != nil && ended(stored[i].Object) {
 				continue
 			}
-			if selectorOf(parsed, &stored[i]).Matches(labels.Set(pod.GetLabels())) {
+			if parsed.Of(&stored[i], selectorOf).Matches(labels.Set(pod.GetLabels())) {
 				names = append(names, client.ObjectKeyFromObject(&stored[i]))
 			}
 		}
@@ -44,28 +40,15 @@ func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	}
 }
 
-// generationOf is a key for what depends on the spec of an object alone.
-type generationOf struct {
-	uid        types.UID
-	generation int64
-}
-
 // selectorOf is spec.selector of a stored object. One that is empty or cannot be parsed selects nothing: the pass says what is wrong with it.
-func selectorOf(parsed *lru.Cache, stored *unstructured.Unstructured) labels.Selector {
-	key := generationOf{stored.GetUID(), stored.GetGeneration()}
-	if known, is := parsed.Get(key); is {
-		selector, _ := known.(labels.Selector)
-		return selector
-	}
-	selector := labels.Nothing()
+func selectorOf(stored *unstructured.Unstructured) labels.Selector {
 	field, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "selector")
 	raw, _ := field.(map[string]any)
 	written := &metav1.LabelSelector{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(raw, written) == nil {
-		if made, err := podset.Selector(written); err == nil {
-			selector = made
+		if selector, err := podset.Selector(written); err == nil {
+			return selector
 		}
 	}
-	parsed.Add(key, selector)
-	return selector
+	return labels.Nothing()
 }

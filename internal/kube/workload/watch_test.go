@@ -85,7 +85,7 @@ func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
 	b := newBase(kinds.Cluster)
 	set := &metav1.ObjectMeta{Name: "a", UID: "1"}
 	pace := &b.memories.of(freshness.OwnerOf(set)).Pace
-	pace.Passed(b.Clock.Now(), 1, time.Second, 0)
+	pace.Passed(b.Clock.Now(), 1, time.Second/2, 0)
 	q := &laterQueue{}
 	b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("1", "a")}, q)
 	if left := pace.Wait(b.Clock.Now()); left < time.Second || len(q.waits) != 1 || q.waits[0] > 2*time.Second || q.waits[0] < left {

@@ -29,7 +29,7 @@ func specUnchanged(req ctrladmission.Request) bool {
 
 // tooLarge are the lists that are too long, on an update those that it makes longer.
 func tooLarge(req ctrladmission.Request) field.ErrorList {
-	return wire.TooLarge(req.Object.Raw, req.OldObject.Raw)
+	return wire.TooLargeWorkload(req.Object.Raw, req.OldObject.Raw)
 }
 
 // unknownFields warns of fields in pod and claim templates, containers and volumes. Elsewhere the API server warns itself.

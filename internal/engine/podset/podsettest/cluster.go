@@ -15,6 +15,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // Move is something that happens to a pod without the controller.
@@ -226,7 +227,7 @@ func (c Cluster) mustRestart(pod *corev1.Pod) bool {
 }
 
 func (c Cluster) mustRestartContainer(container *corev1.Container, pod *corev1.Pod) bool {
-	status := statusOf(pod, container.Name)
+	status := restart.StatusOf(pod, container.Name)
 	if status == nil {
 		return false
 	}
@@ -240,7 +241,7 @@ func (c Cluster) restart(pod *corev1.Pod) {
 	for i := range pod.Spec.Containers {
 		if c.mustRestartContainer(&pod.Spec.Containers[i], pod) {
 			forget(pod, pod.Spec.Containers[i].Name)
-			c.run(statusOf(pod, pod.Spec.Containers[i].Name), pod.Spec.Containers[i].Image)
+			c.run(restart.StatusOf(pod, pod.Spec.Containers[i].Name), pod.Spec.Containers[i].Image)
 		}
 	}
 	setCondition(pod, corev1.ContainersReady, corev1.ConditionFalse)
@@ -377,15 +378,6 @@ func unhook(hook *shared.LifecycleHook, pod *corev1.Pod) {
 		delete(pod.Labels, key)
 	}
 	pod.Finalizers = slices.DeleteFunc(pod.Finalizers, func(f string) bool { return slices.Contains(hook.FinalizersHandler, f) })
-}
-
-func statusOf(pod *corev1.Pod, container string) *corev1.ContainerStatus {
-	for i := range pod.Status.ContainerStatuses {
-		if pod.Status.ContainerStatuses[i].Name == container {
-			return &pod.Status.ContainerStatuses[i]
-		}
-	}
-	return nil
 }
 
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.ConditionStatus {

@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // Event is one step of the controller: the whole plan, one action of it, or a part of an action.
@@ -395,7 +396,7 @@ func Runs(pod *corev1.Pod, revision string, template *corev1.PodTemplateSpec) bo
 	for i := range template.Spec.Containers {
 		want := &template.Spec.Containers[i]
 		j := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == want.Name })
-		status := statusOf(pod, want.Name)
+		status := restart.StatusOf(pod, want.Name)
 		if j < 0 || pod.Spec.Containers[j].Image != want.Image || status == nil || madeFrom(status) != want.Image {
 			return false
 		}

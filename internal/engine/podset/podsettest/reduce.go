@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // reduce leaves out of a pod what no decision can depend on, neither now nor after anything that can still happen to the pod. It
@@ -156,7 +157,7 @@ func (c Cluster) reduceRecord(pod *corev1.Pod) {
 	}
 	statuses, _ := state["lastContainerStatuses"].(map[string]any)
 	for name, container := range evidence.Containers {
-		status := statusOf(pod, name)
+		status := restart.StatusOf(pod, name)
 		if status == nil {
 			continue
 		}
