@@ -336,7 +336,12 @@ func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
 		t.Run(kind.Name, func(t *testing.T) {
 			sent := 0
-			defer func() { t.Logf("sent %d requests", sent) }()
+			defer func() {
+				t.Logf("sent %d requests", sent)
+				if sent == 0 {
+					t.Error("no handler was sent anything")
+				}
+			}()
 			for _, version := range kind.Versions {
 				attempts(t, kind, version, of, func(a attempt) {
 					for at, handler := range s.handlers {
@@ -440,11 +445,13 @@ func TestFieldsOfAKindDoNotOccupyTheOperatorTogether(t *testing.T) {
 			if len(hostile) < mostStored {
 				requests["update that keeps it"] = strings.Replace(hostile, `"spec":{`, `"spec":{"was":1,`, 1)
 			}
+			sent := 0
 			for verb, stored := range requests {
 				for at, handler := range s.handlers {
 					if !strings.HasSuffix(at, "-"+kind.Lower()) {
 						continue
 					}
+					sent++
 					c.asked = 0
 					memory, spent := cost(func() { answer(t, at, name, handler, kind, kind.Storage, hostile, stored) })
 					if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
@@ -452,6 +459,9 @@ func TestFieldsOfAKindDoNotOccupyTheOperatorTogether(t *testing.T) {
 							path.Base(at), verb, len(hostile), memory>>20, spent.Round(time.Millisecond), c.asked)
 					}
 				}
+			}
+			if sent == 0 {
+				t.Error("no handler was sent anything")
 			}
 		})
 	}

@@ -38,9 +38,9 @@ func withQuantity(object any, quantity string) (places int) {
 	return places
 }
 
-// TestAQuantityOfAFewLettersOccupiesTheOperatorForMinutes sends quantities that take that long to be parsed, compared or written. A thirtieth of what can
-// be sent is enough to see it.
-func TestAQuantityOfAFewLettersOccupiesTheOperatorForMinutes(t *testing.T) {
+// TestAQuantityOfAFewLettersDoesNotOccupyTheOperator sends quantities that take minutes to be parsed, compared or written. A thirtieth of what can be sent is
+// enough to see it.
+func TestAQuantityOfAFewLettersDoesNotOccupyTheOperator(t *testing.T) {
 	s, c := serve()
 	sent := 0
 	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {

@@ -281,9 +281,10 @@ func said(response ctrladmission.Response) (causes, length int) {
 	return len(response.Result.Details.Causes), length
 }
 
-// TestASmallRequestOccupiesTheOperatorForMinutes sends what a client with create rights in one namespace can send.
-func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
+// TestASmallRequestDoesNotOccupyTheOperator sends what a client with create rights in one namespace can send.
+func TestASmallRequestDoesNotOccupyTheOperator(t *testing.T) {
 	s, c := serve()
+	sent := 0
 	for name, put := range hostile() {
 		for _, kind := range []string{"CloneSet", "StatefulSet"} {
 			stored := fill(kind, "v1beta1", nil)
@@ -297,6 +298,7 @@ func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
 					if !strings.HasSuffix(at, strings.ToLower(kind)) && (at != "/convert" || kind != "CloneSet") {
 						continue
 					}
+					sent++
 					c.asked = 0
 					memory, spent := cost(func() { answer(t, at, name, handler, kindNamed(kind), request.version, object, request.stored) })
 					if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
@@ -306,6 +308,9 @@ func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
 				}
 			}
 		}
+	}
+	if sent == 0 {
+		t.Error("no handler was sent anything")
 	}
 }
 
