@@ -54,10 +54,10 @@ import (
 const (
 	// workers is how many pods of the node are looked at at the same time.
 	workers = 10
-	// gathers is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
-	gathers = time.Second
-	// hears is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
-	hears = 2 * time.Second
+	// gatherDelay is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
+	gatherDelay = time.Second
+	// kubeletDelay is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
+	kubeletDelay = 2 * time.Second
 	// again is when to look again while an update is under way.
 	again = 2 * time.Second
 	// mostRestarts is how often a container is restarted for the same values.
@@ -108,7 +108,7 @@ func wakes() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
 		case restarts(pod):
 			q.Add(request)
 		case reported(pod) && stale && !inplace.ReportIsCurrent(pod):
-			q.AddAfter(request, gathers)
+			q.AddAfter(request, gatherDelay)
 		}
 	}
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
@@ -276,7 +276,7 @@ func (r *reconciler) stop(
 		of = &difference{since: now}
 		m.wanted[key] = of
 	}
-	if left := hears - now.Sub(of.since); left > 0 {
+	if left := kubeletDelay - now.Sub(of.since); left > 0 {
 		return left, false, nil
 	}
 	// The runtime may end a container and report a failure, so what counts is that another instance runs.

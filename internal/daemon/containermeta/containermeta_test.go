@@ -134,7 +134,7 @@ func (b *bench) passes(times int) {
 		if err := b.pass(); err != nil {
 			b.t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 	if got := strings.Count(b.calls(), "Stop"); got <= mostRestarts || got > 6 || failed < mostRestarts {
 		t.Errorf("in a minute it was tried %d times, and %d failures were returned", got, failed)
@@ -243,7 +243,7 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 		if err := b.pass(); err != nil && !errors.Is(err, refused) {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 	if got := b.runtime.Calls(); got[len(got)-1].On != fmt.Sprintf("app-%d", mostRestarts-1) || b.told("EnvironmentDiffers") != 1 {
 		t.Errorf("when stops succeed again: %q", b.calls())
@@ -266,7 +266,7 @@ func TestAStopThatFailsAndEndsTheContainerIsARestart(t *testing.T) {
 		if err := b.pass(); err != nil && !errors.Is(err, late) {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts || b.told("EnvironmentDiffers") != 1 {
 		t.Errorf("stopped %d times, want %d", got, mostRestarts)
@@ -286,7 +286,7 @@ func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
 		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}}); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 	if len(b.stopped) != 0 {
 		t.Error("the pod is looked at again, and nothing has stopped")

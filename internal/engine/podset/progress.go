@@ -23,8 +23,8 @@ const (
 	conditionTemplateInvalid = "TemplateInvalid"
 )
 
-// refusalPatience is for how long the server may refuse a request until the workload counts as stalled.
-const refusalPatience = 30 * time.Second
+// refusalTimeout is for how long the server may refuse a request until the workload counts as stalled.
+const refusalTimeout = 30 * time.Second
 
 // Progress is the progress of a workload: a reason and a message.
 type Progress struct {
@@ -46,7 +46,7 @@ func (p Progress) Conditions() []conditions.Condition {
 }
 
 // WithRefusals is the progress of a workload after the conditions about requests that the server refuses, those with the reason RequestFailed, were
-// added to the list. The server's answer comes before the pods that wait. A request that has been refused for refusalPatience, at each try, will
+// added to the list. The server's answer comes before the pods that wait. A request that has been refused for refusalTimeout, at each try, will
 // hardly succeed without a change: a quota is used up, or an admission webhook or policy denies it. Then the workload is stalled, until it
 // passes.
 func (p Progress) WithRefusals(list *conditions.List) Progress {
@@ -70,7 +70,7 @@ func (p Progress) refused(list *conditions.List) Progress {
 		if c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonRequestFailed {
 			continue
 		}
-		stalled := list.Now().Sub(c.LastTransitionTime.Time) >= refusalPatience
+		stalled := list.Now().Sub(c.LastTransitionTime.Time) >= refusalTimeout
 		p.Reconciling, p.Stalled, p.Reason = !stalled, stalled, appsv1beta1.ReasonRequestFailed
 		p.Message = c.Message + "; " + p.Message
 		break
@@ -78,9 +78,9 @@ func (p Progress) refused(list *conditions.List) Progress {
 	return p
 }
 
-// Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalPatience.
+// Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalTimeout.
 func Refused(failure planning.Failure, message string, now time.Time) Progress {
-	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalPatience
+	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalTimeout
 	return Progress{Reconciling: !stalled, Stalled: stalled, Reason: appsv1beta1.ReasonRequestFailed, Message: message}
 }
 

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// updatePatience is for how long an update in place may be under way before conditions say what it waits for.
-	updatePatience = 30 * time.Second
-	// hangPatience is for how long an edit of a pod may have no effect until the update hangs. A pod whose containers may take longer to stop
+	// updateTimeout is for how long an update in place may be under way before conditions say what it waits for.
+	updateTimeout = 30 * time.Second
+	// hangTimeout is for how long an edit of a pod may have no effect until the update hangs. A pod whose containers may take longer to stop
 	// has stopMargin more than these take.
-	hangPatience, stopMargin = 5 * time.Minute, time.Minute
+	hangTimeout, stopMargin = 5 * time.Minute, time.Minute
 )
 
 // TroubleOf says why the pod does not get ready: what is wrong with its containers, else what a long update in place waits for, else what the pod itself
@@ -40,7 +40,7 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 		return trouble
 	}
 	since := began()
-	if left := since.Add(updatePatience).Sub(now); left > 0 {
+	if left := since.Add(updateTimeout).Sub(now); left > 0 {
 		trouble.RecheckAfter = left
 		return trouble
 	}
@@ -51,7 +51,7 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 		return trouble
 	}
 	trouble.Reason = appsv1beta1.ReasonInPlaceUpdateHangs
-	trouble.RecheckAfter = max(since.Add(max(hangPatience, inplace.Termination(object)+stopMargin)).Sub(now), 0)
+	trouble.RecheckAfter = max(since.Add(max(hangTimeout, inplace.Termination(object)+stopMargin)).Sub(now), 0)
 	trouble.Lasting = trouble.RecheckAfter == 0
 	return trouble
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// endPatience is how long after its grace period a terminating pod may exist before it is named.
-const endPatience = 30 * time.Second
+// endTimeout is how long after its grace period a terminating pod may exist before it is named.
+const endTimeout = 30 * time.Second
 
-// Unended is a note that names those of the pods that are still terminating endPatience after their grace period: something waits for them, and their user
+// Unended is a note that names those of the pods that are still terminating endTimeout after their grace period: something waits for them, and their user
 // may have to do something about their node. Its message is empty when there are none. in is above zero when time alone could change that.
 func Unended(pods []Pod, reason string, now time.Time) (note planning.Note, in time.Duration) {
 	var unended []*Pod
@@ -21,7 +21,7 @@ func Unended(pods []Pod, reason string, now time.Time) (note planning.Note, in t
 		if pods[i].Object.DeletionTimestamp == nil {
 			continue
 		}
-		left := pods[i].Object.DeletionTimestamp.Add(endPatience).Sub(now)
+		left := pods[i].Object.DeletionTimestamp.Add(endTimeout).Sub(now)
 		switch {
 		case left <= 0:
 			unended = append(unended, &pods[i])
@@ -39,6 +39,6 @@ func Unended(pods []Pod, reason string, now time.Time) (note planning.Note, in t
 	return planning.Note{
 		Reason: reason,
 		Message: fmt.Sprintf("%s %s still terminating %s after the grace period: a node does not answer, or a finalizer holds a pod",
-			List(names(unended)), verb, endPatience),
+			List(names(unended)), verb, endTimeout),
 	}, in
 }

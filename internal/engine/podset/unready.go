@@ -14,8 +14,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// unreadyPatience is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
-const unreadyPatience = 30 * time.Second
+// unreadyTimeout is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
+const unreadyTimeout = 30 * time.Second
 
 // unready says what a pod waits for that is not ready, although nothing is wrong with its containers: its node, the first container that is not ready, or a
 // readiness gate. That never lasts: how long a container may take to get ready is its owner's business. What this operator does to a pod is said elsewhere,
@@ -36,7 +36,7 @@ func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 			since = bound.LastTransitionTime
 		}
 	}
-	if left := since.Add(unreadyPatience).Sub(now); left > 0 {
+	if left := since.Add(unreadyTimeout).Sub(now); left > 0 {
 		return podstate.Trouble{RecheckAfter: left}
 	}
 	if ready == nil {

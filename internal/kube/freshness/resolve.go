@@ -43,7 +43,7 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	var failed error
 	for ref, d := range doubts {
 		found, err := t.look(ctx, ref)
-		if err != nil && now.Sub(d.at) <= t.options.Patience {
+		if err != nil && now.Sub(d.at) <= t.options.RecordTimeout {
 			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
 			if Judge(err) == InDoubt {
 				break // The server is not there; the others would only take as long.

@@ -11,7 +11,7 @@
 //   - A write whose outcome is unknown (timeout, lost connection) is looked up live, once, before the next plan.
 //   - An object that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
 //     resourceVersion.
-//   - No record blocks for ever: after Options.Patience it is given up. A plan on an older view is still safe then, because names are chosen
+//   - No record blocks for ever: after Options.RecordTimeout it is given up. A plan on an older view is still safe then, because names are chosen
 //     before the first try and writes carry the UID and resourceVersion they were decided on.
 //   - After a restart nothing is recorded, and the first list of the cache is a consistent read.
 //
@@ -39,8 +39,8 @@ import (
 )
 
 const (
-	// DefaultPatience is how long a record may hold its owner back.
-	DefaultPatience = 5 * time.Minute
+	// DefaultRecordTimeout is how long a record may hold its owner back.
+	DefaultRecordTimeout = 5 * time.Minute
 	// DefaultTimeout is the deadline of one live read.
 	DefaultTimeout = 15 * time.Second
 	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
@@ -111,8 +111,8 @@ type Options struct {
 	Records func(Owner) *Record
 	// Clock is the time; the real one when nil.
 	Clock clock.PassiveClock
-	// Patience is how long a record may hold its owner back. Zero is DefaultPatience.
-	Patience time.Duration
+	// RecordTimeout is how long a record may hold its owner back. Zero is DefaultRecordTimeout.
+	RecordTimeout time.Duration
 	// Timeout is the deadline of one live read. Zero is DefaultTimeout.
 	Timeout time.Duration
 }
@@ -175,8 +175,8 @@ func New(options Options) *Tracker {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	if options.Patience == 0 {
-		options.Patience = DefaultPatience
+	if options.RecordTimeout == 0 {
+		options.RecordTimeout = DefaultRecordTimeout
 	}
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
@@ -314,7 +314,7 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	now := t.options.Clock.Now()
 	for kind, m := range r.written {
 		store, watched := t.store(kind)
-		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.Patience {
+		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.RecordTimeout {
 			delete(r.written, kind)
 		}
 	}

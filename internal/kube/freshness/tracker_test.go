@@ -57,7 +57,7 @@ func newFixture(live ...client.Object) *fixture {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	f.Tracker = New(Options{Live: reader, Clock: f.clock, Patience: time.Minute})
+	f.Tracker = New(Options{Live: reader, Clock: f.clock, RecordTimeout: time.Minute})
 	f.WatchStore(pods(), &f.store)
 	f.Going(web(), pods(), slices.Values([]metav1.Object{})) // as an observer of pods does
 	return f
@@ -118,7 +118,7 @@ func TestReadyDoesNotWaitForKindsWithoutACache(t *testing.T) {
 	}
 }
 
-func TestReadyGivesUpAfterPatience(t *testing.T) {
+func TestReadyGivesUpAfterTheRecordTimeout(t *testing.T) {
 	f := newFixture()
 	f.Wrote(web(), pods(), "99")
 	f.clock.SetTime(f.clock.Now().Add(time.Minute))
