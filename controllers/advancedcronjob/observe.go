@@ -100,7 +100,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *rememb
 	if err := cache.Controlled(ctx, r.Cache, list, owner.Namespace, owner.UID); err != nil {
 		return snapshot, fmt.Errorf("listing runs: %w", err)
 	}
-	going := r.Tracker.Going(owner, adapter.Kind, func(yield func(metav1.Object) bool) {
+	deleted := r.Tracker.Deleted(owner, adapter.Kind, func(yield func(metav1.Object) bool) {
 		for i := range list.Items {
 			if !yield(&list.Items[i]) {
 				return
@@ -110,7 +110,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *rememb
 	snapshot.Runs = make([]plan.Run, len(list.Items))
 	for i := range list.Items {
 		snapshot.Runs[i] = adapter.Observe(&list.Items[i])
-		if going.Has(list.Items[i].GetUID()) {
+		if deleted.Has(list.Items[i].GetUID()) {
 			snapshot.Runs[i].Terminating = true
 		}
 	}

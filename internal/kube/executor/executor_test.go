@@ -128,7 +128,7 @@ func (f *fixture) emitted() []string {
 
 // going says that the pod counts as deleted.
 func (f *fixture) going(pod *corev1.Pod) bool {
-	return f.tracker.Going(f.owner(), podset.KindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
+	return f.tracker.Deleted(f.owner(), podset.KindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
 }
 
 func (f *fixture) owner() freshness.Owner { return freshness.OwnerOf(f.set) }

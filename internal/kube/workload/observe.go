@@ -55,18 +55,18 @@ func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, select
 
 // MarkDeleted marks the pods that we deleted and that the view still shows whole as terminating: nothing may count on them.
 func (b *Base) MarkDeleted(owner freshness.Owner, pods []podset.Pod) {
-	going := b.Tracker.Going(owner, podset.KindPod(), func(yield func(metav1.Object) bool) {
+	deleted := b.Tracker.Deleted(owner, podset.KindPod(), func(yield func(metav1.Object) bool) {
 		for i := range pods {
 			if !yield(pods[i].Object) {
 				return
 			}
 		}
 	})
-	if len(going) == 0 {
+	if len(deleted) == 0 {
 		return
 	}
 	for i := range pods {
-		if pod := &pods[i]; going.Has(pod.Object.UID) {
+		if pod := &pods[i]; deleted.Has(pod.Object.UID) {
 			pod.Terminating, pod.Available, pod.AvailableIn = true, false, 0
 		}
 	}
