@@ -59,7 +59,7 @@ func HeldByOthers(s *Snapshot) (conditions.Condition, bool) {
 		if pod.Terminating {
 			continue
 		}
-		for _, h := range Strangers(pod.Object) {
+		for _, h := range OtherHolders(pod.Object) {
 			if held[h] == nil {
 				writers = append(writers, h)
 			}
@@ -83,9 +83,9 @@ func HeldByOthers(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionHeld, true, appsv1beta1.ReasonHeldByOthers, message), true
 }
 
-// Strangers are those who hold the pod out of service through KruisePodReady and are none of us. One without a name stands for a
-// writer who did not leave its own.
-func Strangers(pod *corev1.Pod) []shared.ReadinessHolder {
+// OtherHolders are the writers that hold the pod out of service through KruisePodReady, without this operator. One without a name stands for a
+// writer that did not leave its own.
+func OtherHolders(pod *corev1.Pod) []shared.ReadinessHolder {
 	condition := podstate.Condition(pod, shared.GateKruisePodReady)
 	if condition == nil || condition.Status != corev1.ConditionFalse {
 		return nil
@@ -119,7 +119,7 @@ func (p *Pass) releaseOver(pod *Pod) edit.Edit {
 	if len(p.Snapshot.OverRequests) == 0 {
 		return edit.Edit{}
 	}
-	over := slices.DeleteFunc(Strangers(pod.Object), func(h shared.ReadinessHolder) bool { return !p.Snapshot.OverRequests[h] })
+	over := slices.DeleteFunc(OtherHolders(pod.Object), func(h shared.ReadinessHolder) bool { return !p.Snapshot.OverRequests[h] })
 	if len(over) == 0 {
 		return edit.Edit{}
 	}

@@ -66,7 +66,7 @@ func whyUnready(pod *corev1.Pod) string {
 		case gate.ConditionType != shared.GateKruisePodReady:
 			return fmt.Sprintf("its readiness gate %s is not True", gate.ConditionType)
 		default:
-			if others := Strangers(pod); len(others) > 0 {
+			if others := OtherHolders(pod); len(others) > 0 {
 				return "it is held out of service by " + describeHolder(others[0])
 			}
 			return ""

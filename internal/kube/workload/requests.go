@@ -75,7 +75,7 @@ func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
 		if pods[i].Terminating {
 			continue
 		}
-		for _, h := range podset.Strangers(pods[i].Object) {
+		for _, h := range podset.OtherHolders(pods[i].Object) {
 			if !known[h] && IsRequest(h, pods[i].Object.Namespace) {
 				known[h], holders = true, append(holders, h)
 			}
