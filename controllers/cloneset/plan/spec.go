@@ -179,7 +179,7 @@ func PullAhead(spec *Spec, s podset.Snapshot) *pulls.Workload {
 		return nil
 	}
 	counted := countedOf(s)
-	counts := podset.Tally(&counted)
+	counts := podset.CountsOf(&counted)
 	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
 	// Whether a rollout is over in one step is judged by maxUnavailable rounded down, however it is rounded for the rollout.
 	if rolling := spec.Set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {

@@ -192,7 +192,7 @@ func PullAhead(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
-	counts := podset.Tally(&s)
+	counts := podset.CountsOf(&s)
 	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
 	if rolledOut(spec, counts) {
 		about.Current = s.Update // as the status of this pass says; nothing wakes a set for it again

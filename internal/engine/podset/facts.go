@@ -104,8 +104,8 @@ type Counts struct {
 	UpdatedReady, UpdatedAvailable int32
 }
 
-// Tally counts the pods. An object without a phase was never stored by a server and does not count.
-func Tally(s *Snapshot) Counts {
+// CountsOf counts the pods. An object without a phase was never stored by a server and does not count.
+func CountsOf(s *Snapshot) Counts {
 	var c Counts
 	for i := range s.Pods {
 		pod := &s.Pods[i]
