@@ -233,9 +233,9 @@ func TemplateInvalid(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionTemplateInvalid, true, appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), s.UpdateFault != ""
 }
 
-// TemplateTold says whether the stored status, which names updateRevision and has the conditions, is about the revision update, and what fault it finds
-// with its template: the server was asked about it before.
-func TemplateTold(updateRevision string, before []conditions.Condition, update string) (told bool, fault string) {
+// TemplateReported says whether the stored status is about the revision update, since the server was asked about its template before, and which fault it
+// reports. The status names updateRevision and has the conditions.
+func TemplateReported(updateRevision string, before []conditions.Condition, update string) (reported bool, fault string) {
 	if updateRevision != update {
 		return false, ""
 	}

@@ -33,7 +33,7 @@ func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *pod
 	defer p.StartClock()
 	revision := snapshot.Reported().Update.Name
 	template := Template{Revision: revision, Pod: about.Template, Claims: about.Claims}
-	template.Told, template.Fault = podset.TemplateTold(about.UpdateRevision, about.Conditions, revision)
+	template.Reported, template.Fault = podset.TemplateReported(about.UpdateRevision, about.Conditions, revision)
 	var templateWait, requestsWait time.Duration
 	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, template)
 	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)

@@ -48,9 +48,9 @@ type Template struct {
 	Revision string
 	Pod      *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
-	// Told says that the stored status is about this revision, and Fault what it finds wrong with it: the server was asked about it before.
-	Told  bool
-	Fault string
+	// Reported says that the stored status is about this revision, and Fault what it finds wrong with it: the server was asked about it before.
+	Reported bool
+	Fault    string
 }
 
 // TemplateFault is what the server finds wrong with a workload's template, in one line, and when to ask it again. Nothing else refuses such a template
@@ -65,13 +65,13 @@ func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template
 	}
 	known := &p.Memory.verdict
 	if known.revision == template.Revision {
-		template.Told, template.Fault = true, known.fault
+		template.Reported, template.Fault = true, known.fault
 		if known.fault == "" || known.generation == object.GetGeneration() {
 			return known.fault, 0
 		}
 	}
 	open := &known.open
-	if template.Told && template.Fault == "" && open.revision != template.Revision {
+	if template.Reported && template.Fault == "" && open.revision != template.Revision {
 		*known = verdict{}
 		return "", 0
 	}
