@@ -44,8 +44,8 @@ type looked struct {
 const (
 	// lookEvery is how often the pods of a run are read that holds up another one.
 	lookEvery = 30 * time.Second
-	// mostLooked is how many of them are read.
-	mostLooked = 20
+	// maxLooked is how many of them are read.
+	maxLooked = 20
 )
 
 // look notes at the run that holds up another one what its pods say, and returns when to look again; zero: there is no such run. The pods are read from the
@@ -64,7 +64,7 @@ func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run)
 		ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 		defer cancel()
 		pods := &corev1.PodList{}
-		err := r.Live.List(ctx, pods, client.InNamespace(run.Object.GetNamespace()), client.MatchingLabels{batchv1.ControllerUidLabel: string(uid)}, client.Limit(mostLooked))
+		err := r.Live.List(ctx, pods, client.InNamespace(run.Object.GetNamespace()), client.MatchingLabels{batchv1.ControllerUidLabel: string(uid)}, client.Limit(maxLooked))
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("Reading the pods of a run failed", "run", run.Object.GetName(), "err", err.Error())
 		} else {

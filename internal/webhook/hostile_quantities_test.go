@@ -65,7 +65,7 @@ func TestAQuantityOfAFewLettersDoesNotOccupyTheOperator(t *testing.T) {
 						allowed := false
 						what := fmt.Sprintf("%s, %s a %s through %s with %.12s", path.Base(at), verb, kind.Name, version, quantity)
 						memory, spent := cost(func() { allowed = answer(t, at, what, handler, kind, version, string(body), stored) })
-						if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+						if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 							t.Fatalf("%s: %d MiB, %v, %d questions to the API server", what, memory>>20, spent.Round(time.Millisecond), c.asked)
 						}
 						// The workloads of a UnitedDeployment are judged where they are created.

@@ -108,7 +108,7 @@ func TestALargeSidecarSetDoesNotOccupyTheOperator(t *testing.T) {
 				sent++
 				c.asked = 0
 				memory, spent := cost(func() { answer(t, at, name, handler, kind, request.version, object, request.stored) })
-				if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+				if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 					t.Errorf("%s with %s (%d bytes): %d MiB, %v, %d questions to the API server", path.Base(at), name, len(object), memory>>20, spent.Round(time.Millisecond), c.asked)
 				}
 			}

@@ -23,10 +23,10 @@ const (
 	small = 128 << 10
 	// largest is how many bytes of a request are read: those of two objects of 3 MiB, and what is around them. Handlers refuse longer ones.
 	largest = 7 << 20
-	// mostAnswered is how many bytes all larger requests may have together that are being answered: answering takes several times as much memory.
-	mostAnswered = 12 << 20
-	// mostRead is how many bytes they may have together that have been read, answered or not.
-	mostRead = 64 << 20
+	// maxAnswered is how many bytes all larger requests may have together that are being answered: answering takes several times as much memory.
+	maxAnswered = 12 << 20
+	// maxRead is how many bytes they may have together that have been read, answered or not.
+	maxRead = 64 << 20
 	// readTimeout is how long the body of one of them may take to come. The API server waits ten seconds for an answer.
 	readTimeout = 10 * time.Second
 )
@@ -43,7 +43,7 @@ type limited struct {
 }
 
 func limiting(server webhook.Server) limited {
-	return limited{Server: server, read: semaphore.NewWeighted(mostRead), answered: semaphore.NewWeighted(mostAnswered)}
+	return limited{Server: server, read: semaphore.NewWeighted(maxRead), answered: semaphore.NewWeighted(maxAnswered)}
 }
 
 // Register registers a handler with the limit. Conversion has one of its own, since whole lists are sent there.

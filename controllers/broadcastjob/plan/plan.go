@@ -33,8 +33,8 @@ const (
 )
 
 const (
-	// mostCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
-	mostCreated = 500
+	// maxCreated is how many pods one plan creates: more could not be written in its time slice, and building them costs.
+	maxCreated = 500
 	// storedSoon is when to look again after something was written to the status, which triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
@@ -216,7 +216,7 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 			continue
 		}
 		unfinished++
-		free := room > 0 && len(d.Actions) < mostCreated
+		free := room > 0 && len(d.Actions) < maxCreated
 		switch {
 		case at.occupied: // by its pod, or by one that is going
 		case retries != nil && d.Yields(retries, spec.creationKey(at.Node), free):

@@ -39,8 +39,8 @@ const (
 	longestWait = 30 * time.Second
 	// longestTurn is how long a tag may wait for its turn on a node that has answered.
 	longestTurn = 24 * time.Hour
-	// mostTries is how many tries are allowed for, and longestTurn each: what is written by hand may say anything.
-	mostTries = 100
+	// maxTries is how many tries are allowed for, and longestTurn each: what is written by hand may say anything.
+	maxTries = 100
 
 	messageSilent  = "node has not responded for a long time"
 	messageVirtual = messageSilent + ": it is a virtual node, on which no node daemon runs"
@@ -305,7 +305,7 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 	case limited:
 		return answer.StartTime.Add(deadline + answerTimeout), messageOverdue
 	default:
-		timeout, backoff = min(timeout, longestTurn), min(backoff, mostTries)
+		timeout, backoff = min(timeout, longestTurn), min(backoff, maxTries)
 		return answer.StartTime.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + answerTimeout), messageLate
 	}
 }

@@ -38,8 +38,8 @@ const (
 	resultTimeout = time.Minute
 	// marking is when to look again whether results have reached their pods.
 	marking = 2 * time.Second
-	// mostAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
-	mostAsked = 500
+	// maxAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
+	maxAsked = 500
 	// refusal is how long what the controller of NodePodProbes does may take before the marker says so: the server may refuse it.
 	refusal = 2 * time.Minute
 	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker, nor does a pod that gets its condition.
@@ -207,7 +207,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 			continue
 		}
 		probes := d.look(spec, node, own, s)
-		if held && !node.Listed && len(probes) > 0 && len(d.Actions) < mostAsked {
+		if held && !node.Listed && len(probes) > 0 && len(d.Actions) < maxAsked {
 			d.Actions = append(d.Actions, ask(node, probes))
 		}
 	}

@@ -60,12 +60,12 @@ const (
 	kubeletDelay = 2 * time.Second
 	// again is when to look again while an update is under way.
 	again = 2 * time.Second
-	// mostRestarts is how often a container is restarted for the same values.
-	mostRestarts = 3
+	// maxRestarts is how often a container is restarted for the same values.
+	maxRestarts = 3
 	// longest is the longest time between two tries of what has failed.
 	longest = time.Minute
-	// mostStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
-	mostStopped = 32
+	// maxStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
+	maxStopped = 32
 	// leastGrace is the grace period of a container whose pod names none.
 	leastGrace = 2 * time.Second
 	// kubeletHash is the annotation of a container with the hash of its spec.
@@ -167,7 +167,7 @@ func (r *retry) tried(now time.Time) {
 }
 
 func newReconciler(h host.Host, c client.Client) *reconciler {
-	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, mostStopped), known: map[types.NamespacedName]*memory{}}
+	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, maxStopped), known: map[types.NamespacedName]*memory{}}
 }
 
 // Reconcile reports on a pod. While containers of it have to restart for other values, it has the first that runs with others stopped, before.
@@ -284,7 +284,7 @@ func (r *reconciler) stop(
 		of.instance, of.retry = "", retry{}
 		of.restarts++
 	}
-	if of.restarts >= mostRestarts {
+	if of.restarts >= maxRestarts {
 		if !of.told {
 			of.told = true
 			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "EnvironmentDiffers", "Restart",

@@ -208,8 +208,8 @@ func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 	b := newBench(t)
 	b.made = "other"
 	b.passes(20)
-	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts {
-		t.Errorf("stopped %d times, want %d", got, mostRestarts)
+	if got := strings.Count(b.calls(), "Stop"); got != maxRestarts {
+		t.Errorf("stopped %d times, want %d", got, maxRestarts)
 	}
 	if told := b.told("EnvironmentDiffers"); told != 1 {
 		t.Errorf("told %d times", told)
@@ -231,7 +231,7 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 		}
 		b.clock.Step(kubeletDelay)
 	}
-	if got := strings.Count(b.calls(), "Stop"); got <= mostRestarts || got > 6 || failed < mostRestarts {
+	if got := strings.Count(b.calls(), "Stop"); got <= maxRestarts || got > 6 || failed < maxRestarts {
 		t.Errorf("in a minute it was tried %d times, and %d failures were returned", got, failed)
 	}
 	if told := b.told("EnvironmentDiffers"); told != 0 {
@@ -245,7 +245,7 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 		}
 		b.clock.Step(kubeletDelay)
 	}
-	if got := b.runtime.Calls(); got[len(got)-1].On != fmt.Sprintf("app-%d", mostRestarts-1) || b.told("EnvironmentDiffers") != 1 {
+	if got := b.runtime.Calls(); got[len(got)-1].On != fmt.Sprintf("app-%d", maxRestarts-1) || b.told("EnvironmentDiffers") != 1 {
 		t.Errorf("when stops succeed again: %q", b.calls())
 	}
 }
@@ -268,8 +268,8 @@ func TestAStopThatFailsAndEndsTheContainerIsARestart(t *testing.T) {
 		}
 		b.clock.Step(kubeletDelay)
 	}
-	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts || b.told("EnvironmentDiffers") != 1 {
-		t.Errorf("stopped %d times, want %d", got, mostRestarts)
+	if got := strings.Count(b.calls(), "Stop"); got != maxRestarts || b.told("EnvironmentDiffers") != 1 {
+		t.Errorf("stopped %d times, want %d", got, maxRestarts)
 	}
 }
 

@@ -397,7 +397,7 @@ func TestApplyBacksOffPerSlot(t *testing.T) {
 
 // A limit lets one pod be created at a time, until it is there. Where the server refused the same one for ever, the others never got their turn.
 func TestARefusedActionLeavesItsPlaceToOthers(t *testing.T) {
-	for name, bad := range map[string]int{"one": 1, "as many as make the step pause": refusalsToPause, "as many as may": mostYielding} {
+	for name, bad := range map[string]int{"one": 1, "as many as make the step pause": refusalsToPause, "as many as may": maxYielding} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, nil)
 			tries := 0

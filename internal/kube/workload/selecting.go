@@ -18,13 +18,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// mostSelectors is how many parsed selectors are kept. Others are parsed for each event.
-const mostSelectors = 1000
+// maxSelectors is how many parsed selectors are kept. Others are parsed for each event.
+const maxSelectors = 1000
 
 // Selecting returns a MapFunc for a kind whose objects select pods of their namespace by spec.selector. It names those that select the pod. Pods no longer
 // concern objects of which ended is true; nil is for kinds whose objects do not end. A selector is parsed once for each generation of its object.
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
-	parsed := lru.New(mostSelectors)
+	parsed := lru.New(maxSelectors)
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
 		stored, err := b.Stored(ctx, client.InNamespace(pod.GetNamespace()))
 		if err != nil {

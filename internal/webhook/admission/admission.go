@@ -132,8 +132,8 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	return errs
 }
 
-// mostMoved is up to how many known faults are looked for at other places.
-const mostMoved = 1000
+// maxMoved is up to how many known faults are looked for at other places.
+const maxMoved = 1000
 
 // Introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
 func Introduced(errs, known field.ErrorList) field.ErrorList {
@@ -160,7 +160,7 @@ func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
 			rest = append(rest, one)
 		}
 	}
-	if len(rest) == 0 || len(known) > mostMoved {
+	if len(rest) == 0 || len(known) > maxMoved {
 		return rest
 	}
 	moved := make(map[fault]int, len(known))
