@@ -44,7 +44,7 @@ type Reconciler struct {
 
 // memory is what is remembered of a set between its passes. Losing it does no harm: an instance ID stays unused, or an event is repeated.
 type memory struct {
-	// candidates are instance IDs for new pods that no pod was seen with yet.
+	// candidates are instance IDs for new pods that no pod has had yet.
 	candidates []planning.Slot
 	// announced is the plan whose events were emitted last.
 	announced planning.Plan

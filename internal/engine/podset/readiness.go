@@ -25,9 +25,9 @@ const (
 	conditionHeld        = "PodsHeldNotReady"
 )
 
-// WithoutGate counts the pods that go on serving while they are updated in place, or are replaced instead, where the workload needs the gate; false
-// where there are none, or where no update is made in place. Pods that the operator creates for updates in place have the gate. Others come from
-// another manager or policy, and no gate can be added to a pod.
+// WithoutGate counts the pods without the readiness gate for updates in place. They keep serving while they are updated in place; a workload that needs the
+// gate replaces them instead. It returns false when there are none, or no update is made in place. Pods that the operator creates for updates in place
+// have the gate. Others come from another manager or an earlier policy, and a gate cannot be added to an existing pod.
 func WithoutGate(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 	if spec.PodUpdatePolicy != shared.InPlaceIfPossible && spec.PodUpdatePolicy != shared.InPlaceOnly {
 		return conditions.Condition{}, false

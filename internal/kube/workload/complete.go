@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// About is what of a workload others are asked about before it is planned.
+// About is the part of a workload that others are asked about before it is planned.
 type About struct {
 	Template *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
@@ -26,8 +26,8 @@ type About struct {
 	PullAhead func() *image.Workload
 }
 
-// Complete adds to a snapshot what others know of the workload: the server of faults in its template, requests that hold pods whether they are over, and
-// nodes of images that were pulled ahead. It returns when to ask again. What it waits for does not count as the cost of the pass.
+// Complete adds to a snapshot what has to be asked of others: the faults that the server finds in the template, whether requests that hold pods are over,
+// and which nodes have images that were pulled ahead. It returns when to ask again. Waiting for answers does not count as the cost of the pass.
 func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *podset.Snapshot, about About) time.Duration {
 	p.StopClock()
 	defer p.StartClock()
