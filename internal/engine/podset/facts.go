@@ -70,15 +70,15 @@ func underUpdate(pod *Pod) bool {
 // pod takes capacity away; any other pod is unavailable already and may go at once.
 func (p *Pod) InService() bool { return p.Available || p.AvailableIn > 0 }
 
-// ImagesAheadFirst compares pods for sorting, for kinds whose pods may be updated in any order. It decides between pods that the user's order leaves
+// PreDownloadedFirst compares pods for sorting, for kinds whose pods may be updated in any order. It decides between pods that the user's order leaves
 // equal. Pods that are not in service come first, as they do without images pulled ahead. Then come pods whose node has the images, since they are back
 // in service sooner.
-func ImagesAheadFirst(a, b *Pod) int {
+func PreDownloadedFirst(a, b *Pod) int {
 	rank := func(pod *Pod) int {
 		switch {
 		case !pod.InService():
 			return 0
-		case pod.ImagesAhead:
+		case pod.ImagesPreDownloaded:
 			return 1
 		}
 		return 2
@@ -86,9 +86,9 @@ func ImagesAheadFirst(a, b *Pod) int {
 	return rank(a) - rank(b)
 }
 
-// AnyImagesAhead says whether the order of an update is to look at images.
-func AnyImagesAhead(pods []*Pod) bool {
-	return slices.ContainsFunc(pods, func(pod *Pod) bool { return pod.ImagesAhead })
+// AnyPreDownloaded says whether the order of an update is to look at images.
+func AnyPreDownloaded(pods []*Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *Pod) bool { return pod.ImagesPreDownloaded })
 }
 
 // Counts are what a workload's status says about its pods.

@@ -56,8 +56,8 @@ type Pod struct {
 	AvailableIn time.Duration
 	// DeletionReason is why the pod should be deleted; empty when it stays.
 	DeletionReason DeletionReason
-	// ImagesAhead says that the node of an outdated pod has the images of the update already, because they were pulled ahead of it.
-	ImagesAhead bool
+	// ImagesPreDownloaded says that the node of an outdated pod has the images of the update already, because they were pulled ahead of it.
+	ImagesPreDownloaded bool
 }
 
 // Snapshot is all a planner may look at, beside the workload itself.

@@ -22,8 +22,8 @@ type About struct {
 	// UpdateRevision and Conditions are those of the stored status.
 	UpdateRevision string
 	Conditions     []conditions.Condition
-	// PullAhead describes it as far as pulling images ahead of an update is concerned; nil for nothing.
-	PullAhead func() *image.Workload
+	// PreDownload describes it for what pulls images ahead of an update; nil when nothing is to be pulled.
+	PreDownload func() *image.Workload
 }
 
 // Complete adds to a snapshot what has to be asked of others: the faults that the server finds in the template, whether requests that hold pods are over,
@@ -37,7 +37,7 @@ func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *pod
 	var templateWait, requestsWait time.Duration
 	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, template)
 	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)
-	p.FindImages(ctx, about.PullAhead, snapshot.Update.Name, snapshot.Pods)
+	p.FindImages(ctx, about.PreDownload, snapshot.Update.Name, snapshot.Pods)
 	snapshot.Retries = p.Retries()
 	return earliest(templateWait, requestsWait)
 }
