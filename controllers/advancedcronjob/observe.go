@@ -45,8 +45,8 @@ const (
 	// lookEvery is how often the pods of a run are read that holds up another one, lookSeldom those of one that does not.
 	lookEvery  = 30 * time.Second
 	lookSeldom = 5 * time.Minute
-	// mostLooked is how many of them are read.
-	mostLooked = 20
+	// maxLooked is how many of them are read.
+	maxLooked = 20
 )
 
 // look notes at the run that is not ready what its pods say, and returns when to look again; zero: there is no such run. The pods are read from the API server:
@@ -69,7 +69,7 @@ func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run,
 		ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 		defer cancel()
 		pods := &corev1.PodList{}
-		err := r.Live.List(ctx, pods, client.InNamespace(run.Object.GetNamespace()), client.MatchingLabels{batchv1.ControllerUidLabel: string(uid)}, client.Limit(mostLooked))
+		err := r.Live.List(ctx, pods, client.InNamespace(run.Object.GetNamespace()), client.MatchingLabels{batchv1.ControllerUidLabel: string(uid)}, client.Limit(maxLooked))
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("Reading the pods of a run failed", "run", run.Object.GetName(), "err", err.Error())
 		} else {
@@ -105,7 +105,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *rememb
 	if err := cache.Controlled(ctx, r.Cache, list, owner.Namespace, owner.UID); err != nil {
 		return snapshot, fmt.Errorf("listing runs: %w", err)
 	}
-	going := r.Tracker.Going(owner, adapter.Kind, func(yield func(metav1.Object) bool) {
+	deleted := r.Tracker.Deleted(owner, adapter.Kind, func(yield func(metav1.Object) bool) {
 		for i := range list.Items {
 			if !yield(&list.Items[i]) {
 				return
@@ -115,7 +115,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *rememb
 	snapshot.Runs = make([]plan.Run, len(list.Items))
 	for i := range list.Items {
 		snapshot.Runs[i] = adapter.Observe(&list.Items[i])
-		if going.Has(list.Items[i].GetUID()) {
+		if deleted.Has(list.Items[i].GetUID()) {
 			snapshot.Runs[i].Terminating = true
 		}
 	}

@@ -44,7 +44,7 @@ type Reconciler struct {
 
 // memory is what is remembered of a set between its passes. Losing it does no harm: an instance ID stays unused, or an event is repeated.
 type memory struct {
-	// candidates are instance IDs for new pods that no pod was seen with yet.
+	// candidates are instance IDs for new pods that no pod has had yet.
 	candidates []planning.Slot
 	// announced is the plan whose events were emitted last.
 	announced planning.Plan
@@ -77,7 +77,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := plan.Conditions(&set.Status)
 	askAgain := pass.Complete(ctx, set, &observed.snapshot, workload.About{
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
-		PullAhead: func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) },
+		PreDownload: func() *image.Workload { return plan.PreDownload(spec, observed.snapshot) },
 	})
 	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
@@ -85,10 +85,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
 	memory.dropUsed(todo, outcome)
-	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, observed.snapshot), before)
+	pullConditions, pullWait := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
 
 	pass.StartClock()
-	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, ahead...)
+	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, pullConditions...)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)
 	err = errors.Join(observed.failed, statusErr, trimErr, pruneErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, aheadWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, pullWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }
 
 // remembered returns what is remembered of a set.

@@ -207,7 +207,7 @@ func TestClaimsOfPodsThatLostTheirOwnerOrInstanceIDAreTaken(t *testing.T) {
 	}
 }
 
-func TestReconcileReleasesAndAdoptsNothing(t *testing.T) {
+func TestReconcileReleasesPodsAndNeverAdopts(t *testing.T) {
 	set := newSet(1)
 	released := ownPod(set, "aaaaa", map[string]string{"app": "debugged", shared.LabelInstanceID: "aaaaa"})
 	orphan := testutil.Pod("web-zzzzz").UID("z").Labels(map[string]string{"app": "web", shared.LabelInstanceID: "zzzzz"}).Obj()
@@ -273,12 +273,16 @@ func TestPodsToDeleteIsShortened(t *testing.T) {
 func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	s := newShell(t, newSet(1))
 	s.until("a pod", func() bool { return len(s.pods()) == 1 })
+	before := s.Remembered(s.set)
+	if before.Own == nil {
+		t.Fatal("nothing is remembered of a set that exists")
+	}
 	if err := s.server.Delete(t.Context(), s.set); err != nil {
 		t.Fatal(err)
 	}
 	s.pass()
-	if own := s.Remembered(s.set).Own; own != nil {
-		t.Errorf("it is remembered: %v", own)
+	if after := s.Remembered(s.set); after == before || after.Own != nil {
+		t.Errorf("it is remembered: %v", after.Own)
 	}
 }
 

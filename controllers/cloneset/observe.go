@@ -92,8 +92,8 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 	return observed, nil
 }
 
-// release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those
-// claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have.
+// release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those claims, so
+// they are removed from the claims that were found. It reports whether any owner reference was changed, or may have been.
 func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, toRelease []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
 	slots := map[string]bool{}
@@ -159,8 +159,8 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return found, nil
 }
 
-// takenSlots are the slots of claims that no pod of the set has, although there is a pod of that name: somebody took its owner reference or
-// changed its instance ID by hand. The claims are its all the same.
+// takenSlots are the slots of claims that no pod of the set has although there is a pod of that name, because somebody removed its owner reference or
+// changed its instance ID by hand. The claims still belong to that pod.
 func (r *Reconciler) takenSlots(ctx context.Context, set *appsv1beta1.CloneSet, pods []podset.Pod, found claimsByName) (map[planning.Slot]bool, error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -221,8 +221,8 @@ func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return func(node, key string) string { return labels[node][key] }, nil
 }
 
-// freshSlots are instance IDs for new pods. An unused one is offered again, so that a refused creation is retried under the same name. One that
-// a pod was seen with is never offered again: it could be meant by what was said about that pod.
+// freshSlots are instance IDs for new pods. An unused one is offered again, so that a refused creation is retried under the same name. An ID that a pod has
+// had is never offered again: podsToDelete, for example, could still name that pod.
 func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
 	used := make(map[planning.Slot]bool, len(pods))
 	for i := range pods {
@@ -262,7 +262,7 @@ func (m *memory) dropUsed(todo planning.Plan, outcome planning.Outcome) {
 // lengthOfID is how many characters an instance ID has.
 const lengthOfID = 5
 
-// prune takes the names of pods that are gone off scaleStrategy.podsToDelete. A list that has changed meanwhile is left alone.
+// prune removes the names of pods that are gone from scaleStrategy.podsToDelete. A list that has changed meanwhile is left alone.
 func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.Pod) error {
 	set := spec.Set
 	remaining, changed := plan.RemainingPodsToDelete(spec, pods)

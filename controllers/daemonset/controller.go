@@ -67,17 +67,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := plan.Conditions(&set.Status)
 	askAgain := pass.Complete(ctx, set, &observed.snapshot.Snapshot, workload.About{
 		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
-		PullAhead: func() *image.Workload { return plan.PullAhead(observed.spec, observed.snapshot) },
+		PreDownload: func() *image.Workload { return plan.PreDownload(observed.spec, observed.snapshot) },
 	})
 	todo := plan.Plan(observed.spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
-	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(observed.spec, observed.snapshot), before)
+	pullConditions, pullWait := pass.PullImages(ctx, set, plan.PreDownload(observed.spec, observed.snapshot), before)
 
 	pass.StartClock()
-	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, ahead...)
+	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, pullConditions...)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
@@ -88,5 +88,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, pullWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (plan.Snapsho
 		return snapshot, fmt.Errorf("listing ImagePullJobs: %w", err)
 	}
 	owner := freshness.OwnerOf(spec.List)
-	going := r.Tracker.Going(owner, plan.KindImagePullJob(), func(yield func(metav1.Object) bool) {
+	deleted := r.Tracker.Deleted(owner, plan.KindImagePullJob(), func(yield func(metav1.Object) bool) {
 		for i := range stored.Items {
 			if !yield(&stored.Items[i]) {
 				return
@@ -45,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (plan.Snapsho
 	})
 	for i := range stored.Items {
 		child := plan.Observe(&stored.Items[i])
-		child.Terminating = child.Terminating || going.Has(stored.Items[i].GetUID())
+		child.Terminating = child.Terminating || deleted.Has(stored.Items[i].GetUID())
 		snapshot.Children = append(snapshot.Children, child)
 	}
 	return snapshot, nil

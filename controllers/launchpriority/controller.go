@@ -36,13 +36,13 @@ const Name = "launchpriority-controller"
 const (
 	// workers is how many pods are looked at at the same time. A namespace whose writes hang does not get all of them.
 	workers = 4
-	// standInLine is when to come back when the pod's namespace may not have another worker just now.
-	standInLine = 200 * time.Millisecond
+	// workerRetry is when to come back when the pod's namespace may not have another worker just now.
+	workerRetry = 200 * time.Millisecond
 	// blockedRetry is when to look again at a ConfigMap that is in the way.
 	blockedRetry = 30 * time.Second
-	// justMade is the maximum age of a pod for which the controller reports that its order is not kept. Older ones were reported already, or
+	// reportedAge is the maximum age of a pod for which the controller reports that its order is not kept. Older ones were reported already, or
 	// existed before.
-	justMade = 5 * time.Minute
+	reportedAge = 5 * time.Minute
 )
 
 // Reasons of events.
@@ -147,7 +147,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	leave, ok := r.Pool.Enter(Name, workers, req.NamespacedName, func() {})
 	if !ok {
-		return ctrl.Result{RequeueAfter: standInLine}, nil
+		return ctrl.Result{RequeueAfter: workerRetry}, nil
 	}
 	defer leave()
 	result, err := r.serve(ctx, pod)
@@ -245,7 +245,7 @@ func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 
 // warnNotKept reports that a new pod asked for an order and did not get it.
 func (r *reconciler) warnNotKept(pod *corev1.Pod) {
-	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > justMade {
+	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > reportedAge {
 		return
 	}
 	r.event(pod, corev1.EventTypeWarning, reasonNotKept, "The pod asks for an order in which its containers start, and was created without: "+

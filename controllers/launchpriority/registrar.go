@@ -40,10 +40,10 @@ import (
 const (
 	// verifyEvery is how often it is looked whether what is registered is there and in force.
 	verifyEvery = 10 * time.Minute
-	// proveSoon is when a proof that failed is tried again, patienceOfProof for how long that often: API servers learn of a policy within
+	// proofRetry is when a proof that failed is tried again, proofTimeout for how long that often: API servers learn of a policy within
 	// a second or so.
-	proveSoon       = time.Second
-	patienceOfProof = 10 * time.Second
+	proofRetry   = time.Second
+	proofTimeout = 10 * time.Second
 )
 
 // Registrar keeps what makes the API server order the containers of all pods: a policy of the API server's own where that works, and a webhook for
@@ -123,8 +123,8 @@ func (r *Registrar) register(ctx context.Context, owner metav1.OwnerReference, c
 	if r.proven != was {
 		ctrl.LoggerFrom(ctx).Info("Containers of pods start in the order that they ask for", "byPolicy", r.proven)
 	}
-	if byPolicy && !r.proven && r.Clock.Now().Sub(r.written) < patienceOfProof {
-		return ctrl.Result{RequeueAfter: proveSoon}, nil
+	if byPolicy && !r.proven && r.Clock.Now().Sub(r.written) < proofTimeout {
+		return ctrl.Result{RequeueAfter: proofRetry}, nil
 	}
 	return ctrl.Result{RequeueAfter: verifyEvery}, nil
 }

@@ -91,7 +91,7 @@ func TestTheWebhookStaysUntilThePoliciesOrderAndRefuse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !tc.narrow && result.RequeueAfter != proveSoon {
+			if !tc.narrow && result.RequeueAfter != proofRetry {
 				t.Errorf("it is tried again after %s", result.RequeueAfter)
 			}
 			configuration := &admissionv1.MutatingWebhookConfiguration{}

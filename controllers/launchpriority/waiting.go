@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// patience is how long a pod may wait at one priority before an event says what it waits for.
-const patience = 2 * time.Minute
+// waitTimeout is how long a pod may wait at one priority before an event says what it waits for.
+const waitTimeout = 2 * time.Minute
 
 // waiting remembers which pods wait for which of their priorities, and since when. Losing it costs a second event.
 type waiting struct {
@@ -49,7 +49,7 @@ func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.
 		one = &wait{uid: uid, at: at, since: now}
 		w.pods[key] = one
 	}
-	left := one.since.Add(patience).Sub(now)
+	left := one.since.Add(waitTimeout).Sub(now)
 	switch {
 	case left > 0:
 		return false, left

@@ -48,12 +48,12 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 		}
 	}
 	begin(0, false)
-	if wait := r.warnWaiting(pod); wait != patience {
+	if wait := r.warnWaiting(pod); wait != waitTimeout {
 		t.Errorf("looked at again after %s", wait)
 	}
 	told("")
 	for _, want := range []string{"Containers app, log start when these are ready", ""} {
-		clock.SetTime(clock.Now().Add(patience))
+		clock.SetTime(clock.Now().Add(waitTimeout))
 		r.warnWaiting(pod)
 		told(want)
 	}
@@ -61,7 +61,7 @@ func TestALongWaitIsToldOnce(t *testing.T) {
 	begin(1, false)
 	r.warnWaiting(pod)
 	told("")
-	clock.SetTime(clock.Now().Add(patience))
+	clock.SetTime(clock.Now().Add(waitTimeout))
 	r.warnWaiting(pod)
 	told("Containers log start when these are ready")
 }
@@ -86,15 +86,15 @@ func TestWaitingPodsAreCounted(t *testing.T) {
 	}
 	expect("three have begun to", 3, 0)
 	for range 2 {
-		w.saw(pod("a"), "u", 0, begun.Add(patience))
+		w.saw(pod("a"), "u", 0, begun.Add(waitTimeout))
 	}
-	w.saw(pod("b"), "u", 0, begun.Add(patience))
+	w.saw(pod("b"), "u", 0, begun.Add(waitTimeout))
 	expect("two do for long", 1, 2)
-	w.saw(pod("a"), "u", -1, begun.Add(patience))
+	w.saw(pod("a"), "u", -1, begun.Add(waitTimeout))
 	expect("one is at its next priority", 2, 1)
-	w.saw(pod("b"), "again", 0, begun.Add(patience))
+	w.saw(pod("b"), "again", 0, begun.Add(waitTimeout))
 	expect("one was created again", 3, 0)
-	w.saw(pod("c"), "u", 0, begun.Add(patience))
+	w.saw(pod("c"), "u", 0, begun.Add(waitTimeout))
 	for range 2 {
 		w.forget(pod("c"))
 	}

@@ -219,8 +219,8 @@ func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (foun
 	return nil, true
 }
 
-// mostGone is how many jobs that are gone are remembered.
-const mostGone = 1000
+// maxGone is how many jobs that are gone are remembered.
+const maxGone = 1000
 
 // gone are UIDs of jobs that the server does not have any more, and never will: with them it is asked once for each job, and not once for each node.
 type gone struct {
@@ -237,7 +237,7 @@ func (g *gone) has(uid types.UID) bool {
 func (g *gone) add(uid types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.uids == nil || len(g.uids) >= mostGone {
+	if g.uids == nil || len(g.uids) >= maxGone {
 		g.uids = map[types.UID]bool{}
 	}
 	g.uids[uid] = true

@@ -371,7 +371,7 @@ func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again
 		return 0, fmt.Errorf("merging the configuration: %w", err)
 	}
 	if hash := merged.Config.Hash(); hash != view.Wanted || exists != (live != nil) {
-		return glance, nil
+		return pollInterval, nil
 	}
 	ctrl.LoggerFrom(ctx).Info("Restarting to take over a change of the configuration", "running", r.Running, "wanted", view.Wanted, "leader", view.Leads)
 	r.restarting = true

@@ -40,10 +40,10 @@ const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
 const (
 	// idle is for how long nothing has to need the node daemon before it goes.
 	idle = 10 * time.Minute
-	// lookForDaemon is how often it is looked whether the daemon is still there, lookedFor how far apart two looks are at least: each object that
+	// daemonInterval is how often it is looked whether the daemon is still there, daemonMinInterval how far apart two looks are at least: each object that
 	// needs the daemon is a reason for one.
-	lookForDaemon = time.Minute
-	lookedFor     = 5 * time.Second
+	daemonInterval    = time.Minute
+	daemonMinInterval = 5 * time.Second
 )
 
 // The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
@@ -190,8 +190,8 @@ func (n *NodeDaemon) keep(
 ) (recheck time.Duration, err error) {
 	now := n.Clock.Now()
 	due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
-	if !due && now.Sub(n.looked) < lookedFor {
-		return lookForDaemon, nil
+	if !due && now.Sub(n.looked) < daemonMinInterval {
+		return daemonInterval, nil
 	}
 	if !due {
 		exists, err := n.exists(ctx)
@@ -208,7 +208,7 @@ func (n *NodeDaemon) keep(
 		n.applied, n.generation, n.removed = now, generation, false
 	}
 	n.looked = now
-	return lookForDaemon, n.lookForForeign(ctx)
+	return daemonInterval, n.lookForForeign(ctx)
 }
 
 // lookForForeign looks whether OpenKruise's daemon is on nodes, too, and logs when that has changed.

@@ -165,20 +165,20 @@ func TestTheNodeDaemonIsPutBack(t *testing.T) {
 		t.Helper()
 		clock.SetTime(clock.Now().Add(after))
 		recheck, err := n.Settle(t.Context(), nil)
-		if err != nil || recheck != lookForDaemon || applied != want {
+		if err != nil || recheck != daemonInterval || applied != want {
 			t.Errorf("applied %d times, want %d; looked at again after %s, %v", applied, want, recheck, err)
 		}
 	}
 	settle(0, 1)
-	settle(lookForDaemon, 1)
+	settle(daemonInterval, 1)
 	there = false
 	before := asked
-	settle(lookedFor-time.Second, 1) // it was looked for a moment ago
+	settle(daemonMinInterval-time.Second, 1) // it was looked for a moment ago
 	if asked != before {
 		t.Error("every object that comes is a reason to ask")
 	}
 	settle(time.Second, 2)
-	settle(lookForDaemon, 2)
+	settle(daemonInterval, 2)
 }
 
 // OpenKruise's daemon beside ours is in the status and in one event, as long as both are there: neither works as it should.
@@ -235,12 +235,12 @@ func TestTheNodeDaemonOfOpenKruiseBesideOursIsTold(t *testing.T) {
 	if err := c.Status().Update(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	look("both are on nodes", lookForDaemon, true, 1)
-	look("they still are", lookForDaemon, true, 0)
+	look("both are on nodes", daemonInterval, true, 1)
+	look("they still are", daemonInterval, true, 0)
 	acts = false
-	look("OpenKruise acts again", lookForDaemon, false, 0)
+	look("OpenKruise acts again", daemonInterval, false, 0)
 	acts = true
-	look("it does not any more", lookForDaemon, true, 1)
+	look("it does not any more", daemonInterval, true, 1)
 	needed = false
 	look("nothing needs ours for a while", idle, false, 0)
 	needed = true
@@ -248,5 +248,5 @@ func TestTheNodeDaemonOfOpenKruiseBesideOursIsTold(t *testing.T) {
 	if err := c.Delete(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	look("that of OpenKruise was deleted", lookForDaemon, false, 0)
+	look("that of OpenKruise was deleted", daemonInterval, false, 0)
 }

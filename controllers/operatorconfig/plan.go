@@ -13,12 +13,12 @@ import (
 const (
 	// settle is how long a leader gives other replicas to report that they exist and have seen the same change.
 	settle = 2 * time.Second
-	// patience is how long a leader waits for replicas that do not follow: they may be gone.
-	patience = 30 * time.Second
-	// blind is how long a leader waits when nobody can report, because the object is gone.
-	blind = 5 * time.Second
-	// glance is how often a leader looks for replicas that have followed, beside the events of the object.
-	glance = 500 * time.Millisecond
+	// followTimeout is how long a leader waits for replicas that do not follow: they may be gone.
+	followTimeout = 30 * time.Second
+	// unreportedDelay is how long a leader waits when nobody can report, because the object is gone.
+	unreportedDelay = 5 * time.Second
+	// pollInterval is how often a leader looks for replicas that have followed, beside the events of the object.
+	pollInterval = 500 * time.Millisecond
 )
 
 // View is what decides whether a replica restarts.
@@ -72,22 +72,22 @@ func Plan(v View) Step {
 	slices.Sort(behind)
 	waited := v.Now.Sub(v.Since)
 	current := v.Running == v.Wanted && v.Appeared == ""
-	switch late := waited >= patience; {
+	switch late := waited >= followTimeout; {
 	case len(behind) > 0 && late && v.Leads:
 		step.Forget = append(step.Forget, behind...)
 		slices.Sort(step.Forget)
 		step.Restart = !current
 	case current && len(behind) > 0 && v.Leads:
-		step.WaitsFor, step.Recheck = behind, patience-waited
+		step.WaitsFor, step.Recheck = behind, followTimeout-waited
 	case current:
 	case !v.Leads || v.Alone:
 		step.Restart = true
-	case v.Blind && waited < blind:
-		step.Recheck = blind - waited
+	case v.Blind && waited < unreportedDelay:
+		step.Recheck = unreportedDelay - waited
 	case !v.Blind && waited < settle:
 		step.WaitsFor, step.Recheck = behind, settle-waited
 	case len(behind) > 0:
-		step.WaitsFor, step.Recheck = behind, glance
+		step.WaitsFor, step.Recheck = behind, pollInterval
 	default:
 		step.Restart = true
 	}

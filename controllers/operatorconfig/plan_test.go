@@ -50,7 +50,7 @@ func TestPlan(t *testing.T) {
 			leader(func(v *View) { v.Wanted, v.Appeared, v.Now = v.Running, "CloneSet", at(0) }), Step{Recheck: settle},
 		},
 		"it gives them more when nobody can report": {
-			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Blind = v.Running, "Kruise", at(2), true }), Step{Recheck: blind - 2*time.Second},
+			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Blind = v.Running, "Kruise", at(2), true }), Step{Recheck: unreportedDelay - 2*time.Second},
 		},
 		"a standby takes it up at once": {
 			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Leads = v.Running, "Kruise", at(0), false }), Step{Restart: true},
@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 			leader(func(v *View) {
 				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("d", 1), report("c", 2), report("b", 1)}
 			}),
-			Step{WaitsFor: []string{"b", "d"}, Recheck: glance},
+			Step{WaitsFor: []string{"b", "d"}, Recheck: pollInterval},
 		},
 		"a leader goes when all others have gone": {
 			leader(func(v *View) { v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("b", 2)} }), Step{Restart: true},
@@ -82,7 +82,7 @@ func TestPlan(t *testing.T) {
 				v.Running = "new"
 				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 2), report("b", 1)}
 			}),
-			Step{WaitsFor: []string{"b"}, Recheck: patience - 10*time.Second},
+			Step{WaitsFor: []string{"b"}, Recheck: followTimeout - 10*time.Second},
 		},
 		"and forgets them in the end": {
 			leader(func(v *View) {
@@ -98,7 +98,7 @@ func TestPlan(t *testing.T) {
 			}),
 			Step{},
 		},
-		"without the object a leader waits a little": {leader(func(v *View) { v.Blind, v.Now = true, at(1) }), Step{Recheck: blind - time.Second}},
+		"without the object a leader waits a little": {leader(func(v *View) { v.Blind, v.Now = true, at(1) }), Step{Recheck: unreportedDelay - time.Second}},
 		"without the object a leader goes then":      {leader(func(v *View) { v.Blind, v.Now = true, at(5) }), Step{Restart: true}},
 	}
 	for name, tc := range cases {
@@ -143,7 +143,7 @@ func TestStatus(t *testing.T) {
 		"a restart is near": {leader(func(f *Facts) { f.Step = Step{Restart: true} }), []string{
 			"Progressing True Restarting the operator restarts", "Reconciling True Restarting ", "Stalled False AsExpected ",
 		}},
-		"others are behind": {leader(func(f *Facts) { f.Step = Step{WaitsFor: []string{"b"}, Recheck: glance} }), []string{
+		"others are behind": {leader(func(f *Facts) { f.Step = Step{WaitsFor: []string{"b"}, Recheck: pollInterval} }), []string{
 			"Progressing True Restarting these replicas have yet to take over a change: b",
 		}},
 		"the spec has faults": {leader(func(f *Facts) { f.Faults = []string{"spec.x: wrong", "spec.y: wrong"} }), []string{

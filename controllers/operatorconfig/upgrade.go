@@ -10,9 +10,9 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 )
 
-// upgradePatience is how long a migration or a takeover may hold an upgrade up. While an upgrade is held up, the Operator Lifecycle
+// upgradeTimeout is how long a migration or a takeover may hold an upgrade up. While an upgrade is held up, the Operator Lifecycle
 // Manager has already replaced the CRDs, so this must stay short.
-const upgradePatience = 10 * time.Minute
+const upgradeTimeout = 10 * time.Minute
 
 // Work is something that should not be cut off by an upgrade.
 type Work struct {
@@ -39,11 +39,11 @@ func UpgradeDuring(work Work, now time.Time) Upgrade {
 	if work.Reason == "" {
 		return Upgrade{Allowed: true, Reason: operatorv1alpha1.ReasonAsExpected}
 	}
-	if left := upgradePatience - now.Sub(work.Since); left > 0 {
+	if left := upgradeTimeout - now.Sub(work.Since); left > 0 {
 		return Upgrade{Reason: work.Reason, Message: work.Message, Recheck: left}
 	}
 	return Upgrade{
 		Allowed: true, Reason: operatorv1alpha1.ReasonTookTooLong,
-		Message: fmt.Sprintf("goes on after %s: %s", upgradePatience, work.Message),
+		Message: fmt.Sprintf("goes on after %s: %s", upgradeTimeout, work.Message),
 	}
 }

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// lookSoon is the interval between checks of the node daemon while nodes are silent, lookSeldom while they are not.
-	lookSoon   = time.Minute
-	lookSeldom = 10 * time.Minute
+	// silentInterval is the interval between checks of the node daemon while nodes are silent, daemonInterval while they are not.
+	silentInterval = time.Minute
+	daemonInterval = 10 * time.Minute
 )
 
 // view is what is remembered of a marker: since when its generation is known, and what the node daemon was found to be.
@@ -247,11 +247,11 @@ func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) ti
 		*known = view{generation: known.generation, since: known.since, waits: known.waits}
 		return 0
 	}
-	every := lookSeldom
+	every := daemonInterval
 	if silent || known.daemon != "" {
-		every = lookSoon
+		every = silentInterval
 	}
-	due := known.since.Add(lookSoon)
+	due := known.since.Add(silentInterval)
 	if silent && !known.silent {
 		due = s.Now
 	} else if !known.looked.IsZero() {
@@ -273,9 +273,9 @@ func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) ti
 	}
 	s.Daemon = known.daemon
 	if silent || s.Daemon != "" {
-		return lookSoon
+		return silentInterval
 	}
-	return lookSeldom
+	return daemonInterval
 }
 
 // silence says why a node may say nothing.

@@ -322,7 +322,7 @@ func TestAPolicyWithoutEffectIsTriedAgain(t *testing.T) {
 }
 
 // A policy that acts for a moment only does not make a set go to and fro.
-func TestAPolicyThatComesAndGoesIsLeftAlone(t *testing.T) {
+func TestAPolicyThatComesAndGoesIsTriedLessAndLessOften(t *testing.T) {
 	r := newRig(t, true, installation())
 	r.injects["webhook"] = true
 	r.set(plain)

@@ -67,17 +67,17 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := plan.Conditions(&set.Status)
 	askAgain := pass.Complete(ctx, set, &observed.snapshot, workload.About{
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
-		PullAhead: func() *image.Workload { return plan.PullAhead(spec, observed.snapshot) },
+		PreDownload: func() *image.Workload { return plan.PreDownload(spec, observed.snapshot) },
 	})
 	todo := plan.Plan(spec, observed.snapshot)
 	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
-	ahead, aheadWait := pass.PullImages(ctx, set, plan.PullAhead(spec, observed.snapshot), before)
+	pullConditions, pullWait := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
 
 	pass.StartClock()
-	status := plan.Status(spec, observed.snapshot, todo, outcome, ahead...)
+	status := plan.Status(spec, observed.snapshot, todo, outcome, pullConditions...)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
@@ -87,5 +87,5 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, aheadWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, pullWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
 }

@@ -249,14 +249,15 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	set := testutil.StatefulSet("web").UID("set").Obj()
 	s := newShell(t, set)
 	s.settle(t, set, func() bool { return len(s.pods(t)) == 1 })
+	before := s.Remembered(set)
 	if err := s.server.Delete(t.Context(), set); err != nil {
 		t.Fatal(err)
 	}
 	if result, err := s.Reconcile(t.Context(), key(set)); err != nil || result.RequeueAfter != 0 {
 		t.Errorf("result %+v, error %v", result, err)
 	}
-	if wait := s.Remembered(set).Pace.Wait(time.Now()); wait != 0 {
-		t.Errorf("its pace is remembered: %v", wait)
+	if after := s.Remembered(set); after == before || after.Pace.Wait(time.Now()) != 0 {
+		t.Errorf("it is remembered, and waits %v", after.Pace.Wait(time.Now()))
 	}
 }
 

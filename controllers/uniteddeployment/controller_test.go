@@ -234,7 +234,20 @@ func TestReconcileKeepsWorkloadsOfOpenKruise(t *testing.T) {
 	}
 }
 
-func TestReconcileForgetsAndIgnoresWhatIsGone(t *testing.T) {
+func TestReconcileForgetsASetThatIsGone(t *testing.T) {
+	s := newShell(t, newSet(2))
+	s.until("two CloneSets", func() bool { return len(s.sets()) == 2 })
+	before := s.Remembered(s.set)
+	if err := s.server.Delete(t.Context(), s.set); err != nil {
+		t.Fatal(err)
+	}
+	s.pass()
+	if s.Remembered(s.set) == before {
+		t.Error("it is remembered")
+	}
+}
+
+func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
 	set := newSet(2)
 	set.DeletionTimestamp, set.Finalizers = ptr.To(metav1.Unix(1e9, 0)), []string{metav1.FinalizerDeleteDependents}
 	s := newShell(t, set)

@@ -43,7 +43,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
-// build returns a manager with everything in it. ctx is the life of the process, running that of the manager.
+// build returns a manager with everything in it. ctx ends with the process, running ends with the manager.
 func (p *process) build(ctx, running context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
 	if err := p.openWebhooks(ctx, c); err != nil {
 		return nil, err
@@ -100,8 +100,8 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	return mgr, addProbes(mgr, c, filling)
 }
 
-// openWebhooks makes the API server able to call this process, once in its life. The flags that it depends on are not among those that the
-// Kruise object overrides.
+// openWebhooks prepares the process to be called by the API server. It does so once in a process, because the Kruise object cannot override the flags
+// that it depends on.
 func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 	if c.WebhookPort == 0 || p.serving != nil {
 		return nil
@@ -121,7 +121,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// newManager returns a manager with nothing in it. Its cache can keep the Kruise object only where that is served.
+// newManager returns a manager with nothing in it. Its cache can hold the Kruise object only where the API server serves that kind.
 func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied) (ctrl.Manager, error) {
 	server := rest.CopyConfig(p.server)
 	server.QPS, server.Burst = -1, 0
@@ -154,8 +154,8 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 		LeaseDuration:                 &c.LeaseDuration,
 		RenewDeadline:                 &c.RenewDeadline,
 		RetryPeriod:                   &c.RetryPeriod,
-		GracefulShutdownTimeout:       ptr.To(graceful),
-		// Names are unique in one manager; those of the manager before are used again.
+		GracefulShutdownTimeout:       ptr.To(graceTimeout),
+		// Names are unique within one manager. The next manager of this process uses the same names again.
 		Controller: ctrlconfig.Controller{EnableWarmup: ptr.To(true), SkipNameValidation: ptr.To(true)},
 	}
 	if p.webhooks != nil {
@@ -180,8 +180,8 @@ func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard,
 	return guard, nil
 }
 
-// addCatchUp adds what lets passes wait for the cache after an election or, without leader election, after the start: the first list of an informer
-// may be old where the API server does not stream lists, since it is then answered from the cache of a server that may lag.
+// addCatchUp adds the gate that lets passes wait for the cache after an election or, without leader election, after the start. Where the API server does
+// not stream lists, it answers the first list of an informer from its own cache, which may lag.
 func (p *process) addCatchUp(mgr ctrl.Manager) (*catchup.Gate, error) {
 	gate := catchup.New(mgr.GetAPIReader(), clock.RealClock{}, p.log.WithName("catchup"))
 	if err := mgr.Add(gate); err != nil {
@@ -211,7 +211,7 @@ func admission(c *config.Config, direct client.Client, accepted *templatecheck.A
 	return webhook.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
 }
 
-// completeOperator fills in what the reconciler of the Kruise object needs of the manager.
+// completeOperator fills in what the reconciler of the Kruise object needs from the manager.
 func (p *process) completeOperator(
 	ctx context.Context, operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager, guard *takeover.Guard,
 ) error {
@@ -267,7 +267,7 @@ func (p *process) completeOperator(
 	return nil
 }
 
-// kubernetes is the version of the API server, for the status; nothing when it does not say.
+// kubernetes returns the version of the API server, for the status; empty when the server does not tell it.
 func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersion {
 	asking, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err == nil {
@@ -284,7 +284,7 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 // underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
 func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
 
-// addMigration adds what moves stored objects to the version that is to be stored.
+// addMigration adds the migration of stored objects to the storage version of their kind.
 func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard) (*migration.Migration, error) {
 	moving := migration.New(migration.Options{
 		Client: direct, Kinds: kinds.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
@@ -297,10 +297,10 @@ func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard)
 	return moving, nil
 }
 
-// acts says that nobody else manages the workloads.
+// acts says whether this operator manages the workloads, because nobody else does.
 func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
 
-// underWay is what an upgrade should not cut off: a takeover, else stored objects that are being moved.
+// underWay describes work that an upgrade should not interrupt: a takeover, or else the migration of stored objects.
 func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig.Work {
 	if work := takingOver(guard); work.Reason != "" {
 		return work
@@ -311,7 +311,7 @@ func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig
 	return operatorconfig.Work{}
 }
 
-// merged receives when one of two channels does, until ctx ends.
+// merged returns a channel that receives when one of the two channels receives, until ctx ends.
 func merged(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
 	both := make(chan struct{}, 1)
 	go func() {
@@ -331,7 +331,7 @@ func merged(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
 	return both
 }
 
-// takingOver is the takeover from OpenKruise that is under way, if one is. At a start, before anything is known of OpenKruise, none is.
+// takingOver describes the takeover from OpenKruise that is under way, if there is one. While nothing is known about OpenKruise yet, there is none.
 func takingOver(guard *takeover.Guard) operatorconfig.Work {
 	state := guard.State()
 	if state.Reason == takeover.Acting || state.Reason == takeover.LeaseUnknown {
@@ -340,7 +340,7 @@ func takingOver(guard *takeover.Guard) operatorconfig.Work {
 	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
 }
 
-// protection is what keeps the API server from deleting protected objects, while the gate is on.
+// protection describes the policy with which the API server refuses to delete protected objects, while the gate is on.
 func protection(c *config.Config, direct client.Client) (*operatorconfig.Protection, error) {
 	policy, err := bundled.Files.ReadFile("protection/manifests.yaml")
 	if err != nil {
@@ -351,5 +351,5 @@ func protection(c *config.Config, direct client.Client) (*operatorconfig.Protect
 	}, nil
 }
 
-// off are the kinds that are not enabled.
+// off returns the kinds that are not enabled.
 func off(c *config.Config) []string { return slices.DeleteFunc(config.KnownKinds(), c.Enabled) }

@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
 
-// Connect returns how the cluster is reached, and a client that asks the API server directly.
+// Connect returns the configuration of the connection to the cluster, and a client that reads from the API server and not from a cache.
 func Connect() (*rest.Config, client.Client, error) {
 	server, err := connection.Config(version.UserAgent())
 	if err != nil {
@@ -26,7 +26,7 @@ func Connect() (*rest.Config, client.Client, error) {
 	return directTo(server)
 }
 
-// connectAs is Connect with the rights of a service account, <namespace>/<name>; when it is empty, with those of the caller.
+// connectAs is Connect with the rights of a service account, <namespace>/<name>; when that is empty, with the rights of the caller.
 func connectAs(ctx context.Context, account string) (*rest.Config, client.Client, error) {
 	if account == "" {
 		return Connect()

@@ -22,8 +22,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
-// addMetricsServer serves the metrics of the process while the manager runs. controller-runtime's own server would also show those of
-// controllers that were switched off since the process was started: its registry cannot forget them.
+// addMetricsServer serves the metrics of the process while the manager runs. The server of controller-runtime would also show the metrics of controllers
+// that were switched off since the process started, because its registry keeps them.
 func addMetricsServer(mgr ctrl.Manager, c *config.Config) error {
 	if c.MetricsAddress == "0" {
 		return nil
@@ -42,9 +42,9 @@ func addMetricsServer(mgr ctrl.Manager, c *config.Config) error {
 	return nil
 }
 
-// addLeaderMetric says in the metrics whether this replica leads.
+// addLeaderMetric adds a runnable that sets the metric which says whether this replica leads.
 func addLeaderMetric(mgr ctrl.Manager, leads prometheus.Gauge) error {
-	// What does not say otherwise runs on the leader alone.
+	// A runnable that does not say otherwise runs only on the leader.
 	err := mgr.Add(ctrlmanager.RunnableFunc(func(ctx context.Context) error {
 		leads.Set(1)
 		<-ctx.Done()
@@ -57,7 +57,7 @@ func addLeaderMetric(mgr ctrl.Manager, leads prometheus.Gauge) error {
 	return nil
 }
 
-// without leaves out the series that a label attributes to one of the controllers: those of reconciles and of their queues.
+// without leaves out the series of the disabled controllers, found by their label: reconciles and work queues.
 func without(all prometheus.Gatherer, disabled sets.Set[string]) prometheus.GathererFunc {
 	return func() ([]*dto.MetricFamily, error) {
 		families, err := all.Gather()

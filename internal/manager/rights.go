@@ -21,17 +21,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 )
 
-// lookAtRights is how often missing read permissions are reported while the caches are being filled.
-const lookAtRights = 2 * time.Second
+// rightsInterval is how often missing read permissions are reported while the caches are being filled.
+const rightsInterval = 2 * time.Second
 
-// giveBackAfter is how long after the caches are filled the memory that filling them took is given back to the system.
-const giveBackAfter = 10 * time.Second
+// giveBackDelay is how long after the caches are filled the memory that filling them took is given back to the system.
+const giveBackDelay = 10 * time.Second
 
-// filling reports on the caches of one manager while they are being filled. No reconciler runs before they are, that of the Kruise object
-// included: where the operator may not read something, it would wait in silence.
+// filling reports on the caches of one manager while they are being filled. No reconciler runs before they are filled, not even the one of the Kruise
+// object. Without these reports, an operator that may not read something would wait in silence.
 type filling struct {
 	denied *kubecache.Denied
-	// filled is closed when they are.
+	// filled is closed when they are filled.
 	filled chan struct{}
 }
 
@@ -39,14 +39,14 @@ func newFilling(denied *kubecache.Denied) *filling {
 	return &filling{denied: denied, filled: make(chan struct{})}
 }
 
-// Start implements manager.Runnable. What needs no lease is started when the caches are filled.
+// Start implements manager.Runnable. The manager calls it when the caches are filled, because it does not need the lease.
 func (f *filling) Start(ctx context.Context) error {
 	close(f.filled)
-	// Lists were decoded whole, and most of what is trimmed was thrown away: in a large cluster several times what stays. Informers that have
-	// synced still hold what they hand on to controllers, so it is given back a little later.
+	// The lists were decoded completely and then trimmed. In a large cluster, several times the memory that the caches keep is free now. Informers that
+	// have just synced still hold the objects that they hand on to controllers, so the memory is given back a little later.
 	select {
 	case <-ctx.Done():
-	case <-time.After(giveBackAfter):
+	case <-time.After(giveBackDelay):
 		if err := resident.GiveBack(); err != nil {
 			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
 		}
@@ -57,7 +57,7 @@ func (f *filling) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (f *filling) NeedLeaderElection() bool { return false }
 
-// fault says what keeps the caches from being filled; nil when nothing is known to.
+// fault says what keeps the caches from being filled; nil when nothing that keeps them is known.
 func (f *filling) fault() error {
 	select {
 	case <-f.filled:
@@ -74,9 +74,10 @@ func (f *filling) fault() error {
 // make the operator unready, because admission goes on working.
 func (f *filling) Check(*http.Request) error { return f.fault() }
 
-// report tells the Kruise object, if there is one, until the caches are filled or ctx is done. Its reconciler says more from then on.
+// report writes faults into the status of the Kruise object, if there is one, until the caches are filled or ctx is done. From then on the reconciler
+// of that object writes its status.
 func (f *filling) report(ctx context.Context, direct client.Client) {
-	tick := time.NewTicker(lookAtRights)
+	tick := time.NewTicker(rightsInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -94,7 +95,7 @@ func (f *filling) report(ctx context.Context, direct client.Client) {
 	}
 }
 
-// reportFault makes the Kruise object say that nothing is managed.
+// reportFault says in the status of the Kruise object that nothing is managed.
 func reportFault(ctx context.Context, direct client.Client, fault error) error {
 	object, _, err := config.Load(ctx, direct)
 	if err != nil || object == nil {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager runs the operator: it puts the Kruise object over the flags, builds a manager from both and runs it. When the
+// Package manager runs the operator: it lets the Kruise object override the flags, builds a manager and runs it. When the
 // configuration changes, the manager ends and the process builds another one (docs/adr/0012-restart-to-reconfigure.md).
 //
 // Two managers of one process never run at the same time: when one does not end in time, the process exits.
@@ -40,18 +40,18 @@ import (
 )
 
 const (
-	// graceful is how long what runs in a manager may take to end: twice the deadline of a write.
-	graceful = 30 * time.Second
-	// endTimeout is how long a manager may take to end in all, with the lease given back. Then the process exits.
+	// graceTimeout is how long the runnables of a manager may take to end: twice the deadline of a write.
+	graceTimeout = 30 * time.Second
+	// endTimeout is how long a manager may take to end in all, with the lease released. Then the process exits.
 	endTimeout = time.Minute
-	// leaveTimeout is how long taking this replica out of the status may take at the end of the process.
+	// leaveTimeout limits how long the process, at its end, tries to remove this replica from the status.
 	leaveTimeout = 2 * time.Second
 )
 
-// errRestart is the cause for which a manager ends that is to be replaced.
+// errRestart is the cause for which a manager ends when another one is to replace it.
 var errRestart = errors.New("the configuration has changed")
 
-// process is what lives as long as the process does, while managers are replaced.
+// process holds everything that stays the same for the whole process, while managers are replaced.
 type process struct {
 	flags config.Config
 	// given are the names of the flags that were set.
@@ -59,7 +59,7 @@ type process struct {
 	levels  *logging.Levels
 	log     logr.Logger
 	metrics *metrics.Metrics
-	// server is how the API server is reached; direct asks it past any cache.
+	// server is the configuration of the connection to the API server; direct reads from the server and not from a cache.
 	server *rest.Config
 	direct client.Client
 	// serving and webhooks are nil until the first manager is built, and where no webhooks are served.
@@ -138,8 +138,8 @@ type runnable interface {
 	Start(ctx context.Context) error
 }
 
-// runToEnd runs a manager until ctx is done and all that it runs has ended. When that takes longer than the limit, it returns an error, and
-// the caller has to exit: nothing else would end what still runs.
+// runToEnd runs a manager until ctx is done and everything that it runs has ended. When that takes longer than the limit, it returns an error, and the
+// caller has to exit: nothing else would stop the rest.
 func runToEnd(ctx context.Context, mgr runnable, limit time.Duration) error {
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -158,7 +158,7 @@ func runToEnd(ctx context.Context, mgr runnable, limit time.Duration) error {
 	}
 }
 
-// configure puts the Kruise object over the flags. It returns the configuration, and what the reconciler of the object needs from here.
+// configure lets the Kruise object override the flags. It returns the configuration, and what the reconciler of the object needs from this package.
 func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *config.Config, error) {
 	object, served, err := config.Load(ctx, p.direct)
 	if err != nil {
@@ -192,7 +192,8 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 	return d, c, nil
 }
 
-// unconfirmed are the kinds that the earlier version did not serve and that have objects. Only a lease tells what the version before served.
+// unconfirmed returns the kinds that have objects and that the earlier version did not serve. Only the Lease records what that version served, so there
+// are none without leader election.
 func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error) {
 	if !p.flags.LeaderElect {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -202,7 +203,7 @@ func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error)
 	return confirmation.Begin(ctx, p.direct, p.direct.RESTMapper(), leaseOf(&p.flags))
 }
 
-// probesPods says whether there is anything to be probed, now; also when that cannot be said.
+// probesPods says whether there is anything to probe now. When the list fails, the answer is yes.
 func (p *process) probesPods(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.flags.WriteTimeout)
 	defer cancel()
@@ -225,7 +226,7 @@ func leaseOf(c *config.Config) client.ObjectKey {
 	return client.ObjectKey{Namespace: c.Namespace, Name: confirmation.LeaseName}
 }
 
-// self is the name of this replica: that of its pod, or else of its machine with the port that makes it different from others there.
+// self returns the name of this replica: the name of its pod, or else of its machine with the port that distinguishes it from other processes there.
 func self(c *config.Config) string {
 	if pod := os.Getenv("POD_NAME"); pod != "" {
 		return pod
@@ -240,8 +241,8 @@ func self(c *config.Config) string {
 	return host
 }
 
-// unusable says why metrics cannot be served at their address, so that a wrong one in the object does not keep the operator from starting. What
-// this process itself listens on later is free now.
+// unusable says why metrics cannot be served at their address, so that a wrong address in the Kruise object does not keep the operator from starting.
+// It compares the ports that this process listens on only later, because they still look free.
 func unusable(ctx context.Context, c *config.Config) error {
 	for flag, address := range map[string]string{
 		"--health-probe-bind-address": c.ProbeAddress, "--pprof-bind-address": c.ProfilingAddress, "--webhook-port": ":" + strconv.Itoa(c.WebhookPort),
@@ -253,7 +254,8 @@ func unusable(ctx context.Context, c *config.Config) error {
 	return listenable(ctx, c.MetricsAddress)
 }
 
-// overlap says that two addresses have the same port of the same host. Port 0 is any that is free, and an address without a port serves nothing.
+// overlap says whether two addresses have the same port of the same host. Port 0 stands for any free port, and at an address without a port nothing is
+// served.
 func overlap(a, b string) bool {
 	hostA, portA, errA := net.SplitHostPort(a)
 	hostB, portB, errB := net.SplitHostPort(b)

@@ -19,8 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// patience is far more than any text should take, and far less than those take that are refused.
-const patience = 5 * time.Second
+// timeLimit is far more than any text should take, and far less than those take that are refused.
+const timeLimit = 5 * time.Second
 
 func ordinary() []string {
 	return []string{
@@ -46,7 +46,7 @@ func TestQuantitiesThatTakeMinutesToReadAreRefusedUnread(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if spent := time.Since(began); spent > patience {
+	if spent := time.Since(began); spent > timeLimit {
 		t.Errorf("it took %v", spent)
 	}
 }
@@ -121,7 +121,7 @@ func TestWhatIsDecodedHoldsNoCostlyQuantity(t *testing.T) {
 		if json.Unmarshal([]byte(pod(limit)), &object) == nil && !strings.HasPrefix(limit, "1e") {
 			fromErr = quantity.FromUnstructured(object, &corev1.Pod{})
 		}
-		if spent := time.Since(began); spent > patience {
+		if spent := time.Since(began); spent > timeLimit {
 			t.Fatalf("%s: it took %v", limit, spent)
 		}
 		for way, err := range map[string]error{"JSON": err, "unstructured": fromErr} {
@@ -168,7 +168,7 @@ func FuzzSuspect(f *testing.F) {
 		began := time.Now()
 		_ = quantity.Unmarshal(raw, &corev1.ResourceRequirements{})
 		_ = quantity.Unmarshal([]byte(`{"limits":{"cpu":`+text+`}}`), &corev1.ResourceRequirements{})
-		if spent := time.Since(began); spent > patience {
+		if spent := time.Since(began); spent > timeLimit {
 			t.Errorf("it took %v", spent)
 		}
 	})

@@ -18,7 +18,7 @@ import (
 // TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator: none of the objects keeps what is to be deleted, so all have to be looked at. What is not
 // looked at refuses the deletion.
 func TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator(t *testing.T) {
-	const size = mostStored - 8<<10
+	const size = maxStored - 8<<10
 	marker, pod, claim, thing := listed()
 	going := func(name string) string {
 		return strings.Replace(`{"metadata":`+metadataOf(name, size)+`}`, `"uid"`, `"deletionTimestamp":"2026-11-25T00:00:00Z","uid"`, 1)
@@ -48,7 +48,7 @@ func TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator(t *testing.T) 
 			memory, spent := cost(func() { s.handlers[deletionprotection.Path].ServeHTTP(&discarded{}, post) })
 			t.Logf("%d KiB read with %d questions, %d MiB, %v", server.Sent>>10, c.asked, memory>>20, spent.Round(time.Millisecond))
 			// Who may delete these is an administrator, and no page is kept.
-			if memory > 3*mostMemory || spent > 2*mostTime || c.asked > mostQuestions {
+			if memory > 3*maxMemory || spent > 2*maxTime || c.asked > maxQuestions {
 				t.Errorf("%d MiB, %v, %d questions to the API server", memory>>20, spent.Round(time.Millisecond), c.asked)
 			}
 			answer, _ := send(t, deletionprotection.Path, s.handlers[deletionprotection.Path], request)

@@ -104,7 +104,7 @@ func within(t *testing.T, c *apiServer, at string, run func()) {
 	t.Helper()
 	c.asked = 0
 	memory, spent := cost(run)
-	if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+	if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 		t.Errorf("%s: %d MiB, %v, %d questions to the API server", path.Base(at), memory>>20, spent.Round(time.Millisecond), c.asked)
 	}
 }

@@ -38,8 +38,8 @@ type place struct {
 
 func (p place) String() string { return strings.Join(p.at, ".") }
 
-// mostStored is the largest object that an etcd takes, unless somebody changed that.
-const mostStored = 3 << 19
+// maxStored is the largest object that an etcd takes, unless somebody changed that.
+const maxStored = 3 << 19
 
 const (
 	// every is which share of the requests about a place is sent in one run, and rarer how many times rarer those are that can hardly find anything new.
@@ -309,7 +309,7 @@ func attempts(t testing.TB, kind kinds.Kind, version string, of share, send func
 			}
 			object, what := placed(t, base, p.at, shapes[name]()), fmt.Sprintf("%s at %s", name, p)
 			send(attempt{what: "create with " + what, object: object})
-			keeps := len(object) < mostStored && (of.full || (turn+of.seed)/in%2 == 0)
+			keeps := len(object) < maxStored && (of.full || (turn+of.seed)/in%2 == 0)
 			if keeps {
 				send(attempt{what: "update that keeps " + what, object: object, stored: strings.Replace(object, `"spec":{`, `"spec":{"was":1,`, 1)})
 			}
@@ -324,9 +324,9 @@ func attempts(t testing.TB, kind kinds.Kind, version string, of share, send func
 // for administrators, and for the operator itself.
 func memoryOf(kind kinds.Kind) uint64 {
 	if kind.Name == "NodeImage" {
-		return mostMemory * 3 / 2
+		return maxMemory * 3 / 2
 	}
-	return mostMemory
+	return maxMemory
 }
 
 // TestNoFieldOfAKindOccupiesTheOperator puts what is hostile at the fields of every kind, one after the other.
@@ -336,7 +336,12 @@ func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
 		t.Run(kind.Name, func(t *testing.T) {
 			sent := 0
-			defer func() { t.Logf("sent %d requests", sent) }()
+			defer func() {
+				t.Logf("sent %d requests", sent)
+				if sent == 0 {
+					t.Error("no handler was sent anything")
+				}
+			}()
 			for _, version := range kind.Versions {
 				attempts(t, kind, version, of, func(a attempt) {
 					for at, handler := range s.handlers {
@@ -346,7 +351,7 @@ func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 						sent++
 						c.asked = 0
 						memory, spent := cost(func() { answer(t, at, a.what, handler, kind, version, a.object, a.stored) })
-						if memory > memoryOf(kind) || spent > mostTime || c.asked > mostQuestions {
+						if memory > memoryOf(kind) || spent > maxTime || c.asked > maxQuestions {
 							t.Errorf("%s, %s, %s (%d bytes): %d MiB, %v, %d questions to the API server",
 								path.Base(at), version, a.what, len(a.object), memory>>20, spent.Round(time.Millisecond), c.asked)
 						}
@@ -437,21 +442,26 @@ func TestFieldsOfAKindDoNotOccupyTheOperatorTogether(t *testing.T) {
 			}
 			hostile := string(text)
 			requests := map[string]string{"create": "", "update": stored}
-			if len(hostile) < mostStored {
+			if len(hostile) < maxStored {
 				requests["update that keeps it"] = strings.Replace(hostile, `"spec":{`, `"spec":{"was":1,`, 1)
 			}
+			sent := 0
 			for verb, stored := range requests {
 				for at, handler := range s.handlers {
 					if !strings.HasSuffix(at, "-"+kind.Lower()) {
 						continue
 					}
+					sent++
 					c.asked = 0
 					memory, spent := cost(func() { answer(t, at, name, handler, kind, kind.Storage, hostile, stored) })
-					if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+					if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 						t.Errorf("%s, %s (%d bytes): %d MiB, %v, %d questions to the API server",
 							path.Base(at), verb, len(hostile), memory>>20, spent.Round(time.Millisecond), c.asked)
 					}
 				}
+			}
+			if sent == 0 {
+				t.Error("no handler was sent anything")
 			}
 		})
 	}

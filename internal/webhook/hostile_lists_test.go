@@ -38,7 +38,7 @@ func named(prefix string, n int, object func(name string) string) [][]byte {
 
 // largeMarkers are PodProbeMarkers that a user may create: 500 in a namespace, as large as the API server stores them.
 func largeMarkers() map[string][][]byte {
-	const size = mostStored - 8<<10
+	const size = maxStored - 8<<10
 	spec := func(probe string) string {
 		return `{"selector":{"matchLabels":{"logs":"on"}},"probes":[` + times(`{"name":"p%d","containerName":"main","podConditionType":"example.com/c%d","probe":{`+probe+`}}`, 32) + `]}`
 	}
@@ -81,7 +81,7 @@ func TestANamespaceFullOfLargeMarkersDoesNotOccupyTheOperatorAtPodCreation(t *te
 			c.asked = 0
 			memory, spent := cost(func() { s.handlers[probing.WebhookPath].ServeHTTP(&discarded{}, post) })
 			t.Logf("%d KiB read with %d questions, %d MiB, %v", server.Sent>>10, c.asked, memory>>20, spent.Round(time.Millisecond))
-			if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+			if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 				t.Errorf("%d MiB, %v, %d questions to the API server", memory>>20, spent.Round(time.Millisecond), c.asked)
 			}
 			answer, _ := send(t, probing.WebhookPath, s.handlers[probing.WebhookPath], request)
@@ -101,7 +101,7 @@ func TestPodsWithLargeLabelsDoNotOccupyTheOperatorWhenTheyAreToBeDeleted(t *test
 	marker, pod, _, _ := listed()
 	var pods [][]byte
 	var names []string
-	large := metadataOf("NAME", mostStored-8<<10)
+	large := metadataOf("NAME", maxStored-8<<10)
 	for i := range 20 {
 		name := fmt.Sprintf("p%02d", i)
 		names = append(names, `"`+name+`"`)
@@ -113,7 +113,7 @@ func TestPodsWithLargeLabelsDoNotOccupyTheOperatorWhenTheyAreToBeDeleted(t *test
 	at := "/validate-apps-kruise-io-v1beta1-cloneset"
 	memory, spent := cost(func() { answer(t, at, "names", s.handlers[at], kindNamed("CloneSet"), "v1beta1", object, stored) })
 	t.Logf("%d KiB read, %d MiB, %v", server.Sent>>10, memory>>20, spent.Round(time.Millisecond))
-	if memory > mostMemory || spent > mostTime || server.Sent == 0 {
+	if memory > maxMemory || spent > maxTime || server.Sent == 0 {
 		t.Errorf("%d MiB, %v", memory>>20, spent.Round(time.Millisecond))
 	}
 }
@@ -124,7 +124,7 @@ func TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated(t *testi
 		return `{"key":"app","operator":"In","values":[` + strings.ReplaceAll(times(`"v%d"`, 900), `"v`, fmt.Sprintf(`"v%d`, from)) + `]}`
 	}
 	for name, other := range map[string]string{
-		"with many labels": `{"metadata":` + metadataOf("other", mostStored-8<<10) + `,"spec":{"selector":{"matchLabels":{"app":"db"}}}}`,
+		"with many labels": `{"metadata":` + metadataOf("other", maxStored-8<<10) + `,"spec":{"selector":{"matchLabels":{"app":"db"}}}}`,
 		"with many values": `{"metadata":{"name":"other"},"spec":{"selector":{"matchExpressions":[` + values(1) + `]}}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestManyLargeSidecarSetsDoNotOccupyTheOperatorWhenAnotherIsCreated(t *testi
 			memory, spent := cost(func() { answer(t, at, name, s.handlers[at], kindNamed("SidecarSet"), "v1beta1", object, "") })
 			t.Logf("%d KiB read, %d MiB, %v", server.Sent>>10, memory>>20, spent.Round(time.Millisecond))
 			// Few may create SidecarSets.
-			if memory > 2*mostMemory || spent > 2*mostTime || server.Sent == 0 {
+			if memory > 2*maxMemory || spent > 2*maxTime || server.Sent == 0 {
 				t.Errorf("%d MiB, %v", memory>>20, spent.Round(time.Millisecond))
 			}
 		})

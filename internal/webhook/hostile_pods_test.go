@@ -151,7 +151,7 @@ const goodDefinition = `{"metadata":{"name":"things.example.com","labels":{"poli
 
 // hostileDeletions are deletions of what is protected.
 func hostileDeletions() map[string]*admissionv1.AdmissionRequest {
-	const size = mostStored - 1<<10 // what is deleted has been stored, and its versions and owners have been checked
+	const size = maxStored - 1<<10 // what is deleted has been stored, and its versions and owners have been checked
 	requests := map[string]*admissionv1.AdmissionRequest{}
 	for name, put := range map[string]map[string]string{
 		"nothing":             {},
@@ -355,7 +355,7 @@ func TestNoPodOccupiesTheOperator(t *testing.T) {
 			recorder := &discarded{}
 			c.asked = 0
 			memory, spent := cost(func() { s.handlers[at].ServeHTTP(recorder, post) })
-			if memory > mostMemory || spent > mostTime || c.asked > mostQuestions || recorder.written > mostAnswer {
+			if memory > maxMemory || spent > maxTime || c.asked > maxQuestions || recorder.written > maxAnswer {
 				t.Errorf("%s with %s (%d bytes): %d MiB, %v, %d questions to the API server, %d bytes of an answer",
 					at, name, len(body), memory>>20, spent.Round(time.Millisecond), c.asked, recorder.written)
 			}
@@ -363,8 +363,8 @@ func TestNoPodOccupiesTheOperator(t *testing.T) {
 	}
 }
 
-// mostAnswer is how many bytes an answer about a pod may have: no more than the pod that it is about.
-const mostAnswer = hostileSize
+// maxAnswer is how many bytes an answer about a pod may have: no more than the pod that it is about.
+const maxAnswer = hostileSize
 
 // discarded counts what is written and keeps nothing.
 type discarded struct {

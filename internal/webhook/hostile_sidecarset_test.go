@@ -80,8 +80,9 @@ func (c *crowd) List(ctx context.Context, list client.ObjectList, options ...cli
 	return c.apiServer.List(ctx, list, options...)
 }
 
-// TestALargeSidecarSetOccupiesTheOperatorForMinutes sends what who may create SidecarSets can send, beside twenty others that are as large.
-func TestALargeSidecarSetOccupiesTheOperatorForMinutes(t *testing.T) {
+// TestALargeSidecarSetDoesNotOccupyTheOperator sends what users who may create SidecarSets can send, beside twenty others that are as large.
+func TestALargeSidecarSetDoesNotOccupyTheOperator(t *testing.T) {
+	sent := 0
 	all := kinds.All()
 	kind := all[slices.IndexFunc(all, func(k kinds.Kind) bool { return k.Name == "SidecarSet" })]
 	for name, put := range hostileSets() {
@@ -106,12 +107,16 @@ func TestALargeSidecarSetOccupiesTheOperatorForMinutes(t *testing.T) {
 				if !strings.HasSuffix(at, "sidecarset") && at != "/convert" {
 					continue
 				}
+				sent++
 				c.asked = 0
 				memory, spent := cost(func() { answer(t, at, name, handler, kind, request.version, object, request.stored) })
-				if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+				if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 					t.Errorf("%s with %s (%d bytes): %d MiB, %v, %d questions to the API server", path.Base(at), name, len(object), memory>>20, spent.Round(time.Millisecond), c.asked)
 				}
 			}
 		}
+	}
+	if sent == 0 {
+		t.Error("no handler was sent anything")
 	}
 }

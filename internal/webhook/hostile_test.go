@@ -37,15 +37,15 @@ import (
 const (
 	// hostileSize is the largest body that the API server takes.
 	hostileSize = 3 << 20
-	// mostMemory is how many bytes may be allocated to answer one request, given back in between or not.
-	mostMemory = 50 << 20
-	// mostTime is how much of a processor one answer may take.
-	mostTime = time.Second
-	// mostQuestions is how often the API server may be asked for one answer.
-	mostQuestions = 110
-	// mostErrors is how many errors an answer may name, mostWords how many bytes of words it may have.
-	mostErrors = 50
-	mostWords  = 512 << 10
+	// maxMemory is how many bytes may be allocated to answer one request, given back in between or not.
+	maxMemory = 50 << 20
+	// maxTime is how much of a processor one answer may take.
+	maxTime = time.Second
+	// maxQuestions is how often the API server may be asked for one answer.
+	maxQuestions = 110
+	// maxErrors is how many errors an answer may name, maxWords how many bytes of words it may have.
+	maxErrors = 50
+	maxWords  = 512 << 10
 )
 
 // served is what the operator serves, by path: every webhook that Register registers.
@@ -247,7 +247,7 @@ func answer(t testing.TB, at, what string, handler http.Handler, kind kinds.Kind
 		}
 		response := admits.Handle(t.Context(), req)
 		causes, length := said(response)
-		if causes > mostErrors || length > mostWords {
+		if causes > maxErrors || length > maxWords {
 			t.Errorf("%s answers %s with %d errors and %d bytes", at, what, causes, length)
 		}
 		return response.Allowed
@@ -281,9 +281,10 @@ func said(response ctrladmission.Response) (causes, length int) {
 	return len(response.Result.Details.Causes), length
 }
 
-// TestASmallRequestOccupiesTheOperatorForMinutes sends what a client with create rights in one namespace can send.
-func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
+// TestASmallRequestDoesNotOccupyTheOperator sends what a client with create rights in one namespace can send.
+func TestASmallRequestDoesNotOccupyTheOperator(t *testing.T) {
 	s, c := serve()
+	sent := 0
 	for name, put := range hostile() {
 		for _, kind := range []string{"CloneSet", "StatefulSet"} {
 			stored := fill(kind, "v1beta1", nil)
@@ -297,15 +298,19 @@ func TestASmallRequestOccupiesTheOperatorForMinutes(t *testing.T) {
 					if !strings.HasSuffix(at, strings.ToLower(kind)) && (at != "/convert" || kind != "CloneSet") {
 						continue
 					}
+					sent++
 					c.asked = 0
 					memory, spent := cost(func() { answer(t, at, name, handler, kindNamed(kind), request.version, object, request.stored) })
-					if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+					if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 						t.Errorf("%s, %s a %s through %s with %s (%d bytes): %d MiB, %v, %d questions to the API server",
 							path.Base(at), request.verb, kind, request.version, name, len(object), memory>>20, spent.Round(time.Millisecond), c.asked)
 					}
 				}
 			}
 		}
+	}
+	if sent == 0 {
+		t.Error("no handler was sent anything")
 	}
 }
 
@@ -335,7 +340,7 @@ func FuzzWorkloads(f *testing.F) {
 				}
 				c.asked = 0
 				memory, spent := cost(func() { answer(t, at, "what nobody thought of", handler, kindNamed(kind), version, object, stored) })
-				if memory > mostMemory || spent > mostTime || c.asked > mostQuestions {
+				if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
 					t.Errorf("%s: %d MiB, %v, %d questions to the API server", path.Base(at), memory>>20, spent, c.asked)
 				}
 			}

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// small is up to how many bytes a request waits for no other. Nearly all requests have less.
+	// small is the size up to which a request never waits for others, in bytes. Nearly all requests are smaller.
 	small = 128 << 10
-	// largest is how many bytes of a request are read: those of two objects of 3 MiB, and what is around them. Handlers refuse longer ones.
+	// largest is how many bytes of a request are read: enough for two objects of 3 MiB and the review around them. Handlers refuse longer requests.
 	largest = 7 << 20
-	// mostAnswered is how many bytes all larger requests may have together that are being answered: answering takes several times as much memory.
-	mostAnswered = 12 << 20
-	// mostRead is how many bytes they may have together that have been read, answered or not.
-	mostRead = 64 << 20
+	// maxAnswered is how many bytes all larger requests may have together that are being answered: answering takes several times as much memory.
+	maxAnswered = 12 << 20
+	// maxRead is how many bytes they may have together that have been read, answered or not.
+	maxRead = 64 << 20
 	// readTimeout is how long the body of one of them may take to come. The API server waits ten seconds for an answer.
 	readTimeout = 10 * time.Second
 )
@@ -34,8 +34,8 @@ const (
 // errTooMany is about a request for which there is no room.
 var errTooMany = errors.New("too many large requests wait to be answered")
 
-// limited is a webhook server whose handlers answer few large requests at one time. What one request may cost is bounded, and clients could send any
-// number of them at once. They are read before they wait: bytes that nobody reads would keep small requests of the same connection from being read.
+// limited is a webhook server whose handlers answer only a few large requests at a time. The cost of one request is bounded, but clients could send any
+// number of them at once. Requests are read before they wait, because unread bytes would block small requests on the same connection.
 type limited struct {
 	webhook.Server
 	// read and answered are about bytes of requests.
@@ -43,7 +43,7 @@ type limited struct {
 }
 
 func limiting(server webhook.Server) limited {
-	return limited{Server: server, read: semaphore.NewWeighted(mostRead), answered: semaphore.NewWeighted(mostAnswered)}
+	return limited{Server: server, read: semaphore.NewWeighted(maxRead), answered: semaphore.NewWeighted(maxAnswered)}
 }
 
 // Register registers a handler with the limit. Conversion has one of its own, since whole lists are sent there.

@@ -93,7 +93,7 @@ func TestWhatHasBeenReadOfLargeRequestsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, answer := limitedLengths("/validate")
 		var all []chan *httptest.ResponseRecorder
-		for range mostRead / (6 << 20) {
+		for range maxRead / (6 << 20) {
 			all = append(all, post(t.Context(), handler, 6<<20))
 		}
 		synctest.Wait()

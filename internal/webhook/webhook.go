@@ -51,8 +51,8 @@ type Deps struct {
 	Namespace string
 	// Gates are the feature gates; each kind takes its own.
 	Gates features.Set
-	// Enabled says whether a kind is managed; nil: all are. Requests for others are let through as they are: where the Operator
-	// Lifecycle Manager owns the webhook configurations, their entries stay.
+	// Enabled says whether a kind is managed; nil: all are. Requests for other kinds are let through unchanged. They still come where the Operator
+	// Lifecycle Manager owns the webhook configurations, because it keeps the entries of these kinds.
 	Enabled func(kind string) bool
 }
 
@@ -65,8 +65,8 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 	return nil
 }
 
-// Register registers every webhook at a server, and what the API server may ask about kinds that are not managed, too: without
-// conversion it could not even delete what is stored. Every kind of the table with admission has one line.
+// Register registers every webhook at a server. Conversion is also served for kinds that are not managed: without it the API server could not even delete
+// their stored objects. Every kind in the table that has admission has one line here.
 func Register(server webhook.Server, deps Deps) {
 	server.Register(conversion.Path, conversion.NewHandler())
 	// Only entries that the controller of SidecarSets writes lead there.

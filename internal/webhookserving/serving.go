@@ -43,9 +43,9 @@ const (
 	// overlap is how long an authority that was replaced is still put beside the new one where the API server trusts neither.
 	// A kubelet takes up to about two minutes to bring a changed Secret to a mounted file.
 	overlap = 10 * time.Minute
-	// patience is how long the first certificate may take: the rights to read it may be applied after the process was started.
-	patience = 30 * time.Second
-	askEvery = time.Second
+	// firstTimeout is how long the first certificate may take: the rights to read it may be applied after the process was started.
+	firstTimeout = 30 * time.Second
+	askEvery     = time.Second
 )
 
 // Options say where the operator runs and how it is called.
@@ -141,10 +141,10 @@ func (s *Serving) openMounted(ctx context.Context) error {
 	}
 }
 
-// try tries until it succeeds, something does not exist, or patience ends, and returns the last error.
+// try tries until it succeeds, something does not exist, or firstTimeout is over, and returns the last error.
 func (s *Serving) try(ctx context.Context, what func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, askEvery, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, askEvery, firstTimeout, true, func(ctx context.Context) (bool, error) {
 		last = what(ctx)
 		if apierrors.IsNotFound(last) && s.own != nil {
 			return false, last

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-const patience = 30 * time.Second
+const waitTimeout = 30 * time.Second
 
 // getter is what the typed clients of all kinds have in common.
 type getter[T any] interface {
@@ -196,7 +196,7 @@ func same[T any](t *testing.T, what string, want, got T) {
 // await waits for an event about the object that the test accepts.
 func (s *subject[T, S]) await(kind watch.EventType, accept func(*T) bool) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)
 	defer cancel()
 	for {
 		select {
@@ -210,7 +210,7 @@ func (s *subject[T, S]) await(kind watch.EventType, accept func(*T) bool) {
 				return
 			}
 		case <-ctx.Done():
-			s.t.Fatalf("no event %s of %s as expected within %v", kind, s.name, patience)
+			s.t.Fatalf("no event %s of %s as expected within %v", kind, s.name, waitTimeout)
 		}
 	}
 }

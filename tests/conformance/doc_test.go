@@ -45,7 +45,7 @@ func connect(t *testing.T) (*versioned.Clientset, string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), waitTimeout)
 		defer cancel()
 		for _, all := range []interface {
 			DeleteCollection(context.Context, metav1.DeleteOptions, metav1.ListOptions) error

@@ -183,10 +183,6 @@ func TestBroadcastJobAndNodesThatComeAndGo(t *testing.T) {
 	nodes := ownNodes(t, n, 2)
 	n.Apply(broadcastJob(n, simnode.CompleteAfter+`: "0s"`, "  completionPolicy: {type: Never}"))
 	awaitJob(n, v1beta1.BroadcastJobRunning, 2, 0, 2, 0)
-	before := map[string]bool{}
-	for _, pod := range n.Pods() {
-		before[pod.Name] = true
-	}
 	for _, cordon := range []string{"cordon", "uncordon"} {
 		if out, err := n.Kubectl(cordon, nodes[0]); err != nil {
 			t.Fatal(out)
@@ -222,7 +218,7 @@ func TestBroadcastJobWithoutAFittingNode(t *testing.T) {
 	awaitJob(n, v1beta1.BroadcastJobRunning, 1, 1, 0, 0)
 }
 
-// TestBroadcastJobLeftAloneFromItsBirth: a job that its user keeps the operator away from has no counters yet, and says why nothing happens.
+// TestBroadcastJobLeftAloneFromItsBirth: a job that its user keeps the operator away from gets no pods, and says why.
 func TestBroadcastJobLeftAloneFromItsBirth(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -234,6 +230,12 @@ func TestBroadcastJobLeftAloneFromItsBirth(t *testing.T) {
 			err = fmt.Errorf("the status is %+v", job.Status)
 		}
 		return err
+	})
+	n.Consistently(time.Second, "no pod is created", func(context.Context) error {
+		if pods := n.Pods(); len(pods) > 0 {
+			return fmt.Errorf("the pods are %v", environment.Names(pods))
+		}
+		return nil
 	})
 	if out, err := n.Kubectl("annotate", "bcj", "scan", "operator.kruise.io/paused-"); err != nil {
 		t.Fatal(out)

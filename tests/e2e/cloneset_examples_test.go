@@ -30,15 +30,15 @@ import (
 func TestCloneSetExamples(t *testing.T) {
 	t.Parallel()
 	for name, example := range map[string]func(*testing.T){
-		"canary by new pods":       canaryByNewPods,
-		"surge and in place":       surgeInPlace,
-		"specified one by one":     specifiedOneByOne,
-		"specified with surge":     specifiedWithSurge,
-		"growing slowly":           growingSlowly,
-		"parked pods are excluded": preparingDeleteIsExcluded,
-		"parked pods are counted":  preparingDeleteIsCounted,
-		"on delete":                cloneSetOnDelete,
-		"shrinking by name":        shrinkingByName,
+		"canary by new pods":                      canaryByNewPods,
+		"surge and in place":                      surgeInPlace,
+		"specified one by one":                    specifiedOneByOne,
+		"specified with surge":                    specifiedWithSurge,
+		"growing slowly":                          growingSlowly,
+		"pods at the preDelete hook are excluded": preparingDeleteIsExcluded,
+		"pods at the preDelete hook are counted":  preparingDeleteIsCounted,
+		"on delete":                               cloneSetOnDelete,
+		"shrinking by name":                       shrinkingByName,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); example(t) })
 	}

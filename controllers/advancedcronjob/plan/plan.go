@@ -36,8 +36,8 @@ const (
 const (
 	// manyMissed is how many missed runs are worth an event. Only the newest is started, however many there are.
 	manyMissed = 100
-	// mostDeleted is how many runs of the history one plan deletes, and how many active ones it replaces; the rest is for the next one.
-	mostDeleted = 200
+	// maxDeleted is how many runs of the history one plan deletes, and how many active ones it replaces; the rest is for the next one.
+	maxDeleted = 200
 )
 
 // Snapshot is all that the planner may look at, beside the object itself.
@@ -190,8 +190,8 @@ func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 				replaced = append(replaced, deleteRun(spec, run, reasonReplaced))
 			}
 		}
-		if len(replaced) > mostDeleted {
-			plan.Actions = append(replaced[:mostDeleted:mostDeleted], plan.Actions...)
+		if len(replaced) > maxDeleted {
+			plan.Actions = append(replaced[:maxDeleted:maxDeleted], plan.Actions...)
 			plan.Recheck(time.Second)
 			return plan
 		}
@@ -277,7 +277,7 @@ func trimHistory(plan *planning.Plan, spec *Spec, s Snapshot) {
 		}
 		slices.SortFunc(ended, oldestFirst)
 		for _, run := range ended[:max(len(ended)-of.keep, 0)] {
-			if run.Due.After(stored) || len(plan.Actions) == mostDeleted {
+			if run.Due.After(stored) || len(plan.Actions) == maxDeleted {
 				plan.Recheck(time.Second) // the status is written in this pass, which wakes nobody
 				continue
 			}

@@ -17,8 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// mostActive is how many active runs the status names.
-const mostActive = 100
+// maxActive is how many active runs the status names.
+const maxActive = 100
 
 // Status is the whole status after a pass. It is about the runs as they were observed, but for lastScheduleTime: that covers a run from the
 // moment in which it was created.
@@ -38,7 +38,7 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 		status.NextScheduleTime = &metav1.Time{Time: due.Next}
 	}
 	active := activeRuns(s)
-	for _, run := range active[max(len(active)-mostActive, 0):] {
+	for _, run := range active[max(len(active)-maxActive, 0):] {
 		status.Active = append(status.Active, corev1.ObjectReference{
 			APIVersion: run.Object.GetAPIVersion(), Kind: run.Object.GetKind(), Namespace: run.Object.GetNamespace(), Name: run.Object.GetName(), UID: run.Object.GetUID(),
 		})
@@ -135,7 +135,7 @@ func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
 	case spec.ConcurrencyPolicy == appsv1beta1.ReplaceConcurrent:
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
-			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", mostDeleted, mostDeleted)}
+			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", maxDeleted, maxDeleted)}
 	}
 	active := activeRuns(s)
 	for _, run := range active {

@@ -544,7 +544,7 @@ func TestRunThatReplacesHundredsWaitsUntilAllAreDeleted(t *testing.T) {
 	w.at("10:10:00")
 	for _, left := range []int{250, 50} {
 		plan := w.pass()
-		if len(plan.Actions) != mostDeleted || plan.RecheckAfter > time.Second || len(w.runs) != left {
+		if len(plan.Actions) != maxDeleted || plan.RecheckAfter > time.Second || len(w.runs) != left {
 			t.Fatalf("%d actions, looked at again after %v, %d runs are left, want %d", len(plan.Actions), plan.RecheckAfter, len(w.runs), left)
 		}
 		w.expectCondition("Reconciling", "RunActive", "more than 200 runs are active")

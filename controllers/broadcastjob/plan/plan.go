@@ -28,8 +28,8 @@ const (
 const (
 	// noteParallelism: nodes wait because as many pods are at work as may be.
 	noteParallelism = "Parallelism"
-	// noteUnended: nodes wait for pods that do not end.
-	noteUnended = "PodDoesNotEnd"
+	// noteStillTerminating: nodes wait for pods that do not end.
+	noteStillTerminating = "PodDoesNotEnd"
 )
 
 const (
@@ -140,7 +140,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	}
 	if d.Stage == Running {
 		d.create(spec, s.Retries)
-		d.holdUnended(s)
+		d.holdStillTerminating(s)
 	}
 	return d
 }
@@ -243,8 +243,8 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	}
 }
 
-// holdUnended names pods that do not end, and whose nodes wait for that: the job does not complete without them.
-func (d *Decision) holdUnended(s Snapshot) {
+// holdStillTerminating names pods that do not end, and whose nodes wait for that: the job does not complete without them.
+func (d *Decision) holdStillTerminating(s Snapshot) {
 	waits := map[planning.Slot]bool{}
 	for i := range d.view.nodes {
 		if at := &d.view.nodes[i]; at.Fits && at.outcome == Unfinished && at.occupied && at.pod == nil {
@@ -252,7 +252,7 @@ func (d *Decision) holdUnended(s Snapshot) {
 		}
 	}
 	going := slices.DeleteFunc(slices.Clone(s.Pods), func(pod podset.Pod) bool { return !waits[pod.Slot] })
-	note, in := podset.Unended(going, noteUnended, s.Now)
+	note, in := podset.StillTerminating(going, noteStillTerminating, s.Now)
 	d.Recheck(in)
 	if note.Message != "" {
 		d.Held = append(d.Held, note)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -127,7 +128,7 @@ func TestGrowingThatIsLimitedStopsNoDeletion(t *testing.T) {
 	}
 }
 
-func TestParkedPodsAreReplacedAtOnceWhenExcluded(t *testing.T) {
+func TestPodsAtTheirPreDeleteHookAreReplacedAtOnceWhenExcluded(t *testing.T) {
 	w := newSimulation(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
 	w.rest(ask("p01"))
 	w.expectPods("p01:1 preparingDelete, p02:1, p03:1")
@@ -139,7 +140,7 @@ func TestParkedPodsAreReplacedAtOnceWhenExcluded(t *testing.T) {
 	w.expectPods("p02:1, p03:1, p04:1")
 }
 
-func TestParkedPodsThatAreBroughtBackNeedNoReplacement(t *testing.T) {
+func TestPodsCalledBackFromTheirPreDeleteHookNeedNoReplacement(t *testing.T) {
 	w := newSimulation(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
 	w.set.Spec.ScaleStrategy.ExcludePreparingDelete = true
 	w.rest(replicas(2))
@@ -336,10 +337,12 @@ func TestScaleInKeepsServingPodsWhileOthersStart(t *testing.T) {
 func TestFinishedPodsAreReplacedAndLeftAlone(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.move("p01", podsettest.Evict)
+	evicted := w.Pod("web-p01").DeepCopy()
 	w.rest()
 	w.expect("pods", len(w.Pods), 3)
 	w.expect("available", w.available(), 2)
 	w.expect("status.replicas", w.set.Status.Replicas, int32(2))
+	w.expect("the evicted pod is as it was", equality.Semantic.DeepEqual(evicted, w.Pod("web-p01")), true)
 }
 
 // An evicted pod is kept for its user to look at. What its last update waited for used to stall the set that had replaced it.

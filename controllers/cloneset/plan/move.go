@@ -108,8 +108,8 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 	}
 	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
 	candidates = podorder.ByActivity(candidates, victim)
-	if podset.AnyImagesAhead(candidates) {
-		slices.SortStableFunc(candidates, podset.ImagesAheadFirst)
+	if podset.AnyPreDownloaded(candidates) {
+		slices.SortStableFunc(candidates, podset.PreDownloadedFirst)
 	}
 	ordered, err := podorder.ForUpdate(candidates, p.pods, object, p.Order)
 	if err != nil {

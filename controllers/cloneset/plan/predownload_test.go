@@ -47,7 +47,7 @@ func TestPullingWorkload(t *testing.T) {
 			w := newSimulation(t, tc.replicas)
 			w.do(tc.change...)
 			w.o.PreDownloadImages = true
-			about := PullAhead(Parse(w.set, w.o), w.snapshot())
+			about := PreDownload(Parse(w.set, w.o), w.snapshot())
 			if (about == nil) != tc.invalid {
 				t.Fatalf("pulling ahead: %+v", about)
 			}
@@ -148,7 +148,7 @@ func TestPodsWhoseNodeHasTheImagesMoveFirst(t *testing.T) {
 	first := func(w *simulation, ahead ...int) string {
 		s := w.snapshot()
 		for i := range s.Pods {
-			s.Pods[i].ImagesAhead = slices.Contains(ahead, i)
+			s.Pods[i].ImagesPreDownloaded = slices.Contains(ahead, i)
 		}
 		for _, action := range Plan(Parse(w.set, w.o), s).Actions {
 			return action.Object.GetName()

@@ -173,13 +173,13 @@ func (s *Spec) limits(rollBack bool) limits {
 	}
 }
 
-// PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.
-func PullAhead(spec *Spec, s podset.Snapshot) *pulls.Workload {
+// PreDownload describes the set for what pulls images ahead of an update; nil when nothing is to be pulled.
+func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
 	counted := countedOf(s)
-	counts := podset.Tally(&counted)
+	counts := podset.CountsOf(&counted)
 	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
 	// Whether a rollout is over in one step is judged by maxUnavailable rounded down, however it is rounded for the rollout.
 	if rolling := spec.Set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {

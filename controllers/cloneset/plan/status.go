@@ -26,7 +26,7 @@ func Status(
 	set := spec.Set
 	s = s.Reported()
 	counted := countedOf(s)
-	counts := podset.Tally(&counted)
+	counts := podset.CountsOf(&counted)
 	status = appsv1beta1.CloneSetStatus{
 		ObservedGeneration:       set.Generation,
 		Replicas:                 counts.Replicas,

@@ -48,8 +48,8 @@ const (
 	Starting = 5 * time.Minute
 	// lookAgain is when to look again at a daemon that is being started.
 	lookAgain = 5 * time.Second
-	// lookSeldom is when to look again at the daemon that carries out a request, or has left it.
-	lookSeldom = time.Minute
+	// daemonInterval is when to look again at the daemon that carries out a request, or has left it.
+	daemonInterval = time.Minute
 	// Absence is how long the daemon may be absent before the request is stalled: while it is replaced, it is absent for some seconds.
 	Absence = 30 * time.Second
 	// soon is when to look again after a write that triggers no pass.
@@ -194,7 +194,7 @@ func (d *Decision) watchDaemon(r *appsv1beta1.ContainerRecreateRequest, s Snapsh
 	case !MayBeLeft(r, s.Now):
 		d.Recheck(Silence - s.Now.Sub(r.CreationTimestamp.Time))
 	default:
-		d.Recheck(lookSeldom)
+		d.Recheck(daemonInterval)
 		if !s.AbsentSince.IsZero() && !left(s) {
 			d.Recheck(s.AbsentSince.Add(Absence).Sub(s.Now))
 		}

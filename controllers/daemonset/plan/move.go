@@ -114,9 +114,9 @@ func (p *planner) move(targets []target) {
 			movable = append(movable, t.old)
 		}
 	}
-	if podset.AnyImagesAhead(movable) {
+	if podset.AnyPreDownloaded(movable) {
 		// Within what the partition lets move, pods whose node has the images are back sooner.
-		slices.SortStableFunc(movable, podset.ImagesAheadFirst)
+		slices.SortStableFunc(movable, podset.PreDownloadedFirst)
 	}
 	p.pass.HoldReplaced(movable, p.rollout())
 	movable, refused := p.pass.Yielding(movable, p.rollout(), true)

@@ -13,7 +13,7 @@ func TestNodesThatHaveTheImagesMoveFirst(t *testing.T) {
 	moved := func(w *simulation, ahead ...string) []string {
 		s := w.seen()
 		for i := range s.Pods {
-			s.Pods[i].ImagesAhead = slices.Contains(ahead, s.Pods[i].Object.Spec.NodeName)
+			s.Pods[i].ImagesPreDownloaded = slices.Contains(ahead, s.Pods[i].Object.Spec.NodeName)
 		}
 		var nodes []string
 		for _, action := range Plan(w.spec(), s).Actions {

@@ -226,8 +226,8 @@ func noNode(nodes []Node) string {
 	return "No node should run a pod: " + nodefit.WhyNone(reasons)
 }
 
-// PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.
-func PullAhead(spec *Spec, s Snapshot) *pulls.Workload {
+// PreDownload describes the set for what pulls images ahead of an update; nil when nothing is to be pulled.
+func PreDownload(spec *Spec, s Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}

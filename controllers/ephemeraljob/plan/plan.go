@@ -30,8 +30,8 @@ const (
 const subresource = "ephemeralcontainers"
 
 const (
-	// mostAdded is how many pods one plan serves: more could not be written in its time slice.
-	mostAdded = 500
+	// maxAdded is how many pods one plan serves: more could not be written in its time slice.
+	maxAdded = 500
 	// storedSoon is when to look again after something was written to the status, which triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
@@ -148,10 +148,10 @@ func (d *Decision) add(spec *Spec) {
 	}
 	slices.SortStableFunc(ready, func(a, b *target) int { return cmp.Compare(a.tries, b.tries) })
 	room := max(spec.Parallelism-d.view.inProgress, 0)
-	if len(ready) > mostAdded && room > mostAdded {
+	if len(ready) > maxAdded && room > maxAdded {
 		d.Recheck(time.Second)
 	}
-	for _, t := range ready[:min(len(ready), room, mostAdded)] {
+	for _, t := range ready[:min(len(ready), room, maxAdded)] {
 		d.addTo(spec, t)
 	}
 }

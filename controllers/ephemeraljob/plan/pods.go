@@ -50,8 +50,8 @@ const (
 	Failed State = "Failed"
 )
 
-// mostTries is how often the server may refuse to add the containers to a pod before the pod counts as failed.
-const mostTries = 3
+// maxTries is how often the server may refuse to add the containers to a pod before the pod counts as failed.
+const maxTries = 3
 
 // target is a pod that the job is for.
 type target struct {
@@ -99,7 +99,7 @@ func look(spec *Spec, s Snapshot) view {
 		switch refusal := s.Refused[pod.UID]; {
 		case len(own) > 0:
 			t.state, t.cause = stateOf(pod, own)
-		case refusal.Tries >= mostTries:
+		case refusal.Tries >= maxTries:
 			t.state, t.tries, t.cause = Failed, refusal.Tries, "refused: "+refusal.Message
 		default:
 			t.tries, t.cause = refusal.Tries, refusal.Message

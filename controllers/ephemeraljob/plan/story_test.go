@@ -312,9 +312,14 @@ func TestNoTarget(t *testing.T) {
 			}
 			w.join(corev1.PodRunning)
 			w.at(1)
-			if w.job.Status.Matches == 1 {
-				w.expectCondition("MatchedEmpty", "")
+			if tc.reason == "NoReplicas" {
+				w.expectCondition("MatchedEmpty", "MatchEmpty")
+				return
 			}
+			if w.job.Status.Matches != 1 {
+				t.Errorf("a pod that joins is no target: %+v", w.job.Status)
+			}
+			w.expectCondition("MatchedEmpty", "")
 		})
 	}
 }

@@ -28,8 +28,8 @@ const (
 	reasonOutdated = "Outdated"
 )
 
-// mostDeleted is how many ImagePullJobs one plan deletes; the rest is for the next one.
-const mostDeleted = 500
+// maxDeleted is how many ImagePullJobs one plan deletes; the rest is for the next one.
+const maxDeleted = 500
 
 // Decision is a plan, and what it was made from.
 type Decision struct {
@@ -134,7 +134,7 @@ func (d *Decision) deleteOthers(s Snapshot, kept map[*Child]bool) {
 		if kept[c] || c.Terminating {
 			continue
 		}
-		if deleted++; deleted > mostDeleted {
+		if deleted++; deleted > maxDeleted {
 			return // the deletions before it wake the list
 		}
 		name := c.Object.GetName()

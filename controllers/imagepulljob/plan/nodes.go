@@ -122,10 +122,10 @@ func (n *Node) former() bool {
 	})
 }
 
-// mostTags is how many tags a repository of a NodeImage may have, mostOwners how many jobs may share one.
+// maxTags is how many tags a repository of a NodeImage may have, maxOwners how many jobs may share one.
 const (
-	mostTags   = 256
-	mostOwners = 256
+	maxTags   = 256
+	maxOwners = 256
 )
 
 // askable says that the NodeImage of a node can be written.
@@ -139,9 +139,9 @@ func (s *Spec) full(n *Node) bool {
 		return n.Image != nil
 	}
 	if tag := n.tag(s.Image.Tag); tag != nil {
-		return len(tag.OwnerReferences) >= mostOwners && !owns(tag, s.Job.UID)
+		return len(tag.OwnerReferences) >= maxOwners && !owns(tag, s.Job.UID)
 	}
-	return len(n.Image.Entry.Tags) >= mostTags
+	return len(n.Image.Entry.Tags) >= maxTags
 }
 
 func (n *Node) tag(name string) *appsv1beta1.ImageTagSpec {

@@ -35,8 +35,8 @@ const (
 	namespaceRecheck = 2 * time.Second
 	// askableRecheck is when to look again at a node that cannot be asked now: what changes in a NodeImage without the job triggers no pass.
 	askableRecheck = 10 * time.Second
-	// mostAsked is how many nodes one plan asks: more could not be written in its time slice.
-	mostAsked = 500
+	// maxAsked is how many nodes one plan asks: more could not be written in its time slice.
+	maxAsked = 500
 )
 
 // Stage is what a job is at.
@@ -144,7 +144,7 @@ func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 		}
 		have := at.Image.Entry.PullSecrets
 		all := withSecrets(slices.Clone(have), s.Secrets)
-		if len(all) == len(have) || len(d.Actions) >= mostAsked {
+		if len(all) == len(have) || len(d.Actions) >= maxAsked {
 			continue
 		}
 		d.Actions = append(d.Actions, planning.Action{
@@ -183,7 +183,7 @@ const noteParallelism = "Parallelism"
 
 // ask asks as many nodes as may pull beside those that do. One that the server refused to ask leaves its place to the others until its next try.
 func (d *Decision) ask(spec *Spec, s Snapshot) {
-	free := min(spec.Parallelism-d.count[active], mostAsked)
+	free := min(spec.Parallelism-d.count[active], maxAsked)
 	var refused []*nodeState
 	waiting := 0
 	for _, ready := range []bool{true, false} {

@@ -33,14 +33,14 @@ const (
 const (
 	// LabelFake keeps a NodeImage without a node.
 	LabelFake = "apps.kruise.io/fake-nodeimage"
-	// patience is how long a node may say nothing about a tag, and how long it may overdraw the deadline of one, or the tries that it has.
-	patience = 10 * time.Minute
+	// answerTimeout is how long a node may say nothing about a tag, and how long it may overdraw the deadline of one, or the tries that it has.
+	answerTimeout = 10 * time.Minute
 	// longestWait is the longest wait of a node between two tries.
 	longestWait = 30 * time.Second
 	// longestTurn is how long a tag may wait for its turn on a node that has answered.
 	longestTurn = 24 * time.Hour
-	// mostTries is how many tries are allowed for, and longestTurn each: what is written by hand may say anything.
-	mostTries = 100
+	// maxTries is how many tries are allowed for, and longestTurn each: what is written by hand may say anything.
+	maxTries = 100
 
 	messageSilent  = "node has not responded for a long time"
 	messageVirtual = messageSilent + ": it is a virtual node, on which no node daemon runs"
@@ -292,21 +292,21 @@ func (s *Snapshot) silence() string {
 func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) (time.Time, string) {
 	created := tag.CreatedAt.Time
 	if answer == nil || answer.Version != tag.Version {
-		return created.Add(patience), messageSilent
+		return created.Add(answerTimeout), messageSilent
 	}
 	timeout, backoff, deadline := engineimage.Policy(tag.PullPolicy)
 	limited := deadline < engineimage.NoDeadline
 	switch {
 	case answer.StartTime == nil && limited && answer.Phase == appsv1beta1.ImagePhasePulling:
-		return created.Add(deadline + patience), messageOverdue
+		return created.Add(deadline + answerTimeout), messageOverdue
 	case answer.StartTime == nil:
 		// It waits for its turn, which no deadline counts.
 		return created.Add(longestTurn), messageLate
 	case limited:
-		return answer.StartTime.Add(deadline + patience), messageOverdue
+		return answer.StartTime.Add(deadline + answerTimeout), messageOverdue
 	default:
-		timeout, backoff = min(timeout, longestTurn), min(backoff, mostTries)
-		return answer.StartTime.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + patience), messageLate
+		timeout, backoff = min(timeout, longestTurn), min(backoff, maxTries)
+		return answer.StartTime.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + answerTimeout), messageLate
 	}
 }
 

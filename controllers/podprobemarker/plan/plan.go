@@ -34,12 +34,12 @@ const (
 )
 
 const (
-	// patience is how long the first result of a probe may take, beyond what the probe itself takes.
-	patience = time.Minute
+	// resultTimeout is how long the first result of a probe may take, beyond what the probe itself takes.
+	resultTimeout = time.Minute
 	// marking is when to look again whether results have reached their pods.
 	marking = 2 * time.Second
-	// mostAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
-	mostAsked = 500
+	// maxAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
+	maxAsked = 500
 	// refusal is how long what the controller of NodePodProbes does may take before the marker says so: the server may refuse it.
 	refusal = 2 * time.Minute
 	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker, nor does a pod that gets its condition.
@@ -108,7 +108,8 @@ type Waits struct {
 	Unreleased map[string]time.Time
 }
 
-// note notes in waits that something is missing, since the time that was noted before or since now, and returns how much patience is left.
+// note notes in waits that something is missing, since the time that was noted before or since now, and returns how long until that is
+// reported.
 func note(waits *map[string]time.Time, before map[string]time.Time, name string, now time.Time) time.Duration {
 	since, known := before[name]
 	if !known {
@@ -206,7 +207,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 			continue
 		}
 		probes := d.look(spec, node, own, s)
-		if held && !node.Listed && len(probes) > 0 && len(d.Actions) < mostAsked {
+		if held && !node.Listed && len(probes) > 0 && len(d.Actions) < maxAsked {
 			d.Actions = append(d.Actions, ask(node, probes))
 		}
 	}
@@ -339,7 +340,7 @@ func limit(p *corev1.Probe) time.Duration {
 	const longest = 7 * 24 * time.Hour
 	tries := float64(max(p.SuccessThreshold, p.FailureThreshold, 1))
 	seconds := float64(p.InitialDelaySeconds) + tries*(float64(p.PeriodSeconds)+float64(p.TimeoutSeconds))
-	return patience + time.Duration(min(seconds, longest.Seconds()))*time.Second
+	return resultTimeout + time.Duration(min(seconds, longest.Seconds()))*time.Second
 }
 
 // Silent are the nodes that should have said something of a probe by now, and have not, sorted.

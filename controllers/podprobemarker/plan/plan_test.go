@@ -330,7 +330,7 @@ func TestAnnouncements(t *testing.T) {
 }
 
 // A pod that was initialized a moment ago is given its time, however old the marker is.
-func TestPatience(t *testing.T) {
+func TestNodesAreSilentOnlyAfterTheResultTimeout(t *testing.T) {
 	w := newSimulation()
 	w.pod(0).Results = nil
 	podstate.Condition(w.pod(0).Object, corev1.PodInitialized).LastTransitionTime = metav1.NewTime(noon.Add(-time.Second))

@@ -67,7 +67,7 @@ func (d *Decision) mark(pod *corev1.Pod, change edit.Edit) {
 	}
 	d.marking = append(d.marking, pod.Name)
 	d.Recheck(marking)
-	if len(d.Actions) >= mostAsked {
+	if len(d.Actions) >= maxAsked {
 		return
 	}
 	action := podset.EditPod(planning.Slot(pod.Name), pod, change, "ProbeResult")

@@ -19,7 +19,7 @@ const (
 	noteScaleMaxUnavailable = "ScaleMaxUnavailable"
 	notePodNotReady         = "PodNotReady"
 	noteTerminating         = "PodTerminating"
-	noteUnended             = "PodDoesNotEnd"
+	noteStillTerminating    = "PodDoesNotEnd"
 	noteClaimGoing          = "ClaimBeingDeleted"
 )
 
@@ -44,7 +44,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 		return p.pass.InvalidSpec(spec.Invalid, p.settling())
 	}
 
-	p.holdUnended()
+	p.holdStillTerminating()
 	p.keepWaits()
 	p.keepClaims()
 	if p.Parallel {
@@ -134,9 +134,9 @@ func (p *planner) keepWaits() {
 	}
 }
 
-// holdUnended names pods that do not end: their names are taken.
-func (p *planner) holdUnended() {
-	note, in := podset.Unended(p.s.Pods, noteUnended, p.s.Now)
+// holdStillTerminating names pods that do not end: their names are taken.
+func (p *planner) holdStillTerminating() {
+	note, in := podset.StillTerminating(p.s.Pods, noteStillTerminating, p.s.Now)
 	p.pass.Recheck(in)
 	if note.Message != "" {
 		p.pass.Hold(note)

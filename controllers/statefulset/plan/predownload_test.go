@@ -45,7 +45,7 @@ func TestPullingWorkload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(t, tc.replicas, tc.steps...)
 			w.o.PreDownloadImages = true
-			about := PullAhead(Parse(w.set, w.o), w.snapshot())
+			about := PreDownload(Parse(w.set, w.o), w.snapshot())
 			if (about == nil) != tc.invalid {
 				t.Fatalf("pulling ahead: %+v", about)
 			}
@@ -73,7 +73,7 @@ func TestPodsWhoseNodeHasTheImagesMoveFirst(t *testing.T) {
 			w := newSimulation(t, 5, append([]func(*simulation){running, inPlace, maxUnavailable(1), image("2")}, tc.options...)...)
 			s := w.snapshot()
 			for i := range s.Pods {
-				s.Pods[i].ImagesAhead = s.Pods[i].Object.Name == "web-1"
+				s.Pods[i].ImagesPreDownloaded = s.Pods[i].Object.Name == "web-1"
 			}
 			todo := Plan(Parse(w.set, w.o), s)
 			if len(todo.Actions) == 0 || todo.Actions[0].Object.GetName() != tc.want {

@@ -190,12 +190,12 @@ func (s *Spec) staysOld(o int) bool {
 	return s.Partition >= s.Replicas || s.Partition > 0 && o < s.Ordinals.Nth(s.Partition)
 }
 
-// PullAhead is the set as far as pulling images ahead of an update is concerned; nil when nothing is to be done about that.
-func PullAhead(spec *Spec, s podset.Snapshot) *pulls.Workload {
+// PreDownload describes the set for what pulls images ahead of an update; nil when nothing is to be pulled.
+func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
-	counts := podset.Tally(&s)
+	counts := podset.CountsOf(&s)
 	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
 	if rolledOut(spec, counts) {
 		about.Current = s.Update // as the status of this pass says; nothing wakes a set for it again

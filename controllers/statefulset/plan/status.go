@@ -21,7 +21,7 @@ import (
 func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.StatefulSetStatus {
 	set := spec.Set
 	s = s.Reported()
-	counts := podset.Tally(&s)
+	counts := podset.CountsOf(&s)
 	status := appsv1beta1.StatefulSetStatus{
 		ObservedGeneration:       set.Generation,
 		Replicas:                 counts.Replicas,

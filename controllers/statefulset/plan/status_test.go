@@ -358,12 +358,12 @@ func TestPodsThatDoNotEndAreNamed(t *testing.T) {
 				i := slices.IndexFunc(status.Conditions, func(c appsv1.StatefulSetCondition) bool { return c.Type == appsv1beta1.StatefulSetProgressing })
 				return status.Conditions[i].Message, plan.RecheckAfter
 			}
-			const unended = "web-1 is still terminating 30s after the grace period: a node does not answer, or a finalizer holds a pod"
-			if got, recheck := message(10 * time.Second); strings.Contains(got, unended) || recheck != 20*time.Second {
+			const terminating = "web-1 is still terminating 30s after the grace period: a node does not answer, or a finalizer holds a pod"
+			if got, recheck := message(10 * time.Second); strings.Contains(got, terminating) || recheck != 20*time.Second {
 				t.Errorf("10 s after its grace period: %q, looked at again in %s", got, recheck)
 			}
-			if got, _ := message(31 * time.Second); !strings.Contains(got, unended) {
-				t.Errorf("31 s after its grace period: %q, want %q", got, unended)
+			if got, _ := message(31 * time.Second); !strings.Contains(got, terminating) {
+				t.Errorf("31 s after its grace period: %q, want %q", got, terminating)
 			}
 		})
 	}

@@ -404,7 +404,7 @@ func TestMinReadySecondsPaceARollout(t *testing.T) {
 	w.expectNames("0:2 1:2 2:2")
 }
 
-func TestParkedPodIsTakenBackAndDeletedByLabelInAnOrderedSet(t *testing.T) {
+func TestPodCalledBackFromItsPreDeleteHookIsDeletedByLabelInAnOrderedSet(t *testing.T) {
 	drain := "example.io/drain"
 	w := newSimulation(t, 3, ordered, hooks(shared.Lifecycle{PreDelete: finalizerHook(drain)}), running)
 	w.pod(1).Finalizers = []string{drain}

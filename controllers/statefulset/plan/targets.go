@@ -65,7 +65,7 @@ func rank(pod *podset.Pod) int {
 		return 0
 	case !pod.InService():
 		return 1
-	case pod.ImagesAhead:
+	case pod.ImagesPreDownloaded:
 		return 2
 	default:
 		return 3

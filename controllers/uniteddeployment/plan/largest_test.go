@@ -18,15 +18,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// mostSubsets is how many subsets the schema allows.
-const mostSubsets = 500
+// maxSubsets is how many subsets the schema allows.
+const maxSubsets = 500
 
 // largest is a simulation with as many subsets as there may be, with names as long as they may be.
 func largest(tb testing.TB, changes ...string) *simulation {
 	tb.Helper()
 	w := newSimulation(tb, append([]string{"replicas: 500"}, changes...)...)
 	w.set.Spec.Topology.Subsets = nil
-	for i := range mostSubsets {
+	for i := range maxSubsets {
 		w.set.Spec.Topology.Subsets = append(w.set.Spec.Topology.Subsets, appsv1beta1.Subset{Name: fmt.Sprintf("s%03d-%s", i, strings.Repeat("n", 58))})
 	}
 	return w
@@ -52,7 +52,7 @@ func TestTheLargestStatusIsBounded(t *testing.T) {
 	for _, a := range todo.Actions {
 		outcome.Failures = append(outcome.Failures, planning.Failure{Step: a.Step, Slot: a.Slot, Message: "exceeded quota", Refused: true})
 	}
-	if len(outcome.Failures) < mostSubsets {
+	if len(outcome.Failures) < maxSubsets {
 		t.Fatalf("%d actions", len(outcome.Failures))
 	}
 	status := Status(spec, s, todo, outcome)
@@ -60,7 +60,7 @@ func TestTheLargestStatusIsBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(status.SubsetStatuses) != mostSubsets || len(text) > 320<<10 {
+	if len(status.SubsetStatuses) != maxSubsets || len(text) > 320<<10 {
 		t.Errorf("the status of %d subsets has %d bytes", len(status.SubsetStatuses), len(text))
 	}
 	for _, c := range status.Conditions {
@@ -68,7 +68,7 @@ func TestTheLargestStatusIsBounded(t *testing.T) {
 			t.Errorf("the message of %s has %d bytes: %s", c.Type, len(c.Message), c.Message)
 		}
 	}
-	if c := few(make([]string, mostSubsets)); !strings.HasSuffix(c, "and 495 more") {
+	if c := few(make([]string, maxSubsets)); !strings.HasSuffix(c, "and 495 more") {
 		t.Errorf("many sentences are %q", c)
 	}
 }

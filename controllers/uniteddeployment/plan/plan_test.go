@@ -311,8 +311,8 @@ func TestUpdatedPodsAreCountedUntilTheWorkloadAnswers(t *testing.T) {
 	}
 }
 
-// TestWorkedExampleE6: two subsets of 4 and 6, and a partition that is more than its subset has later.
-func TestWorkedExampleE6(t *testing.T) {
+// TestAPartitionIsCutToTheSizeOfItsSubset: two subsets of 4 and 6, and a partition that is more than its subset has later.
+func TestAPartitionIsCutToTheSizeOfItsSubset(t *testing.T) {
 	w := settled(t, "replicas: 10", "topology: {subsets: [{name: a, replicas: 4}, {name: b, replicas: 6}]}")
 	first := w.set.Status.UpdatedRevision
 	states := func() string {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The daemon that runs on nodes. It is a program of its own: what only the manager needs would be resident on every node.
+// The daemon that runs on nodes. It is a program of its own, so that nodes do not keep in memory what only the manager needs.
 package main
 
 import (

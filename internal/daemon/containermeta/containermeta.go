@@ -54,20 +54,20 @@ import (
 const (
 	// workers is how many pods of the node are looked at at the same time.
 	workers = 10
-	// gathers is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
-	gathers = time.Second
-	// hears is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
-	hears = 2 * time.Second
+	// gatherDelay is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
+	gatherDelay = time.Second
+	// kubeletDelay is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
+	kubeletDelay = 2 * time.Second
 	// again is when to look again while an update is under way.
 	again = 2 * time.Second
-	// mostRestarts is how often a container is restarted for the same values.
-	mostRestarts = 3
+	// maxRestarts is how often a container is restarted for the same values.
+	maxRestarts = 3
 	// longest is the longest time between two tries of what has failed.
 	longest = time.Minute
-	// mostDifferences is how many differences are remembered of a pod at most: whoever may change its metadata can make any number of values.
-	mostDifferences = 1000
-	// mostStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
-	mostStopped = 32
+	// maxDifferences is how many differences are remembered of a pod at most: whoever may change its metadata can make any number of values.
+	maxDifferences = 1000
+	// maxStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
+	maxStopped = 32
 	// leastGrace is the grace period of a container whose pod names none.
 	leastGrace = 2 * time.Second
 	// kubeletHash is the annotation of a container with the hash of its spec.
@@ -110,7 +110,7 @@ func wakes() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
 		case restarts(pod):
 			q.Add(request)
 		case reported(pod) && stale && !inplace.ReportIsCurrent(pod):
-			q.AddAfter(request, gathers)
+			q.AddAfter(request, gatherDelay)
 		}
 	}
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
@@ -169,7 +169,7 @@ func (r *retry) tried(now time.Time) {
 }
 
 func newReconciler(h host.Host, c client.Client) *reconciler {
-	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, mostStopped), known: map[types.NamespacedName]*memory{}}
+	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, maxStopped), known: map[types.NamespacedName]*memory{}}
 }
 
 // Reconcile reports on a pod. While containers of it have to restart for other values, it has the first that runs with others stopped, before.
@@ -275,13 +275,13 @@ func (r *reconciler) stop(
 	now := r.Clock.Now()
 	of := m.wanted[key]
 	if of == nil {
-		if len(m.wanted) >= mostDifferences {
+		if len(m.wanted) >= maxDifferences {
 			clear(m.wanted)
 		}
 		of = &difference{since: now}
 		m.wanted[key] = of
 	}
-	if left := hears - now.Sub(of.since); left > 0 {
+	if left := kubeletDelay - now.Sub(of.since); left > 0 {
 		return left, false, nil
 	}
 	// The runtime may end a container and report a failure, so what counts is that another instance runs.
@@ -289,7 +289,7 @@ func (r *reconciler) stop(
 		of.instance, of.retry = "", retry{}
 		of.restarts++
 	}
-	if of.restarts >= mostRestarts {
+	if of.restarts >= maxRestarts {
 		if !of.told {
 			of.told = true
 			r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "EnvironmentDiffers", "Restart",

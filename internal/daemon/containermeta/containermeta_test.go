@@ -134,7 +134,7 @@ func (b *bench) passes(times int) {
 		if err := b.pass(); err != nil {
 			b.t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 	b := newBench(t)
 	b.made = "other"
 	b.passes(20)
-	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts {
-		t.Errorf("stopped %d times, want %d", got, mostRestarts)
+	if got := strings.Count(b.calls(), "Stop"); got != maxRestarts {
+		t.Errorf("stopped %d times, want %d", got, maxRestarts)
 	}
 	if told := b.told("EnvironmentDiffers"); told != 1 {
 		t.Errorf("told %d times", told)
@@ -220,7 +220,7 @@ func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 // Whoever may change the metadata of a pod could make the daemon remember any number of values.
 func TestValuesThatChangeWithoutEndAreNotAllRemembered(t *testing.T) {
 	b := newBench(t)
-	for i := range mostDifferences + 10 {
+	for i := range maxDifferences + 10 {
 		pod := b.pod()
 		pod.Labels["release"] = fmt.Sprint("r", i+2)
 		if err := b.client.Update(t.Context(), pod); err != nil {
@@ -230,7 +230,7 @@ func TestValuesThatChangeWithoutEndAreNotAllRemembered(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if known := len(b.remembered(b.pod()).wanted); known == 0 || known > mostDifferences {
+	if known := len(b.remembered(b.pod()).wanted); known == 0 || known > maxDifferences {
 		t.Errorf("%d differences are remembered", known)
 	}
 }
@@ -247,9 +247,9 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
-	if got := strings.Count(b.calls(), "Stop"); got <= mostRestarts || got > 6 || failed < mostRestarts {
+	if got := strings.Count(b.calls(), "Stop"); got <= maxRestarts || got > 6 || failed < maxRestarts {
 		t.Errorf("in a minute it was tried %d times, and %d failures were returned", got, failed)
 	}
 	if told := b.told("EnvironmentDiffers"); told != 0 {
@@ -261,9 +261,9 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 		if err := b.pass(); err != nil && !errors.Is(err, refused) {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
-	if got := b.runtime.Calls(); got[len(got)-1].On != fmt.Sprintf("app-%d", mostRestarts-1) || b.told("EnvironmentDiffers") != 1 {
+	if got := b.runtime.Calls(); got[len(got)-1].On != fmt.Sprintf("app-%d", maxRestarts-1) || b.told("EnvironmentDiffers") != 1 {
 		t.Errorf("when stops succeed again: %q", b.calls())
 	}
 }
@@ -284,10 +284,10 @@ func TestAStopThatFailsAndEndsTheContainerIsARestart(t *testing.T) {
 		if err := b.pass(); err != nil && !errors.Is(err, late) {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
-	if got := strings.Count(b.calls(), "Stop"); got != mostRestarts || b.told("EnvironmentDiffers") != 1 {
-		t.Errorf("stopped %d times, want %d", got, mostRestarts)
+	if got := strings.Count(b.calls(), "Stop"); got != maxRestarts || b.told("EnvironmentDiffers") != 1 {
+		t.Errorf("stopped %d times, want %d", got, maxRestarts)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
 		if _, err := b.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}}); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(hears)
+		b.clock.Step(kubeletDelay)
 	}
 	if len(b.stopped) != 0 {
 		t.Error("the pod is looked at again, and nothing has stopped")

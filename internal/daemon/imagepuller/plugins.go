@@ -35,10 +35,10 @@ const (
 	// pluginOutput and pluginErrors are how much of its two outputs is read, in bytes. One that answers with more has failed.
 	pluginOutput = 1 << 20
 	pluginErrors = 2 << 10
-	// mostConfiguration is the size of a configuration that is read, in bytes.
-	mostConfiguration = 1 << 20
-	// mostAnswers is how many answers are remembered.
-	mostAnswers = 100
+	// maxConfiguration is the size of a configuration that is read, in bytes.
+	maxConfiguration = 1 << 20
+	// maxAnswers is how many answers are remembered.
+	maxAnswers = 100
 	// pluginGroup is the API group of plugins, configurationGroup that of their configuration.
 	pluginGroup        = "credentialprovider.kubelet.k8s.io"
 	configurationGroup = "kubelet.config.k8s.io"
@@ -159,8 +159,8 @@ func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
 	if err != nil {
 		return failed(err)
 	}
-	if about.Size() > mostConfiguration {
-		return failed(fmt.Errorf("%w: it has more than %d KiB", errPlugin, mostConfiguration>>10))
+	if about.Size() > maxConfiguration {
+		return failed(fmt.Errorf("%w: it has more than %d KiB", errPlugin, maxConfiguration>>10))
 	}
 	text, err := os.ReadFile(p.file)
 	if err != nil {
@@ -228,7 +228,7 @@ func (p *plugins) ask(ctx context.Context, of *provider, sum [sha256.Size]byte, 
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if hold > 0 && len(p.answers) < mostAnswers && sum == p.read {
+	if hold > 0 && len(p.answers) < maxAnswers && sum == p.read {
 		key := map[string]string{"Image": named.Name(), "Registry": reference.Domain(named), "Global": ""}
 		p.answers[answerKey{of.Name, key[answer.CacheKeyType]}] = remembered{answer, p.now().Add(hold)}
 	}

@@ -25,10 +25,10 @@ import (
 const (
 	// agent is what requests say that they are from, as those of the kubelet do without its version.
 	agent = "kube-probe"
-	// mostRedirects is how many redirects a request follows.
-	mostRedirects = 10
-	// mostRead is how much of an answer is read, in bytes: what it says does not matter.
-	mostRead = 10 << 10
+	// maxRedirects is how many redirects a request follows.
+	maxRedirects = 10
+	// maxRead is how much of an answer is read, in bytes: what it says does not matter.
+	maxRead = 10 << 10
 )
 
 // carryOut does what a probe asks for.
@@ -108,8 +108,8 @@ func get(ctx context.Context, action *corev1.HTTPGetAction, ip string, limit tim
 			elsewhere = next.URL.Hostname()
 			return http.ErrUseLastResponse
 		}
-		if len(via) >= mostRedirects {
-			return fmt.Errorf("stopped after %d redirects", mostRedirects)
+		if len(via) >= maxRedirects {
+			return fmt.Errorf("stopped after %d redirects", maxRedirects)
 		}
 		return nil
 	}}
@@ -118,7 +118,7 @@ func get(ctx context.Context, action *corev1.HTTPGetAction, ip string, limit tim
 		return probing.Outcome{Message: stable(err)}
 	}
 	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, mostRead)) // so that the sender is not cut off
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxRead)) // so that the sender is not cut off
 	switch {
 	case response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest:
 		return probing.Outcome{Message: "HTTP probe failed with status " + response.Status}

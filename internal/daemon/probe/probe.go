@@ -42,8 +42,8 @@ import (
 )
 
 const (
-	// telling is how far apart writes are that change nothing but messages.
-	telling = time.Minute
+	// messageInterval is how far apart writes are that change nothing but messages.
+	messageInterval = time.Minute
 	// tries is how many probes are tried at the same time, ownTries how many more of each namespace.
 	tries    = 16
 	ownTries = 4
@@ -147,8 +147,8 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 		return -1
 	}
 	if slices.Equal(essence(before), essence(after)) {
-		if since := p.host.Clock.Since(p.told); since < telling {
-			return telling - since
+		if since := p.host.Clock.Since(p.told); since < messageInterval {
+			return messageInterval - since
 		}
 	}
 	return p.writes.Wait(p.host.Clock.Now())

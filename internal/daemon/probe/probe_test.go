@@ -263,7 +263,7 @@ func TestNothingIsWrittenAtRest(t *testing.T) {
 	if d.writes != writes || d.says() != "m#idle Succeeded yes" {
 		t.Errorf("%d writes, and it says %q", d.writes-writes, d.says())
 	}
-	d.told = time.Now().Add(-2 * telling)
+	d.told = time.Now().Add(-2 * messageInterval)
 	d.until("m#idle Succeeded still")
 }
 

@@ -42,8 +42,8 @@ const (
 	workers = 32
 	// after is when to look again after something was stopped, or when the view was out of date.
 	after = 100 * time.Millisecond
-	// mostTold is how many requests are told in one pass that they wait.
-	mostTold = 20
+	// maxTold is how many requests are told in one pass that they wait.
+	maxTold = 20
 	// turn is when to look again while too many other containers are being stopped.
 	turn = time.Second
 	// asking is how long one question to the runtime, and one write, may take.
@@ -63,7 +63,7 @@ func Selector(node string) labels.Selector {
 
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
-	r := &reconciler{Host: h, client: h.Manager.GetClient(), stopped: make(chan event.GenericEvent, mostStops)}
+	r := &reconciler{Host: h, client: h.Manager.GetClient(), stopped: make(chan event.GenericEvent, maxStops)}
 	c, err := controller.New("recreate", h.Manager, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
@@ -132,7 +132,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	case refused != nil:
 		return ctrl.Result{}, refused
-	case told == mostTold && (result.RequeueAfter == 0 || result.RequeueAfter > after):
+	case told == maxTold && (result.RequeueAfter == 0 || result.RequeueAfter > after):
 		result.RequeueAfter = after // there may be more
 	}
 	return result, nil
@@ -149,7 +149,7 @@ func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerR
 		if _, err := r.write(ctx, request, status); err != nil {
 			refused = err
 		}
-		if told++; told == mostTold {
+		if told++; told == maxTold {
 			break
 		}
 	}

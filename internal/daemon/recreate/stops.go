@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// mostStops is how many containers are begun to be stopped within mayTake. One that takes longer does not count any more: it waits for its grace
+	// maxStops is how many containers are begun to be stopped within mayTake. One that takes longer does not count any more: it waits for its grace
 	// period, which costs nothing, and must not hold up the pods of others.
-	mostStops = 32
-	mayTake   = 30 * time.Second
+	maxStops = 32
+	mayTake  = 30 * time.Second
 	// forgotten is when the failure of a stop is forgotten that nobody has asked for: its request is gone.
 	forgotten = 10 * time.Minute
 )
@@ -90,7 +90,7 @@ func (s *Stops) Try(at Attempt, now func() time.Time, do func() error, told func
 			delete(s.all, other)
 		}
 	}
-	if young >= mostStops {
+	if young >= maxStops {
 		return Waits, nil
 	}
 	if s.all == nil {

@@ -108,7 +108,7 @@ func TestAContainerThatTakesLongIsStoppedOnce(t *testing.T) {
 // A request that nobody takes up for a minute is over. One tenant's pods with a long grace period must not do that to another's.
 func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 	var requests []*v1beta1.ContainerRecreateRequest
-	for i := range mostStops {
+	for i := range maxStops {
 		r := request(fmt.Sprintf("slow-%d", i), "app")
 		r.Spec.PodName, r.UID = fmt.Sprintf("slow-%d", i), types.UID(fmt.Sprintf("slow-%d", i))
 		r.Labels[v1beta1.LabelRequestPodUID] = r.Spec.PodName
@@ -119,7 +119,7 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 	b := newBench(t, append(requests, request("restart", "log"))...)
 	clock := testingclock.NewFakeClock(time.Now())
 	b.Clock = clock
-	for i := range mostStops {
+	for i := range maxStops {
 		name := fmt.Sprintf("slow-%d", i)
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
 		pod.Spec.Containers = []corev1.Container{{Name: "app"}}
@@ -130,15 +130,15 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 		b.runtime.AddPod(cri.Pod{ID: name, Namespace: "ns", Name: name, UID: name}, cri.ContainerStatus{Container: cri.Container{ID: name, Name: "app"}})
 	}
 	end := b.slowly("app")
-	for i := range mostStops {
+	for i := range maxStops {
 		b.looks(fmt.Sprintf("slow-%d", i), 3)
 	}
 	b.looks("web-0", 3)
 	if got := b.status("restart").Phase; got != v1beta1.RecreateRecreating {
-		t.Errorf("the request behind %d slow containers of other pods is %q", mostStops, got)
+		t.Errorf("the request behind %d slow containers of other pods is %q", maxStops, got)
 	}
 	if got := b.killed(); slices.Contains(got, "log") {
-		t.Errorf("stopped %v: more than %d at once", got, mostStops)
+		t.Errorf("stopped %v: more than %d at once", got, maxStops)
 	}
 	clock.Step(mayTake)
 	b.looks("web-0", 1)
@@ -178,14 +178,14 @@ func TestARequestThatCannotBeToldToWaitKeepsNobodyWaiting(t *testing.T) {
 
 func TestManyRequestsThatWaitDoNotKeepTheFirstFromBeginning(t *testing.T) {
 	var requests []*v1beta1.ContainerRecreateRequest
-	for i := range 3 * mostTold {
+	for i := range 3 * maxTold {
 		r := request(fmt.Sprintf("later-%02d", i), "log")
 		r.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
 		requests = append(requests, r)
 	}
 	b := newBench(t, append(requests, request("first", "app"))...)
 	result, err := b.pass()
-	if err != nil || b.status("first").Phase != v1beta1.RecreateRecreating || b.writes > mostTold+1 || result.RequeueAfter > after {
+	if err != nil || b.status("first").Phase != v1beta1.RecreateRecreating || b.writes > maxTold+1 || result.RequeueAfter > after {
 		t.Errorf("the first is %q after %d writes, looks again after %s: %v", b.status("first").Phase, b.writes, result.RequeueAfter, err)
 	}
 	b.settle("first")

@@ -156,8 +156,8 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	return d
 }
 
-// Ahead are the images of an update that are pulled ahead of it; none without a rollout, when it has no jobs, or when one cannot be parsed.
-func Ahead(w Workload) []Reference {
+// ToPreDownload returns the images of an update that are pulled ahead of it; none without a rollout, when it has no jobs, or when one cannot be parsed.
+func ToPreDownload(w Workload) []Reference {
 	if w.Current.Name == w.Update.Name || !recorded(w.Update, shared.LabelPreDownloadCreated) {
 		return nil
 	}

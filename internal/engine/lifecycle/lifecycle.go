@@ -96,8 +96,8 @@ func Begin(pod *corev1.Pod, normal bool, now time.Time) {
 	pod.Annotations[shared.AnnotationLifecycleTimestamp] = now.UTC().Format(time.RFC3339)
 }
 
-// Rehook puts the hook's labels and finalizers back on the pod.
-func Rehook(h *shared.LifecycleHook) edit.Edit {
+// RestoreHook puts the hook's labels and finalizers back on the pod.
+func RestoreHook(h *shared.LifecycleHook) edit.Edit {
 	var e edit.Edit
 	if h == nil {
 		return e
@@ -141,10 +141,10 @@ func Transition(hooks *shared.Lifecycle, pod *corev1.Pod, to shared.LifecycleSta
 	if from != to && to == shared.StatePreparingDelete && marksNotReady(hooks.PreDelete) {
 		take = append(take, deleteHook())
 	}
-	e.Merge(podstate.Rehold(pod, take, giveUp, now))
+	e.Merge(podstate.ReplaceHolds(pod, take, giveUp, now))
 
 	if from == shared.StateUpdated && to == shared.StatePreparingUpdate {
-		e.Merge(Rehook(hooks.InPlaceUpdate))
+		e.Merge(RestoreHook(hooks.InPlaceUpdate))
 	}
 	return e
 }

@@ -49,7 +49,7 @@ type Action struct {
 	Object Object
 	// Slot is whose action it is, for messages. Empty for objects without one.
 	Slot Slot
-	// Key is what refusals of the action are remembered by if the object's name is a new one in each plan. Empty: the name.
+	// Key identifies the action when its refusals are remembered and its object has another name in each plan. Empty: the name identifies it.
 	Key string
 
 	// Change is what VerbPatch sends. After VerbCreate it is written to the new object, and what fails then is left for a later plan.
@@ -76,8 +76,8 @@ type Action struct {
 	// ReplacesFailed says that VerbDelete removes an object that has failed, so that another one gets its slot. Where a slot's objects
 	// fail again and again, such deletions wait longer and longer.
 	ReplacesFailed bool
-	// MadeFrom names what that other object is made from, such as a revision. Failures of objects that were made from something else say nothing
-	// about it. Empty: always the same.
+	// MadeFrom names what the replacement is made from, such as a revision. Failures of objects that were made from something else do not count for
+	// it. Empty: always the same.
 	MadeFrom string
 
 	// Reason is a short CamelCase word for logs and stories: ScaleOut, ScaleIn, Outdated, SpecifiedDelete, ...

@@ -30,8 +30,8 @@ func (p *Plan) Overdue(start *metav1.Time, deadline time.Duration, now time.Time
 	return false
 }
 
-// Expire deletes a job, with what belongs to it, when its time to live after its end is over, and asks to look again when it will be. A negative
-// time to live never ends, nor does that of a job without an end.
+// Expire deletes a job, with what belongs to it, when its time to live after its end is over; before that, it asks to be planned again at that time. A
+// negative time to live never ends, nor does that of a job that has not ended.
 func (p *Plan) Expire(kind schema.GroupVersionKind, job Object, end *metav1.Time, ttl time.Duration, now time.Time) {
 	if ttl < 0 || end == nil {
 		return

@@ -88,11 +88,11 @@ type FailingSlot struct {
 type Failure struct {
 	Step Step
 	Slot Slot
-	// Refused says that the server refused it just now: not that it waits for its next try after a refusal, nor that its outcome is in doubt.
+	// Refused says that the server refused it just now. It is false when the action waits for its next try after a refusal, or its outcome is in doubt.
 	Refused bool
 	// Message is the error in one line; it stays the same while the action waits for its next try.
 	Message string
-	// Since is when the first of the tries was that have failed in a row, as far as this process has seen them.
+	// Since is when the first of the tries in a row that have failed was made, as far as this process knows.
 	Since time.Time
 }
 

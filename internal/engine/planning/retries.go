@@ -16,9 +16,9 @@ type Retry struct {
 // Retries says which actions failed at their last try, by their keys. Nil: none did.
 type Retries func(key RetryKey) (retry Retry, failed bool)
 
-// Yields says that the actions with a key were refused, and take no place that a limit leaves to others: they wait for their next try, or there is no
-// room. Where the server refuses the same one for ever, the others would otherwise never get their turn. An action that yields is planned all the same,
-// since what is not asked for is neither told of nor remembered, and it is not carried out.
+// Yields says that the action with this key was refused and leaves its place under a limit to others, because it waits for its next try or there is no
+// room. Otherwise the others would never get their turn when the server refuses the same action for ever. An action that yields stays in the plan, so that
+// its refusal is still reported and remembered, but it is not carried out.
 func (p *Plan) Yields(retries Retries, key RetryKey, room bool) bool {
 	if p.Yielding[key] {
 		return true

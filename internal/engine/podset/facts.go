@@ -52,8 +52,8 @@ func Observe(object *corev1.Pod, id Identity, rules FactRules) Pod {
 	return pod
 }
 
-// underUpdate says that an update in place holds the pod out of service. A finished update does as long as its condition
-// does not say so; a pod without the gate has none.
+// underUpdate says that an update in place holds the pod out of service. An update that is over still does until the condition of its readiness gate
+// is True again; a pod without the gate has no such condition.
 func underUpdate(pod *Pod) bool {
 	switch pod.Update.Progress {
 	case inplace.None:
@@ -70,15 +70,15 @@ func underUpdate(pod *Pod) bool {
 // pod takes capacity away; any other pod is unavailable already and may go at once.
 func (p *Pod) InService() bool { return p.Available || p.AvailableIn > 0 }
 
-// ImagesAheadFirst compares pods for sorting, for kinds whose pods may be updated in any order: of those in service, pods whose node has the
-// images come first, since they are back sooner. It is for pods that their user's order leaves equal. Others that are not in service go before
-// them all, as they do without images pulled ahead.
-func ImagesAheadFirst(a, b *Pod) int {
+// PreDownloadedFirst compares pods for sorting, for kinds whose pods may be updated in any order. It decides between pods that the user's order leaves
+// equal. Pods that are not in service come first, as they do without images pulled ahead. Then come pods whose node has the images, since they are back
+// in service sooner.
+func PreDownloadedFirst(a, b *Pod) int {
 	rank := func(pod *Pod) int {
 		switch {
 		case !pod.InService():
 			return 0
-		case pod.ImagesAhead:
+		case pod.ImagesPreDownloaded:
 			return 1
 		}
 		return 2
@@ -86,9 +86,9 @@ func ImagesAheadFirst(a, b *Pod) int {
 	return rank(a) - rank(b)
 }
 
-// AnyImagesAhead says whether the order of an update is to look at images.
-func AnyImagesAhead(pods []*Pod) bool {
-	return slices.ContainsFunc(pods, func(pod *Pod) bool { return pod.ImagesAhead })
+// AnyPreDownloaded says whether the order of an update is to look at images.
+func AnyPreDownloaded(pods []*Pod) bool {
+	return slices.ContainsFunc(pods, func(pod *Pod) bool { return pod.ImagesPreDownloaded })
 }
 
 // Counts are what a workload's status says about its pods.
@@ -104,8 +104,8 @@ type Counts struct {
 	UpdatedReady, UpdatedAvailable int32
 }
 
-// Tally counts the pods. An object without a phase was never stored by a server and does not count.
-func Tally(s *Snapshot) Counts {
+// CountsOf counts the pods. An object without a phase was never stored by a server and does not count.
+func CountsOf(s *Snapshot) Counts {
 	var c Counts
 	for i := range s.Pods {
 		pod := &s.Pods[i]
@@ -135,9 +135,9 @@ func one(yes bool) int32 {
 	return 0
 }
 
-// FailedUpdatesFirst compares pods for sorting. Pods that an earlier update left unavailable come first: they are at a revision that is
-// neither the current one nor that of the update, and only this update can repair them. In any order of updates, a partition must not keep such
-// pods, because they would use up maxUnavailable permanently.
+// FailedUpdatesFirst compares pods for sorting. Pods that an earlier update left unavailable come first: they are neither at the current revision nor at
+// the update revision, and only this update can repair them. A partition must not keep such pods, whatever the order of updates, because they would use
+// up maxUnavailable permanently.
 func (s *Snapshot) FailedUpdatesFirst(a, b *Pod) int {
 	rank := func(pod *Pod) int {
 		if pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService() {

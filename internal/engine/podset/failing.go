@@ -22,19 +22,20 @@ const (
 )
 
 const (
-	// young is how old a pod is at most that failed soon after its creation. One that has run for longer has failed for itself.
+	// young is the maximum age at which a pod counts as failed soon after its creation. The failure of an older pod says nothing about new ones.
 	young = 10 * time.Minute
 	// firstBackOff, doubled with every round of failures up to longestBackOff, is how long creations wait after the last failure.
 	firstBackOff   = time.Second
 	longestBackOff = 15 * time.Minute
-	// rowEnds is after how much time without a further failure those before no longer count: by then the next try was made, and has not failed
-	// soon.
+	// rowEnds is the time without a further failure after which earlier failures no longer count: by then the next pod was created, and it has not
+	// failed soon.
 	rowEnds = longestBackOff + young + 5*time.Minute
-	// AgainAndAgain is how many failures in a row are no accident.
+	// AgainAndAgain is the number of failures in a row from which on pods are reported to fail again and again.
 	AgainAndAgain = 3
 )
 
-// EarlyFailures are pods that failed soon after their creation and are still there, since a pod last succeeded, or none failed for long.
+// EarlyFailures counts the pods that failed soon after their creation and still exist. Failures before a pod that became available, or before a long time
+// without failures, do not count.
 type EarlyFailures struct {
 	// Count is how many there are, Last is the latest one; nil without any.
 	Count int
@@ -43,8 +44,9 @@ type EarlyFailures struct {
 	at time.Time
 }
 
-// EarlyFailures are those of the pods at the given revisions. Another template is another try. A pod that became available ends a row of failures:
-// those before its creation no longer count. So does time in which none failed: failed pods stay, and a set that was scaled in would remember them.
+// EarlyFailures are those of the pods at the given revisions: with another template, counting starts again. A pod that became available ends a row of
+// failures, and those before its creation no longer count. So does a long time without failures: failed pods stay, and would otherwise still count when a
+// set that was scaled in is scaled out again.
 func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 	var f EarlyFailures
 	var succeeded time.Time

@@ -45,10 +45,10 @@ func (l *Limit) Room() bool { return l.Used() < l.Max }
 
 // Admit says whether the pod may be taken out of service now, and counts it if so.
 //
-//  1. A pod that is not in service may: it is unavailable already, and this may be what repairs it.
-//  2. An available pod may while there is room.
-//  3. A pod that is ready, but not for long enough, is counted as unavailable already, and is in service. It may unless the limit is
-//     exceeded: otherwise all pods that have just become ready would be taken out of service together.
+//  1. A pod that is not in service is admitted: it is unavailable already, and the change may repair it.
+//  2. An available pod is admitted while there is room.
+//  3. A pod that is ready, but not for the minimum time yet, already counts as unavailable although it is in service. It is admitted unless the
+//     limit is exceeded: otherwise all pods that have just become ready would be taken out of service together.
 func (l *Limit) Admit(pod *Pod) bool {
 	counted := has(l.used, keyOf(pod.Object))
 	switch {
@@ -62,8 +62,8 @@ func (l *Limit) Admit(pod *Pod) bool {
 	return true
 }
 
-// Select splits the pods, in the given order, into those that may be taken out of service now and those that wait. Pods that are not in service
-// come first, wherever they are in the order, so that none of them waits behind a pod in service, which waits for the limit.
+// Select splits the pods, in the given order, into those that may be taken out of service now and those that wait. Pods that are not in service come
+// first, wherever they stand in the order, so that they never wait behind a pod in service for which the limit has no room.
 func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		if !pod.InService() {

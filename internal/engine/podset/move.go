@@ -91,8 +91,8 @@ func (p *Pass) difference(from string, r Rollout) inplace.Difference {
 	return d
 }
 
-// KeepMoving says for an outdated pod that waits at a hook whether its wait still has its reason. A workload says so for all
-// pods it wants to move, also while it must not touch them just now.
+// KeepMoving keeps an outdated pod at its hook if it waits there for a move that is still wanted. A workload calls it for all pods that it wants to move,
+// also while it must not touch them just now.
 func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 	switch pod.State {
 	case shared.StatePreparingUpdate:
@@ -106,8 +106,8 @@ func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 	}
 }
 
-// HoldReplaced notes why pods are replaced although updates in place were asked for: the first reason, which is mostly the only one. A
-// workload says so for the pods that it is moving, in their order. It returns false when there is nothing to say.
+// HoldReplaced notes why pods are replaced although updates in place were asked for. It gives the first reason, which is mostly the only one. A workload
+// calls it for the pods that it is moving, in their order. It returns false when there is nothing to note.
 func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) bool {
 	for _, pod := range moving {
 		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
@@ -134,8 +134,8 @@ func (p *Pass) replacedBecause(pod *Pod, why string) {
 	}
 }
 
-// Yielding splits off the pods whose move was refused and takes no place from others: see [planning.Plan.Yields]. A pod that is not in service never yields:
-// the first request of its update may have succeeded, and the limit is about such pods.
+// Yielding splits off the pods whose move was refused and leaves its place to others, see [planning.Plan.Yields]. A pod that is not in service never
+// yields: the first request of its update may have succeeded, so the pod has to count towards the limit.
 func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*Pod) {
 	if p.Snapshot.Retries == nil {
 		return pods, nil
@@ -178,8 +178,8 @@ func (p *Pass) Refuse(pod *Pod, why string) {
 //
 //  1. A pod that waits to be deleted is brought back by settling first.
 //  2. A hooked pod goes to PreparingUpdate and stays there until the hook is released.
-//  3. A pod that still waits for its hook to be put back after the update before gets it back, and waits for it again.
-//  4. Any other pod is edited, also in the midst of an earlier update, unless the plan begins enough updates.
+//  3. A pod whose hook has not been put back yet after the previous update gets it back, and waits at it again.
+//  4. Any other pod is edited, also in the middle of an earlier update, unless the plan already begins as many updates as it may.
 func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 	now := p.Snapshot.Now
 	var hook *shared.LifecycleHook

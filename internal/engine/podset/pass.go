@@ -90,7 +90,7 @@ type Pass struct {
 	plan    planning.Plan
 	// taken are the pods that have an action.
 	taken map[types.NamespacedName]struct{}
-	// kept are the pods whose wait for a deletion or an update still has its reason, so that settling does not end it.
+	// kept are the pods that wait at a hook for a deletion or an update that is still wanted. Settling leaves them there.
 	kept map[types.NamespacedName]struct{}
 	// replaced says why pods are replaced although their user asked for updates in place.
 	replaced    map[types.NamespacedName]string
@@ -130,9 +130,9 @@ func (p *Pass) Plan() planning.Plan {
 // ends. The rest is planned when the first of these pods appear in the cache.
 const MostCreations = 500
 
-// mostClaims is how many volume claims a plan creates at most with its pods, those of one pod excepted. Pods share most of what they have with their
+// maxClaims is how many volume claims a plan creates at most with its pods, those of one pod excepted. Pods share most of what they have with their
 // template; a claim takes kilobytes, with its volume and the request that creates it, and more the more labels it has.
-const mostClaims, labelsOfClaim = 10_000, 20
+const maxClaims, labelsOfClaim = 10_000, 20
 
 // Creations is how many pods a plan creates at most, each with claims of these templates: MostCreations, or fewer where that is too much.
 func Creations(claims []corev1.PersistentVolumeClaim) int {
@@ -140,12 +140,12 @@ func Creations(claims []corev1.PersistentVolumeClaim) int {
 	for i := range claims {
 		each += 1 + len(claims[i].Labels)/labelsOfClaim
 	}
-	return max(min(MostCreations, mostClaims/max(each, 1)), 1)
+	return max(min(MostCreations, maxClaims/max(each, 1)), 1)
 }
 
-// LeastUpdates is how many updates in place a plan may begin, however few pods there are. It begins one for each twentieth pod at most, if that is more:
-// carrying out a plan takes as long as planning does together with its pause, which both grow with the pods, and each update that is discarded when the
-// time slice ends is planned again. The rest follows when the first of these pods have changed in the cache.
+// LeastUpdates is how many updates in place a plan may always begin. With more pods it may begin one for every twentieth pod. What does not fit into the
+// time slice is discarded and planned again, and the cost of planning grows with the number of pods. The other updates are planned when the first of
+// these pods have changed in the cache.
 const LeastUpdates = 100
 
 // mayBegin says whether the plan may begin one more update in place, and counts it.
@@ -186,7 +186,7 @@ func (p *Pass) Wait(pod *Pod, reason, what string) {
 // Recheck asks for planning again after d at the latest.
 func (p *Pass) Recheck(d time.Duration) { p.plan.Recheck(d) }
 
-// CreationYields says that the creation of the pod of a slot was refused, and takes no place from others: see [planning.Plan.Yields].
+// CreationYields says that the creation of the pod of a slot was refused and leaves its place to others, see [planning.Plan.Yields].
 func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) bool {
 	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, room)
 }
@@ -207,7 +207,7 @@ func (p *Pass) InvalidSpec(cause error, rules SettleRules) planning.Plan {
 	return p.Plan()
 }
 
-// Keep says that the pod's wait at a hook still has its reason, although nothing is planned for it now.
+// Keep leaves the pod at its hook, although nothing is planned for it now: its deletion or update is still wanted.
 func (p *Pass) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
 
 // Taken says whether an action is planned for the pod.

@@ -56,8 +56,8 @@ type Pod struct {
 	AvailableIn time.Duration
 	// DeletionReason is why the pod should be deleted; empty when it stays.
 	DeletionReason DeletionReason
-	// ImagesAhead says that the node of an outdated pod has the images of the update already, because they were pulled ahead of it.
-	ImagesAhead bool
+	// ImagesPreDownloaded says that the node of an outdated pod has the images of the update already, because they were pulled ahead of it.
+	ImagesPreDownloaded bool
 }
 
 // Snapshot is all a planner may look at, beside the workload itself.
@@ -73,15 +73,16 @@ type Snapshot struct {
 	// UpdateFault is what the server finds wrong with the template of Update, in one line. Pods are not moved to such a revision: an
 	// edit would be refused halfway, and a replacement refused after its pod is gone. Empty: nothing, or the server was not asked.
 	UpdateFault string
-	// Unrecorded is why the server refuses to record the present template, in one line. Update is then the newest revision that it has
-	// recorded. What is under way goes on with that one and lost pods are replaced at it, but no pod is moved to it: it is not what the
-	// user wants now. Empty: Update is that of the present template.
+	// Unrecorded is why the server refuses to record the present template, in one line. Update is then the newest recorded revision. Updates
+	// that are under way go on to it, and lost pods are replaced at it, but no further pod is moved to it, because the user wants another
+	// template by now. Empty: Update is the revision of the present template.
 	Unrecorded string
 	// Wanted is the name that the revision of the present template gets when it is recorded. Only while it is not.
 	Wanted string
 	// Revisions are all stored revisions, Current and Update included, by name: what outdated pods came from.
 	Revisions map[string]revision.Revision
-	// Taken are slots of claims whose pod exists and is not among Pods: the workload no longer controls it, or it says it has another slot.
+	// Taken are the slots of claims whose pod exists but is not among Pods, because the workload no longer controls it or its label names another
+	// slot.
 	Taken map[planning.Slot]bool
 	// Expandable says, by the name of a storage class that exists, whether it lets claims grow. Only read where a workload lets
 	// claims grow with their template.
@@ -91,7 +92,7 @@ type Snapshot struct {
 	FreshSlots iter.Seq[planning.Slot]
 	// OverRequests are those who hold pods out of service for a request that is over: nobody else will give up their holds.
 	OverRequests map[shared.ReadinessHolder]bool
-	// Retries says which actions failed at their last try. Only read where a limit says how many there may be at a time, and no order.
+	// Retries says which actions failed at their last try. Only read where a limit says how many there may be at a time, but not which ones.
 	Retries planning.Retries
 	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
 	// topology spread constraints. Nil: no node is known.
@@ -102,8 +103,8 @@ type Snapshot struct {
 // which the server refuses to record.
 func (s *Snapshot) MovesNoPods() bool { return s.UpdateFault != "" || s.Unrecorded != "" }
 
-// Reported is the snapshot as a status is about it: the update revision is that of the present template, recorded or not. No pod of an unrecorded one
-// counts as updated, for that is what clients ask the counters.
+// Reported is the snapshot from which a status is computed: its update revision is that of the present template, recorded or not. While that one is not
+// recorded, no pod counts as updated, because clients read from the counters whether the present template is rolled out.
 func (s Snapshot) Reported() Snapshot {
 	if s.Unrecorded != "" {
 		s.Update = revision.Revision{Name: s.Wanted}

@@ -85,7 +85,7 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-func TestTally(t *testing.T) {
+func TestCountsOf(t *testing.T) {
 	observe := func(name, revision string, options ...func(*corev1.Pod)) Pod {
 		return Observe(object(name, options...), Identity{Revision: revision}, FactRules{Now: now()})
 	}
@@ -106,7 +106,7 @@ func TestTally(t *testing.T) {
 		},
 	}
 	want := Counts{Replicas: 7, Ready: 6, Available: 3, Current: 1, Updated: 4, UpdatedReady: 2, UpdatedAvailable: 1}
-	if diff := cmp.Diff(want, Tally(&s)); diff != "" {
+	if diff := cmp.Diff(want, CountsOf(&s)); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 }

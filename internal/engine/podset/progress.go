@@ -24,8 +24,8 @@ const (
 	conditionTemplateInvalid = "TemplateInvalid"
 )
 
-// refusalPatience is for how long the server may refuse a request until the workload counts as stalled.
-const refusalPatience = 30 * time.Second
+// refusalTimeout is for how long the server may refuse a request until the workload counts as stalled.
+const refusalTimeout = 30 * time.Second
 
 // Progress is the progress of a workload: a reason and a message.
 type Progress struct {
@@ -46,10 +46,9 @@ func (p Progress) Conditions() []conditions.Condition {
 	return []conditions.Condition{conditions.New(conditionReconciling, p.Reconciling, p.Reason, p.Message), stalled}
 }
 
-// WithRefusals is the progress of a workload after the conditions about requests that the server refuses, those with the reason RequestFailed, were
-// added to the list. The server's answer comes before the pods that wait. A request that has been refused for refusalPatience, at each try, will
-// hardly succeed without a change: a quota is used up, or an admission webhook or policy denies it. Then the workload is stalled, until it
-// passes.
+// WithRefusals adds what the server refuses to the progress of a workload. The conditions about such requests, with the reason RequestFailed, have to be in
+// the list already. In the message the server's answer comes before the pods that wait. A request whose every try was refused for refusalTimeout will
+// hardly succeed without a change, as when a quota is used up or admission denies it. The workload is stalled then, until the request succeeds.
 func (p Progress) WithRefusals(list *conditions.List) Progress {
 	if !p.Reconciling {
 		return p
@@ -57,8 +56,8 @@ func (p Progress) WithRefusals(list *conditions.List) Progress {
 	return p.refused(list)
 }
 
-// WithAnyRefusals is WithRefusals for a workload that the server may refuse something although all pods are as they should be: a change of a claim or of
-// a pod's labels, or the deletion of a claim that nobody uses.
+// WithAnyRefusals is WithRefusals for workloads whose requests can be refused although all pods are as they should be: a change of a claim or of a pod's
+// labels, or the deletion of an unused claim.
 func (p Progress) WithAnyRefusals(list *conditions.List) Progress {
 	if p.Stalled {
 		return p
@@ -71,7 +70,7 @@ func (p Progress) refused(list *conditions.List) Progress {
 		if c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonRequestFailed {
 			continue
 		}
-		stalled := list.Now().Sub(c.LastTransitionTime.Time) >= refusalPatience
+		stalled := list.Now().Sub(c.LastTransitionTime.Time) >= refusalTimeout
 		p.Reconciling, p.Stalled, p.Reason = !stalled, stalled, appsv1beta1.ReasonRequestFailed
 		p.Message = c.Message + "; " + p.Message
 		break
@@ -79,9 +78,9 @@ func (p Progress) refused(list *conditions.List) Progress {
 	return p
 }
 
-// Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalPatience.
+// Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalTimeout.
 func Refused(failure planning.Failure, message string, now time.Time) Progress {
-	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalPatience
+	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalTimeout
 	return Progress{Reconciling: !stalled, Stalled: stalled, Reason: appsv1beta1.ReasonRequestFailed, Message: message}
 }
 
@@ -155,15 +154,15 @@ func blockers(claimNotes []string) []blocker {
 	return slices.Concat(inPlaceBlockers(), []blocker{{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate}}, claimBlockers(claimNotes))
 }
 
-// Blocked is the progress of a workload whose pods cannot be moved at all, or have begun to move and cannot go on; false if that is
-// not so. claimNotes are the reasons of notes about claims that cannot follow their template.
+// Blocked is the progress of a workload whose pods cannot be moved, or have begun to move and cannot go on. It returns false for other workloads.
+// claimNotes are the reasons of notes about claims that cannot follow their template.
 func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
 	reason, message, ok := firstHeld(plan, blockers(claimNotes)...)
 	return Progress{Stalled: true, Reason: reason, Message: message}, ok
 }
 
-// BehindBlocked is Blocked for a workload all of whose steps wait for such pods, which use up a limit or hold up an order: nothing is planned, and no
-// other pod is on its way. Otherwise it is p. goOn are the reasons of notes about what goes on by itself.
+// BehindBlocked is Blocked for a workload that does nothing but wait for blocked pods, because these use up a limit or come first in an order: nothing is
+// planned, and no other pod is being moved. Otherwise it is p. goOn are the reasons of notes about what goes on by itself.
 func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, claimNotes ...string) Progress {
 	blocked, ok := Blocked(plan, claimNotes...)
 	if _, goesOn := plan.HeldFor(goOn...); !ok || goesOn || !p.Reconciling || len(plan.Actions) > 0 {
@@ -186,9 +185,9 @@ func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, 
 	return blocked
 }
 
-// FailedUpdate is the condition of the given type that says why pods cannot be updated: the template is not recorded, else a request was refused, else
-// what stops updates in place, else claims that cannot follow their template. False when nothing does. unrecorded is that of the Snapshot; refused is
-// the request in words, empty when none was.
+// FailedUpdate is the condition of the given type that says why pods cannot be updated. It gives the first reason that holds: the template is not
+// recorded, a request was refused, updates in place are blocked, claims cannot follow their template. It returns false when none holds. unrecorded is
+// that of the Snapshot; refused is the refused request in words, or empty.
 func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.Plan, claimNotes ...string) (conditions.Condition, bool) {
 	if refused := cmp.Or(unrecorded, refused); refused != "" {
 		return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, refused), true
@@ -235,9 +234,9 @@ func TemplateInvalid(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionTemplateInvalid, true, appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), s.UpdateFault != ""
 }
 
-// TemplateTold says whether the stored status, which names updateRevision and has the conditions, is about the revision update, and what fault it finds
-// with its template: the server was asked about it before.
-func TemplateTold(updateRevision string, before []conditions.Condition, update string) (told bool, fault string) {
+// TemplateReported says whether the stored status is about the revision update, since the server was asked about its template before, and which fault it
+// reports. The status names updateRevision and has the conditions.
+func TemplateReported(updateRevision string, before []conditions.Condition, update string) (reported bool, fault string) {
 	if updateRevision != update {
 		return false, ""
 	}

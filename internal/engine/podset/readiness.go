@@ -25,9 +25,9 @@ const (
 	conditionHeld        = "PodsHeldNotReady"
 )
 
-// WithoutGate counts the pods that go on serving while they are updated in place, or are replaced instead, where the workload needs the gate; false
-// where there are none, or where no update is made in place. Pods that the operator creates for updates in place have the gate. Others come from
-// another manager or policy, and no gate can be added to a pod.
+// WithoutGate counts the pods without the readiness gate for updates in place. They keep serving while they are updated in place; a workload that needs the
+// gate replaces them instead. It returns false when there are none, or no update is made in place. Pods that the operator creates for updates in place
+// have the gate. Others come from another manager or an earlier policy, and a gate cannot be added to an existing pod.
 func WithoutGate(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 	if spec.PodUpdatePolicy != shared.InPlaceIfPossible && spec.PodUpdatePolicy != shared.InPlaceOnly {
 		return conditions.Condition{}, false
@@ -59,7 +59,7 @@ func HeldByOthers(s *Snapshot) (conditions.Condition, bool) {
 		if pod.Terminating {
 			continue
 		}
-		for _, h := range Strangers(pod.Object) {
+		for _, h := range OtherHolders(pod.Object) {
 			if held[h] == nil {
 				writers = append(writers, h)
 			}
@@ -83,9 +83,9 @@ func HeldByOthers(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionHeld, true, appsv1beta1.ReasonHeldByOthers, message), true
 }
 
-// Strangers are those who hold the pod out of service through KruisePodReady and are none of us. One without a name stands for a
-// writer who did not leave its own.
-func Strangers(pod *corev1.Pod) []shared.ReadinessHolder {
+// OtherHolders are the writers that hold the pod out of service through KruisePodReady, without this operator. One without a name stands for a
+// writer that did not leave its own.
+func OtherHolders(pod *corev1.Pod) []shared.ReadinessHolder {
 	condition := podstate.Condition(pod, shared.GateKruisePodReady)
 	if condition == nil || condition.Status != corev1.ConditionFalse {
 		return nil
@@ -119,7 +119,7 @@ func (p *Pass) releaseOver(pod *Pod) edit.Edit {
 	if len(p.Snapshot.OverRequests) == 0 {
 		return edit.Edit{}
 	}
-	over := slices.DeleteFunc(Strangers(pod.Object), func(h shared.ReadinessHolder) bool { return !p.Snapshot.OverRequests[h] })
+	over := slices.DeleteFunc(OtherHolders(pod.Object), func(h shared.ReadinessHolder) bool { return !p.Snapshot.OverRequests[h] })
 	if len(over) == 0 {
 		return edit.Edit{}
 	}

@@ -17,13 +17,13 @@ import (
 type SettleRules struct {
 	// Admit says that a pod in PreparingNormal may become normal.
 	Admit func(*Pod) bool
-	// Repair returns what else a pod should have written, such as labels it lost. Nil: nothing.
+	// Repair returns what else has to be written to a pod, such as labels that it has lost. Nil: nothing.
 	Repair func(*Pod) edit.Edit
 }
 
-// Settle advances what is under way on each pod that the pass has not planned anything for, in one Edit per pod: conditions of
-// new gates, running updates in place, and lifecycle states whose time is over. It does so whether or not the workload may
-// move pods now, because a pod that is left in the middle stays unavailable. Pods that have finished never serve again: nothing goes on with them.
+// Settle continues what is under way on each pod for which the pass has planned nothing, with one Edit per pod: the conditions of new readiness gates,
+// running updates in place, and lifecycle states that are over. It does so whether or not the workload may move pods now, because a pod that is left in
+// the middle of an update stays unavailable. Finished pods are left alone.
 func (p *Pass) Settle(rules SettleRules) {
 	for i := range p.Snapshot.Pods {
 		pod := &p.Snapshot.Pods[i]

@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// updatePatience is for how long an update in place may be under way before conditions say what it waits for.
-	updatePatience = 30 * time.Second
-	// hangPatience is for how long an edit of a pod may have no effect until the update hangs. A pod whose containers may take longer to stop
-	// has stopMargin more than these take.
-	hangPatience, stopMargin = 5 * time.Minute, time.Minute
+	// updateTimeout is for how long an update in place may be under way before conditions say what it waits for.
+	updateTimeout = 30 * time.Second
+	// hangTimeout is for how long an edit of a pod may have no effect before the update counts as hanging. For a pod whose containers may take
+	// longer to stop, it is their grace period and stopMargin.
+	hangTimeout, stopMargin = 5 * time.Minute, time.Minute
 )
 
-// TroubleOf says why the pod does not get ready: what is wrong with its containers, else what a long update in place waits for, else what the pod itself
-// does. update is how far the update has come, and began when its containers were changed last. A pod whose update hangs may cause no event, so the
-// times at which this is reported need a requeue.
+// TroubleOf says why the pod does not become ready: because of its containers, else because of an update in place that takes long, else because of
+// what the pod itself waits for. update is how far the update has come, and began when its containers were changed last. A pod whose update hangs may cause
+// no event, so RecheckAfter says when to look again.
 func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time, now time.Time) podstate.Trouble {
 	trouble := podstate.TroubleOf(object, began, now)
 	switch {
@@ -40,7 +40,7 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 		return trouble
 	}
 	since := began()
-	if left := since.Add(updatePatience).Sub(now); left > 0 {
+	if left := since.Add(updateTimeout).Sub(now); left > 0 {
 		trouble.RecheckAfter = left
 		return trouble
 	}
@@ -51,14 +51,14 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 		return trouble
 	}
 	trouble.Reason = appsv1beta1.ReasonInPlaceUpdateHangs
-	trouble.RecheckAfter = max(since.Add(max(hangPatience, inplace.Termination(object)+stopMargin)).Sub(now), 0)
+	trouble.RecheckAfter = max(since.Add(max(hangTimeout, inplace.Termination(object)+stopMargin)).Sub(now), 0)
 	trouble.Lasting = trouble.RecheckAfter == 0
 	return trouble
 }
 
-// WithTroubles is the progress with what the pods say themselves: the causes come before what waits for them. A workload one of whose pods
-// will hardly get ready by itself is stalled, unless the plan deletes or changes that pod, or the pod waits at a hook: nothing else can bring all pods
-// to where they should be, even if others go on moving for a while. A pod that is to be deleted counts, too, where the plan deletes none.
+// WithTroubles adds to the progress why pods do not become ready. In the message these causes come before what waits for them. A workload with a pod that
+// will hardly become ready by itself is stalled, even if others still move for a while, unless the plan deletes or changes that pod or the pod waits at a
+// hook. A pod that is to be deleted counts, too, while the plan deletes none.
 func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 	if !inTrouble(pods) {
 		return p

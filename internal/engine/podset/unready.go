@@ -14,12 +14,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// unreadyPatience is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
-const unreadyPatience = 30 * time.Second
+// unreadyTimeout is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
+const unreadyTimeout = 30 * time.Second
 
-// unready says what a pod waits for that is not ready, although nothing is wrong with its containers: its node, the first container that is not ready, or a
-// readiness gate. That never lasts: how long a container may take to get ready is its owner's business. What this operator does to a pod is said elsewhere,
-// and so is what becomes of a terminating one.
+// unready says what a pod waits for that is not ready although nothing is wrong with its containers: its node, the first container that is not ready, or a
+// readiness gate. It never stalls the workload, because how long a container may take to become ready is up to its owner. What this operator does to a pod,
+// and what a terminating pod waits for, is reported elsewhere.
 func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 	if podstate.Finished(pod) || pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
 		return podstate.Trouble{}
@@ -36,7 +36,7 @@ func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 			since = bound.LastTransitionTime
 		}
 	}
-	if left := since.Add(unreadyPatience).Sub(now); left > 0 {
+	if left := since.Add(unreadyTimeout).Sub(now); left > 0 {
 		return podstate.Trouble{RecheckAfter: left}
 	}
 	if ready == nil {
@@ -66,7 +66,7 @@ func whyUnready(pod *corev1.Pod) string {
 		case gate.ConditionType != shared.GateKruisePodReady:
 			return fmt.Sprintf("its readiness gate %s is not True", gate.ConditionType)
 		default:
-			if others := Strangers(pod); len(others) > 0 {
+			if others := OtherHolders(pod); len(others) > 0 {
 				return "it is held out of service by " + describeHolder(others[0])
 			}
 			return ""

@@ -34,17 +34,17 @@ func Holders(pod *corev1.Pod) []shared.ReadinessHolder {
 // Hold takes the pod out of service in the name of h, until h is released. Zero when h holds it already, or when the pod does
 // not list the gate: nobody would look at the condition.
 func Hold(pod *corev1.Pod, h shared.ReadinessHolder, now time.Time) edit.Edit {
-	return Rehold(pod, []shared.ReadinessHolder{h}, nil, now)
+	return ReplaceHolds(pod, []shared.ReadinessHolder{h}, nil, now)
 }
 
 // Release gives up the holds of hs. The pod is back in service when nobody else holds it and the kubelet agrees. Zero when
 // none of them holds it.
 func Release(pod *corev1.Pod, now time.Time, hs ...shared.ReadinessHolder) edit.Edit {
-	return Rehold(pod, nil, hs, now)
+	return ReplaceHolds(pod, nil, hs, now)
 }
 
-// Rehold takes out holds and gives up others in one step; who is named in both, holds.
-func Rehold(pod *corev1.Pod, take, giveUp []shared.ReadinessHolder, now time.Time) edit.Edit {
+// ReplaceHolds adds the holds in take and removes those in giveUp, in one edit. A holder that is in both keeps its hold.
+func ReplaceHolds(pod *corev1.Pod, take, giveUp []shared.ReadinessHolder, now time.Time) edit.Edit {
 	if !HasGate(pod, shared.GateKruisePodReady) {
 		return edit.Edit{}
 	}

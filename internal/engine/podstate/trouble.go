@@ -28,12 +28,12 @@ type Trouble struct {
 }
 
 const (
-	// pullPatience is for how long an image or a setting may be missing: often it comes a moment after the pod.
-	pullPatience = 30 * time.Second
-	// schedulePatience is for how long a pod may be without a node: an autoscaler may bring one.
-	schedulePatience = 5 * time.Minute
-	// preparePatience is for how long the volumes and the network of a pod may be on their way: a volume comes from a node that is lost after six minutes.
-	preparePatience = 10 * time.Minute
+	// pullTimeout is for how long an image or a setting may be missing: often it comes a moment after the pod.
+	pullTimeout = 30 * time.Second
+	// scheduleTimeout is for how long a pod may be without a node: an autoscaler may bring one.
+	scheduleTimeout = 5 * time.Minute
+	// prepareTimeout is for how long the volumes and the network of a pod may be on their way: a volume comes from a node that is lost after six minutes.
+	prepareTimeout = 10 * time.Minute
 	// manyCrashes is how many crashes in a row are no accident.
 	manyCrashes = 3
 	// longRun is how long a container has to run for its crash to be the first one: the kubelet forgets those before.
@@ -85,11 +85,11 @@ func unprepared(pod *corev1.Pod, now time.Time) Trouble {
 		return Trouble{}
 	}
 	since := prepared.LastTransitionTime
-	if left := since.Add(pullPatience).Sub(now); left > 0 {
+	if left := since.Add(pullTimeout).Sub(now); left > 0 {
 		return Trouble{RecheckAfter: left}
 	}
 	t := Trouble{Reason: appsv1beta1.ReasonContainerConfigError, Message: "its volumes are not mounted, or its network is not set up: the events of the pod say why"}
-	return t.after(since.Add(preparePatience), now)
+	return t.after(since.Add(prepareTimeout), now)
 }
 
 // mayEnd says that a main container may end for good: its restart policy, or that of the pod, lets it.
@@ -100,8 +100,8 @@ func mayEnd(pod *corev1.Pod, container *corev1.Container) bool {
 	return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways && pod.Spec.RestartPolicy != ""
 }
 
-// withoutNode is the trouble of a pod that has no node. It lasts after schedulePatience, but for a pod with scheduling gates: how long these hold it is up to
-// whoever removes them, a queue for example. A scheduler that says nothing may have many others to look at, so for pullPatience that is no trouble.
+// withoutNode is the trouble of a pod that has no node. It lasts after scheduleTimeout, but for a pod with scheduling gates: how long these hold it is up to
+// whoever removes them, a queue for example. A scheduler that says nothing may have many others to look at, so for pullTimeout that is no trouble.
 func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
 	scheduled := Condition(pod, corev1.PodScheduled)
 	switch {
@@ -112,12 +112,12 @@ func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
 		}
 		return Trouble{Message: "its scheduling gates have to be removed: " + clip(strings.Join(names, ", "))}
 	case scheduled == nil:
-		silent := pod.CreationTimestamp.Add(pullPatience)
+		silent := pod.CreationTimestamp.Add(pullTimeout)
 		if left := silent.Sub(now); left > 0 {
 			return Trouble{RecheckAfter: left}
 		}
 		t := Trouble{Reason: appsv1beta1.ReasonUnschedulable, Message: "no scheduler has looked at it, its schedulerName is " + clip(pod.Spec.SchedulerName)}
-		return t.after(pod.CreationTimestamp.Add(schedulePatience), now)
+		return t.after(pod.CreationTimestamp.Add(scheduleTimeout), now)
 	case scheduled.Status != corev1.ConditionFalse, scheduled.Reason == corev1.PodReasonSchedulingGated: // these gates are gone, and the scheduler is about to look
 		return Trouble{}
 	}
@@ -125,7 +125,7 @@ func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
 	if scheduled.Reason != corev1.PodReasonUnschedulable {
 		t.Message = strings.Trim(scheduled.Reason+": "+clip(scheduled.Message), ": ")
 	}
-	return t.after(scheduled.LastTransitionTime.Add(schedulePatience), now)
+	return t.after(scheduled.LastTransitionTime.Add(scheduleTimeout), now)
 }
 
 // worse is the trouble that lasts, else the first. Time alone may make the other one last.
@@ -196,9 +196,9 @@ func atBarrier(pod *corev1.Pod, container *corev1.Container) Trouble {
 	return t
 }
 
-// waiting is the trouble of a container that cannot start. It lasts when the container has been waiting for longer than pullPatience.
+// waiting is the trouble of a container that cannot start. It lasts when the container has been waiting for longer than pullTimeout.
 func waiting(pod *corev1.Pod, reason, message string, began func() time.Time, now time.Time) Trouble {
-	return Trouble{Reason: reason, Message: message}.after(waitingSince(pod, began()).Add(pullPatience), now)
+	return Trouble{Reason: reason, Message: message}.after(waitingSince(pod, began()).Add(pullTimeout), now)
 }
 
 // crashing is the trouble of a container that crashes again and again. It lasts while the container runs for the next try, until that one
@@ -231,7 +231,7 @@ func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, ends bool, began 
 	}
 	// Changes in place restart a container, too. Three crashes since then take longer than this.
 	if crashes >= manyCrashes && (last == nil || runOf(last) < longRun) {
-		t = t.after(later(began(), startOf(pod)).Add(pullPatience), now)
+		t = t.after(later(began(), startOf(pod)).Add(pullTimeout), now)
 	}
 	if left := over.Sub(now); left > 0 && (t.RecheckAfter == 0 || left < t.RecheckAfter) {
 		t.RecheckAfter = left

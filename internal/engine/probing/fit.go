@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// mostPods and mostProbes are how many pods a NodePodProbe has, and how many probes of one pod: the schema takes no more.
-	mostPods   = 1024
-	mostProbes = 256
-	// mostBytes is how long the list of pods may be, as JSON and with its results but for their messages: half of what the API server stores in one
+	// maxPods and maxProbes are how many pods a NodePodProbe has, and how many probes of one pod: the schema takes no more.
+	maxPods   = 1024
+	maxProbes = 256
+	// maxBytes is how long the list of pods may be, as JSON and with its results but for their messages: half of what the API server stores in one
 	// object.
-	mostBytes = 768 << 10
-	// mostMessages is how long the messages and errors of all results may be, as JSON.
-	mostMessages = 512 << 10
+	maxBytes = 768 << 10
+	// maxMessages is how long the messages and errors of all results may be, as JSON.
+	maxMessages = 512 << 10
 	// resultSize is how long a result is at most, as JSON, but for the name of its probe, its message and its error.
 	resultSize = 160
 )
@@ -55,7 +55,7 @@ func (f *fitting) limitPods() {
 	for i := range f.list {
 		wanted[f.list[i].Namespace]++
 	}
-	room := shares(wanted, mostPods)
+	room := shares(wanted, maxPods)
 	var list []appsv1alpha1.PodProbe
 	for i := range f.list {
 		namespace := f.list[i].Namespace
@@ -71,9 +71,9 @@ func (f *fitting) limitPods() {
 
 func (f *fitting) limitProbes() {
 	for i := range f.list {
-		if entry := &f.list[i]; len(entry.Probes) > mostProbes {
+		if entry := &f.list[i]; len(entry.Probes) > maxProbes {
 			f.left[entry.Namespace] = true
-			entry.Probes = entry.Probes[:mostProbes]
+			entry.Probes = entry.Probes[:maxProbes]
 		}
 	}
 }
@@ -93,10 +93,10 @@ func (f *fitting) limitBytes(known func(pod *appsv1alpha1.PodProbe, probe string
 		wanted[entry.Namespace] += sum
 		total += sum
 	}
-	if total <= mostBytes {
+	if total <= maxBytes {
 		return
 	}
-	room := shares(wanted, mostBytes)
+	room := shares(wanted, maxBytes)
 	taken := make([]map[int]bool, len(f.list))
 	take := func(before bool) {
 		for i := range f.list {
@@ -165,10 +165,10 @@ func headSize(pod *appsv1alpha1.PodProbe) int {
 // length, the longest power of two with which they fit. It writes to results.
 func FitMessages(results []appsv1alpha1.PodProbeStatus) {
 	// JSON makes six bytes of one at most. Nearly always that is enough, and costs nothing.
-	if raw := messagesSize(results, func(text string) int { return 6*len(text) + 2 }); raw <= mostMessages {
+	if raw := messagesSize(results, func(text string) int { return 6*len(text) + 2 }); raw <= maxMessages {
 		return
 	}
-	for most := maxMessage; most > 0 && messagesSize(results, func(text string) int { return sizeOf(text) }) > mostMessages; {
+	for most := maxMessage; most > 0 && messagesSize(results, func(text string) int { return sizeOf(text) }) > maxMessages; {
 		most /= 2
 		for i := range results {
 			for j := range results[i].ProbeStates {

@@ -88,7 +88,7 @@ func TestFit(t *testing.T) {
 			if diff := cmp.Diff(tc.want, probesBy(fits)); diff != "" || !slices.Equal(full, tc.full) {
 				t.Errorf("(-want +got) %s, full %v", diff, full)
 			}
-			if size := bytesOf(t, fits); size > mostBytes {
+			if size := bytesOf(t, fits); size > maxBytes {
 				t.Errorf("%d bytes", size)
 			}
 		})
@@ -118,7 +118,7 @@ func TestFitRests(t *testing.T) {
 		if diff := cmp.Diff(fits, again); diff != "" || !slices.Equal(full, fullAgain) {
 			t.Fatalf("seed %d: %s", seed, diff)
 		}
-		if size := bytesOf(t, fits); size > mostBytes {
+		if size := bytesOf(t, fits); size > maxBytes {
 			t.Errorf("seed %d: %d bytes", seed, size)
 		}
 	}
@@ -146,7 +146,7 @@ func TestFitMessages(t *testing.T) {
 			if got := len(pod.ProbeStates[tc.probes-1].Message); got != tc.want {
 				t.Errorf("messages have %d bytes, want %d", got, tc.want)
 			}
-			if size := messagesSize(results, func(text string) int { return sizeOf(text) }); size > mostMessages {
+			if size := messagesSize(results, func(text string) int { return sizeOf(text) }); size > maxMessages {
 				t.Errorf("together %d bytes", size)
 			}
 		})

@@ -17,9 +17,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// mostAsked is how many probes a pod asks the provider of a virtual node for. With the largest that admission takes, the annotation stays within what
+// maxAsked is how many probes a pod asks the provider of a virtual node for. With the largest that admission takes, the annotation stays within what
 // the API server allows for all annotations of an object.
-const mostAsked = 64
+const maxAsked = 64
 
 // longestAnnotation is how long the list of probes may be, in bytes: half of what the API server allows for all annotations.
 const longestAnnotation = 128 << 10
@@ -49,7 +49,7 @@ func ForProvider(pod *corev1.Pod, markers []*Marker) (annotations map[string]str
 			of.MarkerPolicy = nil
 			// Strings and numbers can always be rendered.
 			body, _ := json.Marshal(of)
-			if len(list) == mostAsked || length+len(body)+1 > longestAnnotation {
+			if len(list) == maxAsked || length+len(body)+1 > longestAnnotation {
 				left++
 				continue
 			}

@@ -44,7 +44,7 @@ func TestForProvider(t *testing.T) {
 	deleting, elsewhere := provided("a", "idle app game/idle"), provided("a", "idle app game/idle")
 	deleting.Deleting, elsewhere.Namespace = true, "other"
 	var many []string
-	for i := range mostAsked + 3 {
+	for i := range maxAsked + 3 {
 		many = append(many, fmt.Sprintf("p%d app game/p%d", i, i))
 	}
 	long := provided("a", "long app game/long", "short app game/short")
@@ -68,7 +68,7 @@ func TestForProvider(t *testing.T) {
 		"one condition twice":               {markers: []*Marker{provided("a", "idle app game/idle"), provided("b", "busy app game/idle")}, want: "idle", from: "a"},
 		"one name twice in a container":     {markers: []*Marker{provided("a", "idle app game/idle"), provided("b", "idle app game/other")}, want: "idle", from: "a"},
 		"one name in two containers":        {markers: []*Marker{provided("a", "idle app game/idle"), provided("b", "idle mesh game/other")}, want: "idle idle", from: "a,b"},
-		"more than a pod may ask for":       {markers: []*Marker{provided("a", many...)}, want: strings.Join(first(many, mostAsked), " "), from: "a", left: 3},
+		"more than a pod may ask for":       {markers: []*Marker{provided("a", many...)}, want: strings.Join(first(many, maxAsked), " "), from: "a", left: 3},
 		"longer than an annotation may get": {markers: []*Marker{long}, want: "short", from: "a", left: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestWebhookNamesItsNamespaces(t *testing.T) {
 	if diff := cmp.Diff([]string{"a", "b"}, named([]string{"a", "b"})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := named(slices.Repeat([]string{"a"}, mostNamespaces+1)); got != nil {
+	if got := named(slices.Repeat([]string{"a"}, maxNamespaces+1)); got != nil {
 		t.Errorf("too many namespaces are named: %d", len(got))
 	}
 }

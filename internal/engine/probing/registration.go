@@ -24,8 +24,8 @@ const (
 
 	// webhookTimeout is how long the API server waits for an answer, in seconds. A pod is created without probes afterwards.
 	webhookTimeout = 3
-	// mostNamespaces is how many namespaces the entry names. With more, it is for all of them.
-	mostNamespaces = 200
+	// maxNamespaces is how many namespaces the entry names. With more, it is for all of them.
+	maxNamespaces = 200
 )
 
 // Provides says that the marker has a probe that the provider of a virtual node can be asked for.
@@ -37,7 +37,7 @@ func (m *Marker) Provides() bool {
 // operator does not answer: it must not keep pods from running.
 func Webhook(operatorNamespace string, namespaces []string, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
 	in := sidecar.NamespaceExclusions(operatorNamespace)
-	if len(namespaces) <= mostNamespaces {
+	if len(namespaces) <= maxNamespaces {
 		in = append(in, sidecar.Requirement{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpIn), Values: namespaces})
 	}
 	entry := sidecar.NewPods("probes.operator.kruise.io", admissionv1.Ignore, call)

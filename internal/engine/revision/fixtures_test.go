@@ -49,10 +49,12 @@ func TestHashOfStoredBytesIsTheRecordedOne(t *testing.T) {
 }
 
 func TestEncodeGivesTheStoredBytes(t *testing.T) {
+	tested := 0
 	for _, r := range fixtures.Hashes(t) {
 		if !isOurs(r.OwnerAPI, r.OwnerKind) && r.OwnerKind != "DaemonSet" {
 			continue
 		}
+		tested++
 		raw := fixtures.Raw(t, r.Case, r.Revision)
 		cr := &appsv1.ControllerRevision{}
 		cr.Data.Raw = raw
@@ -67,6 +69,9 @@ func TestEncodeGivesTheStoredBytes(t *testing.T) {
 		if !bytes.Equal(encoded, raw) {
 			t.Errorf("%s: %s is encoded differently:\n%s\n%s", r.Case, r.Revision, encoded, raw)
 		}
+	}
+	if tested < 20 {
+		t.Fatalf("only %d revisions tested", tested)
 	}
 }
 
@@ -172,16 +177,24 @@ func expectRevision(t *testing.T, about string, w workload, template *corev1.Pod
 }
 
 func TestTakeoverPrunesNothing(t *testing.T) {
+	tested := 0
 	for _, name := range fixtures.Cases(t) {
 		for _, w := range workloads(t, name) {
+			tested++
 			limit, found, _ := unstructured.NestedInt64(w.object.Object, "spec", "revisionHistoryLimit")
 			if !found {
 				t.Fatalf("%s has no history limit", name)
+			}
+			if len(w.revisions) == 0 {
+				t.Errorf("%s: no revision of %s was read", name, w.object.GetName())
 			}
 			if surplus := Surplus(w.revisions, sets.New(w.update), int(limit)); len(surplus) > 0 {
 				t.Errorf("%s: %d revisions would be deleted", name, len(surplus))
 			}
 		}
+	}
+	if tested < 20 {
+		t.Fatalf("only %d workloads tested", tested)
 	}
 }
 

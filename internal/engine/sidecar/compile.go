@@ -187,8 +187,8 @@ func variant(set *Set, c choice, others []*Set) (Variant, error) {
 	return v, v.prepare(set.Name)
 }
 
-// mostPrepared is how long Annotations may be, in bytes. They are stored a second time, and what a set injects has to fit into an object.
-const mostPrepared = 16 << 10
+// maxPrepared is how long Annotations may be, in bytes. They are stored a second time, and what a set injects has to fit into an object.
+const maxPrepared = 16 << 10
 
 // prepare computes what most pods get, so that the policy need not.
 func (v *Variant) prepare(set string) error {
@@ -200,7 +200,7 @@ func (v *Variant) prepare(set string) error {
 	for key, value := range annotations {
 		length += len(key) + len(value)
 	}
-	if length <= mostPrepared {
+	if length <= maxPrepared {
 		v.Annotations = annotations
 	}
 	v.Static = len(v.InitContainers) == 0 && !slices.ContainsFunc(v.Containers, func(c Container) bool { return c.takes() || c.Resources != nil })

@@ -123,9 +123,9 @@ func inName(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-", r)
 }
 
-// mostShared is how many bytes of subPathExpr the sidecars of a set get from the pod's own containers together: as many as etcd takes for one object,
+// maxSharedBytes is how many bytes of subPathExpr the sidecars of a set get from the pod's own containers together: as many as etcd takes for one object,
 // unless somebody changed that.
-const mostShared = 3 << 19
+const maxSharedBytes = 3 << 19
 
 // sharedMounts are the mounts of the pod's own containers at paths that the sidecar does not use. The variables that they refer to are added to env.
 func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, error) {
@@ -140,8 +140,8 @@ func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, e
 			taken[path] = true
 			mounts = append(mounts, mount)
 			expression := textOf(mount, "subPathExpr")
-			if w.shared += len(expression); w.shared > mostShared {
-				return nil, fmt.Errorf("SidecarSet %s: container %s shares volume mounts with more than %d bytes of subPathExpr", set, nameOf(source), mostShared)
+			if w.shared += len(expression); w.shared > maxSharedBytes {
+				return nil, fmt.Errorf("SidecarSet %s: container %s shares volume mounts with more than %d bytes of subPathExpr", set, nameOf(source), maxSharedBytes)
 			}
 			for _, name := range references(expression) {
 				env.add(w.variablesOf(i), name)

@@ -177,7 +177,7 @@ func (i Injection) guard() *Guard {
 		}
 	}
 	for _, v := range i.Variants {
-		if forEach, _ := v.computing(); forEach*mostContainers > maxCost {
+		if forEach, _ := v.computing(); forEach*maxContainers > maxCost {
 			most := max(maxCost/forEach, 1)
 			g.Containers = min(most, cmp.Or(g.Containers, most))
 		}

@@ -11,7 +11,7 @@ import (
 // These bound the pods that get sidecars. They are far above what pods have, and keep what injection costs the API server, and us, below a second.
 // The policy has the same numbers and words.
 const (
-	mostContainers, mostVolumes, mostSecrets, mostEnv, mostText = 1000, 2000, 1000, 10_000, 65_536
+	maxContainers, maxVolumes, maxSecrets, maxVariables, maxText = 1000, 2000, 1000, 10_000, 65_536
 
 	tooLargeWords = "the pod is too large to get sidecars: it may have 1000 containers, 1000 init containers, 2000 volumes, 1000 pull secrets, " +
 		"10000 environment variables, and 65536 characters in each annotation of SidecarSets"
@@ -28,7 +28,7 @@ func tooLarge(spec map[string]any, annotations map[string]string) bool {
 		}
 	}
 	ours := []string{HashAnnotation, HashWithoutImageAnnotation, InjectedListAnnotation, WorkingAnnotation}
-	return len(containers) > mostContainers || len(inits) > mostContainers || len(listOf(spec, "volumes")) > mostVolumes ||
-		len(listOf(spec, "imagePullSecrets")) > mostSecrets || env > mostEnv ||
-		slices.ContainsFunc(ours, func(key string) bool { return utf8.RuneCountInString(annotations[key]) > mostText })
+	return len(containers) > maxContainers || len(inits) > maxContainers || len(listOf(spec, "volumes")) > maxVolumes ||
+		len(listOf(spec, "imagePullSecrets")) > maxSecrets || env > maxVariables ||
+		slices.ContainsFunc(ours, func(key string) bool { return utf8.RuneCountInString(annotations[key]) > maxText })
 }

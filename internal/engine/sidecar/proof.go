@@ -55,8 +55,8 @@ func ExampleLabels(requirements []Requirement) (map[string]string, bool) {
 	return labels, hold(requirements, labels)
 }
 
-// mostExamples is how many labels Examples are at most.
-const mostExamples = 20
+// maxExamples is how many labels Examples are at most.
+const maxExamples = 20
 
 // Examples are labels that fulfill the requirements, none when none can be made up. Beside the first they have another value that a requirement lists: a canary may
 // take pods with one of them.
@@ -73,7 +73,7 @@ func Examples(requirements []Requirement) []map[string]string {
 		for _, value := range r.Values {
 			labels := maps.Clone(first)
 			labels[r.Key] = value
-			if value != first[r.Key] && len(all) < mostExamples && hold(requirements, labels) {
+			if value != first[r.Key] && len(all) < maxExamples && hold(requirements, labels) {
 				all = append(all, labels)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// mostReplicas is how many pods the explorations divide at most. They try every mix of three subsets of the given forms.
-const mostReplicas = 6
+// maxReplicas is how many pods the explorations divide at most. They try every mix of three subsets of the given forms.
+const maxReplicas = 6
 
 // worlds calls see with every mix of three subsets, each of one of the forms.
 func worlds(forms []Subset, see func([]Subset)) {
@@ -112,7 +112,7 @@ func TestExploreFixedSizes(t *testing.T) {
 				open++
 			}
 		}
-		for from := range mostReplicas + 1 {
+		for from := range maxReplicas + 1 {
 			first := Divide(from, subsets, Stay)
 			for i, s := range subsets {
 				if s.Replicas != nil && !first.Adjusted && first.Sizes[i] != s.Replicas.Of(from) {
@@ -123,7 +123,7 @@ func TestExploreFixedSizes(t *testing.T) {
 			if again := Divide(from, present, Stay); !slices.Equal(first.Sizes, again.Sizes) {
 				t.Fatalf("%d pods move although nothing changes: %v, then %v: %s", from, first.Sizes, again.Sizes, show(subsets))
 			}
-			for to := range mostReplicas + 1 {
+			for to := range maxReplicas + 1 {
 				shares := Divide(to, present, Stay)
 				sum := 0
 				for _, size := range shares.Sizes {
@@ -143,7 +143,7 @@ func TestExploreFixedSizes(t *testing.T) {
 func TestExploreBounds(t *testing.T) {
 	worlds(boundedForms(), func(subsets []Subset) {
 		numbers := !slices.ContainsFunc(subsets, func(s Subset) bool { return s.Min != nil && s.Min.percent || s.Max != nil && s.Max.percent })
-		for replicas := range mostReplicas + 1 {
+		for replicas := range maxReplicas + 1 {
 			shares := Divide(replicas, subsets, Stay)
 			if !slices.ContainsFunc(subsets, func(s Subset) bool { return s.Min != nil || s.Max != nil }) {
 				continue

@@ -262,7 +262,7 @@ func TestInvalidSpecs(t *testing.T) {
 
 // TestWorkloadsOfOpenKruiseHaveAllThatIsApplied: what is applied to the workloads that OpenKruise left changes no field of their specs.
 func TestWorkloadsOfOpenKruiseHaveAllThatIsApplied(t *testing.T) {
-	objects := fixtures.Objects(t, fixture+"/state.yaml")
+	objects, workloads := fixtures.Objects(t, fixture+"/state.yaml"), 0
 	for _, object := range objects {
 		name := object.GetLabels()[shared.LabelSubsetName]
 		if name == "" || object.GetKind() != "StatefulSet" && object.GetKind() != "CloneSet" {
@@ -271,11 +271,13 @@ func TestWorkloadsOfOpenKruiseHaveAllThatIsApplied(t *testing.T) {
 		t.Run(object.GetName(), func(t *testing.T) {
 			set := fixtures.As[appsv1beta1.UnitedDeployment](t, fixtures.Find(t, objects, "UnitedDeployment", object.GetOwnerReferences()[0].Name))
 			spec := Parse(set)
+			compared := 0
 			for i := range spec.Subsets {
 				sub := &spec.Subsets[i]
 				if sub.Name != name {
 					continue
 				}
+				compared++
 				wanted, err := spec.Manifest(sub, Target{
 					Name: object.GetName(), Revision: set.Status.UpdatedRevision, Size: Number(object.Object, "spec", "replicas"), Partition: sub.Partition,
 				})
@@ -289,7 +291,14 @@ func TestWorkloadsOfOpenKruiseHaveAllThatIsApplied(t *testing.T) {
 					t.Errorf("the patch is %q", wanted.GetAnnotations()[shared.AnnotationSubsetPatch])
 				}
 			}
+			if compared != 1 {
+				t.Errorf("compared with %d subsets, want that of its label", compared)
+			}
+			workloads++
 		})
+	}
+	if workloads == 0 {
+		t.Fatal("there is no workload to compare")
 	}
 }
 

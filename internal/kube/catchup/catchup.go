@@ -46,8 +46,8 @@ const (
 	sayAgain = 30 * time.Second
 	// poll is how often the store is looked at.
 	poll = 10 * time.Millisecond
-	// Patience is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
-	Patience = time.Minute
+	// Timeout is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
+	Timeout = time.Minute
 	// again is when a pass comes back that could not wait any longer.
 	again = time.Second
 )
@@ -153,10 +153,10 @@ func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store 
 			return ctx.Err()
 		}
 	}
-	limit := g.clock.Now().Add(Patience)
+	limit := g.clock.Now().Add(Timeout)
 	for !had.isIn(store) {
 		if g.clock.Now().After(limit) {
-			return fmt.Errorf("the cache of %s has not caught up within %s", kind.Kind, Patience)
+			return fmt.Errorf("the cache of %s has not caught up within %s", kind.Kind, Timeout)
 		}
 		if !g.wait(ctx, poll) {
 			return ctx.Err()

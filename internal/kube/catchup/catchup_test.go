@@ -156,7 +156,7 @@ func TestANewLeaderWaitsUntilItsCacheHoldsWhatTheServerHad(t *testing.T) {
 				go func() { _ = gate.Start(t.Context()) }()
 				for _, lagging := range tc.lagging {
 					cache.set(lagging.at, lagging.pods...)
-					time.Sleep(Patience / 10)
+					time.Sleep(Timeout / 10)
 					synctest.Wait()
 					select {
 					case <-passes:
@@ -230,8 +230,8 @@ func TestACacheThatNeverCatchesUpDoesNotStopTheLeaderForEver(t *testing.T) {
 		if err := gate.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if waited := time.Since(began); waited < Patience || waited > Patience+time.Second {
-			t.Errorf("waited %v, want %v", waited, Patience)
+		if waited := time.Since(began); waited < Timeout || waited > Timeout+time.Second {
+			t.Errorf("waited %v, want %v", waited, Timeout)
 		}
 		select {
 		case <-gate.opened:

@@ -137,8 +137,8 @@ func (r *run) lane(namespace string) *lane {
 	return l
 }
 
-// order is the order of the plan, except that actions that were refused last time come last: a few that can never succeed must not use up the
-// patience with the others. Fewer than use it up keep their place when they are due: otherwise they would not be tried again before there is time for all
+// order is the order of the plan, except that actions that were refused last time come last: a few that can never succeed must not pause the whole step.
+// When there are fewer than pause a step, they keep their place once they are due. Otherwise they would not be tried again before there is time for all
 // others.
 func (r *run) order() []int {
 	order := make([]int, len(r.actions))

@@ -33,9 +33,9 @@ const (
 const (
 	// afterRefusal is when to plan again after an action was refused and others wait, which may get its place. It is less than its shortest delay.
 	afterRefusal = firstDelay / 2
-	// mostYielding is how many refused actions of a step leave their place to others in a namespace. Where more are refused, most likely all are, as by a
+	// maxYielding is how many refused actions of a step leave their place to others in a namespace. Where more are refused, most likely all are, as by a
 	// quota: each further one would only add tries of its own.
-	mostYielding = 10
+	maxYielding = 10
 )
 
 // State is what is remembered of one owner between its plans: what failed, and how many actions the server has just taken at a time. The
@@ -115,13 +115,13 @@ func (s *State) Retries(generation int64, now time.Time) planning.Retries {
 		}
 	}
 	for _, keys := range steps {
-		if len(keys) <= mostYielding {
+		if len(keys) <= maxYielding {
 			continue
 		}
 		slices.SortFunc(keys, func(a, b planning.RetryKey) int {
 			return cmp.Or(s.refused[a].since.Compare(s.refused[b].since), cmp.Compare(a.Name, b.Name))
 		})
-		for _, key := range keys[mostYielding:] {
+		for _, key := range keys[maxYielding:] {
 			keeps[key] = true
 		}
 	}

@@ -15,13 +15,13 @@ import (
 // resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
 func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	r := t.lock(o)
-	if len(r.unknown) == 0 && len(r.going) == 0 {
+	if len(r.unknown) == 0 && len(r.deleted) == 0 {
 		r.mu.Unlock()
 		return nil
 	}
-	for uid, d := range r.going {
+	for uid, d := range r.deleted {
 		if !t.isAsked(d.ref.Kind) {
-			delete(r.going, uid)
+			delete(r.deleted, uid)
 		}
 	}
 	now := t.options.Clock.Now()
@@ -29,13 +29,13 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	for ref, d := range r.unknown {
 		doubts[ref] = d
 	}
-	for uid, d := range r.going {
+	for uid, d := range r.deleted {
 		if now.Sub(d.lookedAt) >= lookAgain {
 			if _, ok := doubts[d.ref]; !ok {
 				doubts[d.ref] = doubt{op: Delete, at: d.at}
 			}
 			d.lookedAt = now
-			r.going[uid] = d
+			r.deleted[uid] = d
 		}
 	}
 	r.mu.Unlock()
@@ -43,7 +43,7 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	var failed error
 	for ref, d := range doubts {
 		found, err := t.look(ctx, ref)
-		if err != nil && now.Sub(d.at) <= t.options.Patience {
+		if err != nil && now.Sub(d.at) <= t.options.RecordTimeout {
 			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
 			if Judge(err) == InDoubt {
 				break // The server is not there; the others would only take as long.
@@ -87,11 +87,11 @@ func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMet
 	case Delete:
 		switch {
 		case found.UID != ref.UID:
-			// Gone; the cache will show it. The object stays among those going until then.
+			// Gone; the cache will show it. The object stays among the deleted ones until then.
 		case found.DeletionTimestamp != nil:
 			t.wrote(r, ref.Kind, found.ResourceVersion)
 		default:
-			delete(r.going, ref.UID)
+			delete(r.deleted, ref.UID)
 		}
 	}
 }

@@ -11,7 +11,7 @@
 //   - A write whose outcome is unknown (timeout, lost connection) is looked up live, once, before the next plan.
 //   - An object that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
 //     resourceVersion.
-//   - No record blocks for ever: after Options.Patience it is given up. A plan on an older view is still safe then, because names are chosen
+//   - No record blocks for ever: after Options.RecordTimeout it is given up. A plan on an older view is still safe then, because names are chosen
 //     before the first try and writes carry the UID and resourceVersion they were decided on.
 //   - After a restart nothing is recorded, and the first list of the cache is a consistent read.
 //
@@ -39,8 +39,8 @@ import (
 )
 
 const (
-	// DefaultPatience is how long a record may hold its owner back.
-	DefaultPatience = 5 * time.Minute
+	// DefaultRecordTimeout is how long a record may hold its owner back.
+	DefaultRecordTimeout = 5 * time.Minute
 	// DefaultTimeout is the deadline of one live read.
 	DefaultTimeout = 15 * time.Second
 	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
@@ -111,8 +111,8 @@ type Options struct {
 	Records func(Owner) *Record
 	// Clock is the time; the real one when nil.
 	Clock clock.PassiveClock
-	// Patience is how long a record may hold its owner back. Zero is DefaultPatience.
-	Patience time.Duration
+	// RecordTimeout is how long a record may hold its owner back. Zero is DefaultRecordTimeout.
+	RecordTimeout time.Duration
 	// Timeout is the deadline of one live read. Zero is DefaultTimeout.
 	Timeout time.Duration
 }
@@ -123,7 +123,7 @@ type Tracker struct {
 
 	mu     sync.RWMutex
 	stores map[schema.GroupVersionKind]Store
-	// asked are the kinds that Going is asked about. Deletions of others need no remembering once their pass is over: they carry
+	// asked are the kinds that Deleted is asked about. Deletions of others need no remembering once their pass is over: they carry
 	// preconditions, so that repeating one is safe.
 	asked map[schema.GroupVersionKind]bool
 }
@@ -135,8 +135,8 @@ type Record struct {
 	written map[schema.GroupVersionKind]mark
 	// unknown are the writes whose outcome is not known.
 	unknown map[Ref]doubt
-	// going are the objects that we deleted and that may still look whole in the cache.
-	going map[types.UID]departure
+	// deleted are the objects that we deleted and that may still look whole in the cache.
+	deleted map[types.UID]deletion
 	// waits counts how often in a row Ready said no.
 	waits int
 }
@@ -151,7 +151,7 @@ type doubt struct {
 	at time.Time
 }
 
-type departure struct {
+type deletion struct {
 	ref      Ref
 	at       time.Time
 	lookedAt time.Time
@@ -175,8 +175,8 @@ func New(options Options) *Tracker {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	if options.Patience == 0 {
-		options.Patience = DefaultPatience
+	if options.RecordTimeout == 0 {
+		options.RecordTimeout = DefaultRecordTimeout
 	}
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
@@ -270,37 +270,37 @@ func (t *Tracker) Deleting(o Owner, ref Ref) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
 	now := t.options.Clock.Now()
-	put(&r.going, ref.UID, departure{ref: ref, at: now, lookedAt: now})
+	put(&r.deleted, ref.UID, deletion{ref: ref, at: now, lookedAt: now})
 }
 
 // notDeleted notes that a deletion certainly did not happen.
 func (t *Tracker) notDeleted(o Owner, uid types.UID) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
-	delete(r.going, uid)
+	delete(r.deleted, uid)
 }
 
-// Going returns the objects that the operator has deleted and that the view still shows without a deletion timestamp. The objects are all that
+// Deleted returns the objects that the operator has deleted and that the view still shows without a deletion timestamp. The objects are all that
 // the view has of a kind. A planner takes them for terminating. It reads none while there is nothing of the kind to look for.
-func (t *Tracker) Going(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
+func (t *Tracker) Deleted(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
 	t.ask(kind)
 	r := t.lock(o)
 	defer r.mu.Unlock()
-	if len(r.going) == 0 {
+	if len(r.deleted) == 0 {
 		return nil
 	}
-	going := sets.New[types.UID]()
+	deleted := sets.New[types.UID]()
 	for object := range objects {
-		if _, ok := r.going[object.GetUID()]; ok && object.GetDeletionTimestamp() == nil {
-			going.Insert(object.GetUID())
+		if _, ok := r.deleted[object.GetUID()]; ok && object.GetDeletionTimestamp() == nil {
+			deleted.Insert(object.GetUID())
 		}
 	}
-	for uid, d := range r.going {
-		if d.ref.Kind == kind && !going.Has(uid) {
-			delete(r.going, uid)
+	for uid, d := range r.deleted {
+		if d.ref.Kind == kind && !deleted.Has(uid) {
+			delete(r.deleted, uid)
 		}
 	}
-	return going
+	return deleted
 }
 
 // Ready says whether the cache contains everything written for the owner: zero when it does, else how long to wait before asking
@@ -314,7 +314,7 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	now := t.options.Clock.Now()
 	for kind, m := range r.written {
 		store, watched := t.store(kind)
-		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.Patience {
+		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.RecordTimeout {
 			delete(r.written, kind)
 		}
 	}

@@ -57,9 +57,9 @@ func newFixture(live ...client.Object) *fixture {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	f.Tracker = New(Options{Live: reader, Clock: f.clock, Patience: time.Minute})
+	f.Tracker = New(Options{Live: reader, Clock: f.clock, RecordTimeout: time.Minute})
 	f.WatchStore(pods(), &f.store)
-	f.Going(web(), pods(), slices.Values([]metav1.Object{})) // as an observer of pods does
+	f.Deleted(web(), pods(), slices.Values([]metav1.Object{})) // as an observer of pods does
 	return f
 }
 
@@ -72,9 +72,9 @@ func (f *fixture) ready(t *testing.T, o Owner) bool {
 	return wait == 0
 }
 
-// isGoing says whether the only pod of the view counts as deleted.
-func (f *fixture) isGoing(pod *corev1.Pod) bool {
-	return f.Going(web(), pods(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
+// isDeleted says whether the only pod of the view counts as deleted.
+func (f *fixture) isDeleted(pod *corev1.Pod) bool {
+	return f.Deleted(web(), pods(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
 }
 
 func TestReadyWaitsForTheHighestWrite(t *testing.T) {
@@ -118,7 +118,7 @@ func TestReadyDoesNotWaitForKindsWithoutACache(t *testing.T) {
 	}
 }
 
-func TestReadyGivesUpAfterPatience(t *testing.T) {
+func TestReadyGivesUpAfterTheRecordTimeout(t *testing.T) {
 	f := newFixture()
 	f.Wrote(web(), pods(), "99")
 	f.clock.SetTime(f.clock.Now().Add(time.Minute))
@@ -162,8 +162,8 @@ func TestReadyResolvesDoubts(t *testing.T) {
 		live []client.Object
 		op   Op
 		ref  Ref
-		// wantWait says that a resourceVersion has to be waited for afterwards; wantGoing that the pod counts as going.
-		wantWait, wantGoing bool
+		// wantWait says that a resourceVersion has to be waited for afterwards; wantDeleted that the pod counts as deleted.
+		wantWait, wantDeleted bool
 	}{
 		"a create that was not applied":          {op: Create, ref: Ref{Name: "web-0"}},
 		"a create that was applied":              {live: []client.Object{pod("a", "50")}, op: Create, ref: Ref{Name: "web-0"}, wantWait: true},
@@ -171,8 +171,8 @@ func TestReadyResolvesDoubts(t *testing.T) {
 		"a patch that was applied":               {live: []client.Object{pod("a", "50")}, op: Patch, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}, wantWait: true},
 		"a patch of a pod that is gone":          {op: Patch, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}},
 		"a delete that was not applied":          {live: []client.Object{pod("a", "9")}, op: Delete, ref: Ref{Name: "web-0", UID: "a", ResourceVersion: "9"}},
-		"a delete after which the pod is gone":   {op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantGoing: true},
-		"a delete after which another pod lives": {live: []client.Object{pod("b", "50")}, op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantGoing: true},
+		"a delete after which the pod is gone":   {op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantDeleted: true},
+		"a delete after which another pod lives": {live: []client.Object{pod("b", "50")}, op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantDeleted: true},
 		"a delete after which the pod is terminating": {
 			live: []client.Object{func() client.Object {
 				p := pod("a", "50")
@@ -180,7 +180,7 @@ func TestReadyResolvesDoubts(t *testing.T) {
 				p.DeletionTimestamp = testutil.StatefulSet("x").Deleting(time.Unix(1e9, 0)).Obj().DeletionTimestamp
 				return p
 			}()},
-			op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantWait: true, wantGoing: true,
+			op: Delete, ref: Ref{Name: "web-0", UID: "a"}, wantWait: true, wantDeleted: true,
 		},
 	}
 	for name, tc := range cases {
@@ -201,8 +201,8 @@ func TestReadyResolvesDoubts(t *testing.T) {
 				t.Errorf("waits: %v, want %v", got, tc.wantWait)
 			}
 			whole := []*corev1.Pod{pod("a", "9")}
-			if got := f.isGoing(whole[0]); got != tc.wantGoing {
-				t.Errorf("going: %v, want %v", got, tc.wantGoing)
+			if got := f.isDeleted(whole[0]); got != tc.wantDeleted {
+				t.Errorf("deleted: %v, want %v", got, tc.wantDeleted)
 			}
 			reads := f.reads
 			f.ready(t, web())
@@ -230,18 +230,18 @@ func TestReadyGivesUpADoubtThatCannotBeLookedUp(t *testing.T) {
 	}
 }
 
-func TestGoing(t *testing.T) {
+func TestDeleted(t *testing.T) {
 	pod := testutil.Pod("web-0").UID("a").Obj()
 	ref := Ref{Kind: pods(), Namespace: testutil.Namespace, Name: "web-0", UID: "a"}
 
 	t.Run("until the cache shows it", func(t *testing.T) {
 		f := newFixture()
 		f.Deleting(web(), ref)
-		if !f.isGoing(pod) {
-			t.Error("a deleted pod does not count as going")
+		if !f.isDeleted(pod) {
+			t.Error("a pod that was deleted does not count as deleted")
 		}
-		f.Going(web(), pods(), slices.Values([]metav1.Object{}))
-		if f.isGoing(pod) {
+		f.Deleted(web(), pods(), slices.Values([]metav1.Object{}))
+		if f.isDeleted(pod) {
 			t.Error("remembered although the cache had dropped the pod")
 		}
 	})
@@ -249,8 +249,8 @@ func TestGoing(t *testing.T) {
 		f := newFixture()
 		f.Deleting(web(), ref)
 		f.Answered(web(), ref, Delete, "", apierrors.NewConflict(schema.GroupResource{}, "web-0", nil))
-		if f.isGoing(pod) {
-			t.Error("a pod whose deletion was refused counts as going")
+		if f.isDeleted(pod) {
+			t.Error("a pod whose deletion was refused counts as deleted")
 		}
 	})
 	t.Run("not when it turns out to be alive", func(t *testing.T) {
@@ -262,8 +262,8 @@ func TestGoing(t *testing.T) {
 		}
 		f.clock.SetTime(f.clock.Now().Add(lookAgain))
 		f.ready(t, web())
-		if f.isGoing(pod) {
-			t.Error("a pod that lives counts as going for ever")
+		if f.isDeleted(pod) {
+			t.Error("a pod that lives counts as deleted for ever")
 		}
 	})
 }
@@ -273,17 +273,17 @@ func TestDeletionsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	f := newFixture()
 	f.Deleting(web(), Ref{Kind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Namespace: testutil.Namespace, Name: "data-web-0", UID: "c"})
 	f.clock.SetTime(f.clock.Now().Add(lookAgain))
-	if !f.ready(t, web()) || f.reads != 0 || len(f.options.Records(web()).going) != 0 {
+	if !f.ready(t, web()) || f.reads != 0 || len(f.options.Records(web()).deleted) != 0 {
 		t.Errorf("%d live reads, or it is remembered", f.reads)
 	}
 }
 
-func TestGoingKeepsKindsApart(t *testing.T) {
+func TestDeletedKeepsKindsApart(t *testing.T) {
 	pod := testutil.Pod("web-0").UID("a").Obj()
 	f := newFixture()
 	f.Deleting(web(), RefOf(pods(), pod))
-	f.Going(web(), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), slices.Values([]metav1.Object{}))
-	if !f.isGoing(pod) {
+	f.Deleted(web(), corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), slices.Values([]metav1.Object{}))
+	if !f.isDeleted(pod) {
 		t.Error("a look at another kind forgot the deleted pod")
 	}
 }

@@ -44,8 +44,8 @@ const (
 	// pause is how long to wait after a failure, and until another manager has ceased to act. It doubles with each failure up to longestPause: an object that
 	// the server refuses has to be changed by its user first, and each try writes all others again.
 	pause, longestPause = 30 * time.Second, time.Hour
-	// mostRefused is how many objects in a row are tried while the server takes none: then it refuses more than single objects.
-	mostRefused = 20
+	// maxRefused is how many objects in a row are tried while the server takes none: then it refuses more than single objects.
+	maxRefused = 20
 	// timeout is the deadline of one request.
 	timeout = 15 * time.Second
 )
@@ -224,7 +224,7 @@ func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (int, error) {
 			switch {
 			case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 				last = err // it says something about this object alone
-				if refused++; refused == mostRefused && written == 0 {
+				if refused++; refused == maxRefused && written == 0 {
 					return written, last
 				}
 			case err != nil:

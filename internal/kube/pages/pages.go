@@ -28,8 +28,8 @@ const (
 	// growth is how many times more objects the next request asks for after a response of no more than short bytes. A response that was too long is
 	// thrown away. The next request asks for one object, and later ones for at most the growth-th part of what was too long, so that few are thrown away.
 	growth, short = 4, longest / (2 * growth)
-	// mostRequests is how many requests one Read may send.
-	mostRequests = 50
+	// maxRequests is how many requests one Read may send.
+	maxRequests = 50
 )
 
 // Limits are what one Read may take. A limit of 0 reads nothing.
@@ -48,7 +48,7 @@ func Read[L client.ObjectList](ctx context.Context, reader client.Reader, like L
 	ask := client.ListOptions{}
 	ask.ApplyOptions(options)
 	size, most, left := Most, Most, limits
-	for range mostRequests {
+	for range maxRequests {
 		if left.Objects <= 0 || left.Bytes <= 0 {
 			return true, nil
 		}

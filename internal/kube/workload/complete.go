@@ -15,29 +15,29 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// About is what of a workload others are asked about before it is planned.
+// About is the part of a workload that others are asked about before it is planned.
 type About struct {
 	Template *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
 	// UpdateRevision and Conditions are those of the stored status.
 	UpdateRevision string
 	Conditions     []conditions.Condition
-	// PullAhead describes it as far as pulling images ahead of an update is concerned; nil for nothing.
-	PullAhead func() *image.Workload
+	// PreDownload describes it for what pulls images ahead of an update; nil when nothing is to be pulled.
+	PreDownload func() *image.Workload
 }
 
-// Complete adds to a snapshot what others know of the workload: the server of faults in its template, requests that hold pods whether they are over, and
-// nodes of images that were pulled ahead. It returns when to ask again. What it waits for does not count as the cost of the pass.
+// Complete adds to a snapshot what has to be asked of others: the faults that the server finds in the template, whether requests that hold pods are over,
+// and which nodes have images that were pulled ahead. It returns when to ask again. Waiting for answers does not count as the cost of the pass.
 func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *podset.Snapshot, about About) time.Duration {
 	p.StopClock()
 	defer p.StartClock()
 	revision := snapshot.Reported().Update.Name
 	template := Template{Revision: revision, Pod: about.Template, Claims: about.Claims}
-	template.Told, template.Fault = podset.TemplateTold(about.UpdateRevision, about.Conditions, revision)
+	template.Reported, template.Fault = podset.TemplateReported(about.UpdateRevision, about.Conditions, revision)
 	var templateWait, requestsWait time.Duration
 	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, template)
 	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)
-	p.FindImages(ctx, about.PullAhead, snapshot.Update.Name, snapshot.Pods)
+	p.FindImages(ctx, about.PreDownload, snapshot.Update.Name, snapshot.Pods)
 	snapshot.Retries = p.Retries()
 	return earliest(templateWait, requestsWait)
 }

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Derived is what handlers of events need to know of the objects of a kind, such as which nodes fit them: derived of each object once for
-// every generation of it, because a node can concern any of them. The zero value knows nothing. It is safe for concurrent use.
+// Derived caches what event handlers need to know about the objects of a kind, such as which nodes fit them. It is derived once for each generation of an
+// object, because a node can concern any of them. The zero value knows nothing. It is safe for concurrent use.
 type Derived[T any] struct {
 	mu     sync.Mutex
 	byName map[types.NamespacedName]derivedOf[T]

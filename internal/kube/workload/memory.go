@@ -47,8 +47,8 @@ type Memory struct {
 	Own any
 }
 
-// Own returns what a kind remembers of an object beside what all kinds do, made by empty at first. A kind has one type for it: another one would
-// replace it.
+// Own returns what a kind remembers of an object in addition to what all kinds remember. The first call makes it with empty. A kind has one type for it:
+// a value of another type would replace it.
 func Own[T any](m *Memory, empty func() *T) *T {
 	own, ok := m.Own.(*T)
 	if !ok {
@@ -113,8 +113,8 @@ func (b *Base) Forget(name types.NamespacedName) {
 	}
 }
 
-// wakeFor has the object of this name planned after an event about another object, which concerns it: as soon as it may be, but no earlier than
-// after gather. An event that only shows what was written for it lets it wait for others.
+// wakeFor has the object of this name planned after an event about another object that concerns it: as soon as its pace allows, but not before gather has
+// passed. An event that only shows what the operator itself wrote for the object does not shorten its pause.
 func (b *Base) wakeFor(q queue, name types.NamespacedName, about client.Object, gather time.Duration) {
 	wait := gather
 	if memory := b.memories.known(name); memory != nil {

@@ -55,18 +55,18 @@ func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, select
 
 // MarkDeleted marks the pods that we deleted and that the view still shows whole as terminating: nothing may count on them.
 func (b *Base) MarkDeleted(owner freshness.Owner, pods []podset.Pod) {
-	going := b.Tracker.Going(owner, podset.KindPod(), func(yield func(metav1.Object) bool) {
+	deleted := b.Tracker.Deleted(owner, podset.KindPod(), func(yield func(metav1.Object) bool) {
 		for i := range pods {
 			if !yield(pods[i].Object) {
 				return
 			}
 		}
 	})
-	if len(going) == 0 {
+	if len(deleted) == 0 {
 		return
 	}
 	for i := range pods {
-		if pod := &pods[i]; going.Has(pod.Object.UID) {
+		if pod := &pods[i]; deleted.Has(pod.Object.UID) {
 			pod.Terminating, pod.Available, pod.AvailableIn = true, false, 0
 		}
 	}
@@ -79,7 +79,7 @@ type Revisions struct {
 	ByName map[string]revision.Revision
 	// Update is that of the present template.
 	Update revision.Revision
-	// CollisionCount is what the status should say.
+	// CollisionCount is the one that the status should have.
 	CollisionCount *int32
 	// Refused is why the server refuses to record the present template. Update is then the newest revision that is recorded, and Wanted the name of
 	// the one that is not. Nil: it is recorded.
@@ -161,8 +161,8 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 }
 
 // Record calls record, which records the template of an object, unless the server refused that less than five seconds ago. optional says that the object
-// can do without. Then refused is the answer of a server that refuses it for a cause that does not pass by itself, and an event has it. err is any
-// other error.
+// can be planned without it. Then refused is the answer of a server that refuses for a cause that does not pass by itself, and an event reports it. err
+// is any other error.
 func (b *Base) Record(object client.Object, optional bool, record func() error) (refused, err error) {
 	last := &b.memories.of(freshness.OwnerOf(object)).refusal
 	if err = last.stands(object, b.Clock.Now()); err == nil {

@@ -89,8 +89,8 @@ func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstruct
 	return stored, nil
 }
 
-// begin returns a pass over a stored object, or nil and the delay of a requeue. An object that was woken for a worker and does nothing leaves that one to
-// the next in line.
+// begin returns a pass over a stored object, or nil and the delay of a requeue. An object that was woken because a worker became free, and then does
+// nothing, leaves that worker to the next in line.
 func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*Pass, time.Duration) {
 	name := client.ObjectKeyFromObject(stored)
 	owner := freshness.OwnerOf(stored)
@@ -178,9 +178,9 @@ func (p *Pass) PullImages(ctx context.Context, object client.Object, about *imag
 // deleted while a watch is interrupted causes no event at all.
 const lookAfterWrites = 5 * time.Second
 
-// Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the
-// shortest of the waits that are above zero. With an error the object is requeued after that wait, too, if its back-off is longer: an error
-// outside of the plan must not delay grace periods and retries.
+// Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the shortest of the waits
+// that are above zero. With an error, the object is also requeued after that wait when its back-off is longer, because an error outside of the plan must
+// not delay grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	now := p.Clock.Now()
 	p.StopClock()

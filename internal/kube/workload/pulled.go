@@ -25,7 +25,7 @@ func (p *Pass) FindImages(ctx context.Context, about func() *image.Workload, upd
 	if described == nil {
 		return
 	}
-	wanted := image.Ahead(*described)
+	wanted := image.ToPreDownload(*described)
 	if len(wanted) == 0 {
 		return
 	}
@@ -44,7 +44,7 @@ func (p *Pass) FindImages(ctx context.Context, about func() *image.Workload, upd
 			has = p.hasImages(ctx, node, wanted)
 			nodes[node] = has
 		}
-		pod.ImagesAhead = has
+		pod.ImagesPreDownloaded = has
 	}
 }
 

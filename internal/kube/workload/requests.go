@@ -24,9 +24,9 @@ import (
 const (
 	// requestAgent is how a ContainerRecreateRequest signs its hold on a pod; the key is its namespace and name.
 	requestAgent = "ContainerRecreateRequest"
-	// lookAtRequests is how often requests are looked at that hold pods: nothing else reports that they are over.
+	// lookAtRequests is how often requests that hold pods are looked up: no event reports that they are over.
 	lookAtRequests = 10 * time.Second
-	// requestsAtOnce is how many of them are looked at in one pass. The next look goes on behind them.
+	// requestsAtOnce is how many of them are looked up in one pass. The next pass goes on with those that follow.
 	requestsAtOnce = 20
 )
 
@@ -38,8 +38,8 @@ type requests struct {
 	over map[shared.ReadinessHolder]bool
 }
 
-// OverRequests says whose holds on the pods are those of requests that are over, and when to look again. OpenKruise gives up such a hold by
-// itself; one that was taken while it was being replaced would last. Without such holds, which is nearly always, nothing is asked.
+// OverRequests returns the holders of the pods whose ContainerRecreateRequest is over, and when to look again. OpenKruise gives up such a hold itself, but
+// one that was taken while it was being replaced would last. The server is asked only when pods are held by requests, which is rare.
 func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[shared.ReadinessHolder]bool, wait time.Duration) {
 	known := &p.Memory.requests
 	holders := requestsOn(pods)
@@ -75,7 +75,7 @@ func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
 		if pods[i].Terminating {
 			continue
 		}
-		for _, h := range podset.Strangers(pods[i].Object) {
+		for _, h := range podset.OtherHolders(pods[i].Object) {
 			if !known[h] && IsRequest(h, pods[i].Object.Namespace) {
 				known[h], holders = true, append(holders, h)
 			}
@@ -84,8 +84,8 @@ func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
 	return holders
 }
 
-// RequestsOver returns those of the holders, which are requests, that are over. Each is looked up on the API server, so it looks at the first 20 alone:
-// others write the list of holders, and it may be long. After an error it looks no further, and returns what it has found until then.
+// RequestsOver returns the holders whose ContainerRecreateRequest is over. Each is looked up on the API server. Only the first 20 are looked at, because
+// others write the list of holders and it may be long. After an error it stops, and returns what it has found so far.
 func RequestsOver(ctx context.Context, live client.Reader, holders []shared.ReadinessHolder) (over []shared.ReadinessHolder, err error) {
 	for _, h := range holders[:min(len(holders), requestsAtOnce)] {
 		isOver, err := requestOver(ctx, live, h)

@@ -17,7 +17,7 @@ import (
 
 const (
 	// firstTemplateDelay, doubled with every try in a row up to longestTemplateDelay, is when the server is asked again about a template after it did not
-	// answer. A webhook of others that does not bear dry runs never lets it.
+	// answer. It never answers while a webhook of others does not support dry runs.
 	firstTemplateDelay   = 10 * time.Second
 	longestTemplateDelay = 30 * time.Minute
 )
@@ -48,30 +48,30 @@ type Template struct {
 	Revision string
 	Pod      *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
-	// Told says that the stored status is about this revision, and Fault what it finds wrong with it: the server was asked about it before.
-	Told  bool
-	Fault string
+	// Reported says that the stored status is about this revision, and Fault what it finds wrong with it: the server was asked about it before.
+	Reported bool
+	Fault    string
 }
 
-// TemplateFault is what the server finds wrong with a workload's template, in one line, and when to ask it again. Nothing else refuses such a template
-// before pods are created or edited, which can be much later: a partition or a pause may keep them.
+// TemplateFault returns what the server finds wrong with a workload's template, in one line, and when to ask again. Nothing else refuses such a template
+// before pods are created or edited, which can be much later because of a partition or a pause.
 //
-// The server is asked once for a template: while the status is about another one. About a faulty one it is asked again when anything
-// of the spec has changed, and after a restart. When it does not answer, it is asked again after a while, and until then nothing is known but what it has
-// said before about this template. A workload that is being deleted has no fault.
+// The server is asked once about a template, in the first pass whose status is still about another one. About a faulty template it is asked again when
+// the spec has changed, and after a restart. When it does not answer, it is asked again after a while; until then its earlier answer about this template
+// holds, if there is one. A workload that is being deleted has no fault.
 func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) (fault string, wait time.Duration) {
 	if object.GetDeletionTimestamp() != nil {
 		return "", 0
 	}
 	known := &p.Memory.verdict
 	if known.revision == template.Revision {
-		template.Told, template.Fault = true, known.fault
+		template.Reported, template.Fault = true, known.fault
 		if known.fault == "" || known.generation == object.GetGeneration() {
 			return known.fault, 0
 		}
 	}
 	open := &known.open
-	if template.Told && template.Fault == "" && open.revision != template.Revision {
+	if template.Reported && template.Fault == "" && open.revision != template.Revision {
 		*known = verdict{}
 		return "", 0
 	}

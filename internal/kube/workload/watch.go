@@ -42,7 +42,7 @@ type NodeMapFunc func(ctx context.Context, before, after *corev1.Node) []types.N
 
 // Watches are the events that trigger passes over the objects of a kind, besides their own changes.
 type Watches struct {
-	// OthersWriteStatus says that others write to the status of the kind's objects, too, so that such a change triggers a pass.
+	// OthersWriteStatus says that others write to the status of the kind's objects, too. Then a change of the status triggers a pass.
 	OthersWriteStatus bool
 	// Pods names the objects that a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate
 	// says that it names objects that are yet to be created.
@@ -113,8 +113,8 @@ func (b *Base) counting() predicate.Funcs {
 	}
 }
 
-// unlessNone drops all events of other objects while there is no object of the kind, so that an unused kind costs next to nothing for each
-// change of a pod. Nothing is missed: the first pass over a new object begins after it was counted, and finds in the cache what was dropped.
+// unlessNone drops all events of other objects while there is no object of the kind, so that a change of a pod costs next to nothing for an unused kind.
+// Nothing is missed: the first pass over a new object begins after the object was counted, and finds in the cache what was dropped.
 func (b *Base) unlessNone() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(client.Object) bool { return b.objects.Load() > 0 })
 }

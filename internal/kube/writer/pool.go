@@ -44,12 +44,12 @@ type share struct {
 	lastSlow time.Time
 	// workers is how many workers it holds, by controller.
 	workers map[string]int
-	// lines are those that wait for a worker, by controller.
-	lines map[string]*line
+	// queues hold the workloads that wait for a worker, by controller.
+	queues map[string]*queue
 }
 
-// line is the queue of workloads that wait for a worker. Those in order that wake does not have any more have got one meanwhile, or are gone.
-type line struct {
+// queue holds the workloads that wait for a worker. A name in order that is not in wake has got a worker meanwhile, or its object is gone.
+type queue struct {
 	order []types.NamespacedName
 	wake  map[types.NamespacedName]func()
 }
@@ -135,20 +135,20 @@ func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.share(name.Namespace)
-	l := s.lines[controller]
+	q := s.queues[controller]
 	if p.room(s, controller, workers, name.Namespace) <= 0 {
-		if l == nil {
-			l = &line{wake: map[types.NamespacedName]func(){}}
-			s.lines[controller] = l
+		if q == nil {
+			q = &queue{wake: map[types.NamespacedName]func(){}}
+			s.queues[controller] = q
 		}
-		if l.wake[name] == nil {
-			l.order = append(l.order, name)
+		if q.wake[name] == nil {
+			q.order = append(q.order, name)
 		}
-		l.wake[name] = wake
+		q.wake[name] = wake
 		return nil, false
 	}
-	if l != nil {
-		delete(l.wake, name)
+	if q != nil {
+		delete(q.wake, name)
 	}
 	s.workers[controller]++
 	return func() { p.leave(s, controller, workers, name.Namespace) }, true
@@ -166,16 +166,16 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	return limit - s.workers[controller]
 }
 
-// Forget takes an object that is gone, or has nothing to do now, out of the line. The worker that it was woken for is the next one's, who would not be
-// woken for it otherwise.
+// Forget takes an object that is gone, or has nothing to do now, out of the queue. If it was woken for a free worker, the next object is woken instead:
+// otherwise nothing would wake it for that worker.
 func (p *Pool) Forget(controller string, workers int, name types.NamespacedName) {
 	p.mu.Lock()
 	s, known := p.namespaces[name.Namespace]
-	if !known || s.lines[controller] == nil {
+	if !known || s.queues[controller] == nil {
 		p.mu.Unlock()
 		return
 	}
-	delete(s.lines[controller].wake, name)
+	delete(s.queues[controller].wake, name)
 	wake := p.next(s, controller, workers, name.Namespace)
 	p.mu.Unlock()
 	for _, wake := range wake {
@@ -183,12 +183,12 @@ func (p *Pool) Forget(controller string, workers int, name types.NamespacedName)
 	}
 }
 
-// next takes as many out of the line as there is room for. The lock is held.
+// next takes as many out of the queue as there is room for. The lock is held.
 func (p *Pool) next(s *share, controller string, workers int, namespace string) []func() {
 	var wake []func()
-	if l := s.lines[controller]; l != nil {
-		if wake = l.take(p.room(s, controller, workers, namespace)); len(l.wake) == 0 {
-			delete(s.lines, controller)
+	if q := s.queues[controller]; q != nil {
+		if wake = q.take(p.room(s, controller, workers, namespace)); len(q.wake) == 0 {
+			delete(s.queues, controller)
 		}
 	}
 	p.tidy(namespace, s)
@@ -208,15 +208,15 @@ func (p *Pool) leave(s *share, controller string, workers int, namespace string)
 	}
 }
 
-// take takes the first n out of the line.
-func (l *line) take(n int) []func() {
+// take takes the first n out of the queue.
+func (q *queue) take(n int) []func() {
 	var wake []func()
-	for len(l.order) > 0 && len(wake) < n {
-		first := l.order[0]
-		l.order = l.order[1:]
-		if l.wake[first] != nil {
-			wake = append(wake, l.wake[first])
-			delete(l.wake, first)
+	for len(q.order) > 0 && len(wake) < n {
+		first := q.order[0]
+		q.order = q.order[1:]
+		if q.wake[first] != nil {
+			wake = append(wake, q.wake[first])
+			delete(q.wake, first)
 		}
 	}
 	return wake
@@ -309,7 +309,7 @@ func (p *Pool) share(namespace string) *share {
 	s, ok := p.namespaces[namespace]
 	if !ok {
 		p.sweep()
-		s = &share{inFlight: map[*Place]struct{}{}, workers: map[string]int{}, lines: map[string]*line{}}
+		s = &share{inFlight: map[*Place]struct{}{}, workers: map[string]int{}, queues: map[string]*queue{}}
 		p.namespaces[namespace] = s
 	}
 	return s
@@ -328,7 +328,7 @@ func (p *Pool) sweep() {
 
 // tidy drops the entry of a namespace if it is no longer needed.
 func (p *Pool) tidy(namespace string, s *share) {
-	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.lines) == 0 && !p.wasSlow(s) {
+	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.queues) == 0 && !p.wasSlow(s) {
 		delete(p.namespaces, namespace)
 	}
 }

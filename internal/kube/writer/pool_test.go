@@ -167,7 +167,7 @@ func TestPoolSharesWorkers(t *testing.T) {
 	}
 }
 
-func TestPoolWakesInTheOrderOfTheLine(t *testing.T) {
+func TestPoolWakesInTheOrderOfTheQueue(t *testing.T) {
 	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
 	var woken []string
 	leave := map[string]func(){}
@@ -192,7 +192,7 @@ func TestPoolWakesInTheOrderOfTheLine(t *testing.T) {
 	}
 	// Somebody else was faster, whom an event has brought. The next one woken is the one who waits longest.
 	if !enter("5") || enter("3") {
-		t.Error("the free worker goes to 5, and 3 is in line again")
+		t.Error("the free worker goes to 5, and 3 is in the queue again")
 	}
 	leave["2"]()
 	leave["5"]()
@@ -209,7 +209,7 @@ func TestPoolWakesInTheOrderOfTheLine(t *testing.T) {
 	}
 }
 
-// The line of a namespace that was deleted with all that waited in it stayed for ever.
+// The queue of a namespace that was deleted together with all objects that waited in it was kept for ever.
 func TestPoolForgetsWhoIsGone(t *testing.T) {
 	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
 	var woken []string

@@ -123,7 +123,7 @@ func TestDeletionCountsFromBeforeTheRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, server, pod := newWriter(t)
 			going := func() bool {
-				return w.Tracker.Going(owner(), kindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
+				return w.Tracker.Deleted(owner(), kindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
 			}
 			during := false
 			server.SetFault(func(context.Context, testutil.Write, func() error) error {
@@ -195,7 +195,7 @@ func TestTheRefusalOfAWebhookIsPlainWhateverItsCode(t *testing.T) {
 				if !apierrors.IsForbidden(err) || err.Error() != answer.Message {
 					t.Errorf("got %v, want a refusal with the words of the webhook", err)
 				}
-				if w.Tracker.Going(owner(), kindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID) {
+				if w.Tracker.Deleted(owner(), kindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID) {
 					t.Error("the pod counts as deleted")
 				}
 			})

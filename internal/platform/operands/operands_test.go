@@ -85,11 +85,12 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := regexp.MustCompile(`kruise_[a-z_]+`)
-	sections := strings.Count(string(page), "\n## ")
+	sections, found := strings.Count(string(page), "\n## "), 0
 	for _, object := range objects {
 		if object.GetKind() != "PrometheusRule" {
 			continue
 		}
+		found++
 		groups, _, _ := unstructured.NestedSlice(object.Object, "spec", "groups")
 		rules := groups[0].(map[string]any)["rules"].([]any)
 		if len(rules) != sections {
@@ -116,6 +117,9 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 				}
 			}
 		}
+	}
+	if found != 1 {
+		t.Errorf("%d PrometheusRules are rendered, want 1", found)
 	}
 }
 

@@ -24,8 +24,8 @@ import (
 const (
 	// lifetime is what tokens are asked for. The server may give less or more; a token is replaced shortly before its own end.
 	lifetime = time.Hour
-	// patience is how long the server may take to issue one.
-	patience = 15 * time.Second
+	// tokenTimeout is how long the server may take to issue one.
+	tokenTimeout = 15 * time.Second
 )
 
 // Parse parses <namespace>/<name>.
@@ -63,7 +63,7 @@ type source struct {
 
 // Token implements oauth2.TokenSource.
 func (s *source) Token() (*oauth2.Token, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, patience)
+	ctx, cancel := context.WithTimeout(s.ctx, tokenTimeout)
 	defer cancel()
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To(int64(lifetime.Seconds()))}}
 	answer, err := s.client.CoreV1().ServiceAccounts(s.account.Namespace).CreateToken(ctx, s.account.Name, request, metav1.CreateOptions{})

@@ -9,8 +9,8 @@
 //   - an update that does not change the spec is admitted without checks, so that finalizers and metadata can always be edited;
 //   - what is written back are the defaults and nothing else: fields that this version does not know survive, and pod and claim
 //     templates stay as written;
-//   - the rules are about the stored version, to which the API server converts first; a client of an older version is answered with
-//     the names of its own fields, and what only the newer version can say survives its updates;
+//   - the rules are about the stored version, to which the API server converts first; errors name the fields in the client's own version, and fields
+//     that only the newer version has survive updates through the older one;
 //   - faults that the stored object already has do not block an update;
 //   - a value that cannot be decoded is refused with its path;
 //   - the cost of a request is bounded: what is too large is refused before it is decoded (wire.TooLarge), at most wire.MaxErrors errors are
@@ -73,8 +73,8 @@ type Kind[T any, P Object[T]] struct {
 	Retain func(set, old P)
 	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
 	Default func(set P)
-	// Complete fills a new object in with what only the cluster knows, after Default, and returns why that cannot be done. It is given what
-	// Default is given, and the object's namespace.
+	// Complete fills in what only the cluster knows about a new object, after Default, and returns why that cannot be done. It is given what Default is
+	// given, and the object's namespace.
 	Complete func(ctx context.Context, namespace string, set P) field.ErrorList
 	// Validate returns what is wrong with an object that Default has filled in.
 	Validate func(set P) field.ErrorList
@@ -82,8 +82,8 @@ type Kind[T any, P Object[T]] struct {
 	ValidateCreate func(set P) field.ErrorList
 	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
 	ValidateUpdate func(set, old P) field.ErrorList
-	// LookUp returns what is wrong as far as only the cluster knows, and else the warnings that only the cluster has reasons for. It is
-	// asked once about objects with which nothing else is wrong. old is nil for a creation.
+	// LookUp returns the faults that can only be found by asking the cluster, or else the warnings that depend on it. It is called once for objects
+	// that have no other fault. old is nil for a creation.
 	LookUp func(ctx context.Context, set, old P) (errs field.ErrorList, warnings []string)
 	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
 	// a creation.
@@ -132,10 +132,11 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	return errs
 }
 
-// mostMoved is up to how many known faults are looked for at other places.
-const mostMoved = 1000
+// maxMoved is up to how many known faults are looked for at other places.
+const maxMoved = 1000
 
-// Introduced takes out of errs what is among known, in the same words: at the same place, or at another one of a list whose items may have moved.
+// Introduced returns the errs that are not among known. An error is known if one with the same text is at the same place, or at another place of a list
+// whose items may have moved.
 func Introduced(errs, known field.ErrorList) field.ErrorList {
 	return introduced(errs, known, func(e *field.Error) fault { return fault{e.Field, e.ErrorBody()} })
 }
@@ -160,7 +161,7 @@ func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
 			rest = append(rest, one)
 		}
 	}
-	if len(rest) == 0 || len(known) > mostMoved {
+	if len(rest) == 0 || len(known) > maxMoved {
 		return rest
 	}
 	moved := make(map[fault]int, len(known))
@@ -213,8 +214,8 @@ func (k Kind[T, P]) Defaulter() ctrladmission.Handler { return defaulter[T, P]{K
 
 type defaulter[T any, P Object[T]] struct{ Kind Kind[T, P] }
 
-// Handle fills in defaults, and keeps what a client of an older version cannot say. What cannot be decoded, or is too large, passes: the
-// schema or the validator refuses it, and says where it is wrong.
+// Handle fills in defaults, and keeps the fields that a client of an older version cannot know. An object that cannot be decoded, or is too large, is let
+// through: the schema or the validator refuses it and says what is wrong.
 func (d defaulter[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
 	if tooLarge(req) != nil || specUnchanged(req) {
 		return ctrladmission.Allowed("")
@@ -343,7 +344,7 @@ func (k Kind[T, P]) opaque() []string {
 type Cluster struct {
 	// Checker asks the API server about templates.
 	Checker templatecheck.Checker
-	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, who sets it is warned.
+	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, users who set it get a warning.
 	Protects Protection
 }
 
@@ -413,7 +414,7 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	return ctrladmission.Allowed("").WithWarnings(firstWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected))...)
 }
 
-// unawaited is the answer to a request for whose answer nobody waits any more.
+// unawaited is the answer to a request whose client has gone.
 func unawaited(ctx context.Context) ctrladmission.Response {
 	return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err())
 }

@@ -65,7 +65,7 @@ const (
 	maxDetail   = 2048
 )
 
-// shortened cuts off what is long in errors: a message is for people, and there are many copies of it on its way to them.
+// shortened cuts off long values and details of errors: messages are for people, and are copied many times on the way to them.
 func shortened(errs field.ErrorList) field.ErrorList {
 	for _, e := range errs {
 		e.Field = cut(e.Field, maxDetail)
@@ -75,7 +75,7 @@ func shortened(errs field.ErrorList) field.ErrorList {
 	return errs
 }
 
-// brief is a value of an error: the beginning of a long text, and of a long list or object how long it is.
+// brief shortens the value of an error: of a long text or object it keeps the beginning, of a long list or map only the length.
 func brief(value any) any {
 	is := reflect.ValueOf(value)
 	switch is.Kind() {

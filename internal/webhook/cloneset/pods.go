@@ -29,12 +29,12 @@ type Pods struct {
 const (
 	// maxLookups is how many names are looked up for one request, each by a question to the API server.
 	maxLookups = 100
-	// mostBytes is how many bytes of metadata the API server may send for them.
-	mostBytes = 4 << 20
+	// maxBytes is how many bytes of metadata the API server may send for them.
+	maxBytes = 4 << 20
 )
 
 // check refuses names that an update adds to podsToDelete, unless they are pods of the set that are not terminating. What cannot be found out,
-// and names after the first maxLookups or mostBytes, are let in; the controller deletes no pod but its own.
+// and names after the first maxLookups or maxBytes, are let in; the controller deletes no pod but its own.
 func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.ErrorList {
 	if old == nil {
 		return nil // it has no pods yet
@@ -42,7 +42,7 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.E
 	ctx, cancel := context.WithTimeout(ctx, admission.LookupTimeout)
 	defer cancel()
 	path := field.NewPath("spec", "scaleStrategy", "podsToDelete")
-	budget := pages.Budget{Bytes: mostBytes}
+	budget := pages.Budget{Bytes: maxBytes}
 	var errs field.ErrorList
 	for _, name := range firstAdded(set.Spec.ScaleStrategy.PodsToDelete, old.Spec.ScaleStrategy.PodsToDelete) {
 		if ctx.Err() != nil {

@@ -34,9 +34,9 @@ import (
 const Path = "/validate-deletion-protection"
 
 const (
-	// mostObjects and mostBytes are how many objects are looked at, and how many bytes the API server may send of them.
-	mostObjects = 10_000
-	mostBytes   = 12 << 20
+	// maxObjects and maxBytes are how many objects are looked at, and how many bytes the API server may send of them.
+	maxObjects = 10_000
+	maxBytes   = 12 << 20
 )
 
 // +kubebuilder:rbac:groups="",resources=pods;persistentvolumeclaims,verbs=list
@@ -207,7 +207,7 @@ func count[T any, L interface {
 	client.ObjectList
 }](ctx context.Context, reader client.Reader, like L, options *client.ListOptions, counted func(L) int) (kept, error) {
 	found := 0
-	more, err := pages.Read(ctx, reader, like, pages.Limits{Objects: mostObjects, Bytes: mostBytes}, func(list L) bool {
+	more, err := pages.Read(ctx, reader, like, pages.Limits{Objects: maxObjects, Bytes: maxBytes}, func(list L) bool {
 		found = counted(list)
 		return found == 0
 	}, options)
@@ -215,7 +215,7 @@ func count[T any, L interface {
 	case err != nil:
 		return kept{}, err
 	case found == 0 && more:
-		return kept{}, fmt.Errorf("there are more objects than are looked at, which are %d, or they are too large", mostObjects)
+		return kept{}, fmt.Errorf("there are more objects than are looked at, which are %d, or they are too large", maxObjects)
 	}
 	return kept{count: found, more: more}, nil
 }

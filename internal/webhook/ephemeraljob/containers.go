@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// mostContainers is how many containers a job may add to a pod.
-	mostContainers = 20
-	// mostVariables is how many variables, or sources of them, one of them may have.
-	mostVariables = 1000
+	// maxContainers is how many containers a job may add to a pod.
+	maxContainers = 20
+	// maxVariables is how many variables, or sources of them, one of them may have.
+	maxVariables = 1000
 )
 
 // containers holds the rules for what is added to pods. What only a pod can tell, the API server says when they are added to it.
@@ -27,8 +27,8 @@ func containers(all []corev1.EphemeralContainer, path *field.Path) field.ErrorLi
 	switch {
 	case len(all) == 0:
 		return field.ErrorList{field.Required(path, "at least one container")}
-	case len(all) > mostContainers:
-		return field.ErrorList{field.TooMany(path, len(all), mostContainers)}
+	case len(all) > maxContainers:
+		return field.ErrorList{field.TooMany(path, len(all), maxContainers)}
 	}
 	var errs field.ErrorList
 	known := map[string]bool{}
@@ -68,11 +68,11 @@ func name(name string, known map[string]bool, path *field.Path) field.ErrorList 
 }
 
 func environment(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
-	if n := len(c.Env); n > mostVariables {
-		return field.ErrorList{field.TooMany(path.Child("env"), n, mostVariables)}
+	if n := len(c.Env); n > maxVariables {
+		return field.ErrorList{field.TooMany(path.Child("env"), n, maxVariables)}
 	}
-	if n := len(c.EnvFrom); n > mostVariables {
-		return field.ErrorList{field.TooMany(path.Child("envFrom"), n, mostVariables)}
+	if n := len(c.EnvFrom); n > maxVariables {
+		return field.ErrorList{field.TooMany(path.Child("envFrom"), n, maxVariables)}
 	}
 	var errs field.ErrorList
 	for i := range c.Env {

@@ -45,9 +45,9 @@ const (
 	// times that. Each change of a set makes another revision. More than that cost a read for some pods.
 	remembered      = 1024
 	rememberedBytes = 16 << 20
-	// mostJoined is how long a pod may be, in bytes, to get the sidecars of all sets by one call. What sidecars share of a larger one grows with their number:
+	// maxJoined is how long a pod may be, in bytes, to get the sidecars of all sets by one call. What sidecars share of a larger one grows with their number:
 	// 2000 mounts took 102 MiB with 32 sets. Its sets are injected each by its own call.
-	mostJoined = 32 << 10
+	maxJoined = 32 << 10
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
@@ -178,7 +178,7 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
-	if len(req.Object.Raw) > mostJoined || call.injection.Marked(pod.Object) { // The call that marked it has injected all others, too.
+	if len(req.Object.Raw) > maxJoined || call.injection.Marked(pod.Object) { // The call that marked it has injected all others, too.
 		call.others = nil
 	}
 	var err error

@@ -34,10 +34,10 @@ import (
 const (
 	// readTimeout is how long listing the markers may take. It leaves time to answer within the webhook's three seconds.
 	readTimeout = 2 * time.Second
-	// mostMarkers and mostBytes are how many markers of a namespace are looked at, and how many bytes the API server may send of them. Those whose names
+	// maxMarkers and maxBytes are how many markers of a namespace are looked at, and how many bytes the API server may send of them. Those whose names
 	// come first are.
-	mostMarkers = 500
-	mostBytes   = 6 << 20
+	maxMarkers = 500
+	maxBytes   = 6 << 20
 )
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=list
@@ -91,7 +91,7 @@ func (h *Handler) markers(ctx context.Context, namespace string) (markers []*pro
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	last := ""
-	limits := pages.Limits{Objects: mostMarkers, Bytes: mostBytes}
+	limits := pages.Limits{Objects: maxMarkers, Bytes: maxBytes}
 	more, err := pages.Read(ctx, h.Reader, &appsv1alpha1.PodProbeMarkerList{}, limits, func(list *appsv1alpha1.PodProbeMarkerList) bool {
 		for i := range list.Items {
 			last = list.Items[i].Name
@@ -105,7 +105,7 @@ func (h *Handler) markers(ctx context.Context, namespace string) (markers []*pro
 		return nil, "", fmt.Errorf("listing PodProbeMarkers: %w", err)
 	}
 	if more {
-		unread = fmt.Sprintf("PodProbeMarkers whose names come after %q were not looked at, because there are more than %d or they are too large", last, mostMarkers)
+		unread = fmt.Sprintf("PodProbeMarkers whose names come after %q were not looked at, because there are more than %d or they are too large", last, maxMarkers)
 	}
 	slices.SortFunc(markers, func(a, b *probing.Marker) int { return strings.Compare(a.Name, b.Name) })
 	return markers, unread, nil

@@ -24,9 +24,9 @@ const (
 	// pullTimeout and pullBackoff are what spec.pullPolicy is when it is omitted.
 	pullTimeout = 600
 	pullBackoff = 3
-	// longestTimeout and mostRetries are their limits.
+	// longestTimeout and maxRetries are their limits.
 	longestTimeout = engineimage.LongestTimeout
-	mostRetries    = 100
+	maxRetries     = 100
 )
 
 // DefaultImagePull fills in what a job that pulls images leaves out, but parallelism: OpenKruise stores it as it is left out, too.
@@ -55,8 +55,8 @@ func ImagePull(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.Erro
 		if timeout < 1 || timeout > longestTimeout {
 			errs = append(errs, field.Invalid(at.Child("timeoutSeconds"), timeout, fmt.Sprintf("must be from 1 to %d", longestTimeout)))
 		}
-		if n := ptr.Deref(p.BackoffLimit, pullBackoff); n < 0 || n > mostRetries {
-			errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, fmt.Sprintf("must be from 0 to %d", mostRetries)))
+		if n := ptr.Deref(p.BackoffLimit, pullBackoff); n < 0 || n > maxRetries {
+			errs = append(errs, field.Invalid(at.Child("backoffLimit"), n, fmt.Sprintf("must be from 0 to %d", maxRetries)))
 		}
 	}
 	errs = append(errs, imagePullEnd(&t.CompletionPolicy, timeout, path.Child("completionPolicy"))...)

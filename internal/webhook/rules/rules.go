@@ -72,11 +72,10 @@ func NonEmptySelector(selector *metav1.LabelSelector, path *field.Path) field.Er
 	return labelSelectorFaults(selector, path)
 }
 
-// maxKeys is how many labels, annotations or terms of a selector are looked at. To name the faults of more would cost more than anybody
-// reads.
+// maxKeys is how many labels, annotations or terms of a selector are checked. Nobody reads the faults of more, and finding them is expensive.
 const maxKeys = 1000
 
-// ObjectKeys requires that the labels and annotations of an object can be counted by people.
+// ObjectKeys requires that an object does not have too many labels and annotations.
 func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(object.Labels) > maxKeys {
@@ -88,8 +87,8 @@ func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// maxOwners is how many owners are looked at. Kubernetes' rules for them list all owners for each one that is too many. The API server applies
-// these rules, too, so nothing passes that has more.
+// maxOwners is how many owner references are checked. Kubernetes' own check lists all of them for each one that is too many. The API server makes that
+// check, too, so no object with more gets in.
 const maxOwners = 50
 
 // Metadata requires a name that is a subdomain, and labels and annotations that the server takes. It lets a name be missing: it is still to
@@ -173,8 +172,8 @@ func InPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.
 		Differences(was.Spec, is.Spec)))}
 }
 
-// Undrained warns of an update that switches updates in place on for pods that cannot be taken out of service for them. Only pods that
-// this operator has not created lack the gate: it adds it to all of its own. now and before are the policies, old is the template before.
+// Undrained warns when an update switches on updates in place and existing pods may lack the readiness gate by which they are taken out of service. Only
+// pods that this operator has not created lack the gate. now and before are the policies, old is the previous template.
 func Undrained(now, before shared.PodUpdatePolicy, old *corev1.PodTemplateSpec) []string {
 	inPlace := func(policy shared.PodUpdatePolicy) bool {
 		return policy == shared.InPlaceIfPossible || policy == shared.InPlaceOnly

@@ -33,9 +33,9 @@ type StorageClasses struct {
 const (
 	// maxClasses is how many storage classes are looked up for one request.
 	maxClasses = 20
-	// mostObjects and mostBytes are how many of them are looked at to find the default one, and how many bytes the API server may send of them.
-	mostObjects = 1000
-	mostBytes   = 6 << 20
+	// maxObjects and maxBytes are how many of them are looked at to find the default one, and how many bytes the API server may send of them.
+	maxObjects = 1000
+	maxBytes   = 6 << 20
 )
 
 // check refuses a claim template that grows although its storage class says that its volumes cannot. What cannot be found out is
@@ -98,7 +98,7 @@ func (s StorageClasses) find(ctx context.Context, name *string) *storagev1.Stora
 		return class
 	}
 	var newest *storagev1.StorageClass
-	more, err := pages.Read(ctx, s.Reader, &storagev1.StorageClassList{}, pages.Limits{Objects: mostObjects, Bytes: mostBytes}, func(list *storagev1.StorageClassList) bool {
+	more, err := pages.Read(ctx, s.Reader, &storagev1.StorageClassList{}, pages.Limits{Objects: maxObjects, Bytes: maxBytes}, func(list *storagev1.StorageClassList) bool {
 		for i := range list.Items {
 			class := &list.Items[i]
 			if class.Annotations[annotationDefaultClass] == "true" &&

@@ -20,11 +20,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// mostPatched is how much of pod templates is patched for one request, by weight, and mostPatches how many patches are judged: each of 500 subsets for
+// maxPatched is how much of pod templates is patched for one request, by weight, and maxPatches how many patches are judged: each of 500 subsets for
 // an ordinary template. What is wrong with a patch beyond shows in the status.
 const (
-	mostPatched = 3 << 20
-	mostPatches = 500
+	maxPatched = 3 << 20
+	maxPatches = 500
 )
 
 // patches judges the patches of subsets.
@@ -38,7 +38,7 @@ type patches struct {
 
 // newPatches is for patches of a pod template, which is nil when it is at fault itself.
 func newPatches(set *appsv1beta1.UnitedDeployment, pod map[string]any) *patches {
-	p := &patches{pod: pod, left: mostPatched}
+	p := &patches{pod: pod, left: maxPatched}
 	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil {
 		p.selector = selector
 	}
@@ -54,7 +54,7 @@ func (p *patches) validate(sub *appsv1beta1.Subset, path *field.Path) field.Erro
 	if err := utiljson.Unmarshal(sub.Patch.Raw, &patch); err != nil {
 		return field.ErrorList{field.Invalid(path, string(sub.Patch.Raw), "must be an object")}
 	}
-	if p.judged++; p.pod == nil || p.judged > mostPatches || p.left < 0 {
+	if p.judged++; p.pod == nil || p.judged > maxPatches || p.left < 0 {
 		return nil // to weigh a large part for each of hundreds of subsets would take longer than judging
 	}
 	part := withLabels(touched(p.pod, patch), p.pod)

@@ -376,6 +376,7 @@ func TestAFaultOfTheTemplateMayMove(t *testing.T) {
 
 // TestObjectsOfOpenKruisePass: what OpenKruise let in is let in again, whatever of it is changed next.
 func TestObjectsOfOpenKruisePass(t *testing.T) {
+	sent := 0
 	for _, object := range fixtures.Objects(t, "uniteddeployment/state.yaml") {
 		if object.GetKind() != united.Kind().Kind {
 			continue
@@ -385,11 +386,15 @@ func TestObjectsOfOpenKruisePass(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, old := range map[string]string{"created": "", "scaled": string(body)} {
-			sent := admissiontest.Merge(t, string(body), map[string]string{"created": `{}`, "scaled": `{"spec":{"replicas":20}}`}[what])
-			response := Kind(Workloads{}).Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(united.Kind(), "v1beta1", sent, old))
+			sent++
+			request := admissiontest.Merge(t, string(body), map[string]string{"created": `{}`, "scaled": `{"spec":{"replicas":20}}`}[what])
+			response := Kind(Workloads{}).Validator(admission.Cluster{}).Handle(t.Context(), admissiontest.Request(united.Kind(), "v1beta1", request, old))
 			if !response.Allowed {
 				t.Errorf("%s, %s: %+v", object.GetName(), what, response.Result)
 			}
 		}
+	}
+	if sent == 0 {
+		t.Fatal("the fixture has no UnitedDeployment")
 	}
 }

@@ -28,12 +28,12 @@ import (
 // maxAsked is about how many subsets the API server is asked at most. What is wrong with others shows in the status.
 const maxAsked = 10
 
-// mostSent is how much of workloads is sent for one request after the first, by weight of their template.
-const mostSent = 2 << 20
+// maxSent is how much of workloads is sent for one request after the first, by weight of their template.
+const maxSent = 2 << 20
 
-// mostTogether is how much memory all workloads of a new set may take, by weight of their template: a few kilobytes of template, once for each of
+// maxTogether is how much memory all workloads of a new set may take, by weight of their template: a few kilobytes of template, once for each of
 // hundreds of subsets, would be gigabytes in the operator. heaviest is what a byte of JSON weighs at most.
-const mostTogether, heaviest = 256 << 20, 200
+const maxTogether, heaviest = 256 << 20, 200
 
 // Workloads asks the API server about the workloads that a UnitedDeployment would have.
 type Workloads struct {
@@ -51,7 +51,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	if errs := together(set, old, now, was); len(errs) > 0 {
 		return errs
 	}
-	asked, left := 0, mostSent
+	asked, left := 0, maxSent
 	var fine []*appsv1beta1.Subset
 	stored := map[string]*appsv1beta1.Subset{}
 	if old != nil {
@@ -88,12 +88,12 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 // together refuses a template that, for all subsets together, would take too much memory, unless the stored object takes as much.
 func together(set, old *appsv1beta1.UnitedDeployment, now, was func() *united.Spec) field.ErrorList {
 	takes := memoryOf(set, now)
-	if takes <= mostTogether || old != nil && takes <= memoryOf(old, was) {
+	if takes <= maxTogether || old != nil && takes <= memoryOf(old, was) {
 		return nil
 	}
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "topology", "subsets"), len(set.Spec.Topology.Subsets), fmt.Sprintf(
 		"the workloads of all subsets would take about %d MiB of memory, at most %d MiB are allowed: have fewer subsets, or a smaller template",
-		takes>>20, mostTogether>>20))}
+		takes>>20, maxTogether>>20))}
 }
 
 // memoryOf is about how many bytes the workloads of a set take. It is not computed where it is less than what counts.
@@ -102,7 +102,7 @@ func memoryOf(set *appsv1beta1.UnitedDeployment, parsed func() *united.Spec) int
 	for _, adapter := range united.Given(&set.Spec.Template) {
 		length += len(adapter.Template(&set.Spec.Template).Spec.Raw)
 	}
-	if subsets*length <= mostTogether/heaviest {
+	if subsets*length <= maxTogether/heaviest {
 		return 0
 	}
 	return subsets * weight(parsed().Template)

@@ -114,8 +114,8 @@ func (j *flowJudge) created(pod *corev1.Pod) {
 	j.unlessAllowed(pod, func(set *v1beta1.CloneSet) string {
 		staying := 0
 		for _, p := range j.pods {
-			parked := p.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete)
-			if stays(p) && (!parked || !set.Spec.ScaleStrategy.ExcludePreparingDelete) {
+			preparingDelete := p.Labels[shared.LabelLifecycleState] == string(shared.StatePreparingDelete)
+			if stays(p) && (!preparingDelete || !set.Spec.ScaleStrategy.ExcludePreparingDelete) {
 				staying++
 			}
 		}

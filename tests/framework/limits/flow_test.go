@@ -47,7 +47,7 @@ func TestJudgeCloneSetFlow(t *testing.T) {
 		}
 	}
 	onDelete := func(s *v1beta1.CloneSetSpec) { s.UpdateStrategy.Type = v1beta1.OnDeleteCloneSetUpdateStrategyType }
-	parked := func(p *corev1.Pod) { p.Labels[shared.LabelLifecycleState] = string(shared.StatePreparingDelete) }
+	preparingDelete := func(p *corev1.Pod) { p.Labels[shared.LabelLifecycleState] = string(shared.StatePreparingDelete) }
 	foreign := func(p *corev1.Pod) { p.UID = "foreign" }
 	cases := map[string]struct {
 		rules  Rules
@@ -70,8 +70,8 @@ func TestJudgeCloneSetFlow(t *testing.T) {
 		"a spec that is not observed yet":              {events: []Event{aFlow(2, 1, surge), aPod("d", "old")}},
 		"a spec that was":                              {events: []Event{aFlow(2, 1, surge), aFlow(3, 1), aFlow(3, 3), aPod("d", "old")}, want: []string{"d (version ): is created"}},
 		"in place of one that goes":                    {events: []Event{aPod("a", "old", terminating), aPod("d", "new", crashed)}},
-		"in place of one that waits":                   {events: []Event{aPod("a", "old", parked), aPod("d", "new", crashed)}, want: []string{"d (version ): is created"}},
-		"in place of one that waits and is excluded":   {events: []Event{aFlow(2, 2, exclude), aPod("a", "old", parked), aPod("d", "new", crashed)}},
+		"in place of one that waits":                   {events: []Event{aPod("a", "old", preparingDelete), aPod("d", "new", crashed)}, want: []string{"d (version ): is created"}},
+		"in place of one that waits and is excluded":   {events: []Event{aFlow(2, 2, exclude), aPod("a", "old", preparingDelete), aPod("d", "new", crashed)}},
 		"scaled in":                                    {events: []Event{aFlow(2, 2, two), aPod("a", "old", terminating), aPod("b", "new", held)}},
 		"within the partition":                         {events: []Event{aFlow(2, 2, keeps("2")), aPod("a", "new")}},
 		"beyond the partition":                         {events: []Event{aFlow(2, 2, keeps("3")), aPod("a", "new")}, want: []string{"a (version ): is moved, and 2 stay; the partition is 3"}},

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// patience is how long the API server may take to notice a new webhook configuration and a server that has just begun to listen.
-	patience = 15 * time.Second
+	// noticeTimeout is how long the API server may take to notice a new webhook configuration and a server that has just begun to listen.
+	noticeTimeout = 15 * time.Second
 	// interval is the time between two tries.
 	interval = 200 * time.Millisecond
 	// tryTimeout ends one try: an address that swallows packets holds the API server until the webhook's own timeout of ten seconds.
@@ -52,11 +52,11 @@ func Check(ctx context.Context, c client.Client, url string, enabled ...string) 
 	}
 	kind := candidates[max(slices.IndexFunc(candidates, func(k kinds.Kind) bool { return k.Converted }), 0)]
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, interval, patience, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, interval, noticeTimeout, true, func(ctx context.Context) (bool, error) {
 		try, cancel := context.WithTimeout(ctx, tryTimeout)
 		defer cancel()
 		err := ask(try, c, url, kind)
-		// What a try says that was cut off by the end of patience explains nothing.
+		// What a try says that was cut off by noticeTimeout explains nothing.
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}

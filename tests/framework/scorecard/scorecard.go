@@ -44,8 +44,8 @@ const (
 	account   = "scorecard"
 	// untarImage unpacks the bundle in every pod. The bundle does not name it, the command line does.
 	untarImage = "registry.example.com/scorecard-untar:v1"
-	// patience is how long all tests together may take. operator-sdk's own 30 seconds are for tests that look at files alone.
-	patience = 4 * time.Minute
+	// testsTimeout is how long all tests together may take. operator-sdk's own 30 seconds are for tests that look at files alone.
+	testsTimeout = 4 * time.Minute
 	// volumes is how many claims the tests can make: more than the examples of the bundle, twice.
 	volumes = 40
 )
@@ -219,7 +219,7 @@ func (r run) scorecard(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, programs.Path(binaries.OperatorSDK), "scorecard", r.bundle,
 		"--namespace="+namespace, "--service-account="+account, "--pod-security=restricted",
-		"--untar-image="+untarImage, "--wait-time="+patience.String(), "--output=json")
+		"--untar-image="+untarImage, "--wait-time="+testsTimeout.String(), "--output=json")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.Cluster.AdminKubeconfig())
 	cmd.Stderr = r.progress
 	text, err := cmd.Output() // an error also when a test has failed, which the results say better

@@ -430,7 +430,7 @@ func TestCloneSetReusesTheClaimsOfPodsThatOthersDeleted(t *testing.T) {
 	}
 }
 
-func TestCloneSetReleasesAndAdoptsNothing(t *testing.T) {
+func TestCloneSetReleasesPodsAndNeverAdopts(t *testing.T) {
 	c := newClones(t, 2, withClaim(t, false))
 	before := c.settled()
 	orphan := pod(c.Namespace, "web-zzzzz", map[string]string{"app": "web", shared.LabelInstanceID: "zzzzz"})

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestReleasesAPodWhoseLabelsStopMatching(t *testing.T) {
 	})
 	n.Eventually("the name is missed and its holder named", func(context.Context) error {
 		c := condition(n.StatefulSet("web"), v1beta1.StatefulSetFailedCreatePod)
-		if c == nil || c.Status != corev1.ConditionTrue {
+		if c == nil || c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "a pod with this name exists and is controlled by nobody") {
 			return fmt.Errorf("FailedCreatePod is %+v", c)
 		}
 		return nil

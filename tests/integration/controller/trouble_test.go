@@ -180,14 +180,12 @@ func TestTemplateThatTheServerRefuses(t *testing.T) {
 		}
 		return nil
 	})
-	if found := events(t, n, "web", "FailedCreate"); len(found) == 0 || found[0].Type != corev1.EventTypeWarning {
-		n.Eventually("a warning says so", func(context.Context) error {
-			if len(events(t, n, "web", "FailedCreate")) == 0 {
-				return errors.New("there is none")
-			}
-			return nil
-		})
-	}
+	n.Eventually("a warning says so", func(context.Context) error {
+		if found := events(t, n, "web", "FailedCreate"); len(found) == 0 || found[0].Type != corev1.EventTypeWarning {
+			return fmt.Errorf("the events are %+v", found)
+		}
+		return nil
+	})
 
 	log := openLog(t)
 	const period = 10 * time.Second

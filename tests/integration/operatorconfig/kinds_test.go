@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -47,6 +48,9 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 	log, err := audit.Open(e.Cluster.AuditLog())
 	if err != nil {
 		t.Fatal(err)
+	}
+	if got, want := len(kruise.Status.Kinds), len(kinds.Switchable()); got != want {
+		t.Errorf("the status has %d kinds, want all %d", got, want)
 	}
 	for _, kind := range kruise.Status.Kinds {
 		if kind.State != operatorv1alpha1.Disabled || kind.Ready != metav1.ConditionFalse || kind.Reason != operatorv1alpha1.KindDisabled {

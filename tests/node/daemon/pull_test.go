@@ -31,7 +31,7 @@ func pull(n *environment.Namespace, name, image, spec string) {
 
 func pulls(n *environment.Namespace, name, what string, ok func(*v1beta1.ImagePullJobStatus) bool) *v1beta1.ImagePullJob {
 	job := &v1beta1.ImagePullJob{}
-	n.EventuallyWithin(patience, what, func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, what, func(ctx context.Context) error {
 		if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, job); err != nil {
 			return err
 		}
@@ -107,7 +107,7 @@ func TestSlowPrivateRegistry(t *testing.T) {
 	if err := n.Client.Delete(t.Context(), job); err != nil {
 		t.Fatal(err)
 	}
-	n.EventuallyWithin(patience, "the copy goes with the job", func(context.Context) error {
+	n.EventuallyWithin(waitTimeout, "the copy goes with the job", func(context.Context) error {
 		if got := copies(t, n); len(got) > 0 {
 			return fmt.Errorf("there are copies in %v", got)
 		}
@@ -158,14 +158,14 @@ func TestRegistryDisappearsAndReturns(t *testing.T) {
 	s.hold(layers[1])
 	pull(n, "pull", "registry.example/team/vanishing:v1", "  pullPolicy: {backoffLimit: 20}\n")
 	s.holding(n, layers[1], 2)
-	n.EventuallyWithin(patience, "the other layer is there", func(context.Context) error {
+	n.EventuallyWithin(waitTimeout, "the other layer is there", func(context.Context) error {
 		if got := s.times(layers[0]); len(got) != 2 {
 			return fmt.Errorf("it was sent %v times", got)
 		}
 		return nil
 	})
 	s.vanish()
-	n.EventuallyWithin(patience, "both nodes have tried in vain", func(context.Context) error {
+	n.EventuallyWithin(waitTimeout, "both nodes have tried in vain", func(context.Context) error {
 		if got := s.times("manifest"); len(got) != 2 || got[0] < 3 {
 			return fmt.Errorf("the manifest was asked for %v times", got)
 		}
@@ -280,7 +280,7 @@ func TestRuntimeIsAwayDuringAPull(t *testing.T) {
 	}
 	pulls(n, "pull", "both nodes have the image", func(s *v1beta1.ImagePullJobStatus) bool { return onBoth(s) && s.CompletionTime != nil })
 	assertOnNodes(t, "registry.example/team/stopped:v1")
-	n.EventuallyWithin(patience, "the node is well again", func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "the node is well again", func(ctx context.Context) error {
 		is := &corev1.Node{}
 		if err := n.Client.Get(ctx, client.ObjectKey{Name: node.Name()}, is); err != nil {
 			return err

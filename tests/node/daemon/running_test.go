@@ -76,7 +76,7 @@ const (
 
 // tells waits until a pod tells what its probes have found.
 func tells(n *environment.Namespace, pod, want string) {
-	n.EventuallyWithin(patience, "pod "+pod+" tells "+want, func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "pod "+pod+" tells "+want, func(ctx context.Context) error {
 		is := &corev1.Pod{}
 		if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: pod}, is); err != nil {
 			return err
@@ -142,7 +142,7 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 
 	n.ChangeCloneSet("game", func(set *v1beta1.CloneSet) { set.Spec.Replicas = new(int32(2)) })
 	n.SettledCloneSet("game")
-	n.EventuallyWithin(patience, "one server is gone", func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "one server is gone", func(ctx context.Context) error {
 		err := n.Client.Get(ctx, client.ObjectKeyFromObject(&pods[2]), &corev1.Pod{})
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -162,7 +162,7 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	for i := range 2 {
 		tells(n, pods[i].Name, unsaid)
 	}
-	n.EventuallyWithin(patience, "no node probes for the marker", func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "no node probes for the marker", func(ctx context.Context) error {
 		all := &v1alpha1.NodePodProbeList{}
 		if err := n.Client.List(ctx, all); err != nil {
 			return err
@@ -206,7 +206,7 @@ spec:
 
 // serves waits until a pod answers on a port.
 func serves(n *environment.Namespace, pod *corev1.Pod, port int) {
-	n.EventuallyWithin(patience, fmt.Sprintf("pod %s serves on %d", pod.Name, port), func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, fmt.Sprintf("pod %s serves on %d", pod.Name, port), func(ctx context.Context) error {
 		_, err := ask(ctx, http.MethodGet, fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, port))
 		return err
 	})
@@ -223,7 +223,7 @@ func restarts(pod *corev1.Pod) map[string]int32 {
 // reportOf is what the daemon reports of the pod's containers, by name, once it is about those that run.
 func reportOf(n *environment.Namespace, pod *corev1.Pod) map[string]inplace.Reported {
 	var report map[string]inplace.Reported
-	n.EventuallyWithin(patience, "the containers of pod "+pod.Name+" are reported", func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "the containers of pod "+pod.Name+" are reported", func(ctx context.Context) error {
 		is := &corev1.Pod{}
 		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(pod), is); err != nil {
 			return err
@@ -256,7 +256,7 @@ func TestVariablesFromMetadata(t *testing.T) {
 		n.ChangeCloneSet("reading", func(set *v1beta1.CloneSet) { change(&set.Spec.Template) })
 		n.SettledCloneSet("reading")
 		var pods []corev1.Pod
-		n.EventuallyWithin(patience, "the pod that was replaced is gone", func(ctx context.Context) (err error) {
+		n.EventuallyWithin(waitTimeout, "the pod that was replaced is gone", func(ctx context.Context) (err error) {
 			if pods, err = n.ListPods(ctx, "app=reading"); err == nil && len(pods) != 1 {
 				err = fmt.Errorf("there are %d pods", len(pods))
 			}
@@ -292,7 +292,7 @@ func TestVariablesFromMetadata(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	n.EventuallyWithin(patience, "the operator runs so", func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "the operator runs so", func(ctx context.Context) error {
 		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(settings), settings); err != nil {
 			return err
 		}

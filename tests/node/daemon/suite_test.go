@@ -39,8 +39,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// patience is how long a flow with pods on nodes may take on a busy machine.
-const patience = 2 * time.Minute
+// waitTimeout is how long a flow with pods on nodes may take on a busy machine.
+const waitTimeout = 2 * time.Minute
 
 var (
 	// env is shared by all tests; nil when unavailable says why this machine cannot have it.
@@ -99,7 +99,7 @@ func prepare() error {
 // daemonOn waits until the daemon of a node is ready, another one than that with the UID was, and returns its pod.
 func daemonOn(n *environment.Namespace, node string, was *corev1.Pod) *corev1.Pod {
 	var found *corev1.Pod
-	n.EventuallyWithin(patience, "the daemon of "+node+" is ready", func(ctx context.Context) error {
+	n.EventuallyWithin(waitTimeout, "the daemon of "+node+" is ready", func(ctx context.Context) error {
 		list := &corev1.PodList{}
 		if err := n.Client.List(ctx, list, client.InNamespace(operands.DaemonNamespace)); err != nil {
 			return err
@@ -283,7 +283,7 @@ func (s *source) times(what string) []int {
 
 // holding waits until so many nodes wait for a layer.
 func (s *source) holding(n *environment.Namespace, layer string, nodes int) {
-	n.EventuallyWithin(patience, fmt.Sprintf("%d nodes pull", nodes), func(context.Context) error {
+	n.EventuallyWithin(waitTimeout, fmt.Sprintf("%d nodes pull", nodes), func(context.Context) error {
 		if got := s.times(layer); len(got) != nodes {
 			return fmt.Errorf("the layer was asked for %v times", got)
 		}

@@ -21,9 +21,9 @@ type Size struct {
 	Large bool
 }
 
-// mostOfLarge is how many states a large exploration visits at most, so that all of them together end within two hours on one core. One that
+// maxOfLarge is how many states a large exploration visits at most, so that all of them together end within two hours on one core. One that
 // has more fails: it has to be made smaller, so that it is explored to its end.
-const mostOfLarge = 500_000
+const maxOfLarge = 500_000
 
 // ExploreEach explores every case as a test of its own.
 func ExploreEach[L any, W comparable](t *testing.T, cases map[string]L, size func(L) Size, exploration func(L, *testing.T) Exploration[W]) {
@@ -38,7 +38,7 @@ func ExploreEach[L any, W comparable](t *testing.T, cases map[string]L, size fun
 		t.Run(name, func(t *testing.T) {
 			e := exploration(cases[name], t)
 			if s.Large {
-				e.MaxStates = mostOfLarge
+				e.MaxStates = maxOfLarge
 			}
 			if result := Explore(t, e); result.States < s.Least {
 				t.Errorf("only %d states, there should be at least %d", result.States, s.Least)

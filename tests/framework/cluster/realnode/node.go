@@ -45,8 +45,8 @@ const (
 	Containerd = "containerd"
 )
 
-// readyPatience is how long a node may take to become ready in the API.
-const readyPatience = 60 * time.Second
+// readyTimeout is how long a node may take to become ready in the API.
+const readyTimeout = 60 * time.Second
 
 // Node is a running node.
 type Node struct {
@@ -295,7 +295,7 @@ func environment() []string {
 
 // waitReady waits until the API server knows the node as ready.
 func (n *Node) waitReady(ctx context.Context, options Options, client pki.Pair) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, readyPatience, fmt.Errorf("the node was not ready after %s", readyPatience))
+	ctx, cancel := context.WithTimeoutCause(ctx, readyTimeout, fmt.Errorf("the node was not ready after %s", readyTimeout))
 	defer cancel()
 	// As the node itself: it may read its own object, so nobody else has to grant anything.
 	clientset, err := kubernetes.NewForConfig(&rest.Config{

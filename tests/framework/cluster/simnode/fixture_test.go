@@ -25,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-const patience = 30 * time.Second
+const waitTimeout = 30 * time.Second
 
 // fixture is a namespace with simulated nodes of its own, one unless the options say otherwise. Its pods are bound to the
 // first of them.
@@ -158,7 +158,7 @@ func (w *fixture) awaitGone(name string) {
 // until polls a condition; its text tells what is waited for and what is there instead.
 func (w *fixture) until(check func() (bool, string)) {
 	w.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitTimeout)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -167,7 +167,7 @@ func (w *fixture) until(check func() (bool, string)) {
 			return
 		}
 		if time.Now().After(deadline) {
-			w.Fatalf("gave up after %s: %s", patience, state)
+			w.Fatalf("gave up after %s: %s", waitTimeout, state)
 		}
 		<-tick.C
 	}
@@ -235,7 +235,7 @@ func (w *fixture) delete(name string, graceSeconds int64) {
 func (w *fixture) history(name string) func(last *corev1.Pod) []*corev1.Pod {
 	w.Helper()
 	from := w.get(name)
-	ctx, stop := context.WithTimeout(w.Context(), patience)
+	ctx, stop := context.WithTimeout(w.Context(), waitTimeout)
 	events, err := w.client.CoreV1().Pods(w.namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + name, ResourceVersion: from.ResourceVersion,
 	})

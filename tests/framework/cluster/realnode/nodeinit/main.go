@@ -38,8 +38,8 @@ import (
 )
 
 const (
-	// readyPatience is how long one process of the node may take to become ready.
-	readyPatience = 30 * time.Second
+	// readyTimeout is how long one process of the node may take to become ready.
+	readyTimeout  = 30 * time.Second
 	probeInterval = 5 * time.Millisecond
 	probeTimeout  = 2 * time.Second
 )
@@ -191,7 +191,7 @@ func (n *node) start(process nodespec.Process) error {
 	}
 	n.running[pid] = process.Name
 
-	deadline := time.Now().Add(readyPatience)
+	deadline := time.Now().Add(readyTimeout)
 	for {
 		err := probe(process)
 		if err == nil {

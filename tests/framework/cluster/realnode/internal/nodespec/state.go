@@ -26,9 +26,9 @@ type State struct {
 	Lock string `json:"lock"`
 }
 
-// cgroupPatience is how long an emptied control group may take to become removable:
+// cgroupTimeout is how long an emptied control group may take to become removable:
 // the kernel detaches dead processes from it in the background.
-const cgroupPatience = 5 * time.Second
+const cgroupTimeout = 5 * time.Second
 
 // Remove deletes the control groups, the folder and, if that worked, the lock file. It does nothing for what does not exist,
 // so it can be called again, and by more than one process. No process of the node may be left.
@@ -69,7 +69,7 @@ func removeCgroup(path string) error {
 	if err != nil {
 		return fmt.Errorf("listing control groups: %w", err)
 	}
-	deadline := time.Now().Add(cgroupPatience)
+	deadline := time.Now().Add(cgroupTimeout)
 	for i := len(groups) - 1; i >= 0; i-- {
 		for {
 			err := syscall.Rmdir(groups[i])
