@@ -586,3 +586,46 @@ func TestASurplusPodIsDeletedAlthoughItsClaimsCannotBeGivenToIt(t *testing.T) {
 		})
 	}
 }
+
+// A pod whose deletion the server always refused used up maxUnavailable. The others waited for ever, also where there is no order among them.
+func TestAPodWhoseDeletionIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	cases := map[string]struct {
+		steps   []func(*simulation)
+		refused string
+		want    []string
+	}{
+		"asked for": {
+			steps: []func(*simulation){running, specified(1, 3)}, refused: "web-3", want: []string{"Delete web-1 SpecifiedDelete", "Delete web-3 SpecifiedDelete"},
+		},
+		"an update in order waits": {
+			steps: []func(*simulation){running, image("2")}, refused: "web-3", want: []string{"Delete web-3 Outdated"},
+		},
+		"an update in order waits for one that was asked for": {
+			steps: []func(*simulation){running, specified(3), image("2")}, refused: "web-3", want: []string{"Delete web-3 SpecifiedDelete"},
+		},
+		"an update without order": {
+			steps: []func(*simulation){unordered(nil), running, image("2")}, refused: "web-3", want: []string{"Delete web-2 Outdated", "Delete web-3 Outdated"},
+		},
+		"an update without order, and one that was asked for": {
+			steps:   []func(*simulation){unordered(nil), running, specified(3), image("2")},
+			refused: "web-3", want: []string{"Delete web-3 SpecifiedDelete", "Delete web-2 Outdated"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 4, tc.steps...)
+			s := w.snapshot()
+			refused := planning.RetryKey{Step: podset.StepDelete, Namespace: "shop", Name: tc.refused}
+			s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+				return planning.Retry{Wait: time.Hour}, key == refused
+			}
+			w.Plan = Plan(Parse(w.set, w.o), s)
+			if diff := cmp.Diff(tc.want, w.ActionLines()); diff != "" {
+				t.Error(diff)
+			}
+			if len(tc.want) > 1 && !w.Plan.Yielding[refused] {
+				t.Error("the refused one is tried")
+			}
+		})
+	}
+}
