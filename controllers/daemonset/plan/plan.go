@@ -162,9 +162,9 @@ func (p *planner) take(left *int, slot planning.Slot) bool {
 	return true
 }
 
-// takeFor is take for what a step does to a pod, which uses up nothing while it waits after it was refused.
+// takeFor is take for what a step does to a pod. It uses up nothing while it waits after it was refused, unless the pod is not in service.
 func (p *planner) takeFor(step planning.Step, pod *podset.Pod, left *int) bool {
-	return p.pass.Yields(step, pod, *left > 0) || p.take(left, pod.Slot)
+	return pod.InService() && p.pass.Yields(step, pod, *left > 0) || p.take(left, pod.Slot)
 }
 
 // holdBurst notes what waits for the next plan because of burstReplicas.
