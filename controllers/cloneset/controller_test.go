@@ -343,6 +343,35 @@ func TestPodsThatWaitToBeCreatedAreAnnouncedOnce(t *testing.T) {
 	}
 }
 
+// Where a webhook of others refused to change the owners of a claim, no pod was released that had left the set, whoever's the claim was.
+func TestAPodIsReleasedAlthoughTheClaimOfAnotherIsRefused(t *testing.T) {
+	set := newSet(1)
+	labels := func(id string) map[string]string {
+		return map[string]string{"app": "debugged", shared.LabelInstanceID: id}
+	}
+	kept, other := ownPod(set, "aaaaa", labels("aaaaa")), ownPod(set, "bbbbb", labels("bbbbb"))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Namespace: set.Namespace, Name: "data-web-aaaaa", UID: "claim-aaaaa", Labels: map[string]string{shared.LabelInstanceID: "aaaaa"},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
+	}}
+	s := newShell(t, set, kept, other, claim)
+	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Object.GetName() == claim.Name {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: "persistentvolumeclaims"}, claim.Name, nil)
+		}
+		return forward()
+	})
+	pods := s.pods()
+	changed, err := s.release(t.Context(), set, []client.Object{pods[kept.Name], pods[other.Name]}, map[string]*corev1.PersistentVolumeClaim{claim.Name: claim})
+	if !changed || err == nil {
+		t.Errorf("changed %v, error %v", changed, err)
+	}
+	pods = s.pods()
+	if !metav1.IsControlledBy(pods[kept.Name], set) || metav1.IsControlledBy(pods[other.Name], set) {
+		t.Errorf("owners %v and %v, want that the second pod alone is released", pods[kept.Name].OwnerReferences, pods[other.Name].OwnerReferences)
+	}
+}
+
 // A claim of the set without a pod of the set would be deleted.
 func TestClaimsAreReleasedBeforeTheirPod(t *testing.T) {
 	for name, refuse := range map[string]bool{"both": false, "the claim is refused": true} {

@@ -92,32 +92,45 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 	return observed, nil
 }
 
-// release releases pods, their claims first: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those claims, so
-// they are removed from the claims that were found. It reports whether any owner reference was changed, or may have been.
+// release releases pods, each after its claims: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those
+// claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have. A claim that the server does not let
+// go keeps its own pod alone.
 func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, toRelease []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
-	slots := map[string]bool{}
+	kindClaim, kindPod := corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), corev1.SchemeGroupVersion.WithKind("Pod")
+	bySlot := map[string][]client.Object{}
 	for _, object := range toRelease {
 		if pod, ok := object.(*corev1.Pod); ok {
-			slots[string(plan.SlotOf(set.Name, pod))] = true
+			bySlot[string(plan.SlotOf(set.Name, pod))] = nil
 		}
 	}
-	theirs := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")}
 	for name, claim := range found {
-		if !slots[claim.Labels[shared.LabelInstanceID]] {
+		slot := claim.Labels[shared.LabelInstanceID]
+		if _, leaves := bySlot[slot]; !leaves {
 			continue
 		}
 		if claims.OwnedBy(claim, set.UID) {
-			theirs.Release = append(theirs.Release, claim)
+			bySlot[slot] = append(bySlot[slot], claim)
 		}
 		delete(found, name)
 	}
-	changed, err := r.Adopter.Apply(ctx, owner, reference, theirs)
-	if changed < len(theirs.Release) {
-		return changed > 0 || err == nil, err // Without an error it was a conflict.
+	var failed error
+	var ready []client.Object
+	changed := 0
+	for _, object := range toRelease {
+		var own []client.Object
+		if pod, ok := object.(*corev1.Pod); ok {
+			own = bySlot[string(plan.SlotOf(set.Name, pod))]
+		}
+		n, err := r.Adopter.Apply(ctx, owner, reference, ownership.Changes{Kind: kindClaim, Release: own})
+		changed, failed = changed+n, errors.Join(failed, err)
+		if n == len(own) {
+			ready = append(ready, object)
+		}
 	}
-	released, err := r.Adopter.Apply(ctx, owner, reference, ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Release: toRelease})
-	return changed+released > 0, err
+	conflict := failed == nil && len(ready) < len(toRelease)
+	released, err := r.Adopter.Apply(ctx, owner, reference, ownership.Changes{Kind: kindPod, Release: ready})
+	return changed+released > 0 || conflict, errors.Join(failed, err)
 }
 
 // readClaims reads the claims that the set or its pods own. A set without claim templates, whose pods have no such claims either, costs

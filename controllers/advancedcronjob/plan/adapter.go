@@ -118,6 +118,19 @@ func (r Run) stalled() (stalled bool, message string) {
 	return stalled, c.Message
 }
 
+// doing says of an active run why another one may not run beside it. One that is being deleted may still have pods.
+func (r Run) doing() string {
+	finalizers := r.Object.GetFinalizers()
+	switch {
+	case !r.Terminating:
+		return "is active"
+	case len(finalizers) == 0:
+		return "is being deleted"
+	default:
+		return "is being deleted, and finalizers keep it: " + conditions.First(finalizers, 3, ", ")
+	}
+}
+
 // Observe derives the facts about one run.
 func (a Adapter) Observe(object *unstructured.Unstructured) Run {
 	run := Run{

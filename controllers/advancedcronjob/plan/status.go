@@ -145,7 +145,7 @@ func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 		}
 	}
 	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
-		Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is active.", active[0].Object.GetName())}
+		Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s %s.", active[0].Object.GetName(), active[0].doing())}
 }
 
 // Announced is which runs events were emitted about, so that none is emitted twice.
@@ -174,7 +174,7 @@ func Announcements(spec *Spec, s Snapshot, due Due, plan planning.Plan, announce
 	if !due.TooLate && !creates(plan) && !announced.Waiting.Equal(due.Run) {
 		announced.Waiting = due.Run
 		if active := activeRuns(s); len(active) > 0 {
-			events = append(events, planning.Event{Reason: "JobAlreadyActive", Message: fmt.Sprintf("The run of %s waits: %s is active", at, active[0].Object.GetName())})
+			events = append(events, planning.Event{Reason: "JobAlreadyActive", Message: fmt.Sprintf("The run of %s waits: %s %s", at, active[0].Object.GetName(), active[0].doing())})
 		}
 	}
 	return slices.Clip(events)

@@ -626,6 +626,20 @@ func TestJobWhosePodsCannotStartStallsTheSchedule(t *testing.T) {
 	w.expectCondition("Reconciling", "RunActive", "")
 }
 
+// A run that somebody deletes may have pods until it is gone, so no other one runs beside it, as with a CronJob. Its condition said only that it is active.
+func TestRunThatIsBeingDeletedForbidsAnotherOne(t *testing.T) {
+	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
+	w.passes("10:05:00", "10:05:01")
+	now := metav1.NewTime(w.now)
+	w.runs[0].SetDeletionTimestamp(&now)
+	w.passes("10:10:00")
+	w.expectCondition("Reconciling", "RunActive", "is being deleted.")
+	w.runs[0].SetFinalizers([]string{"example.com/archive"})
+	w.passes("10:10:30")
+	w.expectCondition("Reconciling", "RunActive", "is being deleted, and finalizers keep it: example.com/archive.")
+	w.expect("10:05")
+}
+
 func TestRunThatWaitsTooLongIsLeftOutInTime(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(60))
 	w.passes("10:05:00")

@@ -206,9 +206,8 @@ func (p *planner) unused(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp == nil && p.owned(claim)
 }
 
-// fixOwners makes the claims of a pod go with it, or stay with the set, and reports whether that has to be written first.
-func (p *planner) fixOwners(pod *podset.Pod, condemned bool) bool {
-	changing := false
+// fixOwners makes the claims of a pod go with it, or stay with the set, and returns the keys of what has to be written for that.
+func (p *planner) fixOwners(pod *podset.Pod, condemned bool) (edits []planning.RetryKey) {
 	who := claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}
 	for _, claim := range p.claimsOf[pod.Slot] {
 		// A claim that neither the set nor this pod owns is somebody else's, or goes with an earlier pod.
@@ -223,12 +222,23 @@ func (p *planner) fixOwners(pod *podset.Pod, condemned bool) bool {
 			p.pass.Wait(pod, reasonClaimOwners, err.Error())
 			continue
 		}
-		changing = true
 		action := podset.EditClaim(pod.Slot, claim, patch, reasonClaimOwners)
+		edits = append(edits, podset.EditClaimKey(claim))
 		action.Failure = planning.Event{Warning: true, Reason: "FailedUpdate", Message: p.claimMessage("update", claim.Name, "failed error")}
 		p.pass.Act(action)
 	}
-	return changing
+	return edits
+}
+
+// leaveClaims has the event about the deletion of a pod say what becomes of claims of which the server does not let it become the owner, if there are such.
+func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
+	switch {
+	case !some:
+	case p.EnablePVCReuse:
+		p.pass.Remark(pod, ", but its volume claims cannot be given to it, and stay for another pod")
+	default:
+		p.pass.Remark(pod, ", but its volume claims cannot be given to it, and are deleted when it is gone")
+	}
 }
 
 func (p *planner) claimMessage(verb, claim, result string) string {

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -291,4 +292,76 @@ func TestClaimsOfOthersAreLeftAlone(t *testing.T) {
 	w.rest(ask("p01"))
 	w.expectPods("p02:1, p03:1")
 	w.expect("claims", w.claimNames(), "data-web-p01 data-web-p02 data-web-p03")
+}
+
+// refusedFor says that the server has refused what a step does to these objects at every try for so long.
+func refusedFor(failing time.Duration, step planning.Step, names ...string) planning.Retries {
+	return func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Second, Failing: failing}, key.Step == step && key.Namespace == "shop" && slices.Contains(names, key.Name)
+	}
+}
+
+// A webhook of others refused to change the owners of claims, and their pods were never deleted.
+func TestAPodIsDeletedAlthoughItsClaimsCannotBeGivenToIt(t *testing.T) {
+	cases := map[string]struct {
+		change       []func(*simulation)
+		pod          string // p02 if empty
+		deletion     string
+		says, claims string
+	}{
+		"scaled in": {
+			change: []func(*simulation){replicas(1)}, deletion: "1 Delete ScaleIn",
+			says: "and are deleted when it is gone", claims: "data-web-p01",
+		},
+		"asked for": {
+			change: []func(*simulation){ask("p02")}, deletion: "1 Delete SpecifiedDelete",
+			says: "and are deleted when it is gone", claims: "data-web-p01 data-web-p03",
+		},
+		"outdated": {
+			change: []func(*simulation){image("2"), partition(1)}, pod: "p01", deletion: "1 Delete Outdated",
+			says: "and are deleted when it is gone", claims: "data-web-p02 data-web-p03",
+		},
+		"asked for, with reuse": {
+			change: []func(*simulation){reuse, ask("p02")}, deletion: "1 Delete SpecifiedDelete",
+			says: "and stay for another pod", claims: "data-web-p01 data-web-p02",
+		},
+	}
+	for name, tc := range cases {
+		pod := cmp.Or(tc.pod, "p02")
+		for refused, what := range map[string]string{"data-web-" + pod: "its own", "": "those of all pods"} {
+			t.Run(name+", "+what, func(t *testing.T) {
+				w := newSimulation(t, 2, claimTemplates("data"))
+				w.do(tc.change...)
+				plan := func(retries planning.Retries) string {
+					s := w.snapshot()
+					s.Retries = retries
+					w.Plan = Plan(Parse(w.set, w.o), s)
+					return w.actions()
+				}
+				const edit = "1 EditClaim ClaimOwners"
+				w.expect("at first", plan(nil), edit)
+				w.expect("it looks soon", w.Plan.RecheckAfter, afterClaims)
+				w.expect("refused for a while", plan(refusedFor(29*time.Second, podset.StepEditClaim, refused)), edit)
+				w.expect("refused for long", plan(refusedFor(30*time.Second, podset.StepEditClaim, refused)), edit+", "+tc.deletion)
+				for _, action := range w.Plan.Actions {
+					if action.Step == podset.StepDelete && !strings.HasSuffix(action.Success.Message, tc.says) {
+						t.Errorf("the event says %q, want that the claims stay %s", action.Success.Message, tc.says)
+					}
+				}
+				w.move(pod, podsettest.DeletePod)
+				w.move(pod, podsettest.FinishDeletion)
+				w.rest()
+				w.expect("claims", w.claimNames(), tc.claims)
+			})
+		}
+	}
+}
+
+// The set looked again ten times a second as long as the server refused.
+func TestAPodWaitsForTheNextTryWhenItsClaimsAreRefused(t *testing.T) {
+	w := newSimulation(t, 2, claimTemplates("data"))
+	w.do(replicas(1))
+	s := w.snapshot()
+	s.Retries = refusedFor(time.Second, podset.StepEditClaim, "data-web-p02")
+	w.expect("recheck", Plan(Parse(w.set, w.o), s).RecheckAfter, time.Duration(0))
 }

@@ -637,3 +637,54 @@ func TestAPodThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 		})
 	}
 }
+
+// A pod whose deletion the server always refused used up maxUnavailable. Others that were to go waited for ever.
+func TestAPodWhoseDeletionIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	updated := func(id string) func(*simulation) { return label(id, shared.LabelControllerRevisionHash, "web-2") }
+	cases := map[string]struct {
+		change []func(*simulation)
+		step   planning.Step
+	}{
+		"asked for": {[]func(*simulation){ask("p01", "p02")}, podset.StepDelete},
+		"asked for, with a hook": {
+			[]func(*simulation){hooks(shared.Lifecycle{PreDelete: hook("hold")}), label("p01", "hold", "yes"), label("p02", "hold", "yes"), ask("p01", "p02")},
+			podset.StepEdit,
+		},
+		"scaled in": {
+			[]func(*simulation){paused(true), image("2"), updated("p04"), updated("p05"), crash("p04", "p05"), replicas(3)}, podset.StepDelete,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 5, maxUnavailable(1))
+			w.do(tc.change...)
+			removed := func(retries planning.Retries) (tried, yielding []string) {
+				s := w.snapshot()
+				s.Retries = retries
+				w.Plan = Plan(Parse(w.set, w.o), s)
+				for _, action := range w.Plan.Actions {
+					switch {
+					case action.Step != tc.step:
+					case w.Plan.Yielding[action.RetryKey()]:
+						yielding = append(yielding, action.Object.GetName())
+					default:
+						tried = append(tried, action.Object.GetName())
+					}
+				}
+				return tried, yielding
+			}
+			refused := func(wait time.Duration, pod string) planning.Retries {
+				return func(key planning.RetryKey) (planning.Retry, bool) {
+					return planning.Retry{Wait: wait}, key == planning.RetryKey{Step: tc.step, Namespace: "shop", Name: pod}
+				}
+			}
+			first, _ := removed(nil)
+			w.expect("removed at first", len(first), 1)
+			second, yielding := removed(refused(time.Hour, first[0]))
+			w.expect("removed after the refusal", len(second) == 1 && second[0] != first[0], true)
+			w.expect("what is not tried, but told of", strings.Join(yielding, " "), first[0])
+			again, _ := removed(refused(0, first[0]))
+			w.expect("removed when the next try is due", strings.Join(again, " "), first[0])
+		})
+	}
+}

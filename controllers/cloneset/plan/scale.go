@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -115,11 +116,18 @@ func (p *planner) removeSpecified() {
 			waiting = append(waiting, pod)
 		}
 	}
-	admitted, blocked := p.unavailable.Select(waiting)
-	for _, pod := range admitted {
-		p.remove(pod, podset.ReasonSpecifiedDelete)
-	}
+	p.removeInTurn(waiting, podset.ReasonSpecifiedDelete)
+}
+
+// removeInTurn removes pods while there is room. One whose removal was refused leaves its place to the others until its next try.
+func (p *planner) removeInTurn(pods []*podset.Pod, reason string) {
+	pods, refused := p.pass.YieldingRemovals(pods, true)
+	admitted, blocked := p.unavailable.Select(pods)
 	p.blocked = append(p.blocked, blocked...)
+	_, due := p.pass.YieldingRemovals(blocked, false)
+	for _, pod := range slices.Concat(admitted, refused, due) {
+		p.remove(pod, reason)
+	}
 }
 
 // scaleIn is the second half of step 3: first pods that the partition does not need, then updated ones, each in the order of
@@ -148,20 +156,15 @@ func (p *planner) scaleIn(s diff) {
 	// What one revision cannot give, the other one has to.
 	fromOld := min(max(s.removeOld, s.remove-len(updated)), len(old))
 	victims := append(old[:fromOld:fromOld], updated[:min(s.remove-fromOld, len(updated))]...)
+	var available []*podset.Pod
 	for _, pod := range victims {
-		if !pod.Available {
+		if pod.Available {
+			available = append(available, pod)
+		} else {
 			p.remove(pod, podset.ReasonScaleIn)
 		}
 	}
-	for _, pod := range victims {
-		switch {
-		case !pod.Available:
-		case p.unavailable.Admit(pod):
-			p.remove(pod, podset.ReasonScaleIn)
-		default:
-			p.blocked = append(p.blocked, pod)
-		}
-	}
+	p.removeInTurn(available, podset.ReasonScaleIn)
 }
 
 func victim(pod *podset.Pod) podorder.Victim {

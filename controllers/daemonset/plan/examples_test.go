@@ -540,3 +540,22 @@ func TestAPodThatIsOutOfServiceKeepsItsPlaceWhenItsUpdateFails(t *testing.T) {
 	w.expect("pods that move", strings.Join(edited, " "), "agent-n2a")
 	w.expect("keys that yield", len(plan.Yielding), 0)
 }
+
+// A pod of a node that should have none, whose deletion the server always refused, used up burstReplicas. The others waited for ever.
+func TestAPodWhoseDeletionIsRefusedTakesNoneOfBurstReplicas(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), burst(1))
+	w.do(taint("n0", "gone", corev1.TaintEffectNoExecute), taint("n1", "gone", corev1.TaintEffectNoExecute))
+	s := w.seen()
+	deleted := func() string {
+		var pods []string
+		for _, action := range Plan(w.spec(), s).Actions {
+			pods = append(pods, action.Object.GetName())
+		}
+		return strings.Join(pods, " ")
+	}
+	w.expect("deleted at first", deleted(), "agent-n0a")
+	s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+		return planning.Retry{Wait: time.Hour}, key == planning.RetryKey{Step: podset.StepDelete, Namespace: "shop", Name: "agent-n0a"}
+	}
+	w.expect("deleted after the refusal", deleted(), "agent-n0a agent-n1a")
+}

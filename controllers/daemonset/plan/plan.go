@@ -122,7 +122,7 @@ func (p *planner) relabel() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		moving := pod.Update.Progress == inplace.Grace || pod.Update.Progress == inplace.Running
-		if !p.s.Same.Has(pod.Revision) || pod.Terminating || moving || !p.take(&p.edits, pod.Slot) {
+		if !p.s.Same.Has(pod.Revision) || pod.Terminating || moving || !p.takeFor(podset.StepEdit, pod, &p.edits) {
 			continue
 		}
 		var e edit.Edit
@@ -136,7 +136,7 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 	if pod.Terminating || p.pass.Taken(pod) {
 		return
 	}
-	if !p.pass.HeldFromDeletion(pod) && !p.pass.DeletionYields(pod, p.deletions > 0) && !p.take(&p.deletions, pod.Slot) {
+	if !p.pass.HeldFromDeletion(pod) && !p.pass.Yields(podset.StepDelete, pod, p.deletions > 0) && !p.take(&p.deletions, pod.Slot) {
 		p.pass.Keep(pod)
 		return
 	}
@@ -165,6 +165,11 @@ func (p *planner) take(left *int, slot planning.Slot) bool {
 	}
 	*left--
 	return true
+}
+
+// takeFor is take for what a step does to a pod. It uses up nothing while it waits after it was refused, unless the pod is not in service.
+func (p *planner) takeFor(step planning.Step, pod *podset.Pod, left *int) bool {
+	return pod.InService() && p.pass.Yields(step, pod, *left > 0) || p.take(left, pod.Slot)
 }
 
 // holdBurst notes what waits for the next plan because of burstReplicas.

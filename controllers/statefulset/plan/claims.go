@@ -126,27 +126,26 @@ func (p *planner) holdForClaims(names []string) {
 	p.pass.Hold(note)
 }
 
-// fixOwners gives the claims of a pod the owners that the retention policy asks for, and reports whether anything was to be
-// changed. Surplus pods are condemned: their claims may have to go with them.
-func (p *planner) fixOwners(pod *podset.Pod, condemned bool) bool {
+// fixOwners gives the claims of a pod the owners that the retention policy asks for, and returns the keys of what has to be written for that. Surplus pods
+// are condemned: their claims may have to go with them.
+func (p *planner) fixOwners(pod *podset.Pod, condemned bool) []planning.RetryKey {
 	return p.fixOwnersOf(pod.Slot, pod.Object, condemned)
 }
 
-func (p *planner) fixOwnersOf(slot planning.Slot, pod *corev1.Pod, condemned bool) bool {
+func (p *planner) fixOwnersOf(slot planning.Slot, pod *corev1.Pod, condemned bool) (edits []planning.RetryKey) {
 	if !p.OwnsClaims {
-		return false
+		return nil
 	}
-	changing := false
 	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}
 	p.existing(pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
 		patch, changed, err := p.Retention.Reown(claim, who, condemned)
 		if !changed {
 			return
 		}
-		changing = true
+		edits = append(edits, podset.EditClaimKey(claim))
 		p.editClaim(slot, pod.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
 	})
-	return changing
+	return edits
 }
 
 // editClaim plans one patch of a claim; the first one of a pass wins.
@@ -169,7 +168,11 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 // one of them names the pod as its owner: the garbage collector would delete that claim with the pod. This is so when an ordinal is
 // wanted again after its claims were condemned. The claim is released first, and the pod is deleted when the cache shows that.
 func (p *planner) removeWanted(pod *podset.Pod, reason string) {
-	if pod.Terminating || p.pass.HeldFromDeletion(pod) || !p.letGo(pod) {
+	var edits []planning.RetryKey
+	if !pod.Terminating && !p.pass.HeldFromDeletion(pod) {
+		edits = p.letGo(pod)
+	}
+	if len(edits) == 0 {
 		if reason == podset.ReasonFinished {
 			p.pass.RemoveFinished(pod, p.revisionAfter(pod).Name)
 		} else {
@@ -178,19 +181,18 @@ func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 		return
 	}
 	p.pass.Keep(pod)
-	p.pass.Recheck(afterClaims)
+	p.pass.Awaits(edits, afterClaims, false) // however long: the pod's data would be lost
 	p.pass.Wait(pod, noteClaimOwned, "it is replaced when its volume claims no longer name it as their owner, since they would be deleted with it")
 }
 
-// letGo takes the pod from the owners of its claims, whatever the retention policy and its feature gate say, and reports whether it was
-// one. Claims that are terminating are lost already. Those of templates that were dropped since hold data as well.
-func (p *planner) letGo(pod *podset.Pod) bool {
-	owned := false
+// letGo takes the pod from the owners of its claims, whatever the retention policy and its feature gate say, and returns the keys of what has to be written
+// for that. Claims that are terminating are lost already. Those of templates that were dropped since hold data as well.
+func (p *planner) letGo(pod *podset.Pod) (edits []planning.RetryKey) {
 	disown := func(_, claim *corev1.PersistentVolumeClaim) {
 		if claim.DeletionTimestamp != nil || !claims.OwnedBy(claim, pod.Object.UID) {
 			return
 		}
-		owned = true
+		edits = append(edits, podset.EditClaimKey(claim))
 		patch, err := claims.DisownPatch(claim, pod.Object.UID)
 		p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
 	}
@@ -200,7 +202,7 @@ func (p *planner) letGo(pod *podset.Pod) bool {
 			disown(nil, claim)
 		}
 	}
-	return owned
+	return edits
 }
 
 // grows says that a claim of the pod requests less than its template, or differs from it otherwise.

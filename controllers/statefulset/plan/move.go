@@ -14,7 +14,8 @@ import (
 )
 
 // move is step 3: pods that are labeled for deletion from the highest ordinal down, then the outdated ones in their order.
-// Pods that are unavailable already go first and cost nothing. An outage at any ordinal uses up the limit.
+// Pods that are unavailable already go first and cost nothing. An outage at any ordinal uses up the limit. Where updates have no order, a pod whose change was
+// refused leaves its place to the others until its next try.
 func (p *planner) move() {
 	specified := p.specified()
 	if p.OnDelete || p.Paused {
@@ -23,24 +24,48 @@ func (p *planner) move() {
 	}
 	p.countUnavailable()
 
-	var blocked []*podset.Pod
-	for _, pod := range specified {
-		if p.unavailable.Admit(pod) {
-			p.removeWanted(pod, podset.ReasonSpecifiedDelete)
-		} else {
-			blocked = append(blocked, pod)
-		}
-	}
+	blocked := p.removeSpecified(specified)
 	movable, rollout := p.movable(), p.rollout()
 	p.pass.HoldReplaced(movable, rollout)
+	var refused, due []*podset.Pod
+	if p.Unordered {
+		movable, refused = p.pass.Yielding(movable, rollout, true)
+	}
 	admitted, waiting := p.unavailable.Select(movable)
-	for _, pod := range admitted {
+	if p.Unordered {
+		_, due = p.pass.Yielding(waiting, rollout, false)
+	}
+	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod, rollout)
 	}
 	if waiting = append(blocked, waiting...); len(waiting) > 0 {
 		p.pass.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
 	}
 	p.holdPartition()
+}
+
+// removeSpecified removes the pods that their user wants deleted while there is room, and returns those that wait for it. One whose removal was refused leaves
+// its place to the others of them until its next try, and to updates that have no order.
+func (p *planner) removeSpecified(specified []*podset.Pod) (blocked []*podset.Pod) {
+	others, refused := p.pass.YieldingRemovals(specified, true)
+	var admitted []*podset.Pod
+	for _, pod := range others {
+		if p.unavailable.Admit(pod) {
+			admitted = append(admitted, pod)
+		} else {
+			blocked = append(blocked, pod)
+		}
+	}
+	_, due := p.pass.YieldingRemovals(blocked, false)
+	for _, pod := range slices.Concat(admitted, refused, due) {
+		p.removeWanted(pod, podset.ReasonSpecifiedDelete)
+	}
+	for _, pod := range refused {
+		if !p.Unordered {
+			p.unavailable.Use(pod)
+		}
+	}
+	return blocked
 }
 
 // moveUnavailable is what OrderedReady does of step 3 while it stops at a pod that is not available. It moves one outdated pod that is not

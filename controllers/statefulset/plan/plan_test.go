@@ -6,7 +6,9 @@ package plan
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,6 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -544,6 +547,84 @@ func TestPlanOfTooManyReplicas(t *testing.T) {
 			names := slices.Collect(MissingPods(Parse(w.set, w.o), pods))
 			if len(names) != podset.MostCreations || names[0] != "web-0" || names[1] != "web-2" {
 				t.Errorf("the claims of %d pods are read, beginning with %v", len(names), names[:2])
+			}
+		})
+	}
+}
+
+// A webhook of others refused to change the owners of claims. The pods were never scaled away, and in order nothing else was done any more.
+func TestASurplusPodIsDeletedAlthoughItsClaimsCannotBeGivenToIt(t *testing.T) {
+	for name, options := range map[string][]func(*simulation){"at once": nil, "in order": {ordered}} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 2, slices.Concat(options, []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, replicas(1)})...)
+			plan := func(refused string, failing time.Duration) string {
+				s := w.snapshot()
+				s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+					return planning.Retry{Wait: time.Second, Failing: failing}, key == planning.RetryKey{Step: podset.StepEditClaim, Namespace: "shop", Name: refused}
+				}
+				w.Plan = Plan(Parse(w.set, w.o), s)
+				return strings.Join(w.ActionLines(), ", ")
+			}
+			const edit = "EditClaim data-web-1 ClaimOwners"
+			if got := plan("data-web-1", 29*time.Second); got != edit || w.Plan.RecheckAfter != 0 {
+				t.Errorf("while it waits: %s, recheck after %v", got, w.Plan.RecheckAfter)
+			}
+			for refused, what := range map[string]string{"data-web-1": "its own", "": "those of all pods"} {
+				if got := plan(refused, 30*time.Second); got != edit+", Delete web-1 ScaleIn" {
+					t.Errorf("%s, after 30 seconds: %s", what, got)
+				}
+				const says = "its volume claims cannot be given to it, and stay"
+				if last := w.Plan.Actions[len(w.Plan.Actions)-1]; !strings.HasSuffix(last.Success.Message, says) {
+					t.Errorf("%s: the event says %q", what, last.Success.Message)
+				}
+			}
+			w.o.AutoResizePVC = true
+			w.set.Spec.VolumeClaimUpdateStrategy.Type = appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
+			if got := plan("", 30*time.Second); got != edit {
+				t.Errorf("where the others may be refused for their size: %s", got)
+			}
+		})
+	}
+}
+
+// A pod whose deletion the server always refused used up maxUnavailable. The others waited for ever, also where there is no order among them.
+func TestAPodWhoseDeletionIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
+	cases := map[string]struct {
+		steps   []func(*simulation)
+		refused string
+		want    []string
+	}{
+		"asked for": {
+			steps: []func(*simulation){running, specified(1, 3)}, refused: "web-3", want: []string{"Delete web-1 SpecifiedDelete", "Delete web-3 SpecifiedDelete"},
+		},
+		"an update in order waits": {
+			steps: []func(*simulation){running, image("2")}, refused: "web-3", want: []string{"Delete web-3 Outdated"},
+		},
+		"an update in order waits for one that was asked for": {
+			steps: []func(*simulation){running, specified(3), image("2")}, refused: "web-3", want: []string{"Delete web-3 SpecifiedDelete"},
+		},
+		"an update without order": {
+			steps: []func(*simulation){unordered(nil), running, image("2")}, refused: "web-3", want: []string{"Delete web-2 Outdated", "Delete web-3 Outdated"},
+		},
+		"an update without order, and one that was asked for": {
+			steps:   []func(*simulation){unordered(nil), running, specified(3), image("2")},
+			refused: "web-3", want: []string{"Delete web-3 SpecifiedDelete", "Delete web-2 Outdated"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 4, tc.steps...)
+			s := w.snapshot()
+			refused := planning.RetryKey{Step: podset.StepDelete, Namespace: "shop", Name: tc.refused}
+			s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+				return planning.Retry{Wait: time.Hour}, key == refused
+			}
+			w.Plan = Plan(Parse(w.set, w.o), s)
+			if diff := cmp.Diff(tc.want, w.ActionLines()); diff != "" {
+				t.Error(diff)
+			}
+			if len(tc.want) > 1 && !w.Plan.Yielding[refused] {
+				t.Error("the refused one is tried")
 			}
 		})
 	}

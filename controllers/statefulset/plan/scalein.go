@@ -48,11 +48,15 @@ func (p *planner) lowestUnavailable() *podset.Pod {
 	return nil
 }
 
-// removeSurplus removes a pod once its claims have the owners with which they are to be deleted.
+// removeSurplus removes a pod once its claims have the owners with which they are to be deleted. It does not wait for ever for what the server refuses:
+// then the claims stay.
 func (p *planner) removeSurplus(pod *podset.Pod) {
-	if p.fixOwners(pod, true) {
-		p.pass.Recheck(afterClaims)
+	edits := p.fixOwners(pod, true)
+	if p.pass.Awaits(edits, afterClaims, !p.Resize) { // a size that is refused says nothing about owners
 		return
+	}
+	if len(edits) > 0 {
+		p.pass.Remark(pod, ", but its volume claims cannot be given to it, and stay")
 	}
 	p.pass.Remove(pod, podset.ReasonScaleIn)
 }

@@ -11,9 +11,12 @@ type Retry struct {
 	Wait time.Duration
 	// Keeps says that it keeps its place while it waits.
 	Keeps bool
+	// Failing is for how long all of its tries have failed.
+	Failing time.Duration
 }
 
-// Retries says which actions failed at their last try, by their keys. Nil: none did.
+// Retries says which actions failed at their last try, by their keys. A key without a name is that of a whole step in a namespace: it has paused, and nothing
+// of it has succeeded since. Nil: none did.
 type Retries func(key RetryKey) (retry Retry, failed bool)
 
 // Yields says that the action with this key was refused and leaves its place under a limit to others, because it waits for its next try or there is no

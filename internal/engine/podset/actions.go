@@ -73,6 +73,11 @@ func EditClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, patch []
 	}
 }
 
+// EditClaimKey is the key of EditClaim.
+func EditClaimKey(claim *corev1.PersistentVolumeClaim) planning.RetryKey {
+	return planning.RetryKey{Step: StepEditClaim, Namespace: claim.Namespace, Name: claim.Name}
+}
+
 // DeleteClaim deletes a claim in the version that was observed: its owners may have changed meanwhile.
 func DeleteClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason string) planning.Action {
 	return planning.Action{

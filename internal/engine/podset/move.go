@@ -130,28 +130,51 @@ func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
 // replacedBecause has the event about the deletion of the pod say why it is replaced, where there is something to say.
 func (p *Pass) replacedBecause(pod *Pod, why string) {
 	if why != "" {
-		put(&p.replaced, keyOf(pod.Object), why)
+		put(&p.remarks, keyOf(pod.Object), ", because it cannot be updated in place: "+why)
 	}
 }
 
 // Yielding splits off the pods whose move was refused and leaves its place to others, see [planning.Plan.Yields]. A pod that is not in service never
 // yields: the first request of its update may have succeeded, so the pod has to count towards the limit.
 func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*Pod) {
+	return p.yielding(pods, room, func(pod *Pod) planning.Step {
+		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace {
+			return StepEdit
+		}
+		return p.Removal(pod)
+	})
+}
+
+// YieldingRemovals is Yielding for pods that are to be removed.
+func (p *Pass) YieldingRemovals(pods []*Pod, room bool) (others, yielding []*Pod) {
+	return p.yielding(pods, room, p.Removal)
+}
+
+func (p *Pass) yielding(pods []*Pod, room bool, next func(*Pod) planning.Step) (others, yielding []*Pod) {
 	if p.Snapshot.Retries == nil {
 		return pods, nil
 	}
 	for _, pod := range pods {
-		key := planning.RetryKey{Step: StepDelete, Namespace: pod.Object.Namespace, Name: pod.Object.Name}
-		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace || p.HeldFromDeletion(pod) {
-			key.Step = StepEdit
-		}
-		if pod.InService() && p.plan.Yields(p.Snapshot.Retries, key, room) {
+		if pod.InService() && p.Yields(next(pod), pod, room) {
 			yielding = append(yielding, pod)
 		} else {
 			others = append(others, pod)
 		}
 	}
 	return others, yielding
+}
+
+// Yields says that what a step does to the pod was refused, and takes no place from others: see [planning.Plan.Yields].
+func (p *Pass) Yields(step planning.Step, pod *Pod, room bool) bool {
+	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: step, Namespace: pod.Object.Namespace, Name: pod.Object.Name}, room)
+}
+
+// Removal is the next step of the pod's removal: its deletion, or an edit that has it wait at its hook.
+func (p *Pass) Removal(pod *Pod) planning.Step {
+	if p.HeldFromDeletion(pod) {
+		return StepEdit
+	}
+	return StepDelete
 }
 
 // Move brings a pod closer to the target. The caller has counted it as unavailable.

@@ -92,8 +92,8 @@ type Pass struct {
 	taken map[types.NamespacedName]struct{}
 	// kept are the pods that wait at a hook for a deletion or an update that is still wanted. Settling leaves them there.
 	kept map[types.NamespacedName]struct{}
-	// replaced says why pods are replaced although their user asked for updates in place.
-	replaced    map[types.NamespacedName]string
+	// remarks are what the events about the deletion of pods say beside that.
+	remarks     map[types.NamespacedName]string
 	waits       []*wait
 	waiting     map[[2]string]*wait
 	differences map[[2]string]inplace.Difference
@@ -191,9 +191,39 @@ func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) b
 	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, room)
 }
 
-// DeletionYields says that the deletion of a pod was refused, and takes no place from others: see [planning.Plan.Yields].
-func (p *Pass) DeletionYields(pod *Pod, room bool) bool {
-	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepDelete, Namespace: pod.Object.Namespace, Name: pod.Object.Name}, room)
+// Awaits says whether what depends on actions with these keys waits for them, and asks for planning again after the time: no event tells that they were carried
+// out. It waits no longer for one that has failed at every try for refusalTimeout, as when a webhook of others refuses it. Alike: all actions of the step are
+// for the same, so that it does not wait for one either while nothing of the step succeeds for so long; each of many would have to fail for itself first.
+func (p *Pass) Awaits(actions []planning.RetryKey, after time.Duration, alike bool) bool {
+	waits := false
+	for _, key := range actions {
+		failing, failed := p.failing(key)
+		if !failed {
+			p.Recheck(after) // otherwise the executor says when the next try is
+		}
+		if step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace}); alike {
+			failing = max(failing, step)
+		}
+		waits = waits || failing < refusalTimeout
+	}
+	return waits
+}
+
+// failing is for how long an action has failed, and whether it failed at its last try.
+func (p *Pass) failing(key planning.RetryKey) (time.Duration, bool) {
+	if p.Snapshot.Retries == nil {
+		return 0, false
+	}
+	retry, failed := p.Snapshot.Retries(key)
+	if !failed {
+		return 0, false
+	}
+	return retry.Failing, true
+}
+
+// Remark has the event about the deletion of the pod say something beside that.
+func (p *Pass) Remark(pod *Pod, text string) {
+	put(&p.remarks, keyOf(pod.Object), p.remarks[keyOf(pod.Object)]+text)
 }
 
 // InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
@@ -290,9 +320,7 @@ func (p *Pass) remove(pod *Pod, reason, next string, success, failure planning.E
 	case hooked:
 		p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingDelete, p.Snapshot.Now), ReasonHook)
 	default:
-		if why := p.replaced[keyOf(pod.Object)]; why != "" {
-			success.Message += ", because it cannot be updated in place: " + why
-		}
+		success.Message += p.remarks[keyOf(pod.Object)]
 		action := DeletePod(pod.Slot, pod.Object, reason)
 		action.MadeFrom, action.ExactVersion, action.Success, action.Failure = next, pod.Available, success, failure
 		p.Act(action)

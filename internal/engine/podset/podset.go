@@ -92,7 +92,8 @@ type Snapshot struct {
 	FreshSlots iter.Seq[planning.Slot]
 	// OverRequests are those who hold pods out of service for a request that is over: nobody else will give up their holds.
 	OverRequests map[shared.ReadinessHolder]bool
-	// Retries says which actions failed at their last try. Only read where a limit says how many there may be at a time, but not which ones.
+	// Retries says which actions failed at their last try. Only read where a limit says how many there may be at a time, and no order, and where a deletion
+	// waits for other actions.
 	Retries planning.Retries
 	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
 	// topology spread constraints. Nil: no node is known.

@@ -42,6 +42,8 @@ type Adapter struct {
 	changeable []string
 	// typed is the type of the spec, to compare templates with.
 	typed func() any
+	// asWritten says that pods are made from the template as it is written: an imagePullPolicy that it leaves out follows the tag, and is not Always.
+	asWritten bool
 }
 
 func rollingPartition() []string { return []string{"updateStrategy", "rollingUpdate", "partition"} }
@@ -54,7 +56,7 @@ func Adapters() []Adapter {
 			Field: "statefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.StatefulSetTemplate },
 			partition: rollingPartition(), onlyRolling: true, Stuck: true, Silent: true,
 			changeable: []string{"template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds", "ordinals", "revisionHistoryLimit"},
-			typed:      func() any { return &appsv1.StatefulSetSpec{} },
+			typed:      func() any { return &appsv1.StatefulSetSpec{} }, asWritten: true,
 		},
 		{
 			Kind:  appsv1beta1.GroupVersion().WithKind("StatefulSet"),
@@ -79,7 +81,7 @@ func Adapters() []Adapter {
 			Kind:  appsv1.SchemeGroupVersion.WithKind("Deployment"),
 			Field: "deploymentTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
 			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true, paused: []string{"paused"}, Silent: true,
-			typed: func() any { return &appsv1.DeploymentSpec{} },
+			typed: func() any { return &appsv1.DeploymentSpec{} }, asWritten: true,
 		},
 	}
 }

@@ -127,7 +127,7 @@ func sameJSON(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// typed reads the spec of a workload as the type of its kind, with defaults in the pod template, and what the type does not know.
+// typed reads the spec of a workload as the type of its kind, with the defaults that its pods get in the pod template, and what the type does not know.
 func typed(a Adapter, raw []byte) (spec, rest any, err error) {
 	_, rest, err = split(a, raw)
 	if err != nil {
@@ -139,7 +139,11 @@ func typed(a Adapter, raw []byte) (spec, rest any, err error) {
 	}
 	fields := reflect.ValueOf(spec).Elem()
 	if template, ok := fields.FieldByName("Template").Addr().Interface().(*corev1.PodTemplateSpec); ok {
-		*template = *podtemplate.Defaulted(template)
+		defaulted := podtemplate.Defaulted
+		if a.asWritten {
+			defaulted = podtemplate.DefaultedAsWritten
+		}
+		*template = *defaulted(template)
 		template.CreationTimestamp.Reset()
 	}
 	// Neither says anything here: the first is not allowed, the second follows from the UnitedDeployment.

@@ -5,6 +5,7 @@ package united
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -95,6 +96,29 @@ func TestSameTemplate(t *testing.T) {
 	deployments := &appsv1beta1.SubsetTemplate{DeploymentTemplate: cloneSets(spec).CloneSetTemplate}
 	if sameTemplate(cloneSets(spec), deployments) {
 		t.Error("templates of two kinds are the same")
+	}
+}
+
+// A pull policy that was written into the template of a native kind made no revision: its pods were taken for having it already.
+func TestSameTemplateWithAPullPolicy(t *testing.T) {
+	const left = `{"template":{"spec":{"containers":[{"name":"main","image":"a:1"}]}}}`
+	const written = `{"template":{"spec":{"containers":[{"name":"main","image":"a:1","imagePullPolicy":%q}]}}}`
+	same := map[string]string{
+		"statefulSetTemplate": "IfNotPresent", "deploymentTemplate": "IfNotPresent", "cloneSetTemplate": "Always", "advancedStatefulSetTemplate": "Always",
+	}
+	for field, want := range same {
+		template := func(spec string) *appsv1beta1.SubsetTemplate {
+			template := &appsv1beta1.SubsetTemplate{}
+			if err := json.Unmarshal(fmt.Appendf(nil, `{%q:{"spec":%s}}`, field, spec), template); err != nil {
+				t.Fatal(err)
+			}
+			return template
+		}
+		for _, policy := range []string{"IfNotPresent", "Always"} {
+			if got := sameTemplate(template(left), template(fmt.Sprintf(written, policy))); got != (policy == want) {
+				t.Errorf("%s, %s: the same: %v", field, policy, got)
+			}
+		}
 	}
 }
 

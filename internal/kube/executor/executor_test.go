@@ -484,6 +484,30 @@ func oneAtATime(actions []planning.Action, retries planning.Retries) planning.Pl
 	return plan
 }
 
+// What waits for an action waits no longer once the action, or all of its step, has failed for long.
+func TestRetriesSayForHowLongActionsHaveFailed(t *testing.T) {
+	f := newFixture(t, nil)
+	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
+	actions := creates(f.set, refusalsToPause)
+	begun := f.clock.Now()
+	for f.clock.Since(begun) < 30*time.Second {
+		outcome := f.Apply(t.Context(), &f.state, f.set, planning.Plan{Actions: actions})
+		f.clock.SetTime(f.clock.Now().Add(outcome.RecheckAfter))
+	}
+	retries := f.state.Retries(f.set.Generation, f.clock.Now())
+	key := actions[0].RetryKey()
+	step, other := key, key
+	step.Name, other.Name = "", "another"
+	for _, asked := range []planning.RetryKey{key, step} {
+		if retry, failed := retries(asked); !failed || retry.Failing != f.clock.Since(begun) {
+			t.Errorf("%v: failed %v for %v, want %v", asked, failed, retry.Failing, f.clock.Since(begun))
+		}
+	}
+	if retry, failed := retries(other); failed || retry != (planning.Retry{}) {
+		t.Errorf("an action that was not tried has failed: %+v", retry)
+	}
+}
+
 // Where everything is refused, as by a quota, no more is tried than before.
 func TestRefusedActionsOfAWholeStepAreNotAllTried(t *testing.T) {
 	f := newFixture(t, nil)

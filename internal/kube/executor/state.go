@@ -126,8 +126,11 @@ func (s *State) Retries(generation int64, now time.Time) planning.Retries {
 		}
 	}
 	return func(key planning.RetryKey) (planning.Retry, bool) {
-		_, failed := s.refused[key]
-		return planning.Retry{Wait: s.wait(key, now), Keeps: keeps[key]}, failed
+		last, failed := s.refused[key]
+		if !failed {
+			return planning.Retry{}, false
+		}
+		return planning.Retry{Wait: s.wait(key, now), Keeps: keeps[key], Failing: now.Sub(last.since)}, true
 	}
 }
 
