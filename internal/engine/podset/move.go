@@ -130,7 +130,7 @@ func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
 // replacedBecause has the event about the deletion of the pod say why it is replaced, where there is something to say.
 func (p *Pass) replacedBecause(pod *Pod, why string) {
 	if why != "" {
-		put(&p.remarks, keyOf(pod.Object), ", because it cannot be updated in place: "+why)
+		p.Remark(pod, ", because it cannot be updated in place: "+why)
 	}
 }
 

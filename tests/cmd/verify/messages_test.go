@@ -292,7 +292,7 @@ func inWords(comment, name string) string {
 	return strings.ReplaceAll(text, "|", "\\|")
 }
 
-// sentences are what notes, and with them conditions, say. What differs from case to case is shown as three dots.
+// sentences are what notes, and with them conditions, say, and what events about deletions add. What differs from case to case is shown as three dots.
 func sentences(t *testing.T) []string {
 	found := map[string]struct{}{}
 	add := func(e ast.Expr) {
@@ -320,6 +320,9 @@ func sentences(t *testing.T) []string {
 		case *ast.CallExpr:
 			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Wait" && len(n.Args) == 3 {
 				add(n.Args[2])
+			}
+			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Remark" && len(n.Args) == 2 {
+				add(n.Args[1])
 			}
 			if slices.ContainsFunc(n.Args, isReason) { // a condition, with its message beside its reason
 				for _, argument := range n.Args {
