@@ -110,7 +110,7 @@ func TestAStoredQuantityOfAFewLettersOccupiesTheOperatorWhenAnotherSidecarSetIsC
 				object := fillSet("logs", "v1beta1", map[string]string{"METADATA": tc.metadata, "SPEC": `,"updateStrategy":{"type":"NotUpdate"},"injectionStrategy":{}`})
 				allowed := false
 				memory, spent := cost(func() { allowed = answer(t, at, name, s.handlers[at], kindNamed("SidecarSet"), "v1beta1", object, "") })
-				if memory > mostMemory || spent > mostTime {
+				if memory > maxMemory || spent > maxTime {
 					t.Fatalf("%s: %d MiB, %v", what, memory>>20, spent.Round(time.Millisecond))
 				}
 				if allowed != tc.allowed {
