@@ -142,7 +142,7 @@ func (p *planner) rollout() podset.Rollout {
 // moveOne brings a pod to the update revision.
 func (p *planner) moveOne(pod *podset.Pod) {
 	rollout := p.rollout()
-	if method, _ := p.pass.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.takeFor(podset.StepEdit, pod, &p.edits) {
+	if method, _ := p.pass.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.takeEdit(pod) {
 		return
 	}
 	p.pass.Move(pod, rollout)

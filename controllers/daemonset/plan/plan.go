@@ -122,7 +122,7 @@ func (p *planner) relabel() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		moving := pod.Update.Progress == inplace.Grace || pod.Update.Progress == inplace.Running
-		if !p.s.Same.Has(pod.Revision) || pod.Terminating || moving || !p.takeFor(podset.StepEdit, pod, &p.edits) {
+		if !p.s.Same.Has(pod.Revision) || pod.Terminating || moving || !p.takeEdit(pod) {
 			continue
 		}
 		var e edit.Edit
@@ -167,9 +167,9 @@ func (p *planner) take(left *int, slot planning.Slot) bool {
 	return true
 }
 
-// takeFor is take for what a step does to a pod. It uses up nothing while it waits after it was refused, unless the pod is not in service.
-func (p *planner) takeFor(step planning.Step, pod *podset.Pod, left *int) bool {
-	return pod.InService() && p.pass.Yields(step, pod, *left > 0) || p.take(left, pod.Slot)
+// takeEdit is take for an edit of a pod. It uses up nothing while it waits after it was refused, unless the pod is not in service.
+func (p *planner) takeEdit(pod *podset.Pod) bool {
+	return pod.InService() && p.pass.Yields(podset.StepEdit, pod, p.edits > 0) || p.take(&p.edits, pod.Slot)
 }
 
 // holdBurst notes what waits for the next plan because of burstReplicas.
