@@ -201,7 +201,8 @@ func (p *Pass) Awaits(actions []planning.RetryKey, after time.Duration, alike bo
 		if !failed {
 			p.Recheck(after) // otherwise the executor says when the next try is
 		}
-		if step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace}); alike {
+		if alike {
+			step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace})
 			failing = max(failing, step)
 		}
 		waits = waits || failing < refusalTimeout
