@@ -106,21 +106,31 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 // stuck is a sentence about active runs that are stalled; empty when none is.
 func stuck(s Snapshot) string {
 	active := activeRuns(s)
-	for _, run := range active {
+	run, message := firstStalled(active)
+	if run == nil {
+		return ""
+	}
+	return fmt.Sprintf(" %s, and %s is stalled: %s", podset.Count(len(active), "run is active", "runs are active"), run.Object.GetName(), message)
+}
+
+// firstStalled is the first of the runs that is stalled, and what it says of that; nil when none is.
+func firstStalled(runs []*Run) (*Run, string) {
+	for _, run := range runs {
 		if stalled, message := run.stalled(); stalled {
-			return fmt.Sprintf(" %s, and %s is stalled: %s", podset.Count(len(active), "run is active", "runs are active"), run.Object.GetName(), message)
+			return run, message
 		}
 	}
-	return ""
+	return nil, ""
 }
 
 // leftOut is the progress after a run was left out because its deadline was over.
 func leftOut(spec *Spec, s Snapshot) podset.Progress {
 	message := "The newest run was left out: it could not be started within spec.startingDeadlineSeconds."
-	if stuck := stuck(s); stuck != "" && spec.ConcurrencyPolicy == appsv1beta1.ForbidConcurrent {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled, Message: message + stuck}
+	stalled := stuck(s)
+	if stalled != "" && spec.ConcurrencyPolicy == appsv1beta1.ForbidConcurrent {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled, Message: message + stalled}
 	}
-	return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline, Message: message + " The next one is started when it is due." + stuck(s)}
+	return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline, Message: message + " The next one is started when it is due." + stalled}
 }
 
 // unmanaged says why nobody would carry runs out.
@@ -138,11 +148,9 @@ func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", maxDeleted, maxDeleted)}
 	}
 	active := activeRuns(s)
-	for _, run := range active {
-		if stalled, message := run.stalled(); stalled {
-			return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled,
-				Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is stalled: %s", run.Object.GetName(), message)}
-		}
+	if run, message := firstStalled(active); run != nil {
+		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled,
+			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is stalled: %s", run.Object.GetName(), message)}
 	}
 	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
 		Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s %s.", active[0].Object.GetName(), active[0].doing())}
