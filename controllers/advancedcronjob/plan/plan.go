@@ -219,11 +219,11 @@ func activeRuns(s Snapshot) []*Run {
 	return active
 }
 
-// startPatience is for how long the pods of a run for which no other one waits may take to get ready before anybody looks at them.
-const startPatience = time.Minute
+// startTimeout is for how long the pods of a run for which no other one waits may take to get ready before anybody looks at them.
+const startTimeout = time.Minute
 
 // Unready is an active run with pods that are not ready and that does not say why, to be looked at: one for which another run waits or was left out, which
-// waits says, or else the oldest that has had startPatience. Nil: there is none, or not before in is over, if that is not zero.
+// waits says, or else the oldest that has had startTimeout. Nil: there is none, or not before in is over, if that is not zero.
 func Unready(spec *Spec, s Snapshot, due Due) (run *Run, waits bool, in time.Duration) {
 	if spec.Adapter == nil || !spec.Adapter.silent || spec.Deleting || spec.Invalid != nil || !spec.Managed {
 		return nil, false, 0
@@ -235,7 +235,7 @@ func Unready(spec *Spec, s Snapshot, due Due) (run *Run, waits bool, in time.Dur
 		if active <= ready || run.Terminating {
 			continue
 		}
-		if left := run.Started.Add(startPatience).Sub(s.Now); left > 0 && !waits {
+		if left := run.Started.Add(startTimeout).Sub(s.Now); left > 0 && !waits {
 			return nil, false, left // those after it are younger
 		}
 		return run, waits, 0

@@ -853,7 +853,7 @@ func TestRunThatIsStalledIsNamedWhereOthersAreStartedBesideIt(t *testing.T) {
 	w.waits = "ImagePullBackOff"
 	w.passes("10:05:30")
 	w.expectSays("Reconciling", "The next run is started when it is due.")
-	if run, _, in := Unready(w.spec(), w.snapshot(), w.due); run != nil || in <= 0 || in > startPatience {
+	if run, _, in := Unready(w.spec(), w.snapshot(), w.due); run != nil || in <= 0 || in > startTimeout {
 		t.Errorf("a run that has just begun is looked at now, or after %s", in)
 	}
 	w.passes("10:06:30")

@@ -31,9 +31,9 @@ import (
 // attempts bounds how many names are tried for one new revision.
 const attempts = 5
 
-// mostDecoded is how many bytes of the revisions of one workload are decoded, which is done in each pass. It is more than a history without a
+// maxDecoded is how many bytes of the revisions of one workload are decoded, which is done in each pass. It is more than a history without a
 // revisionHistoryLimit can have, however large its templates are.
-const mostDecoded = 24 << 20
+const maxDecoded = 24 << 20
 
 // Kind is the kind of a revision.
 func Kind() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("ControllerRevision") }
@@ -48,7 +48,7 @@ type Store struct {
 
 // List returns the revisions in namespace that the workload with this UID controls, decoded. Those of a namespaced workload lie in its own
 // namespace, those of a cluster-scoped one in the operator's. Those that cannot be decoded are left out and left alone; a new
-// revision that would get the name of one of them gets another. So are the oldest of a history with more than mostDecoded.
+// revision that would get the name of one of them gets another. So are the oldest of a history with more than maxDecoded.
 func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]revision.Revision, error) {
 	return ListOf(ctx, s, revision.PodTemplates(), namespace, owner)
 }
@@ -63,7 +63,7 @@ func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], names
 	var revisions []revision.Of[T]
 	size := 0
 	for i := range list.Items {
-		if size += len(list.Items[i].Data.Raw); size > mostDecoded {
+		if size += len(list.Items[i].Data.Raw); size > maxDecoded {
 			ctrl.LoggerFrom(ctx).V(1).Info("Older revisions left out", "revisions", len(list.Items)-i)
 			break
 		}

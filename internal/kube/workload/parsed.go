@@ -11,8 +11,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// mostParsed is of how many objects it is kept what was parsed. Others are parsed each time.
-const mostParsed = 1000
+// maxParsed is of how many objects it is kept what was parsed. Others are parsed each time.
+const maxParsed = 1000
 
 // Parsed keeps what is parsed of the specs of stored objects, once for each of their generations. Nobody may change it. The zero value has nothing. It is
 // safe for concurrent use.
@@ -30,7 +30,7 @@ type generationOf struct {
 
 // Of is what parse makes of an object.
 func (p *Parsed[T]) Of(stored *unstructured.Unstructured, parse func(*unstructured.Unstructured) T) T {
-	p.once.Do(func() { p.known = lru.New(mostParsed) })
+	p.once.Do(func() { p.known = lru.New(maxParsed) })
 	key := generationOf{stored.GetUID(), stored.GetGeneration(), stored.GetDeletionTimestamp() != nil}
 	if known, is := p.known.Get(key); is {
 		parsed, _ := known.(T)
