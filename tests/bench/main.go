@@ -105,6 +105,9 @@ type figure struct {
 	RawSeconds      float64 `json:"rawSeconds,omitempty"`
 	RawExistSeconds float64 `json:"rawExistSeconds,omitempty"`
 	Ratio           float64 `json:"ratio,omitempty"`
+	// Ratios are those of all runs, the lowest first. The speed of a machine can change within minutes by more than what is looked for: they show how
+	// much a median of few runs can be trusted.
+	Ratios []float64 `json:"ratios,omitempty"`
 	// Tail is the time that the second half of the pods took, by that of the first half. The bare client's stands beside it.
 	Tail    float64 `json:"tail,omitempty"`
 	RawTail float64 `json:"rawTail,omitempty"`
@@ -173,6 +176,9 @@ func report(w io.Writer, figures []figure) {
 		row := table.Row{f.Kind, f.Scenario, f.Pods, fmt.Sprintf("%.2f", f.Seconds), "", "", "", "", fmt.Sprintf("%.3f", f.WritesPerPod), "", fmt.Sprintf("%.2f", f.CPUMillisPod), "", fmt.Sprintf("%.0f", f.PeakRSSMiB), f.Note}
 		if f.RawSeconds > 0 {
 			row[4], row[5] = fmt.Sprintf("%.2f", f.RawSeconds), fmt.Sprintf("%.2f", f.Ratio)
+			if n := len(f.Ratios); n > 1 {
+				row[5] = fmt.Sprintf("%.2f (%.2f to %.2f)", f.Ratio, f.Ratios[0], f.Ratios[n-1])
+			}
 		}
 		if f.Tail > 0 {
 			row[6], row[7] = fmt.Sprintf("%.2f", f.Tail), fmt.Sprintf("%.2f", f.RawTail)

@@ -173,20 +173,28 @@ type subject struct {
 
 // median takes the run in the middle, by seconds, with the bare client's own median and that of the ratios of all runs beside it.
 func median(figures []figure) figure {
-	middle := func(get func(figure) float64) float64 {
-		sorted := slices.SortedFunc(slices.Values(figures), func(a, b figure) int { return cmp.Compare(get(a), get(b)) })
-		return get(sorted[len(sorted)/2])
+	sorted := func(get func(figure) float64) []float64 {
+		var values []float64
+		for _, f := range figures {
+			values = append(values, get(f))
+		}
+		slices.Sort(values)
+		return values
 	}
-	raw := middle(func(f figure) float64 { return f.RawSeconds })
-	ratio := 0.0
+	middle := func(values []float64) float64 { return values[len(values)/2] }
+	raw := middle(sorted(func(f figure) float64 { return f.RawSeconds }))
+	rawExist := middle(sorted(func(f figure) float64 { return f.RawExistSeconds }))
+	rawTail := middle(sorted(func(f figure) float64 { return f.RawTail }))
+	var ratios []float64
 	if raw > 0 {
-		ratio = middle(func(f figure) float64 { return f.Seconds / f.RawSeconds })
+		ratios = sorted(func(f figure) float64 { return f.Seconds / f.RawSeconds })
 	}
-	rawExist := middle(func(f figure) float64 { return f.RawExistSeconds })
-	rawTail := middle(func(f figure) float64 { return f.RawTail })
 	slices.SortFunc(figures, func(a, b figure) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	f := figures[len(figures)/2]
-	f.Runs, f.RawSeconds, f.RawExistSeconds, f.RawTail, f.Ratio = len(figures), raw, rawExist, rawTail, ratio
+	f.Runs, f.RawSeconds, f.RawExistSeconds, f.RawTail = len(figures), raw, rawExist, rawTail
+	if len(ratios) > 0 {
+		f.Ratio, f.Ratios = middle(ratios), ratios
+	}
 	return f
 }
 
