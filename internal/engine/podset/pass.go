@@ -197,17 +197,22 @@ func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) b
 func (p *Pass) Awaits(actions []planning.RetryKey, after time.Duration, alike bool) bool {
 	waits := false
 	for _, key := range actions {
-		failing, failed := p.failing(key)
-		if !failed {
+		if _, failed := p.failing(key); !failed {
 			p.Recheck(after) // otherwise the executor says when the next try is
 		}
-		if alike {
-			step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace})
-			failing = max(failing, step)
-		}
-		waits = waits || failing < refusalTimeout
+		waits = waits || !p.GivesUp(key, alike)
 	}
 	return waits
+}
+
+// GivesUp says that Awaits waits no longer for an action with this key.
+func (p *Pass) GivesUp(key planning.RetryKey, alike bool) bool {
+	failing, _ := p.failing(key)
+	if alike {
+		step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace})
+		failing = max(failing, step)
+	}
+	return failing >= refusalTimeout
 }
 
 // failing is for how long an action has failed, and whether it failed at its last try.
