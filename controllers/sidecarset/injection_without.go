@@ -31,8 +31,8 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// mostPages is how many pages of them are read at most in one namespace, or in all.
-	mostPages = 20
+	// maxPages is how many pages of them are read at most in one namespace, or in all.
+	maxPages = 20
 	// askedSingly is how many pods are asked for one by one, where there are more than are read and none of those that were read is without sidecars.
 	askedSingly = 20
 	// askedNamespaces is up to how many namespaces are asked one by one. With more, all are asked at once.
@@ -185,7 +185,7 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 		if len(wanted) == 0 || list.Continue == "" {
 			break
 		}
-		if read++; read < mostPages {
+		if read++; read < maxPages {
 			continue
 		}
 		if len(names) == 0 {

@@ -252,11 +252,11 @@ func TestNoMoreThanMayBeArePulledAtOnce(t *testing.T) {
 	}}
 	d := start(t, store(t, tags(tag("1", 0), tag("2", 0), tag("3", 0), tag("4", 0), tag("5", 0))), runtime, 2)
 	d.until("two are pulled and three wait", func(s v1beta1.NodeImageStatus) bool {
-		return s.Pulling == 2 && s.Waiting == 3 && runtime.MostPulls() == 2 // the runtime is asked a moment after the status says so
+		return s.Pulling == 2 && s.Waiting == 3 && runtime.MaxPulls() == 2 // the runtime is asked a moment after the status says so
 	})
 	close(release)
 	d.until("all are pulled", ended(5))
-	if most := runtime.MostPulls(); most != 2 {
+	if most := runtime.MaxPulls(); most != 2 {
 		t.Errorf("%d were pulled at the same time, want 2", most)
 	}
 }
