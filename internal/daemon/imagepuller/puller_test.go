@@ -377,6 +377,28 @@ func TestADeadlineBeginsWithTheFirstDaemonThatPulls(t *testing.T) {
 	}
 }
 
+// A daemon that was restarted after the clock of its node had been set back pulled for longer than the deadline, by as much as the clock was set back.
+func TestADeadlineDoesNotBeginInTheFuture(t *testing.T) {
+	limited := tag("1", 0)
+	limited.PullPolicy.ActiveDeadlineSeconds = ptr.To[int64](1)
+	c := store(t, tags(limited))
+	list := &v1beta1.NodeImage{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+		t.Fatal(err)
+	}
+	list.Status.ImageStatuses = map[string]v1beta1.ImageStatus{"nginx": {Tags: []v1beta1.ImageTagStatus{
+		{Tag: "1", Phase: v1beta1.ImagePhasePulling, StartTime: stamp(time.Now().Add(2 * time.Minute))},
+	}}}
+	if err := c.Status().Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error { <-ctx.Done(); return ctx.Err() }}
+	status := start(t, c, runtime, 1).until("it is over", ended(1))
+	if message := status.ImageStatuses["nginx"].Tags[0].Message; status.Failed != 1 || message != "the image was not there after 1s" {
+		t.Errorf("status %+v", status)
+	}
+}
+
 // The second job came when the pull was under way already. It has failed on the node as the first one has.
 func TestAJobThatJoinsAPullHearsOfItsEnd(t *testing.T) {
 	release := make(chan struct{})
