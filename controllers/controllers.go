@@ -39,6 +39,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -152,7 +153,7 @@ func share(mgr ctrl.Manager, deps *Deps) shared {
 	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
 		counted.Reset()
 	}
-	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock)}
+	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock), markers: workload.NewParsed(probing.ParseStored)}
 	gates := deps.Config.Features
 	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
@@ -281,7 +282,7 @@ func setupProviders(mgr ctrl.Manager, deps Deps, all shared, configured []operat
 		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
 	}
 	registrar := &podprobemarker.Registrar{
-		Client: given.Client, Live: given.Live, Markers: given.Cache, Namespace: deps.Config.Namespace,
+		Client: given.Client, Live: given.Live, Cache: given.Cache, Markers: given.Markers, Namespace: deps.Config.Namespace,
 		On: gates.Enabled(features.EnablePodProbeMarkerOnServerless) && gates.Enabled(features.PodProbeMarker) &&
 			served(configured, podprobemarker.Kind().Kind) && deps.Config.ProbesPods,
 	}
@@ -387,6 +388,8 @@ type shared struct {
 	pullJobs *predownload.Watch
 	// daemonNeeds are what waits for the node daemon; nil where the operator deploys none.
 	daemonNeeds *workload.DaemonNeeds
+	// markers are the PodProbeMarkers that were parsed.
+	markers *workload.Parsed[*probing.Marker]
 }
 
 // synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
@@ -430,6 +433,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		PullsImages:      deps.Config.Enabled("ImagePullJob"),
 		DaemonNeeds:      all.daemonNeeds,
 		LaunchOrder:      deps.Config.Features.Enabled(features.PodWebhook),
+		Markers:          all.markers,
 		Accepted:         deps.Accepted,
 		Denied:           deps.Denied,
 		Clock:            deps.Clock,

@@ -11,7 +11,6 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -35,8 +34,6 @@ type Reconciler struct {
 	*workload.Base
 	// off says that PodProbeMarkers are not carried out.
 	off bool
-	// parsed are the PodProbeMarkers of all namespaces.
-	parsed workload.Parsed[*probing.Marker]
 }
 
 // Setup makes the manager run the reconciler of NodePodProbes.

@@ -80,7 +80,7 @@ func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) (
 		if !namespaces.Has(stored.Items[i].GetNamespace()) {
 			continue
 		}
-		if parsed := r.parsed.Of(&stored.Items[i], probing.ParseStored); parsed != nil {
+		if parsed := r.Markers.Of(&stored.Items[i]); parsed != nil {
 			markers = append(markers, parsed)
 		}
 	}

@@ -42,7 +42,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.
 	if !ok {
 		return nil
 	}
-	marker := r.parsed.Of(stored, probing.ParseStored)
+	marker := r.Markers.Of(stored)
 	if marker == nil {
 		return nil
 	}

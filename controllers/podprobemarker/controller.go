@@ -12,7 +12,6 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -40,8 +39,6 @@ type Reconciler struct {
 	providers bool
 	// follow watches the lists of the nodes.
 	follow func(context.Context) error
-	// parsed are the markers, for passes over others.
-	parsed workload.Parsed[*probing.Marker]
 }
 
 // Setup makes the manager run the reconciler of PodProbeMarkers.

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +24,8 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
@@ -102,5 +105,32 @@ func TestADeletionThatWaitsForANodeSaysForWhich(t *testing.T) {
 	now.SetTime(now.Now().Add(2 * time.Minute))
 	if c := says(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != appsv1beta1.ReasonDeleting || !strings.Contains(c.Message, "on 1 node (n1)") {
 		t.Errorf("after two minutes it says %+v", c)
+	}
+}
+
+// The reconcilers of both kinds parsed each PodProbeMarker for themselves.
+func TestMarkersThatOthersParsedAreUsed(t *testing.T) {
+	other := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", UID: "uid", Generation: 1}}
+	other.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
+	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{other}})
+	times := 0
+	fake.Markers = workload.NewParsed(func(stored *unstructured.Unstructured) *probing.Marker {
+		times++
+		return probing.ParseStored(stored)
+	})
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(Kind())
+	if err := fake.Cache.List(t.Context(), stored); err != nil || len(stored.Items) != 1 {
+		t.Fatalf("%d markers: %v", len(stored.Items), err)
+	}
+	parsed := fake.Markers.Of(&stored.Items[0])
+
+	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies)}
+	others, err := r.others(t.Context(), &plan.Spec{Marker: &probing.Marker{Namespace: "ns", Name: "game"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(others) != 1 || others[0] != parsed || times != 1 {
+		t.Errorf("got %v, parsed %d times, want the one that was parsed before", others, times)
 	}
 }

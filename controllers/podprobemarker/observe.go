@@ -232,7 +232,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 		if stored.Items[i].GetName() == spec.Marker.Name {
 			continue
 		}
-		if parsed := r.parsed.Of(&stored.Items[i], probing.ParseStored); parsed != nil {
+		if parsed := r.Markers.Of(&stored.Items[i]); parsed != nil {
 			others = append(others, parsed)
 		}
 	}

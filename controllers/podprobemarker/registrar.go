@@ -36,10 +36,11 @@ const verifyEvery = 10 * time.Minute
 // Registrar keeps the webhook by which new pods ask the provider of a virtual node for probes. It is there for the namespaces that have markers with
 // such probes, and only while there are any. It is for the leader alone.
 type Registrar struct {
-	// Client writes; Live reads past the cache; Markers reads the markers.
+	// Client writes; Live reads past the cache; Cache reads the markers, of which Markers are those that were parsed.
 	Client  client.Client
 	Live    client.Reader
-	Markers client.Reader
+	Cache   client.Reader
+	Markers *workload.Parsed[*probing.Marker]
 	// On says that providers are asked.
 	On bool
 	// Namespace is the operator's.
@@ -107,7 +108,7 @@ func (r *Registrar) namespaces(ctx context.Context) ([]string, error) {
 	}
 	stored := &unstructured.UnstructuredList{}
 	stored.SetGroupVersionKind(Kind())
-	if err := r.Markers.List(ctx, stored, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Cache.List(ctx, stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
 	}
 	found := sets.New[string]()
@@ -115,7 +116,7 @@ func (r *Registrar) namespaces(ctx context.Context) ([]string, error) {
 		if found.Has(stored.Items[i].GetNamespace()) {
 			continue
 		}
-		if marker := probing.ParseStored(&stored.Items[i]); marker != nil && marker.Provides() {
+		if marker := r.Markers.Of(&stored.Items[i]); marker != nil && marker.Provides() {
 			found.Insert(marker.Namespace)
 		}
 	}

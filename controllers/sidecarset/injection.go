@@ -36,8 +36,8 @@ const (
 	// keepUnused is how long a revision is kept that nothing registers any more: API servers learn of that each for itself, within a second
 	// or so.
 	keepUnused = 10 * time.Second
-	// mostRehearsals is how often a pass begins again because sets have changed while others were rehearsed.
-	mostRehearsals = 10
+	// maxRehearsals is how often a pass begins again because sets have changed while others were rehearsed.
+	maxRehearsals = 10
 	// rehearsedAtOnce is how many sets are rehearsed at a time: a webhook of others that hangs takes seconds for each.
 	rehearsedAtOnce = 10
 )
@@ -162,7 +162,7 @@ type about struct {
 // What all sets share is locked while requests are made that the API server answers by itself. Dry runs are answered by the webhooks of others as
 // well, and may take seconds: they are made in between.
 func (i *Injection) register(ctx context.Context, of about) (InjectionState, *injectedSet, error) {
-	for range mostRehearsals {
+	for range maxRehearsals {
 		asked, err := i.unrehearsed(ctx, of)
 		if err != nil {
 			return InjectionState{}, nil, err

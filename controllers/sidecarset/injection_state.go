@@ -122,12 +122,12 @@ func (s injectionState) same(other injectionState) bool {
 	})
 }
 
-// mostInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
+// maxInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
 // keep all others from being registered.
-const mostInjected = 1_400_000
+const maxInjected = 1_400_000
 
-// mostClashes is how many containers are named that other sets have, too.
-const mostClashes = 5
+// maxClashes is how many containers are named that other sets have, too.
+const maxClashes = 5
 
 // pinnedFor is how long a historic revision that a set asks for is taken to be what it was, or not to be there.
 const pinnedFor = 10 * time.Second
@@ -276,12 +276,12 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		if set.compiled, set.fault = sidecar.Compile(set.parsed, all); set.fault == nil {
 			set.revision, set.data, set.fault = set.compiled.Encode()
 		}
-		if size := len(set.data); size > mostInjected {
+		if size := len(set.data); size > maxInjected {
 			set.revision, set.data = "", nil
-			set.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, mostInjected)
+			set.fault = fmt.Errorf("what it injects has %d bytes, and at most %d can be stored", size, maxInjected)
 		}
 		if clashes := set.compiled.Clashes(); len(clashes) > 0 {
-			set.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, mostClashes, ", ")
+			set.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, maxClashes, ", ")
 		}
 		set.shown = set.revision + " " + fmt.Sprint(set.parsed.Match)
 		set.entrySize = i.entrySize(set)

@@ -807,7 +807,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 		pages := 0
 		r.unended = func(string) bool { pages++; return true }
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != mostPages {
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != maxPages {
 			t.Errorf("%+v, %d pages", state.Without, pages)
 		}
 	})
@@ -1391,10 +1391,10 @@ func TestACallInjectsTheSetsThatItMayMeet(t *testing.T) {
 	}
 
 	var many []string
-	for n := range sidecar.MostMet + 2 {
+	for n := range sidecar.MaxMet + 2 {
 		many = append(many, one(fmt.Sprintf("many-%02d", n), "shop", "a"))
 	}
-	for sets, want := range map[int]int{len(many): 1, len(many) - 1: sidecar.MostMet + 1} {
+	for sets, want := range map[int]int{len(many): 1, len(many) - 1: sidecar.MaxMet + 1} {
 		r.set(many[:sets]...)
 		r.pass("many-00", time.Minute)
 		if got := len(images("many-00")); got != want {

@@ -32,10 +32,10 @@ import (
 const conversionPath = "/convert"
 
 const (
-	// mostEntered is how many bytes the entries of the webhook configuration may have for another one to be added, and mostKept for one to stay: while the
+	// maxEntered is how many bytes the entries of the webhook configuration may have for another one to be added, and maxKept for one to stay: while the
 	// authority of the operator's certificate changes, entries name two. The etcd of a cluster stores 1.5 MiB of an object.
-	mostEntered = 1_000_000
-	mostKept    = 1_500_000
+	maxEntered = 1_000_000
+	maxKept    = 1_500_000
 	// fieldsSize is what the API server notes of an entry: who has written which of its fields. It was 450.
 	fieldsSize = 600
 	// webhookFull is why a set gets no entry.
@@ -106,7 +106,7 @@ func (i *Injection) entrySize(set *injectedSet) int {
 func sizeOf(value any) int {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return mostKept // It does not happen, and could not be written either.
+		return maxKept // It does not happen, and could not be written either.
 	}
 	return len(data)
 }
@@ -142,9 +142,9 @@ func (i *Injection) makeRoom(desired *injectionState) {
 	slices.SortFunc(wanting, func(a, b *injectedSet) int { return cmp.Or(cmp.Compare(late(a), late(b)), cmp.Compare(a.name, b.name)) })
 	used := 0
 	for _, set := range wanting {
-		size, most := set.entrySize+i.callSize, mostKept
+		size, most := set.entrySize+i.callSize, maxKept
 		if late(set) > 0 {
-			most = mostEntered
+			most = maxEntered
 		}
 		if used+size > most {
 			set.wantEntry, set.crowdedOut = false, true

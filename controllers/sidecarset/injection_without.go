@@ -31,10 +31,8 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// page is how many pods are read at once.
-	page = 500
-	// mostPages is how many pages of them are read at most in one namespace, or in all.
-	mostPages = 20
+	// maxPages is how many pages of them are read at most in one namespace, or in all.
+	maxPages = 20
 	// askedSingly is how many pods are asked for one by one, where there are more than are read and none of those that were read is without sidecars.
 	askedSingly = 20
 	// askedNamespaces is up to how many namespaces are asked one by one. With more, all are asked at once.
@@ -168,20 +166,14 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 	unended := fields.AndSelectors(
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 	)
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	for pages := 0; pages == 0 || list.Continue != ""; pages++ {
-		if pages == mostPages {
-			if len(names) == 0 {
-				names, err = i.runningSingly(ctx, unended, wanted)
-			}
-			return names, false, err
-		}
-		options := []client.ListOption{
-			client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: unended},
-			client.Limit(page), client.Continue(list.Continue),
-		}
-		if err := i.options.Live.List(ctx, list, options...); err != nil {
+	like := &metav1.PartialObjectMetadataList{}
+	like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	options := []client.ListOption{
+		client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: unended},
+	}
+	read := 0
+	for list, err := range pages.All(ctx, i.options.Live, like, options...) {
+		if err != nil {
 			return nil, false, fmt.Errorf("reading which pods have not ended: %w", err)
 		}
 		for at := range list.Items {
@@ -190,9 +182,16 @@ func (i *Injection) running(ctx context.Context, selector labels.Selector, names
 				delete(wanted, pod.UID)
 			}
 		}
-		if len(wanted) == 0 {
+		if len(wanted) == 0 || list.Continue == "" {
 			break
 		}
+		if read++; read < maxPages {
+			continue
+		}
+		if len(names) == 0 {
+			names, err = i.runningSingly(ctx, unended, wanted)
+		}
+		return names, false, err
 	}
 	return names, true, nil
 }

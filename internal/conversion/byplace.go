@@ -30,8 +30,8 @@ type placed struct {
 // hundreds.
 const maxDecoded = 64 << 10
 
-// mostStored is more than an etcd takes of an object, in bytes, unless somebody allowed it more. What is longer comes from a client and may be refused.
-const mostStored = 3 << 19
+// maxStored is more than an etcd takes of an object, in bytes, unless somebody allowed it more. What is longer comes from a client and may be refused.
+const maxStored = 3 << 19
 
 // counterpart says where the other version has the value of a path; false if it has none under that name.
 type counterpart func(path []string) ([]string, bool)

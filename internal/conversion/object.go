@@ -115,8 +115,8 @@ func decode[From any](o *opened, elsewhere counterpart) (*From, error) {
 	length := 0
 	for _, name := range converting() {
 		if value, found := o.spec[name]; found {
-			if len(value) > mostStored {
-				return nil, fmt.Errorf("spec.%s has %d bytes, at most %d can be stored", name, len(value), mostStored)
+			if len(value) > maxStored {
+				return nil, fmt.Errorf("spec.%s has %d bytes, at most %d can be stored", name, len(value), maxStored)
 			}
 			spec[name] = value
 			length += len(value)

@@ -242,7 +242,7 @@ func (c *cluster) holds(t testing.TB, lists map[schema.GroupVersionKind][][]byte
 func injections(t testing.TB) map[string][]byte {
 	t.Helper()
 	var sets []*sidecar.Set
-	for n := range sidecar.MostMet + 1 {
+	for n := range sidecar.MaxMet + 1 {
 		object := full(t, kindNamed("SidecarSet"), "v1beta1")
 		object["metadata"].(map[string]any)["name"] = fmt.Sprintf("logs-%d", n)
 		spec := object["spec"].(map[string]any)

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// mostOfADefinition is how large a definition may be in JSON: `kubectl apply` keeps it in an annotation, which the API server limits to that.
-const mostOfADefinition = 256 << 10
+// maxDefinition is how large a definition may be in JSON: `kubectl apply` keeps it in an annotation, which the API server limits to that.
+const maxDefinition = 256 << 10
 
 // The API server takes every definition: it is small enough for `kubectl apply`, its schema is structural, and what its rules can cost at most
 // is within the limits for one rule and for all.
@@ -33,8 +33,8 @@ func TestDefinitionsAreSmallAndTheirRulesCheap(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(body) > mostOfADefinition {
-			t.Errorf("%s has %d bytes, more than %d", object.GetName(), len(body), mostOfADefinition)
+		if len(body) > maxDefinition {
+			t.Errorf("%s has %d bytes, more than %d", object.GetName(), len(body), maxDefinition)
 		}
 		versioned, definition := &apiextensionsv1.CustomResourceDefinition{}, &apiextensions.CustomResourceDefinition{}
 		if err := json.Unmarshal(body, versioned); err != nil {

@@ -215,7 +215,7 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 			continue
 		}
 		unfinished++
-		free := room > 0 && created < podset.MostCreations
+		free := room > 0 && created < podset.MaxCreations
 		switch {
 		case at.occupied: // by its pod, or by one that is going
 		case retries != nil && d.Yields(retries, spec.creationKey(at.Node), free):

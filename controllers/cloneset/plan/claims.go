@@ -109,7 +109,7 @@ func (p *planner) returning() (n int, after time.Duration) {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		// A pod whose containers have all ended is there a moment longer.
-		if pod.Object.DeletionTimestamp == nil || len(p.claimsOf[pod.Slot]) == 0 || !p.usable(pod.Slot) {
+		if pod.Object.DeletionTimestamp == nil || !p.stay(pod) {
 			continue
 		}
 		if left := pod.Object.DeletionTimestamp.Add(overdue).Sub(p.s.Now); left > 0 {
@@ -120,10 +120,20 @@ func (p *planner) returning() (n int, after time.Duration) {
 	return n, after
 }
 
+// stay says that the claims of a terminating pod are for another one: the set has some of them, takes back those that the pod has, and none of them is
+// somebody else's or about to be deleted.
+func (p *planner) stay(pod *podset.Pod) bool {
+	own := p.claimsOf[pod.Slot]
+	return slices.ContainsFunc(own, p.remaining) && !slices.ContainsFunc(own, func(claim *corev1.PersistentVolumeClaim) bool {
+		return claim.DeletionTimestamp != nil || !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) || claims.Stale(claim, pod.Object.Name, pod.Object.UID)
+	})
+}
+
 // keepClaims gives claims the owner with which they are to be deleted.
 //
 //   - A claim of a pod that stays belongs to the set, and is made again while the pod is pending.
-//   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused.
+//   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused. Then all of them stay, or all go: the next pod
+//     would get those that stay, and empty volumes beside them.
 //   - A claim without a pod is deleted, unless claims are reused or this pass creates a pod for it.
 //
 // Those of a pod that this pass works at removing are left to remove.
@@ -133,16 +143,18 @@ func (p *planner) keepClaims() {
 		switch {
 		case p.leaving[pod.Object.Name] && !p.pass.HeldFromDeletion(pod):
 		case counts(pod):
-			p.fixOwners(pod, false)
+			p.fixOwners(pod, p.claimsOf[pod.Slot], false)
 			p.createAwaited(pod)
 		case !p.EnablePVCReuse:
-			p.fixOwners(pod, true)
+			p.fixOwners(pod, p.claimsOf[pod.Slot], true)
+		case slices.ContainsFunc(p.claimsOf[pod.Slot], p.remaining):
+			p.fixOwners(pod, p.claimsOf[pod.Slot], false)
 		}
 	}
 	p.holdTaken()
 	for _, slot := range p.unusedClaims() {
 		for _, claim := range p.claimsOf[slot] {
-			if p.unused(claim) {
+			if p.remaining(claim) {
 				action := podset.DeleteClaim(slot, claim, reasonClaimUnused)
 				action.IfAbsent = &planning.Reference{Kind: podset.KindPod(), Namespace: claim.Namespace, Name: p.podName(slot)}
 				action.Success = planning.Event{Reason: "SuccessfulDelete", Message: p.claimMessage("delete", claim.Name, "successful")}
@@ -194,27 +206,55 @@ func (p *planner) unusedClaims() []planning.Slot {
 	}
 	var slots []planning.Slot
 	for _, slot := range slices.Sorted(maps.Keys(p.claimsOf)) {
-		if !p.existing[slot] && slices.ContainsFunc(p.claimsOf[slot], p.unused) {
+		if !p.existing[slot] && slices.ContainsFunc(p.claimsOf[slot], p.remaining) {
 			slots = append(slots, slot)
 		}
 	}
 	return slots
 }
 
-// unused says that a claim without a pod is the set's to delete, and not terminating already.
-func (p *planner) unused(claim *corev1.PersistentVolumeClaim) bool {
+// remaining says that a claim is the set's, and not terminating.
+func (p *planner) remaining(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp == nil && p.owned(claim)
 }
 
-// fixOwners makes the claims of a pod go with it, or stay with the set, and returns the keys of what has to be written for that.
-func (p *planner) fixOwners(pod *podset.Pod, condemned bool) (edits []planning.RetryKey) {
-	who := claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}
-	for _, claim := range p.claimsOf[pod.Slot] {
-		// A claim that neither the set nor this pod owns is somebody else's, or goes with an earlier pod.
-		if !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) {
-			continue
+// handOver gives a pod that is to be deleted its claims, and says whether its deletion waits for that. It does not wait for ever for what the server
+// refuses: then those claims stay the set's. Where claims are reused, the others stay with them, and the pod returns those that it has got already.
+func (p *planner) handOver(pod *podset.Pod) (waits bool) {
+	give, takeBack := p.claimsOf[pod.Slot], []*corev1.PersistentVolumeClaim(nil)
+	if p.EnablePVCReuse {
+		if refused, others := p.refused(pod); len(refused) > 0 {
+			give, takeBack = refused, others // those that are refused stay in the plan: otherwise their refusal would be forgotten
 		}
-		patch, changed, err := retention().Reown(claim, who, condemned)
+	}
+	edits := p.fixOwners(pod, give, true)
+	if p.pass.Awaits(edits, afterClaims, true) || p.pass.Awaits(p.fixOwners(pod, takeBack, false), afterClaims, false) {
+		return true
+	}
+	p.leaveClaims(pod, len(edits) > 0)
+	return false
+}
+
+// refused splits off the claims of a pod that the server has not let it have for so long that its deletion does not wait for them.
+func (p *planner) refused(pod *podset.Pod) (refused, others []*corev1.PersistentVolumeClaim) {
+	for _, claim := range p.claimsOf[pod.Slot] {
+		changed := false
+		if p.pass.GivesUp(podset.EditClaimKey(claim), true) {
+			_, changed, _ = p.reown(pod, claim, true)
+		}
+		if changed {
+			refused = append(refused, claim)
+		} else {
+			others = append(others, claim)
+		}
+	}
+	return refused, others
+}
+
+// fixOwners makes claims of a pod go with it, or stay with the set, and returns the keys of what has to be written for that.
+func (p *planner) fixOwners(pod *podset.Pod, own []*corev1.PersistentVolumeClaim, condemned bool) (edits []planning.RetryKey) {
+	for _, claim := range own {
+		patch, changed, err := p.reown(pod, claim, condemned)
 		if !changed {
 			continue
 		}
@@ -228,6 +268,15 @@ func (p *planner) fixOwners(pod *podset.Pod, condemned bool) (edits []planning.R
 		p.pass.Act(action)
 	}
 	return edits
+}
+
+// reown is the patch that makes a claim go with its pod, or stay with the set, and whether there is something to change. A claim that neither of them owns
+// is somebody else's, or goes with an earlier pod.
+func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, condemned bool) (patch []byte, changed bool, err error) {
+	if !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) {
+		return nil, false, nil
+	}
+	return retention().Reown(claim, claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}, condemned)
 }
 
 // leaveClaims has the event about the deletion of a pod say what becomes of claims of which the server does not let it become the owner, if there are such.

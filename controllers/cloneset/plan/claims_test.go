@@ -365,3 +365,114 @@ func TestAPodWaitsForTheNextTryWhenItsClaimsAreRefused(t *testing.T) {
 	s.Retries = refusedFor(time.Second, podset.StepEditClaim, "data-web-p02")
 	w.expect("recheck", Plan(Parse(w.set, w.o), s).RecheckAfter, time.Duration(0))
 }
+
+// The claims of one pod were kept in part, and the next pod got an old volume and an empty one.
+func TestReusedClaimsStayTogether(t *testing.T) {
+	const mark = "of-the-first-pod"
+	begin := func(t *testing.T, failing *time.Duration) *simulation {
+		t.Helper()
+		w := newSimulation(t, 2, claimTemplates("data", "logs", "tmp"), reuse)
+		for _, claim := range w.Claims {
+			claim.Labels[mark] = "true"
+		}
+		refused := func(a planning.Action) bool {
+			return a.Step == podset.StepEditClaim && a.Object.GetName() == "logs-web-p02"
+		}
+		w.Snapshot = func() podset.Snapshot {
+			s := w.snapshot()
+			s.Retries = refusedFor(*failing, podset.StepEditClaim, "logs-web-p02")
+			return s
+		}
+		w.Step = func(s podset.Snapshot) planning.Plan {
+			plan := Plan(Parse(w.set, w.o), s)
+			plan.Actions = slices.DeleteFunc(plan.Actions, refused)
+			return plan
+		}
+		return w
+	}
+	given := func(w *simulation) string {
+		var names []string
+		for _, claim := range w.Claims {
+			if slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Pod" }) {
+				names = append(names, claim.Name)
+			}
+		}
+		return strings.Join(names, " ")
+	}
+	together := func(t *testing.T, w *simulation, pods string) {
+		t.Helper()
+		w.rest()
+		w.expectPods(pods)
+		for _, claim := range w.Claims {
+			if claim.Labels[mark] == "" {
+				t.Errorf("claim %s is a new one, beside others that are not", claim.Name)
+			}
+		}
+		w.expect("claims", len(w.Claims), 6)
+	}
+	deleted := change("p02", func(pod *corev1.Pod) { pod.DeletionTimestamp = ptr.To(metav1.NewTime(podsettest.Now())) })
+	outdated := func(w *simulation) { w.do(image("2"), label("p01", shared.LabelControllerRevisionHash, "web-2")) }
+	for name, tc := range map[string]struct {
+		remove func(*simulation)
+		pods   string
+	}{
+		"asked for": {ask("p02"), "p01:1, p02:1"},
+		"scaled in": {replicas(1), "p01:1, p02:1"},
+		"outdated":  {outdated, "p01:2, p02:2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			failing := 29 * time.Second
+			w := begin(t, &failing)
+			w.do(tc.remove)
+			w.Pass()
+			w.expect("claims that the pod gets", given(w), "data-web-p02 tmp-web-p02")
+			w.Pass()
+			w.expect("while one is refused", w.actions(), "")
+			failing = 30 * time.Second
+			w.Pass()
+			w.expect("refused for long", w.actions(), "2 EditClaim ClaimOwners")
+			w.expect("claims that the pod has", given(w), "")
+			w.expect("it looks soon", w.Plan.RecheckAfter, afterClaims)
+			w.Pass()
+			if len(w.Plan.Actions) != 1 || w.Plan.Actions[0].Step != podset.StepDelete || !strings.HasSuffix(w.Plan.Actions[0].Success.Message, "stay for another pod") {
+				t.Fatalf("then it plans %v", w.ActionLines())
+			}
+			w.do(replicas(2))
+			together(t, w, tc.pods)
+		})
+	}
+	t.Run("deleted by somebody else meanwhile", func(t *testing.T) {
+		failing := time.Second
+		w := begin(t, &failing)
+		w.do(ask("p02"))
+		w.Pass()
+		w.expect("claims that the pod gets", given(w), "data-web-p02 tmp-web-p02")
+		w.do(deleted)
+		together(t, w, "p01:1, p02:1")
+	})
+	t.Run("not even the others can be taken back", func(t *testing.T) {
+		w := newSimulation(t, 2, claimTemplates("data", "logs"), reuse)
+		w.do(ask("p02"))
+		w.Pass()
+		claim := w.Claim("logs-web-p02").DeepCopy()
+		claim.OwnerReferences = w.Claim("data-web-p01").OwnerReferences
+		w.PutClaim(claim)
+		for after, want := range map[time.Duration]string{29 * time.Second: "2 EditClaim ClaimOwners", 30 * time.Second: "2 EditClaim ClaimOwners, 1 Delete SpecifiedDelete"} {
+			s := w.snapshot()
+			s.Retries = func(key planning.RetryKey) (planning.Retry, bool) {
+				failing := map[string]time.Duration{"logs-web-p02": time.Hour, "data-web-p02": after}
+				return planning.Retry{Wait: time.Second, Failing: failing[key.Name]}, failing[key.Name] > 0
+			}
+			w.Plan = Plan(Parse(w.set, w.o), s)
+			w.expect("planned", w.actions(), want)
+		}
+	})
+	t.Run("a claim template is added", func(t *testing.T) {
+		w := newSimulation(t, 2, claimTemplates("data"), reuse)
+		w.do(claimTemplates("data", "logs"))
+		w.do(deleted)
+		w.rest()
+		w.expectPods("p01:1, p02:1")
+		w.expect("claims", w.claimNames(), "data-web-p01 data-web-p02 logs-web-p02")
+	})
+}

@@ -38,8 +38,8 @@ func TestCanaryByReplacingPods(t *testing.T) {
 	w.expect("kept", w.at("1"), 4)
 	w.expect("expectedUpdatedReplicas", w.set.Status.ExpectedUpdatedReplicas, int32(6))
 	w.expect("currentRevision", w.set.Status.CurrentRevision, "web-1")
-	w.expect("fewest available", w.fewestAvailable, 7)
-	w.expect("most pods", w.mostPods, 10)
+	w.expect("fewest available", w.minAvailable, 7)
+	w.expect("most pods", w.maxPods, 10)
 	w.rest(partition(0))
 	w.expect("currentRevision", w.set.Status.CurrentRevision, "web-2")
 }
@@ -60,8 +60,8 @@ func TestSurgeInPlace(t *testing.T) {
 	w.expect("updated", w.at("2"), 8)
 	w.expect("pods", len(w.Pods), 8)
 	w.expect("pods that were kept", kept, 6)
-	w.expect("most pods", w.mostPods, 10)
-	w.expect("fewest available", w.fewestAvailable, 7)
+	w.expect("most pods", w.maxPods, 10)
+	w.expect("fewest available", w.minAvailable, 7)
 }
 
 func TestDeletionsThatUsersAskFor(t *testing.T) {
@@ -72,7 +72,7 @@ func TestDeletionsThatUsersAskFor(t *testing.T) {
 	w.expect("held", w.held(), "MaxUnavailable")
 	w.rest()
 	w.expectPods("p03:1, p04:1, p05:1, p06:1, p07:1")
-	w.expect("fewest available", w.fewestAvailable, 4)
+	w.expect("fewest available", w.minAvailable, 4)
 
 	w = newSimulation(t, 5, maxUnavailable(1), maxSurge(1))
 	w.do(ask("p01", "p02"), crash("p05"))
@@ -188,8 +188,8 @@ func TestOnDeleteWithALimit(t *testing.T) {
 		w.rest(image("2"))
 		w.expectPods("p01:1, p02:1, p03:1, p04:1, p05:1")
 		w.rest(ask("p01"), ask("p02"), ask("p03"))
-		w.expect("fewest available with maxUnavailable "+limit, w.fewestAvailable, want)
-		w.expect("most pods", w.mostPods, 5)
+		w.expect("fewest available with maxUnavailable "+limit, w.minAvailable, want)
+		w.expect("most pods", w.maxPods, 5)
 		w.expectPods("p04:1, p05:1, p06:2, p07:2, p08:2")
 	}
 }
@@ -211,7 +211,7 @@ func TestABadImageStopsAtTheLimitAndIsFixed(t *testing.T) {
 		w.rest(image("3"))
 		w.expect("updated", w.at("3"), 5)
 		w.expect("available", w.available(), 5)
-		w.expect("fewest available", w.fewestAvailable, 3)
+		w.expect("fewest available", w.minAvailable, 3)
 	}
 }
 
@@ -259,7 +259,7 @@ func TestPartitionRaisedInTheMiddle(t *testing.T) {
 	w.rest()
 	w.expect("updated with the gate", w.at("2"), 1)
 	w.expect("pods that were created", w.born, 4)
-	w.expect("fewest available", w.fewestAvailable, 3)
+	w.expect("fewest available", w.minAvailable, 3)
 }
 
 // With CloneSetShortHash pods carry the hash alone. Those from before carry the full name, and are at the same revision.
@@ -316,8 +316,8 @@ func TestUpdateThroughHooks(t *testing.T) {
 	w.rest(image("2"))
 	w.expect("updated", w.at("2"), 4)
 	w.expect("available", w.available(), 4)
-	w.expect("most pods", w.mostPods, 5)
-	w.expect("fewest available", w.fewestAvailable, 3)
+	w.expect("most pods", w.maxPods, 5)
+	w.expect("fewest available", w.minAvailable, 3)
 }
 
 func TestScaleInRightAfterTheStart(t *testing.T) {
@@ -390,7 +390,7 @@ func TestAFixReachesABrokenPodThatLeavesNoRoomForASurge(t *testing.T) {
 			w.rest(image("2"))
 			w.expect("at the second image", w.at("2"), 3)
 			w.expect("available", w.available(), 3)
-			w.expect("fewest available", w.fewestAvailable >= 2, true)
+			w.expect("fewest available", w.minAvailable >= 2, true)
 		})
 	}
 }

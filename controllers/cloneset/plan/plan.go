@@ -228,17 +228,13 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 	return false
 }
 
-// remove brings a pod closer to its deletion. Its claims go with it: before the request to delete it they get it as their owner. A pod does not wait for
-// ever for what the server refuses: then the claims stay the set's, to be deleted when the pod is gone or, if claims are reused, for another pod.
+// remove brings a pod closer to its deletion. Its claims go with it: before the request to delete it they get it as their owner. Where the server refuses
+// that, the claims stay the set's, to be deleted when the pod is gone or, if claims are reused, for another pod.
 func (p *planner) remove(pod *podset.Pod, reason string) {
 	p.leaving[pod.Object.Name] = true
-	if !p.pass.HeldFromDeletion(pod) {
-		edits := p.fixOwners(pod, true)
-		if p.pass.Awaits(edits, afterClaims, true) {
-			p.pass.Keep(pod)
-			return
-		}
-		p.leaveClaims(pod, len(edits) > 0)
+	if !p.pass.HeldFromDeletion(pod) && p.handOver(pod) {
+		p.pass.Keep(pod)
+		return
 	}
 	if reason == podset.ReasonOutdated {
 		p.pass.Recreate(pod, reason)

@@ -32,9 +32,9 @@ type simulation struct {
 	o   Options
 	*podsettest.Simulation
 	revisions map[string]revision.Revision
-	// born is how many slots were used so far; fewestAvailable and mostPods what was ever seen at the end of a pass.
-	born, fewestAvailable, mostPods int
-	fault, unrecorded               string
+	// born is how many slots were used so far; minAvailable and maxPods what was ever seen at the end of a pass.
+	born, minAvailable, maxPods int
+	fault, unrecorded           string
 	// nodeLabel is the value of a label of a node; nil when no node is known.
 	nodeLabel func(node, key string) string
 }
@@ -71,7 +71,7 @@ func (w *simulation) do(change ...func(*simulation)) {
 }
 
 // watch forgets what was seen so far.
-func (w *simulation) watch() { w.mostPods, w.fewestAvailable = len(w.Pods), w.available() }
+func (w *simulation) watch() { w.maxPods, w.minAvailable = len(w.Pods), w.available() }
 
 func (w *simulation) rolling() *appsv1beta1.RollingUpdateCloneSetStrategy {
 	return w.set.Spec.UpdateStrategy.RollingUpdate
@@ -273,7 +273,7 @@ func (w *simulation) report(s podset.Snapshot, plan planning.Plan) {
 			staying++
 		}
 	}
-	w.mostPods, w.fewestAvailable = max(w.mostPods, staying), min(w.fewestAvailable, w.available())
+	w.maxPods, w.minAvailable = max(w.maxPods, staying), min(w.minAvailable, w.available())
 }
 
 // rest changes something and lets passes and kubelets take turns until nothing changes any more.

@@ -57,23 +57,23 @@ func TestStoryRollingReplacement(t *testing.T) {
 	w := newStory(t, 4, maxUnavailable(1))
 	w.when("another image", image("2"))
 	w.ends("p05:2, p06:2, p07:2, p08:2")
-	w.expect("fewest available", w.fewestAvailable, 3)
-	w.expect("most pods", w.mostPods, 4)
+	w.expect("fewest available", w.minAvailable, 3)
+	w.expect("most pods", w.maxPods, 4)
 }
 
 func TestStoryRollingUpdateInPlace(t *testing.T) {
 	w := newStory(t, 4, inPlace, maxUnavailable(2))
 	w.when("another image", image("2"))
 	w.ends("p01:2, p02:2, p03:2, p04:2")
-	w.expect("fewest available", w.fewestAvailable, 2)
+	w.expect("fewest available", w.minAvailable, 2)
 }
 
 func TestStorySurge(t *testing.T) {
 	w := newStory(t, 3, maxUnavailable(0), maxSurge(1))
 	w.when("another image", image("2"))
 	w.ends("p04:2, p05:2, p06:2")
-	w.expect("fewest available", w.fewestAvailable, 3)
-	w.expect("most pods", w.mostPods, 4)
+	w.expect("fewest available", w.minAvailable, 3)
+	w.expect("most pods", w.maxPods, 4)
 }
 
 func TestStoryPartition(t *testing.T) {
@@ -160,7 +160,7 @@ func TestStoryRollbackOnTheWay(t *testing.T) {
 	w.expect("updated before the rollback", updated > 0 && updated < 4, true)
 	w.when("back to the first image", image("1"))
 	w.ends("p01:1, p02:1, p03:1, p04:1")
-	w.expect("fewest available", w.fewestAvailable, 3)
+	w.expect("fewest available", w.minAvailable, 3)
 	w.expect("current revision", w.set.Status.CurrentRevision, "web-1")
 }
 
@@ -172,7 +172,7 @@ func TestStoryFailingImage(t *testing.T) {
 	w.when("an image that does", image("3"))
 	w.Golden()
 	w.expect("updated", w.at("3"), 5)
-	w.expect("fewest available", w.fewestAvailable, 3)
+	w.expect("fewest available", w.minAvailable, 3)
 }
 
 func TestStoryMinReadySecondsPaceARollout(t *testing.T) {

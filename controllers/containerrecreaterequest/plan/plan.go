@@ -266,18 +266,20 @@ func (d *Decision) end(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	d.expire(r, s.Now)
 }
 
-// expire deletes a request whose time to live is over.
+// expire deletes a request whose time to live is over. That begins when the operator writes how it ended: its completionTime may be of the clock of the
+// node, by which it could be over at once.
 func (d *Decision) expire(r *appsv1beta1.ContainerRecreateRequest, now time.Time) {
 	if r.Spec.TTLSecondsAfterFinished == nil || r.Status.CompletionTime == nil {
 		return
 	}
-	left := r.Status.CompletionTime.Add(time.Duration(*r.Spec.TTLSecondsAfterFinished) * time.Second).Sub(now)
-	if left > 0 {
-		d.Recheck(left)
+	end := slices.IndexFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.RecreateConditionSucceeded })
+	if end < 0 {
+		d.Recheck(soon)
 		return
 	}
-	if !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.RecreateConditionSucceeded }) {
-		d.Recheck(soon) // how it ended is written first
+	left := r.Status.Conditions[end].LastTransitionTime.Add(time.Duration(*r.Spec.TTLSecondsAfterFinished) * time.Second).Sub(now)
+	if left > 0 {
+		d.Recheck(left)
 		return
 	}
 	d.Actions = append(d.Actions, planning.Action{

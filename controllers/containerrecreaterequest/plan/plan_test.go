@@ -429,6 +429,26 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
+// A node whose clock is behind ends a request in the past: it was deleted before anybody could see how it ended.
+func TestTimeToLiveDoesNotDependOnTheClockOfTheNode(t *testing.T) {
+	for name, differs := range map[string]time.Duration{"ahead": 2 * time.Minute, "behind": -2 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t)
+			w.request.Spec.TTLSecondsAfterFinished = ptr.To[int32](30)
+			w.request.Status.Phase, w.request.Status.CompletionTime = v1beta1.RecreateCompleted, ptr.To(metav1.NewTime(w.now.Add(differs)))
+			w.settle()
+			w.now = w.now.Add(29 * time.Second)
+			if d := w.pass(); w.gone || d.RecheckAfter != time.Second {
+				t.Errorf("gone %v, looks again after %s", w.gone, d.RecheckAfter)
+			}
+			w.now = w.now.Add(time.Second)
+			if w.pass(); !w.gone {
+				t.Error("it is still there")
+			}
+		})
+	}
+}
+
 func TestARefusedWriteIsTold(t *testing.T) {
 	w := newSimulation(t)
 	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "patching status of pod web-0: forbidden"}}}

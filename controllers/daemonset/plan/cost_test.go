@@ -21,8 +21,8 @@ func TestALargeTemplateForManyNodesDoesNotUseUpTheMemory(t *testing.T) {
 	}
 	spec, s := w.spec(), w.seen()
 	var plan planning.Plan
-	podsettest.Cost(t, podsettest.MostOfAPlan, func() { plan = Plan(spec, s) })
-	w.expect("pods that are created", len(plan.Actions), podset.MostCreations)
+	podsettest.Cost(t, podsettest.MaxPlan, func() { plan = Plan(spec, s) })
+	w.expect("pods that are created", len(plan.Actions), podset.MaxCreations)
 	w.expect("there is another look", plan.RecheckAfter > 0, true)
 	w.expect("nothing waits for a limit of the user", len(plan.Held), 0)
 }

@@ -25,7 +25,7 @@ func TestStoryPartition(t *testing.T) {
 	w.when("another image with partition 4", image("2"), partition(4))
 	w.expect("updated", w.at("2"), "n4 n5 n6 n7 n8 n9")
 	w.expect("status", w.set.Status.UpdatedNumberScheduled, int32(6))
-	w.expect("fewest available", w.fewestAvailable, 7)
+	w.expect("fewest available", w.minAvailable, 7)
 	w.expect("reason", w.reason(), "PartitionReached")
 	w.when("partition 0", partition(0))
 	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5 n6 n7 n8 n9")
@@ -36,7 +36,7 @@ func TestPercentagesOfThePartitionAreRoundedDownAndThoseOfMaxUnavailableUp(t *te
 	w := newSimulation(t, nodeNames(7), maxUnavailable("30%"))
 	w.rest(image("2"), partition("30%"))
 	w.expect("updated", w.at("2"), "n2 n3 n4 n5 n6")
-	w.expect("fewest available", w.fewestAvailable, 4)
+	w.expect("fewest available", w.minAvailable, 4)
 }
 
 func TestStoryCanarySelector(t *testing.T) {
@@ -55,10 +55,10 @@ func TestStoryInPlace(t *testing.T) {
 	w := newSimulation(t, nodeNames(6), inPlace, maxUnavailable(2))
 	w.when("another image", image("2"))
 	w.expectPods("n0a:2, n1a:2, n2a:2, n3a:2, n4a:2, n5a:2")
-	w.expect("fewest available", w.fewestAvailable, 4)
+	w.expect("fewest available", w.minAvailable, 4)
 	w.when("another variable, which cannot be changed in place", env("3"))
 	w.expectPods("n0b:3, n1b:3, n2b:3, n3b:3, n4b:3, n5b:3")
-	w.expect("fewest available", w.fewestAvailable, 4)
+	w.expect("fewest available", w.minAvailable, 4)
 	w.Golden()
 }
 
@@ -74,8 +74,8 @@ func TestStorySurge(t *testing.T) {
 	w := newSimulation(t, nodeNames(5), maxSurge("40%"), maxUnavailable(0), minReady(10))
 	w.when("another image", image("2"))
 	w.expectPods("n0b:2, n1b:2, n2b:2, n3b:2, n4b:2")
-	w.expect("fewest available", w.fewestAvailable, 5)
-	w.expect("most nodes with two pods", w.mostSurging, 2)
+	w.expect("fewest available", w.minAvailable, 5)
+	w.expect("most nodes with two pods", w.maxSurging, 2)
 	w.Golden()
 }
 
@@ -87,7 +87,7 @@ func TestPodsHeldAtTheirHookUseUpMaxSurge(t *testing.T) {
 	w.Users = true
 	w.rest()
 	w.expectPods("n0b:2, n1b:2, n2b:2")
-	w.expect("most nodes with two pods", w.mostSurging, 1)
+	w.expect("most nodes with two pods", w.maxSurging, 1)
 }
 
 func TestStoryProgressiveCreation(t *testing.T) {
@@ -174,7 +174,7 @@ func TestBrokenOldPodsAreReplacedAtOnce(t *testing.T) {
 	w.expect("deleted at once", going, 4)
 	w.rest()
 	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5 n6 n7 n8 n9")
-	w.expect("fewest available", w.fewestAvailable, 6)
+	w.expect("fewest available", w.minAvailable, 6)
 }
 
 // A template that was stored without admission, with labels that the selector does not match: each pod was released as soon as it was there, and another one created.

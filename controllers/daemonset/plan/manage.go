@@ -149,7 +149,7 @@ func (p *planner) create(at *place, reason string) {
 	case p.yields(at, p.creations > 0):
 	case !p.take(&p.creations, at.slot()):
 		return
-	case p.created == podset.MostCreations:
+	case p.created == podset.MaxCreations:
 		p.pass.Recheck(afterBurst)
 		return
 	default:

@@ -51,7 +51,7 @@ const afterBurst = time.Second
 //     step 1 are deleted after this.
 //  4. Settling: whatever is under way on all other pods goes on, always.
 //
-// Creations, deletions and edits of a plan are no more than burstReplicas each, and creations no more than podset.MostCreations. No step waits for
+// Creations, deletions and edits of a plan are no more than burstReplicas each, and creations no more than podset.MaxCreations. No step waits for
 // another one.
 //
 // A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 4

@@ -29,10 +29,10 @@ type simulation struct {
 	o   Options
 	*podsettest.Simulation
 	revisions map[string]revision.Revision
-	// born is how many pods were created for a node; fewestAvailable and mostPods what was ever seen at the end of a pass, mostSurging
+	// born is how many pods were created for a node; minAvailable and maxPods what was ever seen at the end of a pass, maxSurging
 	// how many nodes ran two pods.
-	born                                   map[string]int
-	fewestAvailable, mostPods, mostSurging int
+	born                              map[string]int
+	minAvailable, maxPods, maxSurging int
 	// fault is what the server finds wrong with the template, unrecorded why it refuses to record one; then the first one stands in for it.
 	fault, unrecorded string
 }
@@ -86,7 +86,7 @@ func (w *simulation) do(change ...func(*simulation)) {
 
 // watch forgets what was seen so far.
 func (w *simulation) watch() {
-	w.mostPods, w.fewestAvailable, w.mostSurging = len(w.Pods), w.availableNodes(), 0
+	w.maxPods, w.minAvailable, w.maxSurging = len(w.Pods), w.availableNodes(), 0
 }
 
 func (w *simulation) rolling() *appsv1beta1.RollingUpdateDaemonSet {
@@ -264,8 +264,8 @@ func (w *simulation) report() {
 			}
 		}
 	}
-	w.mostPods, w.mostSurging = max(w.mostPods, pods), max(w.mostSurging, surging)
-	w.fewestAvailable = min(w.fewestAvailable, w.availableNodes())
+	w.maxPods, w.maxSurging = max(w.maxPods, pods), max(w.maxSurging, surging)
+	w.minAvailable = min(w.minAvailable, w.availableNodes())
 }
 
 // rest changes something and lets passes and kubelets take turns until nothing changes any more.

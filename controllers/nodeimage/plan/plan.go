@@ -288,7 +288,8 @@ func (s *Snapshot) silence() string {
 }
 
 // limitOf is the deadline of a node for a tag that has not ended, and the message when it is exceeded. A node that dies while it pulls, or
-// before it does, says nothing more, and its job has to end all the same.
+// before it does, says nothing more, and its job has to end all the same. The time at which it began is of its own clock: answerTimeout is more than that is
+// behind, and no node begins before it is asked.
 func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) (time.Time, string) {
 	created := tag.CreatedAt.Time
 	if answer == nil || answer.Version != tag.Version {
@@ -296,6 +297,10 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 	}
 	timeout, backoff, deadline := engineimage.Policy(tag.PullPolicy)
 	limited := deadline < engineimage.NoDeadline
+	began := created
+	if answer.StartTime != nil && answer.StartTime.After(created) {
+		began = answer.StartTime.Time
+	}
 	switch {
 	case answer.StartTime == nil && limited && answer.Phase == appsv1beta1.ImagePhasePulling:
 		return created.Add(deadline + answerTimeout), messageOverdue
@@ -303,10 +308,10 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 		// It waits for its turn, which no deadline counts.
 		return created.Add(longestTurn), messageLate
 	case limited:
-		return answer.StartTime.Add(deadline + answerTimeout), messageOverdue
+		return began.Add(deadline + answerTimeout), messageOverdue
 	default:
 		timeout, backoff = min(timeout, longestTurn), min(backoff, maxTries)
-		return answer.StartTime.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + answerTimeout), messageLate
+		return began.Add(timeout*time.Duration(backoff+1) + longestWait*time.Duration(backoff) + answerTimeout), messageLate
 	}
 }
 

@@ -104,6 +104,7 @@ func TestATagWrittenByHandNeedsTheNodeDaemon(t *testing.T) {
 
 func TestPlan(t *testing.T) {
 	as := func(*appsv1beta1.ImageTagSpec) {}
+	yesterday := func(s *appsv1beta1.ImageTagSpec) { s.CreatedAt = ptr.To(metav1.NewTime(noon().Add(-24 * time.Hour))) }
 	for name, tc := range map[string]struct {
 		image   *appsv1beta1.NodeImage
 		gone    map[types.UID]bool
@@ -130,10 +131,16 @@ func TestPlan(t *testing.T) {
 			image: list(as, &appsv1beta1.ImageTagStatus{Tag: "1", Phase: appsv1beta1.ImagePhaseWaiting}), recheck: 24*time.Hour - 10*time.Minute,
 		},
 		"a node that pulls for long is not silent": {
-			image: list(as, pullingFor(4*10*time.Minute+3*30*time.Second+9*time.Minute)), recheck: time.Minute,
+			image: list(yesterday, pullingFor(4*10*time.Minute+3*30*time.Second+9*time.Minute)), recheck: time.Minute,
 		},
 		"a node that pulls for longer than all of its tries is given up": {
-			image: list(as, pullingFor(4*10*time.Minute+3*30*time.Second+10*time.Minute)), want: StepGiveUp,
+			image: list(yesterday, pullingFor(4*10*time.Minute+3*30*time.Second+10*time.Minute)), want: StepGiveUp,
+		},
+		"a node whose clock is behind by hours is not late": {
+			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(60)) }, pullingFor(5*time.Hour)), recheck: time.Minute,
+		},
+		"nor is one whose tries have no deadline": {
+			image: list(as, pullingFor(5*time.Hour)), recheck: 4*10*time.Minute + 3*30*time.Second,
 		},
 		"the time that a tag waits for its turn is no part of its deadline": {
 			image: list(func(s *appsv1beta1.ImageTagSpec) { s.PullPolicy.ActiveDeadlineSeconds = ptr.To(int64(0)) },

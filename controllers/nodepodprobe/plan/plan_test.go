@@ -381,9 +381,9 @@ func TestNamesThatEndAlike(t *testing.T) {
 
 func TestWhatLeavesTheList(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change     func(w *simulation)
-		list, pod  string
-		mostWrites int
+		change    func(w *simulation)
+		list, pod string
+		maxWrites int
 	}{
 		"a pod that is not selected any more loses its marks": {func(w *simulation) { delete(w.pods["ns/p"].Labels, "app") }, "", "True(m)", 2},
 		"a pod that is over is left as it is":                 {func(w *simulation) { w.pods["ns/p"].Status.Phase = corev1.PodSucceeded }, "", "True(m) good=true cost=-10", 1},
@@ -407,7 +407,7 @@ func TestWhatLeavesTheList(t *testing.T) {
 			if w.pods["ns/p"] != nil {
 				w.wants("ns/p", tc.pod)
 			}
-			if w.asked+w.marked > tc.mostWrites {
+			if w.asked+w.marked > tc.maxWrites {
 				t.Errorf("%d writes of the list and %d of pods", w.asked, w.marked)
 			}
 		})

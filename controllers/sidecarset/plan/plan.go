@@ -115,9 +115,9 @@ func (p *planner) outdated() (outdated, error) {
 	return o, err
 }
 
-// mostScattered is how many values of one label are scattered at most where they are not named: those that the most pods have. Each costs a look at all
+// maxScattered is how many values of one label are scattered at most where they are not named: those that the most pods have. Each costs a look at all
 // pods.
-const mostScattered = 100
+const maxScattered = 100
 
 // scatter are the terms of updateStrategy.scatterStrategy, in which "*" stands for every value that several pods have. A value of one pod has nothing to
 // be scattered.
@@ -136,7 +136,7 @@ func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 		}
 		maps.DeleteFunc(having, func(_ string, pods int) bool { return pods < 2 })
 		values := slices.SortedFunc(maps.Keys(having), func(a, b string) int { return cmp.Or(having[b]-having[a], strings.Compare(a, b)) })
-		values = values[:min(len(values), mostScattered)]
+		values = values[:min(len(values), maxScattered)]
 		slices.Sort(values)
 		for _, value := range values {
 			terms = append(terms, shared.UpdateScatterTerm{Key: term.Key, Value: value})

@@ -23,7 +23,7 @@ func TestPodsWithManyClaimsDoNotUseUpTheMemory(t *testing.T) {
 	}
 	spec, s := Parse(w.set, w.o), w.snapshot()
 	var plan planning.Plan
-	podsettest.Cost(t, podsettest.MostOfAPlan, func() { plan = Plan(spec, s) })
+	podsettest.Cost(t, podsettest.MaxPlan, func() { plan = Plan(spec, s) })
 	if len(plan.Actions) != 25 {
 		t.Errorf("%d pods are created", len(plan.Actions))
 	}

@@ -534,7 +534,7 @@ func TestPlanOfTooManyReplicas(t *testing.T) {
 		policy appsv1.PodManagementPolicyType
 		want   int
 	}{
-		"Parallel":     {appsv1.ParallelPodManagement, podset.MostCreations},
+		"Parallel":     {appsv1.ParallelPodManagement, podset.MaxCreations},
 		"OrderedReady": {appsv1.OrderedReadyPodManagement, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -545,7 +545,7 @@ func TestPlanOfTooManyReplicas(t *testing.T) {
 			}
 			pods := []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}}}
 			names := slices.Collect(MissingPods(Parse(w.set, w.o), pods))
-			if len(names) != podset.MostCreations || names[0] != "web-0" || names[1] != "web-2" {
+			if len(names) != podset.MaxCreations || names[0] != "web-0" || names[1] != "web-2" {
 				t.Errorf("the claims of %d pods are read, beginning with %v", len(names), names[:2])
 			}
 		})

@@ -69,10 +69,10 @@ func tooLarge(raw, old []byte, shorter func(list string) bool) field.ErrorList {
 		if size.Path == WholeObject && before[WholeObject] > 0 && SameSpecText(raw, old) {
 			continue // Metadata alone grows, such as by the name of who removes a finalizer.
 		}
-		e := field.TooMany(nil, size.Has, size.Most)
-		e.Field, e.Detail = size.Path, fmt.Sprintf("must have at most %d %s", size.Most, size.of)
+		e := field.TooMany(nil, size.Has, size.Max)
+		e.Field, e.Detail = size.Path, fmt.Sprintf("must have at most %d %s", size.Max, size.of)
 		if size.Path == WholeObject {
-			e.Field, e.Detail = specField, fmt.Sprintf("the whole object must have at most %d %s", size.Most, size.of)
+			e.Field, e.Detail = specField, fmt.Sprintf("the whole object must have at most %d %s", size.Max, size.of)
 		}
 		errs = append(errs, e)
 		if len(errs) == MaxErrors {
@@ -86,8 +86,8 @@ func tooLarge(raw, old []byte, shorter func(list string) bool) field.ErrorList {
 type Oversize struct {
 	// Path is where it is: spec.template.spec.containers[3].env. Empty: it is the outermost one. WholeObject: Has counts all values.
 	Path string
-	// Has is how much it has, Most how much it may have.
-	Has, Most int
+	// Has is how much it has, Max how much it may have.
+	Has, Max int
 	// of is what is counted.
 	of string
 }
@@ -145,7 +145,7 @@ func oversized(raw []byte, shorter func(list string) bool) []Oversize {
 		}
 	}
 	if s.values > MaxValues {
-		s.found = append(s.found, Oversize{Path: WholeObject, Has: s.values, Most: MaxValues, of: ofValues})
+		s.found = append(s.found, Oversize{Path: WholeObject, Has: s.values, Max: MaxValues, of: ofValues})
 	}
 	return s.found
 }
@@ -164,7 +164,7 @@ type scan struct {
 // note notes that the value at which the scan is has more than it may have, if it has.
 func (s *scan) note(has, most int, of string) {
 	if has > most {
-		s.found = append(s.found, Oversize{Path: pathOf(s.levels), Has: has, Most: most, of: of})
+		s.found = append(s.found, Oversize{Path: pathOf(s.levels), Has: has, Max: most, of: of})
 	}
 }
 
@@ -202,15 +202,15 @@ func (s *scan) close() {
 	}
 	is := s.levels[last]
 	s.levels = s.levels[:last]
-	if most := s.mostObjects(is); is.list && is.objects > most {
+	if most := s.allowedObjects(is); is.list && is.objects > most {
 		s.note(is.objects, most, ofObjects)
 	} else {
 		s.note(is.members, MaxItems, ofItems)
 	}
 }
 
-// mostObjects is how many objects a list may have that was just left.
-func (s *scan) mostObjects(is level) int {
+// allowedObjects is how many objects a list may have that was just left.
+func (s *scan) allowedObjects(is level) int {
 	last := len(s.levels) - 1
 	if s.shorter == nil || is.objects <= maxPerPod || last < 0 || s.levels[last].list {
 		return MaxObjects

@@ -67,7 +67,8 @@ func (p *puller) run(ctx context.Context, t task) {
 		if s.StartTime == nil {
 			s.StartTime = stamp(began)
 		}
-		first = s.StartTime.Time
+		// What follows is measured from began, and not by the stored time: the node's clock may be set meanwhile, or may have been set since.
+		first = began.Add(-max(0, began.Sub(s.StartTime.Time).Truncate(time.Second)))
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
 	p.waker.Wake()

@@ -252,11 +252,11 @@ func TestNoMoreThanMayBeArePulledAtOnce(t *testing.T) {
 	}}
 	d := start(t, store(t, tags(tag("1", 0), tag("2", 0), tag("3", 0), tag("4", 0), tag("5", 0))), runtime, 2)
 	d.until("two are pulled and three wait", func(s v1beta1.NodeImageStatus) bool {
-		return s.Pulling == 2 && s.Waiting == 3 && runtime.MostPulls() == 2 // the runtime is asked a moment after the status says so
+		return s.Pulling == 2 && s.Waiting == 3 && runtime.MaxPulls() == 2 // the runtime is asked a moment after the status says so
 	})
 	close(release)
 	d.until("all are pulled", ended(5))
-	if most := runtime.MostPulls(); most != 2 {
+	if most := runtime.MaxPulls(); most != 2 {
 		t.Errorf("%d were pulled at the same time, want 2", most)
 	}
 }
@@ -374,6 +374,28 @@ func TestADeadlineBeginsWithTheFirstDaemonThatPulls(t *testing.T) {
 				t.Errorf("%d pulls", n)
 			}
 		})
+	}
+}
+
+// A daemon that was restarted after the clock of its node had been set back pulled for longer than the deadline, by as much as the clock was set back.
+func TestADeadlineDoesNotBeginInTheFuture(t *testing.T) {
+	limited := tag("1", 0)
+	limited.PullPolicy.ActiveDeadlineSeconds = ptr.To[int64](1)
+	c := store(t, tags(limited))
+	list := &v1beta1.NodeImage{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+		t.Fatal(err)
+	}
+	list.Status.ImageStatuses = map[string]v1beta1.ImageStatus{"nginx": {Tags: []v1beta1.ImageTagStatus{
+		{Tag: "1", Phase: v1beta1.ImagePhasePulling, StartTime: stamp(time.Now().Add(2 * time.Minute))},
+	}}}
+	if err := c.Status().Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error { <-ctx.Done(); return ctx.Err() }}
+	status := start(t, c, runtime, 1).until("it is over", ended(1))
+	if message := status.ImageStatuses["nginx"].Tags[0].Message; status.Failed != 1 || message != "the image was not there after 1s" {
+		t.Errorf("status %+v", status)
 	}
 }
 

@@ -97,6 +97,7 @@ type reconciler struct {
 	// client reads the objects of the node and writes.
 	client client.Client
 	stops  Stops
+	known  known
 	// stopped has the pods of containers that were stopped, or could not be.
 	stopped chan event.GenericEvent
 }
@@ -114,6 +115,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			all = append(all, list.Items[i].DeepCopy())
 		}
 	}
+	since := r.known.note(req.NamespacedName, all, r.Clock.Now())
 	if len(all) == 0 {
 		return ctrl.Result{}, nil
 	}
@@ -126,7 +128,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	told, refused := r.tell(ctx, queue[1:])
-	result, err := r.carryOut(ctx, queue[0], pod)
+	result, err := r.carryOut(ctx, queue[0], pod, since[queue[0].UID])
 	switch {
 	case err != nil:
 		return result, err
@@ -168,11 +170,12 @@ func about(all []*appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []*apps
 }
 
 // carryOut does the next step of the current request.
-func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (ctrl.Result, error) {
+func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, since times) (ctrl.Result, error) {
 	snapshot, err := r.observe(ctx, request, pod)
+	snapshot.Known, snapshot.Held = since.known, since.held
 	var missing *cri.NoRuntimeError
 	switch {
-	case errors.As(err, &missing) && r.Clock.Since(request.CreationTimestamp.Time) < starting:
+	case errors.As(err, &missing) && r.Clock.Since(since.known) < starting:
 		return ctrl.Result{RequeueAfter: lookAgain}, nil
 	case missing != nil:
 		snapshot.Runtime = strings.Join(missing.Answering, ", ") // its IDs are of none of them, which completes the request

@@ -198,9 +198,10 @@ func TestOneContainerIsRestartedAndTheOtherUntouched(t *testing.T) {
 }
 
 // newBenchInCRIO is a bench whose pod is in CRI-O, on a node that has containerd, too.
-func newBenchInCRIO(t *testing.T) *bench {
+func newBenchInCRIO(t *testing.T, created metav1.Time) *bench {
 	t.Helper()
 	r := request("restart", "app")
+	r.CreationTimestamp = created
 	r.Spec.Containers[0].StatusContext.ContainerID = "cri-o://app"
 	b := newBench(t, r)
 	b.scheme, b.runtime.Name = "cri-o://", "cri-o"
@@ -209,7 +210,7 @@ func newBenchInCRIO(t *testing.T) *bench {
 }
 
 func TestAContainerOfTheSecondRuntimeIsRestarted(t *testing.T) {
-	b := newBenchInCRIO(t)
+	b := newBenchInCRIO(t, metav1.Now())
 	b.settle("restart")
 	if got := b.killed(); !slices.Equal(got, []string{"app"}) {
 		t.Errorf("stopped %v", got)
@@ -221,7 +222,7 @@ func TestAContainerOfTheSecondRuntimeIsRestarted(t *testing.T) {
 
 // The runtime of a pod may be starting, and another one answers: that one does not know the container.
 func TestARequestWaitsForTheRuntimeOfItsPodAndThenSaysThatThereIsNone(t *testing.T) {
-	b := newBenchInCRIO(t)
+	b := newBenchInCRIO(t, metav1.Now())
 	b.Runtime = critest.Several{Runtime: &critest.Runtime{}}
 	now := clocktesting.NewFakeClock(time.Now())
 	b.Clock = now
@@ -235,6 +236,72 @@ func TestARequestWaitsForTheRuntimeOfItsPodAndThenSaysThatThereIsNone(t *testing
 	want := `failed to find runtime service: container ID "cri-o://app" is not one of containerd`
 	if got := b.status("restart"); got.Phase != v1beta1.RecreateCompleted || got.Message != want {
 		t.Errorf("later: %+v", got)
+	}
+}
+
+// A request was past its deadline at once on a node whose clock is ahead, and its runtime could not be starting. Where the clock is behind, the daemon kept
+// at both for longer.
+func TestTheClockOfTheNodeMayDiffer(t *testing.T) {
+	for name, differs := range map[string]time.Duration{"ahead": 2 * time.Minute, "behind": -2 * time.Minute} {
+		server := metav1.NewTime(time.Now().Add(-differs))
+		t.Run(name+", a deadline", func(t *testing.T) {
+			r := request("restart", "app")
+			r.CreationTimestamp, r.Spec.ActiveDeadlineSeconds = server, ptr.To[int64](60)
+			b := newBench(t, r)
+			b.settle("restart")
+			if got := b.killed(); !slices.Equal(got, []string{"app"}) {
+				t.Errorf("stopped %v", got)
+			}
+		})
+		t.Run(name+", past the deadline", func(t *testing.T) {
+			r := request("restart", "app")
+			r.CreationTimestamp, r.Spec.ActiveDeadlineSeconds = server, ptr.To[int64](60)
+			b := newBench(t, r)
+			now := clocktesting.NewFakeClock(time.Now())
+			b.Clock = now
+			if _, err := b.pass(); err != nil {
+				t.Fatal(err)
+			}
+			now.Step(time.Minute)
+			for range 5 {
+				if _, err := b.pass(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := b.killed(); len(got) > 0 {
+				t.Errorf("stopped %v", got)
+			}
+		})
+		t.Run(name+", out of service first", func(t *testing.T) {
+			r := request("restart", "app")
+			r.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
+			r.Status.Phase = v1beta1.RecreateRecreating
+			r.Status.Conditions = []metav1.Condition{{Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, LastTransitionTime: server}}
+			b := newBench(t, r)
+			now := clocktesting.NewFakeClock(time.Now())
+			b.Clock = now
+			if result, err := b.pass(); err != nil || result.RequeueAfter != 10*time.Second || len(b.killed()) > 0 {
+				t.Errorf("at first: %+v, %v, stopped %v", result, err, b.killed())
+			}
+			now.Step(10 * time.Second)
+			b.settle("restart")
+			if got := b.killed(); !slices.Equal(got, []string{"app"}) {
+				t.Errorf("stopped %v", got)
+			}
+			if err := b.client.Delete(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.pass(); err != nil || len(b.known.pods) > 0 {
+				t.Errorf("of a request that is gone it remembers %v: %v", b.known.pods, err)
+			}
+		})
+		t.Run(name+", a runtime that is starting", func(t *testing.T) {
+			b := newBenchInCRIO(t, server)
+			b.Runtime = critest.Several{Runtime: &critest.Runtime{}}
+			if result, err := b.pass(); err != nil || result.RequeueAfter != lookAgain || b.status("restart").Phase != "" {
+				t.Errorf("at first: %+v, %v, %+v", result, err, b.status("restart"))
+			}
+		})
 	}
 }
 

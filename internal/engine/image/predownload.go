@@ -25,8 +25,8 @@ const (
 	fewReplicas = 3
 	// retries is how often a node tries again: a pull that is ahead of need may also fail, since the kubelet pulls as well.
 	retries = 1
-	// mostJobs is how many jobs a decision creates at most: fewer are written in one pass, and a template may have thousands of images.
-	mostJobs = 20
+	// maxJobs is how many jobs a decision creates at most: fewer are written in one pass, and a template may have thousands of images.
+	maxJobs = 20
 	// keptSeconds is how long a finished job is kept, in seconds.
 	keptSeconds = 600
 )
@@ -147,7 +147,7 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 		if !ok || exist[name] {
 			continue
 		}
-		if len(d.Create) == mostJobs {
+		if len(d.Create) == maxJobs {
 			d.Record = "" // the rest follows
 			break
 		}

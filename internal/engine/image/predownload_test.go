@@ -232,13 +232,13 @@ func TestDecide(t *testing.T) {
 // Of thousands of images all jobs were made in each pass, and a few of them written.
 func TestManyImagesGetTheirJobsAFewAtATime(t *testing.T) {
 	var before, after []string
-	for i := range mostJobs + 5 {
+	for i := range maxJobs + 5 {
 		before, after = append(before, fmt.Sprintf("web:v1.%d", i)), append(after, fmt.Sprintf("web:v2.%d", i))
 	}
 	w := workload()
 	w.Current, w.Update = rev("old", before...), rev("new", after...)
 	d := Decide(w, nil)
-	if len(d.Create) != mostJobs || d.Record != "" {
+	if len(d.Create) != maxJobs || d.Record != "" {
 		t.Fatalf("%d jobs are created, and %q is recorded", len(d.Create), d.Record)
 	}
 	var jobs []*metav1.PartialObjectMetadata

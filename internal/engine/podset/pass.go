@@ -126,21 +126,21 @@ func (p *Pass) Plan() planning.Plan {
 	return plan
 }
 
-// MostCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work that is discarded when its time slice
+// MaxCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work that is discarded when its time slice
 // ends. The rest is planned when the first of these pods appear in the cache.
-const MostCreations = 500
+const MaxCreations = 500
 
 // maxClaims is how many volume claims a plan creates at most with its pods, those of one pod excepted. Pods share most of what they have with their
 // template; a claim takes kilobytes, with its volume and the request that creates it, and more the more labels it has.
 const maxClaims, labelsOfClaim = 10_000, 20
 
-// Creations is how many pods a plan creates at most, each with claims of these templates: MostCreations, or fewer where that is too much.
+// Creations is how many pods a plan creates at most, each with claims of these templates: MaxCreations, or fewer where that is too much.
 func Creations(claims []corev1.PersistentVolumeClaim) int {
 	each := 0
 	for i := range claims {
 		each += 1 + len(claims[i].Labels)/labelsOfClaim
 	}
-	return max(min(MostCreations, maxClaims/max(each, 1)), 1)
+	return max(min(MaxCreations, maxClaims/max(each, 1)), 1)
 }
 
 // LeastUpdates is how many updates in place a plan may always begin. With more pods it may begin one for every twentieth pod. What does not fit into the
@@ -197,17 +197,22 @@ func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) b
 func (p *Pass) Awaits(actions []planning.RetryKey, after time.Duration, alike bool) bool {
 	waits := false
 	for _, key := range actions {
-		failing, failed := p.failing(key)
-		if !failed {
+		if _, failed := p.failing(key); !failed {
 			p.Recheck(after) // otherwise the executor says when the next try is
 		}
-		if alike {
-			step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace})
-			failing = max(failing, step)
-		}
-		waits = waits || failing < refusalTimeout
+		waits = waits || !p.GivesUp(key, alike)
 	}
 	return waits
+}
+
+// GivesUp says that Awaits waits no longer for an action with this key.
+func (p *Pass) GivesUp(key planning.RetryKey, alike bool) bool {
+	failing, _ := p.failing(key)
+	if alike {
+		step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace})
+		failing = max(failing, step)
+	}
+	return failing >= refusalTimeout
 }
 
 // failing is for how long an action has failed, and whether it failed at its last try.

@@ -59,9 +59,19 @@ func Deadline(r *appsv1beta1.ContainerRecreateRequest) time.Time {
 	return r.CreationTimestamp.Add(seconds(*r.Spec.ActiveDeadlineSeconds))
 }
 
-func overdue(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
-	deadline := Deadline(r)
-	return !deadline.IsZero() && !now.Before(deadline)
+func overdue(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) bool {
+	limit := r.Spec.ActiveDeadlineSeconds
+	return limit != nil && s.left(seconds(*limit), r.CreationTimestamp.Time, s.Known) <= 0
+}
+
+// clocksDiffer is how far the clock of a node may be from the one by which times in a request were written.
+const clocksDiffer = 10 * time.Minute
+
+// left is how much is left of a period that began at a time of another clock, and that the daemon has known of since a time of its own. Its own clock
+// measures it. A daemon that is restarted again and again would measure for ever, so the time of the other clock counts, too, once the period is over by
+// it however much the clocks differ.
+func (s *Snapshot) left(period time.Duration, began, known time.Time) time.Duration {
+	return min(known.Add(period).Sub(s.Now), began.Add(period+clocksDiffer).Sub(s.Now))
 }
 
 // about says that the request is about this pod, and that the pod is not terminating.
@@ -101,10 +111,10 @@ func grace(r *appsv1beta1.ContainerRecreateRequest) time.Duration {
 	return max(minGrace, seconds(*asked))
 }
 
-// since is when a condition became True; zero when it is not.
-func since(r *appsv1beta1.ContainerRecreateRequest, condition string) time.Time {
+// HeldSince is when the operator wrote that the pod of a request is out of service, or stays in it all the same; zero before.
+func HeldSince(r *appsv1beta1.ContainerRecreateRequest) time.Time {
 	for i := range r.Status.Conditions {
-		if c := &r.Status.Conditions[i]; c.Type == condition && c.Status == metav1.ConditionTrue {
+		if c := &r.Status.Conditions[i]; c.Type == appsv1beta1.RecreatePreRecreateGrace && c.Status == metav1.ConditionTrue {
 			return c.LastTransitionTime.Time
 		}
 	}

@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// graceMargin is what is waited beyond unreadyGracePeriodSeconds: stored times are cut to seconds.
-	graceMargin = 100 * time.Millisecond
 	// lookAgain is when to look at containers again although nothing was heard: a new instance shows in the runtime before it does in the pod.
 	lookAgain = 3 * time.Second
 	// minGrace is the shortest time that a container has to stop.
@@ -59,6 +57,9 @@ type Instance struct {
 // Snapshot is what is known of a pod on its node.
 type Snapshot struct {
 	Now time.Time
+	// Known is since when the daemon has known the request, and Held since when it has known that the pod is out of service, see HeldSince. Both are times
+	// of the clock that Now is of. Those in the request are of others, which may differ by minutes.
+	Known, Held time.Time
 	// Runtime is the name of the node's container runtime.
 	Runtime string
 	// Pod is the pod as the API server shows it.
@@ -99,7 +100,7 @@ type Decision struct {
 //  6. it is completed when all containers have succeeded or failed.
 func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	d := Decision{Status: r.Status.DeepCopy()}
-	if Over(r) || overdue(r, s.Now) || !about(r, s.Pod) {
+	if Over(r) || overdue(r, s) || !about(r, s.Pod) {
 		return d
 	}
 	if other := foreignID(r, s.Runtime); other != "" {
@@ -111,12 +112,12 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	}
 	d.Status.Phase = appsv1beta1.RecreateRecreating
 	if grace := strategy(r).UnreadyGracePeriodSeconds; grace != nil {
-		begun := since(r, appsv1beta1.RecreatePreRecreateGrace)
+		begun := HeldSince(r)
 		if begun.IsZero() {
 			d.Changed = r.Status.Phase != d.Status.Phase
 			return d
 		}
-		if left := begun.Add(seconds(*grace) + graceMargin).Sub(s.Now); left > 0 {
+		if left := s.left(seconds(*grace), begun, s.Held); left > 0 {
 			d.Changed = r.Status.Phase != d.Status.Phase
 			d.RecheckAfter = left
 			return d

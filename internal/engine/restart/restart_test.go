@@ -68,7 +68,7 @@ func (w *simulation) exit(name string, code int32) {
 }
 
 func (w *simulation) snapshot() Snapshot {
-	return Snapshot{Now: w.now, Runtime: "containerd", Pod: w.pod, Instances: w.runs}
+	return Snapshot{Now: w.now, Known: start, Held: start, Runtime: "containerd", Pod: w.pod, Instances: w.runs}
 }
 
 // request is one for the containers as they are in the simulation.
@@ -215,13 +215,70 @@ func TestTheUnreadyGracePeriodComesFirst(t *testing.T) {
 	w.settle(t, r)
 	w.expect(t, r, v1beta1.RecreateRecreating, "")
 	r.Status.Conditions = []metav1.Condition{{Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)}}
-	w.now = start.Add(10 * time.Second)
+	w.now = start.Add(9900 * time.Millisecond)
 	if d := Plan(r, w.snapshot()); d.RecheckAfter != 100*time.Millisecond || d.Changed || d.Kill != nil {
 		t.Errorf("at the end of the grace period: %+v", d)
 	}
 	w.now = w.now.Add(100 * time.Millisecond)
 	w.settle(t, r)
 	w.expect(t, r, v1beta1.RecreateRecreating, "app Recreating killed", "app-0")
+}
+
+// The times in a request are of the clocks of others. On a node whose clock was ahead, a request was past its deadline at once, and there was no grace
+// period; where it was behind, both took longer.
+func TestTheClockOfTheNodeMayDiffer(t *testing.T) {
+	for name, differs := range map[string]time.Duration{"ahead": 2 * time.Minute, "behind": -2 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			begin := func() (*simulation, *v1beta1.ContainerRecreateRequest, func(after time.Duration) Snapshot) {
+				w := newSimulation("app")
+				r := w.request("restart", "app")
+				return w, r, func(after time.Duration) Snapshot {
+					s := w.snapshot()
+					s.Now, s.Known, s.Held = start.Add(differs+after), start.Add(differs), start.Add(differs)
+					return s
+				}
+			}
+			_, r, at := begin()
+			r.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+			if d := Plan(r, at(59*time.Second)); !d.Changed {
+				t.Error("before the deadline nothing is done")
+			}
+			if d := Plan(r, at(60*time.Second)); d.Changed {
+				t.Errorf("at the deadline it does %+v", d)
+			}
+
+			w, r, at := begin()
+			r.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](10)
+			r.Status.Phase = v1beta1.RecreateRecreating
+			r.Status.Conditions = []metav1.Condition{{Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)}}
+			r.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{{Name: "app", Phase: v1beta1.RecreatePending, ContainerID: id("app-0")}}
+			r.Status.ContainerStatusSnapshot = newInstances(r, w.pod)
+			if d := Plan(r, at(9*time.Second)); d.Kill != nil || d.RecheckAfter != time.Second {
+				t.Errorf("in the grace period it does %+v", d)
+			}
+			if d := Plan(r, at(10*time.Second)); d.Kill == nil {
+				t.Errorf("after the grace period it does %+v", d)
+			}
+		})
+	}
+}
+
+// A daemon that is killed again and again would never come to the end of a period that begins with it.
+func TestPeriodsEndAlthoughTheDaemonBeginsAnew(t *testing.T) {
+	w := newSimulation("app")
+	r := w.request("restart", "app")
+	r.Spec.ActiveDeadlineSeconds = ptr.To[int64](60)
+	w.now = start.Add(60*time.Second + clocksDiffer)
+	s := w.snapshot()
+	s.Known, s.Held = w.now, w.now
+	if d := Plan(r, s); d.Changed {
+		t.Errorf("after the deadline it does %+v", d)
+	}
+	r.Spec.ActiveDeadlineSeconds, r.Spec.Strategy.UnreadyGracePeriodSeconds = nil, ptr.To[int64](60)
+	r.Status.Conditions = []metav1.Condition{{Type: v1beta1.RecreatePreRecreateGrace, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(start)}}
+	if d := Plan(r, s); d.Status.ContainerRecreateStates == nil {
+		t.Errorf("after the grace period it does %+v", d)
+	}
 }
 
 // A container that has restarted by itself since the request was created is stopped only with forceRecreate, and then once. One that restarts every few

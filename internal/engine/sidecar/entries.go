@@ -13,9 +13,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// mostListed is how many names are read of the list of SidecarSets on a pod: far more than sets inject into one. Who may create a pod may list a hundred thousand,
+// maxListed is how many names are read of the list of SidecarSets on a pod: far more than sets inject into one. Who may create a pod may list a hundred thousand,
 // each of which would be looked up with every event of the pod, and take several hundred bytes of an index.
-const mostListed = 200
+const maxListed = 200
 
 // Listed are the names of SidecarSets that the annotation of a pod lists, in its order.
 func Listed(list string) []string {
@@ -24,7 +24,7 @@ func Listed(list string) []string {
 		if name = strings.TrimSpace(name); name != "" {
 			names = append(names, name)
 		}
-		if len(names) == mostListed {
+		if len(names) == maxListed {
 			break
 		}
 	}

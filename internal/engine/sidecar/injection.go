@@ -68,19 +68,19 @@ type Injection struct {
 	Variants []Variant `json:"variants"`
 	// Guard says into which pods the policy can inject; nil: into all. Into the others the webhook does.
 	Guard *Guard `json:"guard,omitempty"`
-	// Meets are the revisions of other sets that are injected by webhook and may meet this one on a pod, at most MostMet. Whichever of them the API server calls
+	// Meets are the revisions of other sets that are injected by webhook and may meet this one on a pod, at most MaxMet. Whichever of them the API server calls
 	// first injects them all. The other calls change nothing then, and for a webhook after which nothing changed the API server does not come back. Only what
 	// the entry of a webhook names has them.
 	Meets []string `json:"meets,omitempty"`
 }
 
-// MostMet is how many other sets an injection names at most. One that may meet more names none, and is injected by its own call alone.
-const MostMet = 31
+// MaxMet is how many other sets an injection names at most. One that may meet more names none, and is injected by its own call alone.
+const MaxMet = 31
 
 // Joined is the injection with Meets. revisions are those of the sets that are injected by webhook, by name.
 func (i Injection) Joined(revisions map[string]string) Injection {
 	i.Meets = nil
-	if len(i.Others) > MostMet {
+	if len(i.Others) > MaxMet {
 		return i
 	}
 	for _, o := range i.Others {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// Most is how many objects one request asks for at most.
-	Most = 500
+	// MaxObjects is how many objects one request asks for at most.
+	MaxObjects = 500
 	// longest is how many bytes one response may have: as many as the API server takes for one object, of which etcd usually stores half.
 	longest = 3 << 20
 	// growth is how many times more objects the next request asks for after a response of no more than short bytes. A response that was too long is
@@ -47,7 +47,7 @@ type Limits struct {
 func Read[L client.ObjectList](ctx context.Context, reader client.Reader, like L, limits Limits, look func(L) bool, options ...client.ListOption) (more bool, err error) {
 	ask := client.ListOptions{}
 	ask.ApplyOptions(options)
-	size, most, left := Most, Most, limits
+	size, most, left := MaxObjects, MaxObjects, limits
 	for range maxRequests {
 		if left.Objects <= 0 || left.Bytes <= 0 {
 			return true, nil
@@ -83,13 +83,13 @@ func Read[L client.ObjectList](ctx context.Context, reader client.Reader, like L
 	return true, nil
 }
 
-// All reads a list in pages of Most objects, in the order of the server, and yields each; an error ends it. It is for lists whose objects are small or
+// All reads a list in pages of MaxObjects objects, in the order of the server, and yields each; an error ends it. It is for lists whose objects are small or
 // the operator's own, and of which all are needed: nothing else bounds it. like is as for Read.
 func All[L client.ObjectList](ctx context.Context, reader client.Reader, like L, options ...client.ListOption) iter.Seq2[L, error] {
 	return func(yield func(L, error) bool) {
 		ask := client.ListOptions{}
 		ask.ApplyOptions(options)
-		ask.Limit = Most
+		ask.Limit = MaxObjects
 		for {
 			page, _ := like.DeepCopyObject().(L)
 			err := reader.List(ctx, page, &ask)

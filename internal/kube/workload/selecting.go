@@ -20,7 +20,7 @@ import (
 // Selecting returns a MapFunc for a kind whose objects select pods of their namespace by spec.selector. It names those that select the pod. Pods no longer
 // concern objects of which ended is true; nil is for kinds whose objects do not end. A selector is parsed once for each generation of its object.
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
-	var parsed Parsed[labels.Selector]
+	parsed := NewParsed(selectorOf)
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
 		stored, err := b.Stored(ctx, client.InNamespace(pod.GetNamespace()))
 		if err != nil {
@@ -32,7 +32,7 @@ func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 			if ended != nil && ended(stored[i].Object) {
 				continue
 			}
-			if parsed.Of(&stored[i], selectorOf).Matches(labels.Set(pod.GetLabels())) {
+			if parsed.Of(&stored[i]).Matches(labels.Set(pod.GetLabels())) {
 				names = append(names, client.ObjectKeyFromObject(&stored[i]))
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -87,20 +86,6 @@ func TestAPodWakesTheObjectsThatSelectIt(t *testing.T) {
 	replaced.SetUID(types.UID("another"))
 	stored.items[1] = replaced
 	expect("after one was replaced by another of its name")
-
-	asked := 0
-	count := func(*unstructured.Unstructured) *int { asked++; return new(int) }
-	var parsed Parsed[*int]
-	object := selectingObject("shop", "selects", 1, web, nil)
-	first := parsed.Of(&object, count)
-	if parsed.Of(&object, count) != first || asked != 1 {
-		t.Errorf("one generation was parsed %d times", asked)
-	}
-	now := metav1.Now()
-	object.SetDeletionTimestamp(&now)
-	if parsed.Of(&object, count) == first {
-		t.Error("an object that is being deleted was taken for one that is not")
-	}
 
 	if all := b.Selecting(nil)(t.Context(), pod); len(all) != 1 || all[0].Name != "ended" {
 		t.Errorf("of a kind that does not end, woke %v", all)

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -69,6 +70,8 @@ type Dependencies struct {
 	PullsImages bool
 	// DaemonNeeds are the objects that need the node daemon for now, of all kinds; nil where there is none.
 	DaemonNeeds *DaemonNeeds
+	// Markers are the PodProbeMarkers that were parsed, shared by all that read them.
+	Markers *Parsed[*probing.Marker]
 	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
 	// LaunchOrder says that the containers of pods start in the order that the pods ask for.

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -75,7 +76,7 @@ func New(t testing.TB, o Options) Fake {
 		Dependencies: workload.Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
 			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
-			WriteTimeout: Limit, ReconcileTimeout: 2 * Limit,
+			Markers: workload.NewParsed(probing.ParseStored), WriteTimeout: Limit, ReconcileTimeout: 2 * Limit,
 		},
 	}
 }

@@ -97,7 +97,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	call := called{injection: injection}
-	for _, name := range injection.Meets[:min(len(injection.Meets), sidecar.MostMet)] {
+	for _, name := range injection.Meets[:min(len(injection.Meets), sidecar.MaxMet)] {
 		if other, err := h.injection(ctx, name); err == nil { // Otherwise its own call says so.
 			call.others = append(call.others, other)
 		}

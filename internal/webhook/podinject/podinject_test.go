@@ -228,7 +228,7 @@ func TestALargePodIsInjectedOneSetACall(t *testing.T) {
 func TestACallReadsABoundedNumberOfRevisions(t *testing.T) {
 	handler, revisions, reads := server(t, plain)
 	var others []string
-	for n := range 10 * sidecar.MostMet {
+	for n := range 10 * sidecar.MaxMet {
 		others = append(others, "other-"+strconv.Itoa(n))
 	}
 	joined := join(t, handler, revisions[0], others...)
@@ -236,7 +236,7 @@ func TestACallReadsABoundedNumberOfRevisions(t *testing.T) {
 	if code, answer := ask(t, handler, joined, pod, nil); code != http.StatusOK || !answer.Allowed {
 		t.Errorf("%d, %+v", code, answer)
 	}
-	if len(reads) != sidecar.MostMet+1 {
+	if len(reads) != sidecar.MaxMet+1 {
 		t.Errorf("%d revisions were read", len(reads))
 	}
 }

@@ -42,12 +42,12 @@ const (
 	// configuration is the ConfigMap in the operator's namespace that says which annotations sets may write, under the key whitelist.
 	configuration = "kruise-configuration"
 	whitelist     = "SidecarSet_PatchPodMetadata_WhiteList"
-	// mostObjects and mostBytes are how many other sets, or revisions of a set, are looked at, and how many bytes the API server may send of them.
-	mostObjects = 2000
-	mostBytes   = 4 << 20
+	// maxObjects and maxBytes are how many other sets, or revisions of a set, are looked at, and how many bytes the API server may send of them.
+	maxObjects = 2000
+	maxBytes   = 4 << 20
 )
 
-func limits() pages.Limits { return pages.Limits{Objects: mostObjects, Bytes: mostBytes} }
+func limits() pages.Limits { return pages.Limits{Objects: maxObjects, Bytes: maxBytes} }
 
 // Others looks up what a SidecarSet has to agree with.
 type Others struct {

@@ -171,7 +171,7 @@ func TestSummaryTellsWhyATestFailed(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := failures(result{suite: suite{name: "e2e"}, executions: []*testjson.Execution{execution}})
-	if len(lines) != 1+mostLines || lines[0] != "\ntests/e2e TestA/one:" || lines[1] != "    a_test.go:7: ready pods are a1, not b1" {
+	if len(lines) != 1+maxLines || lines[0] != "\ntests/e2e TestA/one:" || lines[1] != "    a_test.go:7: ready pods are a1, not b1" {
 		t.Errorf("it says\n%s", strings.Join(lines, "\n"))
 	}
 }

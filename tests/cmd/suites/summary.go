@@ -84,9 +84,9 @@ func (r result) overBudget() bool { return r.testing > r.suite.budget }
 
 // What is said at the end of a run about failed tests: whoever reads only the end learns why.
 const (
-	mostFailures = 5
-	mostLines    = 60
-	longestLine  = 300
+	maxFailures = 5
+	maxLines    = 60
+	longestLine = 300
 )
 
 // failures are the first lines that failed tests printed. Tests with subtests are left out: those say it.
@@ -99,11 +99,11 @@ func failures(r result) []string {
 			if len(own) == 0 {
 				continue
 			}
-			if told++; told > mostFailures {
+			if told++; told > maxFailures {
 				return append(lines, "\nFurther failures of "+r.suite.name+" are above.")
 			}
 			lines = append(lines, fmt.Sprintf("\n%s %s:", strings.TrimPrefix(test.Package, repository.Module+"/"), test.Test))
-			for _, line := range own[:min(mostLines, len(own))] {
+			for _, line := range own[:min(maxLines, len(own))] {
 				line = strings.TrimRight(line, "\n")
 				lines = append(lines, line[:min(longestLine, len(line))])
 			}

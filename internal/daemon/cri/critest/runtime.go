@@ -131,8 +131,8 @@ func (r *Runtime) Pulls(image string) int {
 	return n
 }
 
-// MostPulls is how many pulls were under way at the same time, at most.
-func (r *Runtime) MostPulls() int {
+// MaxPulls is how many pulls were under way at the same time, at most.
+func (r *Runtime) MaxPulls() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.most

@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// MostOfAPlan is how many bytes a plan may take for what its users wrote at its largest: the operator makes several at a time.
-const MostOfAPlan = 40 << 20
+// MaxPlan is how many bytes a plan may take for what its users wrote at its largest: the operator makes several at a time.
+const MaxPlan = 40 << 20
 
 // Cost fails the test when work allocates more bytes than most, given back in between or not. It logs what work takes.
 func Cost(t testing.TB, most uint64, work func()) {
