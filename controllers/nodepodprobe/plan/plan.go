@@ -244,8 +244,24 @@ func fit(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, before
 	})
 }
 
+// same says that two lists ask for the same. What a probe leaves out is the kubelet's default, which the daemon fills in: a list of OpenKruise, which leaves it
+// out, is not written again for that.
 func same(a, b []appsv1alpha1.PodProbe) bool {
-	return len(a) == 0 && len(b) == 0 || equality.Semantic.DeepEqual(a, b)
+	return slices.EqualFunc(a, b, func(x, y appsv1alpha1.PodProbe) bool {
+		probes := slices.EqualFunc(x.Probes, y.Probes, sameProbe)
+		x.Probes, y.Probes = nil, nil
+		return probes && equality.Semantic.DeepEqual(x, y)
+	})
+}
+
+func sameProbe(a, b appsv1alpha1.ContainerProbe) bool {
+	if equality.Semantic.DeepEqual(a, b) {
+		return true
+	}
+	a, b = *a.DeepCopy(), *b.DeepCopy()
+	probing.Default(&a.Probe)
+	probing.Default(&b.Probe)
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 func has(probes []appsv1alpha1.ContainerProbe, key string) bool {

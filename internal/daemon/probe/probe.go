@@ -183,6 +183,7 @@ func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 		namespaces[pod.Namespace] = true
 		for j := range pod.Probes {
 			spec := &pod.Probes[j]
+			probing.Default(&spec.Probe) // a list of OpenKruise, or one written by hand, may leave numbers out
 			at := key{pod.UID, spec.Name}
 			wanted[at] = true
 			if known := p.probes[at]; known != nil && known.container == spec.ContainerName {

@@ -332,6 +332,18 @@ func TestAnotherPeriodHoldsAtOnce(t *testing.T) {
 	d.until("m#idle Failed busy")
 }
 
+// OpenKruise leaves in a list what its users left out. Its daemon takes one second and one failure then.
+func TestWhatAProbeLeavesOutIsTheDefaultOfTheKubelet(t *testing.T) {
+	probe := exec("idle", "app", "idle")
+	probe.Probe = corev1.Probe{ProbeHandler: probe.Probe.ProbeHandler, PeriodSeconds: 5}
+	d := start(t, list(probe))
+	d.pass()
+	got, _ := d.probes[key{"u", "m#idle"}].current()
+	if got.PeriodSeconds != 5 || got.TimeoutSeconds != 1 || got.SuccessThreshold != 1 || got.FailureThreshold != 3 {
+		t.Errorf("carried out is %+v", got)
+	}
+}
+
 // A try may take as long as its timeoutSeconds, and admission lets that be a day.
 func TestProbesThatHangHoldUpNoOtherNamespace(t *testing.T) {
 	var hang []appsv1alpha1.ContainerProbe

@@ -139,6 +139,7 @@ func TestCloneSetPartition(t *testing.T) {
 		"more than 100% is cut and then updates one":         {value: "120%", replicas: 10, want: 9},
 		"without replicas there is nothing to keep":          {value: "50%", replicas: 0, want: 0},
 		"40% of five, the case recorded from a live cluster": {value: "40%", replicas: 5, want: 2},
+		"less than a percent is rounded up":                  {value: "0.6%", replicas: 200, want: 2},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

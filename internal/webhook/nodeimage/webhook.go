@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodeimage is admission for NodeImages of apps.kruise.io: it fills in defaults and refuses what cannot work. Both versions have the same
+// Package nodeimage is admission for NodeImages of apps.kruise.io: it fills in defaults, sorts tags and refuses what cannot work. Both versions have the same
 // fields, so a client of v1alpha1 loses nothing.
 package nodeimage
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -46,7 +47,7 @@ func Kind() admission.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
 	}
 }
 
-// Default fills in what was left out.
+// Default fills in what was left out, and sorts the tags by their names.
 func Default(list *appsv1beta1.NodeImage, now time.Time) {
 	if tags(list) > maxTags {
 		return // Validate refuses it, unless it is stored as it is.
@@ -65,6 +66,7 @@ func Default(list *appsv1beta1.NodeImage, now time.Time) {
 			rules.OrDefault(&tag.PullPolicy.BackoffLimit, 3)
 			rules.OrDefault(&tag.PullPolicy.TTLSecondsAfterFinished, keptSeconds)
 		}
+		slices.SortStableFunc(entry.Tags, func(a, b appsv1beta1.ImageTagSpec) int { return cmp.Compare(a.Tag, b.Tag) })
 		list.Spec.Images[repository] = entry
 	}
 }
