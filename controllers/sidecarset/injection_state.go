@@ -381,7 +381,7 @@ func whyNotByPolicy(set *injectedSet, known *proofs, available string, now time.
 	if features := set.compiled.Webhooked(); len(features) > 0 {
 		reasons = append(reasons, "the policy does not do "+strings.Join(features, " and "))
 	}
-	if refused := known.rehearsal.refused; refused != "" {
+	if refused := known.fieldCheck.refused; refused != "" {
 		reasons = append(reasons, "a policy may not set what the API server does not know: "+refused)
 	}
 	if known.retreat.left(now) > 0 {
