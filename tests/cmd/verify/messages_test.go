@@ -150,7 +150,7 @@ func TestEveryEventIsNamedByATest(t *testing.T) {
 	}
 }
 
-// namedInTests says whether a word stands in a string of a test, or in a story that a test compares, below the folders.
+// namedInTests says whether a word stands in a string of a test, or in a golden file of a test, below the folders.
 func namedInTests(t *testing.T, roots ...string) func(word string) bool {
 	t.Helper()
 	text := &strings.Builder{}
@@ -161,8 +161,8 @@ func namedInTests(t *testing.T, roots ...string) func(word string) bool {
 			}
 			switch {
 			case strings.HasSuffix(name, ".golden"):
-				story, err := os.ReadFile(name)
-				text.Write(story)
+				golden, err := os.ReadFile(name)
+				text.Write(golden)
 				return err
 			case strings.HasSuffix(name, "_test.go"):
 				file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)

@@ -470,7 +470,7 @@ func TestLimitsOfZero(t *testing.T) {
 	w.golden()
 }
 
-// Stories about what once could get stuck, or happen twice.
+// Scenarios that once got stuck, or in which something happened twice.
 
 func TestKilledBetweenCreationAndStatus(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
