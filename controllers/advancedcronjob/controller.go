@@ -80,7 +80,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 
 	if started {
-		// The run wakes the object when the cache holds it. Then one write of the status says that it was started, and that it is active.
+		// The run triggers a pass when the cache holds it. Then one write of the status says that it was started, and that it is active.
 		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
 	}
 	status := plan.Status(spec, snapshot, due, todo, outcome)

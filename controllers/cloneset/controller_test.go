@@ -310,12 +310,12 @@ func TestOfClaim(t *testing.T) {
 		"nobody's":                       {claim(), ""},
 	} {
 		if got := names(s.ownersOfClaim(t.Context(), tc.claim)); got != tc.want {
-			t.Errorf("%s wakes %q, want %q", name, got, tc.want)
+			t.Errorf("%s enqueues %q, want %q", name, got, tc.want)
 		}
 	}
 }
 
-// names joins the names of the sets that are woken.
+// names joins the names of the sets that are enqueued.
 func names(sets []types.NamespacedName) string {
 	var all []string
 	for _, set := range sets {

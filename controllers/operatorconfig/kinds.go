@@ -47,7 +47,7 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 	return recheck
 }
 
-// watchResting wakes the reconciler when a kind without objects gets its first one.
+// watchResting enqueues the reconciler when a kind without objects gets its first one.
 func (r *Reconciler) watchResting(c controller.Controller) error {
 	for _, kind := range r.Resting {
 		object := &unstructured.Unstructured{}

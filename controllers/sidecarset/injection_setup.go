@@ -64,7 +64,7 @@ func CleanUp(mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error 
 }
 
 // cleanUp removes what is registered for sets that are not there: they may have been deleted while the operator did not run, and then
-// nothing wakes anybody.
+// nothing triggers a pass.
 func (i *Injection) cleanUp() manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		for {

@@ -63,9 +63,9 @@ type rig struct {
 	mapped int
 	// fails is how many bindings the server fails to write.
 	fails int
-	// woken are the sets that watches have woken, asked is how many proofs were made.
-	woken []string
-	asked int
+	// enqueued are the sets that watches have enqueued, asked is how many proofs were made.
+	enqueued []string
+	asked    int
 	// unended is called for each page of pods that have not ended that is read, with the namespace, and may say that there is another page.
 	unended func(namespace string) (more bool)
 	// singly are the pods that were asked for by name.
@@ -118,10 +118,10 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 		Client: r.client, Live: r.client, Pods: r.client, Namespace: "kruise-system", PreferPolicy: preferPolicy, Clock: r.clock,
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return r.sets, nil },
 	})
-	r.registry.wake = func(concerns func(string) bool) {
+	r.registry.enqueue = func(concerns func(string) bool) {
 		for at := range r.sets {
 			if name := r.sets[at].GetName(); concerns(name) {
-				r.woken = append(r.woken, name)
+				r.enqueued = append(r.enqueued, name)
 			}
 		}
 	}

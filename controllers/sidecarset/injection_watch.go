@@ -64,8 +64,8 @@ type registry struct {
 	// losses is how often the connection to the API server was lost.
 	losses int
 
-	// wake wakes the sets that a registered object concerns.
-	wake func(concerns func(set string) bool)
+	// enqueue enqueues the sets that a registered object concerns.
+	enqueue func(concerns func(set string) bool)
 
 	// some is closed when something is registered, policies when something of policies is.
 	some, policies         chan struct{}
@@ -145,7 +145,7 @@ func (r *registry) lost() {
 	r.mutex.Lock()
 	r.losses++
 	r.mutex.Unlock()
-	r.wake(everySet)
+	r.enqueue(everySet)
 }
 
 func everySet(string) bool { return true }
@@ -168,30 +168,30 @@ func (r *registry) sees(kind watchedKind, object any, gone bool) {
 	}
 	switch {
 	case of.Name == sidecar.AnchorName:
-		r.wake(everySet)
+		r.enqueue(everySet)
 	case kind == watchedRevision:
-		r.wake(func(set string) bool { return set == of.Labels[injectionLabel] })
+		r.enqueue(func(set string) bool { return set == of.Labels[injectionLabel] })
 	case kind == watchedBinding:
-		r.wake(func(set string) bool { return sidecar.EntryName(set) == of.Name })
+		r.enqueue(func(set string) bool { return sidecar.EntryName(set) == of.Name })
 	default:
-		r.wake(everySet)
+		r.enqueue(everySet)
 	}
 }
 
 // Watch watches, from the time on when something is registered, all that is: metadata only, the policy and the webhook configuration by
-// name, bindings and revisions by label. It returns at once; the watches end with ctx. wake is asked for a pass over a set, or, without a name, for
+// name, bindings and revisions by label. It returns at once; the watches end with ctx. enqueue is asked for a pass over a set, or, without a name, for
 // one over what stays when there is no set.
-func (i *Injection) Watch(ctx context.Context, wake func(types.NamespacedName)) error {
+func (i *Injection) Watch(ctx context.Context, enqueue func(types.NamespacedName)) error {
 	r := i.registry
-	r.wake = func(concerns func(set string) bool) {
-		wake(types.NamespacedName{}) // for what stays when there is no set
+	r.enqueue = func(concerns func(set string) bool) {
+		enqueue(types.NamespacedName{}) // for what stays when there is no set
 		sets, err := i.options.Sets(ctx)
 		if err != nil {
 			return // The sets come with passes of their own.
 		}
 		for at := range sets {
 			if name := sets[at].GetName(); concerns(name) {
-				wake(types.NamespacedName{Name: name})
+				enqueue(types.NamespacedName{Name: name})
 			}
 		}
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// countEvery is how often pods without sidecars are looked for: nothing wakes a set because of a pod that does not name it.
+	// countEvery is how often pods without sidecars are looked for: a pod that does not name a set triggers no pass over it.
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5

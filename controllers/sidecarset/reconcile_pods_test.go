@@ -258,7 +258,7 @@ func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := s.injected(t.Context(), pod), (types.NamespacedName{Name: "logs"}); len(got) != 1 || got[0] != want {
-		t.Errorf("a pod that goes wakes %v", got)
+		t.Errorf("a pod that goes enqueues %v", got)
 	}
 	// Counters alone are written at most once in a while.
 	var status appsv1beta1.SidecarSetStatus
@@ -342,7 +342,7 @@ func TestPodsThatNameASetThatIsGoneWakeNobody(t *testing.T) {
 	pod := newPod(t, "a", "shop", newSet())
 	pod.Annotations[shared.AnnotationSidecarSetInjectedList] = "gone,logs,other"
 	if got := s.injected(t.Context(), pod); len(got) != 1 || got[0].Name != "logs" {
-		t.Errorf("woken are %v", got)
+		t.Errorf("enqueued are %v", got)
 	}
 }
 

@@ -354,13 +354,13 @@ func TestOwnersOfPod(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := names(s.ownersOfPod(t.Context(), tc.pod)); got != tc.want {
-				t.Errorf("wakes %q, want %q", got, tc.want)
+				t.Errorf("enqueues %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// names joins the names of the sets that are woken.
+// names joins the names of the sets that are enqueued.
 func names(sets []types.NamespacedName) string {
 	var all []string
 	for _, set := range sets {
@@ -388,6 +388,6 @@ func TestOwnersOfClaim(t *testing.T) {
 	}
 	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("claims wake (-want +got):\n%s", diff)
+		t.Errorf("enqueued by claims (-want +got):\n%s", diff)
 	}
 }

@@ -40,7 +40,7 @@ type simulation struct {
 	refuses, refusesDeletes string
 	// dies says that the operator is killed after its next writes, before the status is written.
 	dies bool
-	// unwritten says that the next pass which starts a run leaves the status to the pass that the run wakes, as the controller does.
+	// unwritten says that the next pass which starts a run leaves the status to the pass that the run triggers, as the controller does.
 	unwritten bool
 	// deletions are the actions of all passes that deleted runs.
 	deletions []planning.Action
@@ -494,7 +494,7 @@ func TestRunsThatVanishAreNotRepeated(t *testing.T) {
 	w.expect("10:10")
 }
 
-// A run of a moment, with a TTL of 0, was started twice while the operator was busy with others: the status is written when the run wakes its object.
+// A run of a moment, with a TTL of 0, was started twice while the operator was busy with others: the status is written in the pass that the run triggers.
 func TestRunThatIsGoneBeforeTheStatusIsWrittenIsNotRepeated(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.unwritten = true

@@ -46,7 +46,7 @@ func TestScenarioANodeIsMadeAgain(t *testing.T) {
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n2")
 	expect(t, w.pass("a"), 2, 0, 1, 0, "job is running, progress 50.0%")
 	if got := w.last.RecheckAfter; got != 10*time.Second {
-		t.Errorf("looked at again after %s: the end of a list without the job wakes nobody", got)
+		t.Errorf("looked at again after %s: the end of a list without the job triggers no pass", got)
 	}
 	w.at(20)
 	delete(w.images, "n1")

@@ -175,7 +175,7 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 		if !slices.ContainsFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" && s.Working(o) }) {
 			return kept, false
 		}
-		left = max(ttl, time.Minute) // the end of a job wakes nobody here
+		left = max(ttl, time.Minute) // the end of a job triggers no pass here
 	}
 	d.Recheck(left)
 	return kept, true

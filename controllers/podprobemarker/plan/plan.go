@@ -42,7 +42,7 @@ const (
 	maxAsked = 500
 	// refusal is how long what the controller of NodePodProbes does may take before the marker says so: the server may refuse it.
 	refusal = 2 * time.Minute
-	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker, nor does a pod that gets its condition.
+	// asking is when to look again meanwhile: neither a probe that was left out of a list nor a pod that gets its condition triggers a pass.
 	asking = 10 * time.Second
 )
 
@@ -268,7 +268,7 @@ func (d *Decision) awaitMarks(pod *corev1.Pod, s Snapshot) {
 	}
 }
 
-// awaitRelease notes since when lists have probes of a marker that is being deleted. That one loses them wakes the marker.
+// awaitRelease notes since when lists have probes of a marker that is being deleted. A list that loses them triggers a pass over the marker.
 func (d *Decision) awaitRelease(s Snapshot) {
 	for _, node := range s.Carried {
 		if left := note(&d.Unreleased, s.Unreleased, node, s.Now); left > 0 {

@@ -241,7 +241,7 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 				"which no update can change; delete them to have them made again", template.Name))
 		case fit == claims.Grows && !p.s.Expandable[class]:
 			stuck = true
-			// No watch wakes a set when a storage class changes: they change rarely, and a minute later is soon enough.
+			// No watch triggers a pass when a storage class changes: they change rarely, and a minute later is soon enough.
 			p.pass.Recheck(storageClassRecheck)
 			p.pass.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
 		}

@@ -488,7 +488,7 @@ func TestSetLooksAgainAtAStorageClassThatLetsNothingGrow(t *testing.T) {
 		w.expandable = nil
 	}, running, storage("2Gi"))
 	if plan := Plan(Parse(w.set, w.o), w.snapshot()); plan.RecheckAfter != time.Minute {
-		t.Errorf("recheck after %s, want a minute: nothing else would wake the set", plan.RecheckAfter)
+		t.Errorf("recheck after %s, want a minute: nothing else would trigger a pass", plan.RecheckAfter)
 	}
 }
 

@@ -229,7 +229,7 @@ func TestKindThatIsNotServedIsLookedForAgain(t *testing.T) {
 	}
 }
 
-// TestTakenNamesAreLookedAtAgain: a workload of others wakes nobody when it goes.
+// TestTakenNamesAreLookedAtAgain: a workload of others triggers no pass when it goes.
 func TestTakenNamesAreLookedAtAgain(t *testing.T) {
 	w := settled(t)
 	w.children = w.children[1:]

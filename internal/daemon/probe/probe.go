@@ -56,12 +56,12 @@ type key struct{ uid, name string }
 
 // prober is the worker of a node.
 type prober struct {
-	host   host.Host
-	client client.Client
-	waker  *host.Waker
-	slots  chan struct{}
-	limit  flowcontrol.RateLimiter
-	begun  time.Time
+	host    host.Host
+	client  client.Client
+	trigger *host.Trigger
+	slots   chan struct{}
+	limit   flowcontrol.RateLimiter
+	begun   time.Time
 	// spread is a random share of 1.
 	spread func() float64
 
@@ -82,11 +82,11 @@ type prober struct {
 // Setup adds the prober to the daemon.
 func Setup(h host.Host) error {
 	p := &prober{
-		host: h, client: h.Manager.GetClient(), waker: host.NewWaker(&appsv1alpha1.NodePodProbe{}, h.Node), slots: make(chan struct{}, tries),
+		host: h, client: h.Manager.GetClient(), trigger: host.NewTrigger(&appsv1alpha1.NodePodProbe{}, h.Node), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64,
 		probes: map[key]*probe{}, own: map[string]chan struct{}{},
 	}
-	return h.AddController("probe", p.waker, controller.Options{Reconciler: p}, p.live)
+	return h.AddController("probe", p.trigger, controller.Options{Reconciler: p}, p.live)
 }
 
 // live lets probes begin, until the daemon ends.
