@@ -73,9 +73,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		known.started = due.Run.Round(0)
 		r.Metrics.CronSkew.Observe(r.Clock.Since(due.Run).Seconds())
 	}
-	missed := known.announced.Missed
-	r.Announce(cron, "Schedule", plan.Announcements(spec, snapshot, due, todo, &known.announced))
-	if due.TooLate && !known.announced.Missed.Equal(missed) {
+	missed := known.emitted.Missed
+	r.EmitEvents(cron, "Schedule", plan.Events(spec, snapshot, due, todo, &known.emitted))
+	if due.TooLate && !known.emitted.Missed.Equal(missed) {
 		r.Metrics.CronLeftOut.Inc()
 	}
 

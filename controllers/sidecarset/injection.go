@@ -293,7 +293,7 @@ func (i *Injection) reconcile(ctx context.Context, name string, desired injectio
 		return InjectionState{RecheckAfter: wait}, set.refused
 	}
 	state := i.state(set)
-	state.Events = i.proofsOf(name).announcements(set)
+	state.Events = i.proofsOf(name).events(set)
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}

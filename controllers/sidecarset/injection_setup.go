@@ -189,7 +189,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
 	state = r.Injection.says(set.Name, fmt.Sprint(set.UID, set.Generation), state, err)
-	r.Announce(set, "Inject", state.Events)
+	r.EmitEvents(set, "Inject", state.Events)
 	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, PodsWithout: state.PodsWithout}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {

@@ -382,8 +382,8 @@ func (i *Injection) entriesRestored(desired *injectionState, have, want []admiss
 	}
 }
 
-// announcements are the events about what was restored for a set since the last pass over it, and about what it shares with other sets since then.
-func (p *proofs) announcements(set *injectedSet) []planning.Event {
+// events are the events about what was restored for a set since the last pass over it, and about what it shares with other sets since then.
+func (p *proofs) events(set *injectedSet) []planning.Event {
 	var events []planning.Event
 	if set.clash != "" && set.clash != p.clash {
 		events = append(events, planning.Event{Warning: true, Reason: "ContainerNameTaken", Message: set.clash})

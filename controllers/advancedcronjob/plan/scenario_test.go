@@ -34,7 +34,7 @@ type simulation struct {
 	runs      []*unstructured.Unstructured
 	evaluated time.Time
 	begun     time.Time
-	told      Announced
+	told      EmittedEvents
 	options   Options
 	// refuses is what the server says to creations, refusesDeletes what it says to deletions; empty: it takes them.
 	refuses, refusesDeletes string
@@ -148,11 +148,11 @@ func (w *simulation) pass() planning.Plan {
 		outcome.Done++
 		outcome.Steps[action.Step]++
 	}
-	for _, event := range Announcements(spec, s, w.due, plan, &w.told) {
+	for _, event := range Events(spec, s, w.due, plan, &w.told) {
 		fmt.Fprintf(&w.log, "  (%s) %s\n", event.Reason, w.short(event.Message))
 	}
 	if w.dies {
-		w.dies, w.evaluated, w.begun, w.told = false, time.Time{}, time.Time{}, Announced{}
+		w.dies, w.evaluated, w.begun, w.told = false, time.Time{}, time.Time{}, EmittedEvents{}
 		fmt.Fprintf(&w.log, "  killed before the status is written\n")
 		return plan
 	}
@@ -756,7 +756,7 @@ func TestRandomWalk(t *testing.T) {
 					w.dies = !w.due.Behind // what a process knew of a clock that was wrong ends with it
 				case 3:
 					if !w.due.Behind {
-						w.evaluated, w.begun, w.told = time.Time{}, time.Time{}, Announced{}
+						w.evaluated, w.begun, w.told = time.Time{}, time.Time{}, EmittedEvents{}
 					}
 				case 4:
 					w.cron.Spec.Paused = ptr.To(random.IntN(2) == 0)

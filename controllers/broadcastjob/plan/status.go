@@ -203,8 +203,8 @@ func noNode(s Snapshot) string {
 	return "No node fits the template: " + nodefit.WhyNone(reasons)
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
 	before := &spec.Job.Status
 	var events []planning.Event
 	if is, was := failuresOf(after), failuresOf(before); is > was {

@@ -173,8 +173,8 @@ func Urgent(before, after *appsv1beta1.EphemeralJobStatus) bool {
 		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.Alike(Conditions(before), Conditions(after))
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
 	before := Conditions(&spec.Job.Status)
 	var events []planning.Event
 	for _, c := range after.Conditions {

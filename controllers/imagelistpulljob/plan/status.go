@@ -153,8 +153,8 @@ func Urgent(before, after *appsv1beta1.ImageListPullJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
 	if before.CompletionTime != nil || after.CompletionTime == nil {
 		return nil
 	}

@@ -321,10 +321,10 @@ func TestAnnouncements(t *testing.T) {
 	_, well := w.plan()
 	w.pod(0).Results[0].Error = "no shell"
 	_, bad := w.plan()
-	if events := Announcements(&well, &bad); len(events) != 1 || !events[0].Warning || events[0].Reason != appsv1alpha1.ReasonProbeNotRun {
+	if events := Events(&well, &bad); len(events) != 1 || !events[0].Warning || events[0].Reason != appsv1alpha1.ReasonProbeNotRun {
 		t.Errorf("events %+v", events)
 	}
-	if events := slices.Concat(Announcements(&bad, &bad), Announcements(&bad, &well)); len(events) > 0 {
+	if events := slices.Concat(Events(&bad, &bad), Events(&bad, &well)); len(events) > 0 {
 		t.Errorf("told again: %+v", events)
 	}
 }

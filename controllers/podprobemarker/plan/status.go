@@ -138,8 +138,8 @@ func Urgent(before, after *appsv1alpha1.PodProbeMarkerStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
 	was := conditions.FromMeta(before.Conditions)
 	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1alpha1.PodProbeMarkerStalled })
 	if i < 0 || after.Conditions[i].Status != metav1.ConditionTrue {

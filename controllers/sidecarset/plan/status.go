@@ -75,11 +75,11 @@ func Urgent(before, after *appsv1beta1.SidecarSetStatus) bool {
 		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.Alike(Conditions(before), Conditions(after))
 }
 
-// Announcements are the events about what a status says for the first time, or about another spec than before.
-func Announcements(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
+// Events are the events about what a status says for the first time, or about another spec than before.
+func Events(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
 	before := &spec.Set.Status
 	otherSpec := before.ObservedGeneration != after.ObservedGeneration
-	events := podset.Announcements(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
+	events := podset.ConditionEvents(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
 	if c, ok := conditions.Find(Conditions(&after), appsv1beta1.SidecarSetStalled); ok && c.Reason == appsv1beta1.ReasonNotInjected &&
 		(otherSpec || !conditions.Contains(Conditions(before), c)) {
 		events = append(events, planning.Event{Warning: true, Reason: "InjectionFailed", Message: c.Message})

@@ -302,7 +302,7 @@ func TestAnnouncements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(t, 2, tc.steps...)
 			reasons := func() (all []string) {
-				for _, event := range Announcements(Parse(w.set, w.o), w.report(planning.Outcome{})) {
+				for _, event := range Events(Parse(w.set, w.o), w.report(planning.Outcome{})) {
 					if !event.Warning || event.Message == "" {
 						t.Errorf("event %+v", event)
 					}

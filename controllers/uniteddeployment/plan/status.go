@@ -366,8 +366,8 @@ func sentence(clauses []string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Announcements are the events about what a pass says for the first time, or about another spec than before.
-func Announcements(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
+// Events are the events about what a pass says for the first time, or about another spec than before.
+func Events(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
 	old := Conditions(&spec.Set.Status)
 	var events []planning.Event
 	for _, c := range Conditions(&after) {
