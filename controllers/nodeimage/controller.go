@@ -180,7 +180,7 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 		end, _, _ := unstructured.NestedString(found.Object, "status", "completionTime")
 		return kind != string(appsv1beta1.CompleteNever) && end == ""
 	}
-	snapshot.Asks = func(of corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
+	snapshot.PullSecretsOf = func(of corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
 		found, _ := r.jobOf(ctx, of)
 		if found == nil {
 			return nil, false

@@ -70,7 +70,7 @@ func TestALaggingCacheDeletesNothing(t *testing.T) {
 	if snapshot.Gone(of) || !snapshot.Working(of) {
 		t.Errorf("the job that the server has: gone %v, working %v", snapshot.Gone(of), snapshot.Working(of))
 	}
-	if _, known := snapshot.Asks(of); known {
+	if _, known := snapshot.PullSecretsOf(of); known {
 		t.Error("what it asks for is not known yet")
 	}
 

@@ -103,7 +103,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := c.Watch(source.Func(r.enqueue)); err != nil {
 		return fmt.Errorf("watching for the lease: %w", err)
 	}
-	if err := r.watchResting(c); err != nil {
+	if err := r.watchWithoutObjects(c); err != nil {
 		return err
 	}
 	if err := r.watchNeeds(c); err != nil {
@@ -316,7 +316,7 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	}
 	if appeared == "" {
 		var err error
-		if appeared, err = r.awake(ctx); err != nil {
+		if appeared, err = r.firstWithObjects(ctx); err != nil {
 			return View{}, err
 		}
 	}

@@ -129,7 +129,7 @@ func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []
 	}
 	candidates := map[string][]*corev1.Pod{}
 	for _, pod := range lacking {
-		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.Concerns(pod.Labels, namespace) {
+		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.InjectsInto(pod.Labels, namespace) {
 			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
 		}
 	}

@@ -50,8 +50,8 @@ const (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Concerns says that the controller has to see the whole of a pod.
-func Concerns(pod *corev1.Pod) bool { return plan.Concerns(pod) }
+// NeedsWholePod says that the controller has to see the whole of a pod.
+func NeedsWholePod(pod *corev1.Pod) bool { return plan.HasSidecars(pod) }
 
 type reconciler struct {
 	workload.Dependencies

@@ -66,7 +66,7 @@ func Conditions(status *appsv1beta1.AdvancedCronJobStatus) []conditions.Conditio
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than the list of active runs and messages.
 func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
-		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.Alike(Conditions(before), Conditions(after))
+		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 // progressOf says what the object is doing, the first that holds:

@@ -106,7 +106,7 @@ func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
 		is = *after.Finished
 	}
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.Alike(Conditions(before), Conditions(after))
+		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 func endMessage(d Decision) string {

@@ -79,7 +79,7 @@ func Conditions(status *appsv1beta1.CloneSetStatus) []conditions.Condition {
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.CloneSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {

@@ -66,7 +66,7 @@ func (w *simulation) snapshot() Snapshot {
 	if NeedsPod(w.request) {
 		s.Pod = w.pod
 	}
-	if s.PodKnown && MayBeStuck(w.request, w.now) {
+	if s.PodKnown && MayNeverBeReady(w.request, w.now) {
 		s.Trouble = TroubleOf(w.request, w.pod, w.now)
 	}
 	return s
@@ -407,7 +407,7 @@ func TestARequestWhoseDaemonIsGoneSaysSo(t *testing.T) {
 	w.settle()
 	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "Recreating", "")
 	w.request.Labels[v1beta1.LabelNodeType] = v1beta1.NodeTypeVirtual
-	if MayBeLeft(w.request, w.now) {
+	if DaemonMayBeGone(w.request, w.now) {
 		t.Error("a daemon is looked for on a virtual node")
 	}
 }

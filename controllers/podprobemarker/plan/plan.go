@@ -92,8 +92,8 @@ type Snapshot struct {
 	Waits
 	// Daemon says what is known of the node daemon; empty when all is well with it, or nobody had a reason to look.
 	Daemon string
-	// Silent are what Silent returned when the daemon was looked at.
-	Silent []string
+	// OverdueNodes are what OverdueNodes returned when the daemon was looked at.
+	OverdueNodes []string
 }
 
 // Waits are since when something is missing that the controller of NodePodProbes does. The answers of the server to its writes are in events of the
@@ -343,8 +343,8 @@ func limit(p *corev1.Probe) time.Duration {
 	return resultTimeout + time.Duration(min(seconds, longest.Seconds()))*time.Second
 }
 
-// Silent are the nodes that should have said something of a probe by now, and have not, sorted.
-func Silent(spec *Spec, s Snapshot) []string {
+// OverdueNodes are the nodes that should have said something of a probe by now, and have not, sorted.
+func OverdueNodes(spec *Spec, s Snapshot) []string {
 	if spec.Marker == nil || spec.Object.DeletionTimestamp != nil || s.Off != "" {
 		return nil
 	}

@@ -72,7 +72,7 @@ func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.SidecarSetStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.LatestRevision != after.LatestRevision ||
-		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.Alike(Conditions(before), Conditions(after))
+		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 // Events are the events about what a status says for the first time, or about another spec than before.

@@ -66,7 +66,7 @@ func Urgent(before, after *appsv1beta1.UnitedDeploymentStatus) bool {
 		return a.Name == b.Name && a.Replicas == b.Replicas && a.Partition == b.Partition && a.Workload == b.Workload &&
 			slices.EqualFunc(a.Conditions, b.Conditions, func(x, y appsv1beta1.UnitedDeploymentSubsetCondition) bool { return x == y })
 	}
-	return head(before) != head(after) || !conditions.Alike(Conditions(before), Conditions(after)) ||
+	return head(before) != head(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after)) ||
 		!slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, sameSubset)
 }
 

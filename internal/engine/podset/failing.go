@@ -30,8 +30,8 @@ const (
 	// rowEnds is the time without a further failure after which earlier failures no longer count: by then the next pod was created, and it has not
 	// failed soon.
 	rowEnds = longestBackOff + young + 5*time.Minute
-	// AgainAndAgain is the number of failures in a row from which on pods are reported to fail again and again.
-	AgainAndAgain = 3
+	// FailuresToReport is the number of failures in a row from which on pods are reported to fail again and again.
+	FailuresToReport = 3
 )
 
 // EarlyFailures counts the pods that failed soon after their creation and still exist. Failures before a pod that became available, or before a long time
@@ -124,7 +124,7 @@ func (f EarlyFailures) Wait(rounds int, now time.Time) time.Duration {
 
 // Note says that pods fail; n are those that wait to be created because of it.
 func (f EarlyFailures) Note(rounds, n int) planning.Note {
-	if rounds >= AgainAndAgain {
+	if rounds >= FailuresToReport {
 		return planning.Note{Reason: ReasonPodsFail, Message: FailAgain(f.Last.Object)}
 	}
 	return planning.Note{

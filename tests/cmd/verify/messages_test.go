@@ -321,7 +321,7 @@ func sentences(t *testing.T) []string {
 			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Wait" && len(n.Args) == 3 {
 				add(n.Args[2])
 			}
-			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Remark" && len(n.Args) == 2 {
+			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "AppendToEvent" && len(n.Args) == 2 {
 				add(n.Args[1])
 			}
 			if slices.ContainsFunc(n.Args, isReason) { // a condition, with its message beside its reason

@@ -134,7 +134,7 @@ func toyExploration(p toyPlanner) Exploration[toy] {
 			AtMostUnavailable(func(s toy) Bounds { return Bounds{Wanted: wanted(s), Max: 1, MinReady: p.minReady} }),
 			OnlyWanted(wanted),
 			OneActionEach[toy](),
-			NothingNeedless(func(w *State[toy], pod *corev1.Pod) bool {
+			OnlyNeededChanges(func(w *State[toy], pod *corev1.Pod) bool {
 				return pod.Labels[shared.LabelControllerRevisionHash] != fmt.Sprintf("toy-v%d", w.Set.version)
 			}),
 		},
