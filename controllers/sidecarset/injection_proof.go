@@ -40,9 +40,9 @@ const (
 type proofs struct {
 	policy, webhook proof
 	fieldCheck      fieldCheck
-	// retreat keeps the policy away while it has no effect, binding while the server refuses the binding of the set.
-	retreat retreat
-	binding failedWrites
+	// policyBackoff keeps the policy away while it has no effect, binding while the server refuses the binding of the set.
+	policyBackoff policyBackoff
+	binding       failedWrites
 	// failing is since when passes over the set have failed, one after the other, and said what the last one before has said, about which version of the set.
 	failing   time.Time
 	said      InjectionState
@@ -104,9 +104,9 @@ func (p *proof) holds(shown string) bool { return p.injected && p.shows == shown
 // failed says whether another way is needed: pods have been seen without the sidecars for some time, or after pods that had them.
 func (p *proof) failed() bool { return p.refuted && (p.held || p.last.Sub(p.first) >= policyTimeout) }
 
-// retreat says for how long the policy is left alone after it had no effect. A policy that acts only for a moment does not shorten the pauses, so
+// policyBackoff says for how long the policy is left alone after it had no effect. A policy that acts only for a moment does not shorten the pauses, so
 // that a set does not go to and fro between both ways.
-type retreat struct {
+type policyBackoff struct {
 	// count is how often it had no effect, until when it is left alone, and why. takenOut says that it had, and something else took it out.
 	count    int
 	until    time.Time
@@ -117,24 +117,24 @@ type retreat struct {
 }
 
 // begin leaves alone a policy of which the last try failed.
-func (r *retreat) begin(try *proof) {
-	r.count++
-	r.until, r.since = try.last.Add(min(firstRetry<<min(r.count-1, 10), lastRetry)), time.Time{}
-	r.why, r.takenOut = try.message, try.takenOut
+func (b *policyBackoff) begin(try *proof) {
+	b.count++
+	b.until, b.since = try.last.Add(min(firstRetry<<min(b.count-1, 10), lastRetry)), time.Time{}
+	b.why, b.takenOut = try.message, try.takenOut
 }
 
 // acts notes that the policy was seen to act.
-func (r *retreat) acts(now time.Time) {
-	r.until = time.Time{}
+func (b *policyBackoff) acts(now time.Time) {
+	b.until = time.Time{}
 	switch {
-	case r.count > 0 && r.since.IsZero():
-		r.since = now
-	case now.Sub(r.since) >= proveEvery:
-		*r = retreat{}
+	case b.count > 0 && b.since.IsZero():
+		b.since = now
+	case now.Sub(b.since) >= proveEvery:
+		*b = policyBackoff{}
 	}
 }
 
-func (r *retreat) left(now time.Time) time.Duration { return max(0, r.until.Sub(now)) }
+func (b *policyBackoff) left(now time.Time) time.Duration { return max(0, b.until.Sub(now)) }
 
 // verdict is what a condition says.
 func (p *proof) verdict(shown string) (metav1.ConditionStatus, string) {
@@ -239,9 +239,9 @@ func (i *Injection) tried(set *injectedSet, name string, try proof, err error) {
 	}
 	switch {
 	case way.injected:
-		known.retreat.acts(way.last)
-	case way.failed() && known.retreat.left(way.last) == 0:
-		known.retreat.begin(way)
+		known.policyBackoff.acts(way.last)
+	case way.failed() && known.policyBackoff.left(way.last) == 0:
+		known.policyBackoff.begin(way)
 		known.policy = unproven() // The next time it has to show itself from the beginning.
 	}
 }
@@ -340,11 +340,11 @@ func tooSmall(err error) bool {
 var errNoToken = errors.New("the pod that was made up has no token")
 
 // ineffective says why the policy is left alone.
-func (r *retreat) ineffective() string {
-	if r.takenOut {
-		return "pods do not keep what the policy injects: they lack " + r.why
+func (b *policyBackoff) ineffective() string {
+	if b.takenOut {
+		return "pods do not keep what the policy injects: they lack " + b.why
 	}
-	return "the policy has no effect: " + r.why
+	return "the policy has no effect: " + b.why
 }
 
 // refusedError is why a set refuses a pod.

@@ -50,8 +50,8 @@ const (
 	lastRepairPause = time.Minute
 	// earlyEnd is how much earlier than asked for a watch may end without being taken for a lost connection.
 	earlyEnd = 5 * time.Second
-	// untilItActs is when what was written again is tried: API servers look at policies once a second, each for itself.
-	untilItActs = 2 * time.Second
+	// effectDelay is when what was written again is tried: API servers look at policies once a second, each for itself.
+	effectDelay = 2 * time.Second
 )
 
 // registry knows the objects that are registered as they were read or written last, and hears by watches when they become something else.
@@ -336,7 +336,7 @@ func (i *Injection) restored(set *injectedSet, way *proof, what string, deleted 
 	known := i.proofsOf(set.name)
 	known.restored = append(known.restored, fmt.Sprintf("somebody %s %s; it is as it should be again", done, what))
 	*way = proof{
-		shows: set.shown, notBefore: i.options.Clock.Now().Add(untilItActs), epoch: i.registry.epoch(),
+		shows: set.shown, notBefore: i.options.Clock.Now().Add(effectDelay), epoch: i.registry.epoch(),
 		message: fmt.Sprintf("somebody %s %s, which is written again", done, what),
 	}
 	i.repaired = true

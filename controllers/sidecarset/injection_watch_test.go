@@ -127,7 +127,7 @@ func TestWhatSomebodyElseDoesIsPutRightAtOnce(t *testing.T) {
 				}
 				return
 			}
-			if state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, tc.says) || state.RecheckAfter > untilItActs {
+			if state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, tc.says) || state.RecheckAfter > effectDelay {
 				t.Errorf("%+v", state)
 			}
 			if len(state.Events) != 1 || state.Events[0].Reason != "InjectionRestored" || !strings.HasPrefix(state.Events[0].Message, tc.says) {

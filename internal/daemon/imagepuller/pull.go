@@ -29,8 +29,8 @@ const (
 	longestWait = 30 * time.Second
 	// lookForRuntime is when to try again while the runtime does not answer, which counts as no try.
 	lookForRuntime = 5 * time.Second
-	// tellAgain is how long a Secret that cannot be read is not logged again.
-	tellAgain = time.Hour
+	// logSecretEvery is how long a Secret that cannot be read is not logged again.
+	logSecretEvery = time.Hour
 	// longestText is the limit of a message in the status, in bytes, longestNote that of an event: the API server takes 1024.
 	longestText = 512
 	longestNote = 1000
@@ -254,10 +254,10 @@ func (p *puller) toldOf(secret string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.host.Clock.Now()
-	if at, told := p.told[secret]; told && now.Sub(at) < tellAgain {
+	if at, told := p.told[secret]; told && now.Sub(at) < logSecretEvery {
 		return true
 	}
-	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) >= tellAgain })
+	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) >= logSecretEvery })
 	if p.told == nil {
 		p.told = map[string]time.Time{}
 	}

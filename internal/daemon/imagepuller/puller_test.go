@@ -552,7 +552,7 @@ func TestASecretThatIsMissingIsLoggedOnceAnHour(t *testing.T) {
 	if p.toldOf("a") || !p.toldOf("a") || p.toldOf("b") {
 		t.Error("each is told at once, and not again")
 	}
-	now.Step(tellAgain)
+	now.Step(logSecretEvery)
 	if p.toldOf("a") {
 		t.Error("an hour later it is not told again")
 	}

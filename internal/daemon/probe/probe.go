@@ -146,7 +146,7 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 	if len(before.PodProbeStatuses) == 0 && len(after.PodProbeStatuses) == 0 || equality.Semantic.DeepEqual(before.PodProbeStatuses, after.PodProbeStatuses) {
 		return -1
 	}
-	if slices.Equal(essence(before), essence(after)) {
+	if slices.Equal(urgentStates(before), urgentStates(after)) {
 		if since := p.host.Clock.Since(p.told); since < messageInterval {
 			return messageInterval - since
 		}
@@ -154,23 +154,23 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 	return p.writes.Wait(p.host.Clock.Now())
 }
 
-// fact is what has to be written soon when it changes.
-type fact struct {
+// urgentState is what has to be written soon when it changes.
+type urgentState struct {
 	uid, name string
 	state     appsv1alpha1.ProbeState
 	trouble   bool
 }
 
-func essence(s *appsv1alpha1.NodePodProbeStatus) []fact {
-	var facts []fact
+func urgentStates(s *appsv1alpha1.NodePodProbeStatus) []urgentState {
+	var states []urgentState
 	for i := range s.PodProbeStatuses {
 		pod := &s.PodProbeStatuses[i]
 		for j := range pod.ProbeStates {
 			state := &pod.ProbeStates[j]
-			facts = append(facts, fact{pod.UID, state.Name, state.State, state.Error != ""})
+			states = append(states, urgentState{pod.UID, state.Name, state.State, state.Error != ""})
 		}
 	}
-	return facts
+	return states
 }
 
 // sync ends probes that are not wanted any more, begins those that are, and tells the others what has changed.
