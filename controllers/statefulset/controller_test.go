@@ -27,6 +27,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
@@ -192,6 +193,9 @@ func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
 		if _, ok := w.Object.(*metav1.PartialObjectMetadata); !ok || w.Object.GetName() != "web" || w.Subresource != "status" {
 			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
 		}
+	}
+	if c, ok := conditions.Find(plan.Conditions(&s.stored(t, set).Status), "Reconciling"); !ok || c.Reason != appsv1beta1.ReasonDeleting {
+		t.Errorf("Reconciling is %+v", c)
 	}
 }
 

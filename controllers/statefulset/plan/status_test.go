@@ -503,7 +503,6 @@ func TestTheCauseOfAPodThatTheNodeRefusesIsSaid(t *testing.T) {
 	}
 }
 
-// Pods were replaced although updates in place were asked for, and only a comparison by hand told why.
 // A rollout stopped at an image that starts and never becomes ready, and the condition said no more than who uses up maxUnavailable, or is not available.
 func TestAPodThatIsNotReadyIsNamedWithWhatItWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {
