@@ -30,8 +30,8 @@ func newNode(name string) *corev1.Node {
 	}
 }
 
-// TestWhichNodesWakeAJob changes the node n1 beside n2, which fits every job, and asks whether that concerns a job that has not ended.
-func TestWhichNodesWakeAJob(t *testing.T) {
+// TestWhichNodesTriggerPassesOverAJob changes the node n1 beside n2, which fits every job, and asks whether that concerns a job that has not ended.
+func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 	hdd := map[string]string{"disk": "hdd"}
 	cases := map[string]struct {
 		selector      map[string]string

@@ -290,7 +290,7 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	}
 }
 
-func TestOfClaim(t *testing.T) {
+func TestOwnersOfClaim(t *testing.T) {
 	set := newSet(1)
 	member, stranger := ownPod(set, "aaaaa", nil), testutil.Pod("other").UID("other").Obj()
 	s := newShell(t, set, member, stranger)

@@ -32,8 +32,8 @@ func tainted(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
 }
 
-// TestWhichNodesWakeASet changes a node that fits a set, and asks whether that concerns it.
-func TestWhichNodesWakeASet(t *testing.T) {
+// TestWhichNodesTriggerPassesOverASet changes a node that fits a set, and asks whether that concerns it.
+func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 	cases := map[string]struct {
 		// selector is that of the template, lane that of the update.
 		selector, lane map[string]string

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhichChangesOfAPodWakeJobs(t *testing.T) {
+func TestWhichChangesOfAPodTriggerPassesOverJobs(t *testing.T) {
 	cases := map[string]struct {
 		change   func(*corev1.Pod)
 		triggers bool

@@ -191,7 +191,7 @@ func TestASetIsRegisteredByItsOwnPassAlone(t *testing.T) {
 }
 
 // What the operator has written itself is no reason to look at anything again, in whichever order a write and its event arrive.
-func TestOwnWritesWakeNobody(t *testing.T) {
+func TestOwnWritesTriggerNoPass(t *testing.T) {
 	r := newRig(t, true, installation())
 	r.injects["policy"], r.injects["webhook"] = true, true
 	r.set(split)

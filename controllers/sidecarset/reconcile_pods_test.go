@@ -337,7 +337,7 @@ func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
 }
 
 // Pods keep what they say of a set that was deleted: each change of one caused a pass for it, and a pod can name as many as fit into an annotation.
-func TestPodsThatNameASetThatIsGoneWakeNobody(t *testing.T) {
+func TestPodsThatNameASetThatIsGoneTriggerNoPass(t *testing.T) {
 	s := newShell(t, "kruise-system", newSet())
 	pod := newPod(t, "a", "shop", newSet())
 	pod.Annotations[shared.AnnotationSidecarSetInjectedList] = "gone,logs,other"

@@ -50,7 +50,7 @@ func TestNodesAreTrimmed(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsOfNodesWakeNobody(t *testing.T) {
+func TestHeartbeatsOfNodesTriggerNoPass(t *testing.T) {
 	cases := map[string]struct {
 		change   func(*corev1.Node)
 		triggers bool

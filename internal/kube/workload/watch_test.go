@@ -51,7 +51,7 @@ func newBase(scope kinds.Scope) *Base {
 	return b
 }
 
-func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
+func TestAnEventEnqueuesAllWhomItConcerns(t *testing.T) {
 	cases := map[string]struct {
 		before, after *corev1.Pod
 		want          []string
@@ -81,7 +81,7 @@ func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
+func TestAnObjectIsEnqueuedNoEarlierThanItMayBePlanned(t *testing.T) {
 	b := newBase(kinds.Cluster)
 	set := &metav1.ObjectMeta{Name: "a", UID: "1"}
 	pace := &b.memories.of(freshness.OwnerOf(set)).Pace

@@ -167,7 +167,7 @@ func TestPoolSharesWorkers(t *testing.T) {
 	}
 }
 
-func TestPoolWakesInTheOrderOfTheQueue(t *testing.T) {
+func TestPoolNotifiesInTheOrderOfTheQueue(t *testing.T) {
 	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
 	var notified []string
 	leave := map[string]func(){}
