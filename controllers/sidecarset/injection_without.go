@@ -136,8 +136,8 @@ func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []
 	return i.unfinished(ctx, selector, candidates)
 }
 
-// unfinished are the names of the pods that have not ended, sorted; all says that there are no more. pods are by namespace. Of pods that the operator does not
-// control the cache has no status, so the server is asked, for names alone.
+// unfinished are the names of the pods that have not ended, sorted; all says that there are no more. pods are by namespace. The cache
+// has no status of pods that the operator does not control, so the server is asked, for names alone.
 func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, pods map[string][]*corev1.Pod) (names []string, all bool, err error) {
 	places := pods
 	if len(pods) > askedNamespaces {

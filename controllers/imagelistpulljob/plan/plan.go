@@ -71,7 +71,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	return d
 }
 
-// match finds the job of each image. Of several it is the one that has come furthest, then the oldest.
+// match finds the job of each image. Where there are several, it takes the one with the most progress, then the oldest.
 func (d *Decision) match(spec *Spec, s Snapshot) map[*Child]bool {
 	byImage := map[string]*Child{}
 	for i := range s.Children {

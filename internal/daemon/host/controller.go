@@ -27,7 +27,7 @@ func NewTrigger(kind client.Object, node string) *Trigger {
 	return &Trigger{object: kind, events: make(chan event.GenericEvent, 1)}
 }
 
-// Enqueue has the object reconciled soon. It never waits: a call that nobody has acted upon yet stands for all others.
+// Enqueue adds the object to the queue. It never blocks: calls that come before the event of an earlier one was received cause no further one.
 func (t *Trigger) Enqueue() {
 	select {
 	case t.events <- event.GenericEvent{Object: t.object}:
@@ -35,7 +35,7 @@ func (t *Trigger) Enqueue() {
 	}
 }
 
-// Events is readable after a call of Enqueue that nobody has acted upon yet.
+// Events has an event after a call of Enqueue, until it is received.
 func (t *Trigger) Events() <-chan event.GenericEvent { return t.events }
 
 // AddController adds a controller for the object of the node that t enqueues. It tells begin for how long the daemon lives, and reconciles the object then,

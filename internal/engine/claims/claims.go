@@ -94,7 +94,7 @@ func Mounts(spec *corev1.PodSpec, claim string) bool {
 	})
 }
 
-// Awaited are those of the wanted claims that the pod mounts and that are missing. A claim whose template is younger than the pod is none of its volumes.
+// Awaited are those of the wanted claims that the pod mounts and that are missing. A claim whose template is younger than the pod is not one of its volumes.
 func (t Template) Awaited(pod *corev1.Pod, missing func(name string) bool) []*corev1.PersistentVolumeClaim {
 	mounted := map[string]bool{}
 	for i := range pod.Spec.Volumes {
