@@ -322,7 +322,7 @@ func toyScenario(p toyPlanner) Scenario[toy] {
 	}
 }
 
-func TestStory(t *testing.T) {
+func TestScenario(t *testing.T) {
 	Run(t, toyScenario(toyPlanner{minReady: time.Minute}), 50)
 }
 
