@@ -53,7 +53,7 @@ test: ## Run all suites, two at a time, and print what ran, how long it took, wh
 ##@ Suites
 
 .PHONY: test-unit
-test-unit: ## Tables, stories and the exhaustive exploration of planners; needs no cluster.
+test-unit: ## Tables, scenarios and the exhaustive exploration of planners; needs no cluster.
 	@$(RUN) ./cmd/suites unit exploration
 
 .PHONY: explore-full

@@ -107,13 +107,13 @@ func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Con
 func CacheContents(c *config.Config) kubecache.Contents {
 	contents := kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) && !rests(k, c) })...)
 	if c.Features.Enabled(features.SidecarTerminator) {
-		contents = contents.Keeping(sidecarterminator.Concerns)
+		contents = contents.Keeping(sidecarterminator.NeedsWholePod)
 	}
 	if ordersContainers(c) {
-		contents = contents.Keeping(launchpriority.Concerns)
+		contents = contents.Keeping(launchpriority.NeedsWholePod)
 	}
 	if c.Enabled(kindRequest) {
-		contents = contents.Keeping(podreadiness.Concerns)
+		contents = contents.Keeping(podreadiness.NeedsWholePod)
 	}
 	return contents
 }
@@ -200,7 +200,7 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all shared) (
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Stored())
 		}
 		if rests(kind, deps.Config) {
-			deps.Operator.Resting = append(deps.Operator.Resting, kind.Stored())
+			deps.Operator.WithoutObjects = append(deps.Operator.WithoutObjects, kind.Stored())
 			continue
 		}
 		if !indexed {

@@ -73,14 +73,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		known.started = due.Run.Round(0)
 		r.Metrics.CronSkew.Observe(r.Clock.Since(due.Run).Seconds())
 	}
-	missed := known.announced.Missed
-	r.Announce(cron, "Schedule", plan.Announcements(spec, snapshot, due, todo, &known.announced))
-	if due.TooLate && !known.announced.Missed.Equal(missed) {
+	missed := known.emitted.Missed
+	r.EmitEvents(cron, "Schedule", plan.Events(spec, snapshot, due, todo, &known.emitted))
+	if due.TooLate && !known.emitted.Missed.Equal(missed) {
 		r.Metrics.CronLeftOut.Inc()
 	}
 
 	if started {
-		// The run wakes the object when the cache holds it. Then one write of the status says that it was started, and that it is active.
+		// The run triggers a pass when the cache holds it. Then one write of the status says that it was started, and that it is active.
 		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
 	}
 	status := plan.Status(spec, snapshot, due, todo, outcome)

@@ -28,8 +28,8 @@ type remembered struct {
 	evaluated time.Time
 	// started is when the newest run was due that was started.
 	started time.Time
-	// announced is which runs events were emitted about.
-	announced plan.Announced
+	// emitted is which runs events were emitted about.
+	emitted plan.EmittedEvents
 	// looked is what the pods of a run said that is not ready.
 	looked looked
 }

@@ -71,7 +71,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(job, "Run", plan.Announcements(spec, todo, &status))
+		r.EmitEvents(job, "Run", plan.Events(spec, todo, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
 }

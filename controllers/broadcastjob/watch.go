@@ -26,7 +26,7 @@ import (
 func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.Node) []types.NamespacedName {
 	stored, err := r.Stored(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Nobody is woken", "err", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
 		return nil
 	}
 	var names []types.NamespacedName

@@ -30,8 +30,8 @@ func newNode(name string) *corev1.Node {
 	}
 }
 
-// TestWhichNodesWakeAJob changes the node n1 beside n2, which fits every job, and asks whether that concerns a job that has not ended.
-func TestWhichNodesWakeAJob(t *testing.T) {
+// TestWhichNodesTriggerPassesOverAJob changes the node n1 beside n2, which fits every job, and asks whether that concerns a job that has not ended.
+func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 	hdd := map[string]string{"disk": "hdd"}
 	cases := map[string]struct {
 		selector      map[string]string
@@ -39,7 +39,7 @@ func TestWhichNodesWakeAJob(t *testing.T) {
 		comes, gone   bool
 		// pod says that the job has a pod there, finished that the node is finished, alone that n2 does not fit either.
 		pod, finished, alone bool
-		wakes                bool
+		triggers             bool
 	}{
 		"a heartbeat": {after: func(n *corev1.Node) {
 			n.ResourceVersion, n.Status.Conditions[0].LastHeartbeatTime = "2", metav1.Now()
@@ -47,26 +47,26 @@ func TestWhichNodesWakeAJob(t *testing.T) {
 		"not ready": {after: func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }},
 		"the taint of a node that is not ready": {after: func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
-		}, wakes: true},
+		}, triggers: true},
 		"a taint that only asks": {after: func(n *corev1.Node) {
 			n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
 		}},
 		"a label that nobody asks for":               {after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
-		"a cordon":                                   {after: func(n *corev1.Node) { n.Spec.Unschedulable = true }, wakes: true},
+		"a cordon":                                   {after: func(n *corev1.Node) { n.Spec.Unschedulable = true }, triggers: true},
 		"a cordon of a node without a fit":           {selector: hdd, after: func(n *corev1.Node) { n.Spec.Unschedulable = true }},
-		"it begins to match":                         {selector: hdd, after: func(n *corev1.Node) { n.Labels["disk"] = "hdd" }, wakes: true},
-		"it is too small now":                        {after: func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1") }, wakes: true},
+		"it begins to match":                         {selector: hdd, after: func(n *corev1.Node) { n.Labels["disk"] = "hdd" }, triggers: true},
+		"it is too small now":                        {after: func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("1") }, triggers: true},
 		"it is smaller and large enough":             {after: func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("3") }},
-		"it comes":                                   {comes: true, wakes: true},
+		"it comes":                                   {comes: true, triggers: true},
 		"it comes and does not fit":                  {selector: hdd, comes: true},
-		"it goes":                                    {gone: true, wakes: true},
+		"it goes":                                    {gone: true, triggers: true},
 		"it goes and did not fit":                    {selector: hdd, gone: true},
-		"it goes, did not fit and has a pod":         {selector: hdd, gone: true, pod: true, wakes: true},
-		"it goes, did not fit and is counted":        {selector: hdd, gone: true, finished: true, wakes: true},
-		"it is re-created between two looks":         {after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
-		"no node fits: another reason is told":       {selector: hdd, alone: true, after: func(n *corev1.Node) { n.Labels["disk"], n.Spec.Unschedulable = "hdd", true }, wakes: true},
-		"no node fits: all nodes are counted":        {selector: hdd, alone: true, comes: true, wakes: true},
-		"no node fits: it is re-created":             {selector: hdd, alone: true, after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
+		"it goes, did not fit and has a pod":         {selector: hdd, gone: true, pod: true, triggers: true},
+		"it goes, did not fit and is counted":        {selector: hdd, gone: true, finished: true, triggers: true},
+		"it is re-created between two looks":         {after: func(n *corev1.Node) { n.UID = "2" }, triggers: true},
+		"no node fits: another reason is told":       {selector: hdd, alone: true, after: func(n *corev1.Node) { n.Labels["disk"], n.Spec.Unschedulable = "hdd", true }, triggers: true},
+		"no node fits: all nodes are counted":        {selector: hdd, alone: true, comes: true, triggers: true},
+		"no node fits: it is re-created":             {selector: hdd, alone: true, after: func(n *corev1.Node) { n.UID = "2" }, triggers: true},
 		"no node fits: a label that nobody asks for": {selector: hdd, alone: true, after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
 	}
 	for name, tc := range cases {
@@ -87,7 +87,7 @@ func TestWhichNodesWakeAJob(t *testing.T) {
 				tc.after(after)
 			}
 			if !concerned.concerned(before, after) {
-				t.Fatal("a job that was not looked at yet is not woken")
+				t.Fatal("a job that was not looked at yet triggers nothing")
 			}
 			other := newNode("n2")
 			if !tc.alone {
@@ -110,12 +110,12 @@ func TestWhichNodesWakeAJob(t *testing.T) {
 			if tc.gone {
 				after = nil
 			}
-			wakes := concerned.concerned(before, after)
+			triggers := concerned.concerned(before, after)
 			if before != nil && after != nil { // heartbeats do not even get so far
-				wakes = wakes && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+				triggers = triggers && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 			}
-			if wakes != tc.wakes {
-				t.Errorf("wakes: %v, want %v", wakes, tc.wakes)
+			if triggers != tc.triggers {
+				t.Errorf("triggers: %v, want %v", triggers, tc.triggers)
 			}
 		})
 	}

@@ -46,8 +46,8 @@ type Reconciler struct {
 type memory struct {
 	// candidates are instance IDs for new pods that no pod has had yet.
 	candidates []planning.Slot
-	// announced is the plan whose events were emitted last.
-	announced planning.Plan
+	// emitted is the plan whose events were emitted last.
+	emitted planning.Plan
 }
 
 // New returns a Reconciler that watches nothing yet.
@@ -94,8 +94,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(spec, status, memory.announced, todo))
-		memory.announced = planning.Plan{Held: todo.Held}
+		r.EmitEvents(set, "Update", plan.Events(spec, status, memory.emitted, todo))
+		memory.emitted = planning.Plan{Held: todo.Held}
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)

@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
@@ -236,6 +237,9 @@ func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
 			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
 		}
 	}
+	if c, ok := conditions.Find(plan.Conditions(&s.stored().Status), "Reconciling"); !ok || c.Reason != appsv1beta1.ReasonDeleting {
+		t.Errorf("Reconciling is %+v", c)
+	}
 }
 
 func TestPodsToDeleteIsShortened(t *testing.T) {
@@ -286,7 +290,7 @@ func TestReconcileForgetsASetThatIsGone(t *testing.T) {
 	}
 }
 
-func TestOfClaim(t *testing.T) {
+func TestOwnersOfClaim(t *testing.T) {
 	set := newSet(1)
 	member, stranger := ownPod(set, "aaaaa", nil), testutil.Pod("other").UID("other").Obj()
 	s := newShell(t, set, member, stranger)
@@ -310,12 +314,12 @@ func TestOfClaim(t *testing.T) {
 		"nobody's":                       {claim(), ""},
 	} {
 		if got := names(s.ownersOfClaim(t.Context(), tc.claim)); got != tc.want {
-			t.Errorf("%s wakes %q, want %q", name, got, tc.want)
+			t.Errorf("%s enqueues %q, want %q", name, got, tc.want)
 		}
 	}
 }
 
-// names joins the names of the sets that are woken.
+// names joins the names of the sets that are enqueued.
 func names(sets []types.NamespacedName) string {
 	var all []string
 	for _, set := range sets {

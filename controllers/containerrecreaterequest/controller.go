@@ -66,7 +66,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	status := plan.Status(request, snapshot, todo, outcome)
 	statusWait, statusErr := pass.WriteStatus(ctx, status, true)
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(request, "Recreate", plan.Announcements(request, &status))
+		r.EmitEvents(request, "Recreate", plan.Events(request, &status))
 		if reason, took, ended := plan.End(request, &status); ended {
 			r.Metrics.RecreateRequests.WithLabelValues(reason).Inc()
 			r.Metrics.RecreateLatency.Observe(took.Seconds())

@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *
 			return snapshot, err
 		}
 	}
-	needs, stuck := plan.NeedsPod(request), snapshot.PodKnown && plan.MayBeStuck(request, snapshot.Now)
+	needs, stuck := plan.NeedsPod(request), snapshot.PodKnown && plan.MayNeverBeReady(request, snapshot.Now)
 	if !needs && !stuck {
 		return snapshot, nil
 	}
@@ -77,7 +77,7 @@ type absence struct{ since time.Time }
 func (r *Reconciler) daemon(
 	ctx context.Context, pass *workload.Pass, request *appsv1beta1.ContainerRecreateRequest, to *plan.Snapshot, firstAtWork bool,
 ) error {
-	if !plan.SilentTooLong(request, to.Now) && !plan.MayBeLeft(request, to.Now) {
+	if !plan.DaemonTimedOut(request, to.Now) && !plan.DaemonMayBeGone(request, to.Now) {
 		return nil
 	}
 	daemon, err := nodedaemon.OnNode(ctx, r.Live, request.Labels[appsv1beta1.LabelRequestNode], r.WriteTimeout)

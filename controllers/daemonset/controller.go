@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(observed.spec, status))
+		r.EmitEvents(set, "Update", plan.Events(observed.spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
 		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
 	}

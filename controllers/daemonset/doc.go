@@ -13,7 +13,7 @@
 //
 // What triggers a pass: a changed set; its pods and revisions; pods that nothing controls and that its selector matches; and a node, when it begins or
 // ceases to fit, begins or ceases to match the selector of the update, or comes or goes. Heartbeats of nodes and changes of their conditions
-// wake nobody.
+// trigger no pass.
 //
 // What it never touches: pods of other controllers, nodes, and the spec of the set. Pods that are bound to a node that is gone are left to the
 // garbage collector of pods.

@@ -132,7 +132,7 @@ func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
 func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []*fit {
 	stored, err := r.Stored(ctx, options...)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("Nobody is woken", "err", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
 		return nil
 	}
 	found := make([]*fit, 0, len(stored))

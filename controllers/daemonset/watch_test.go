@@ -32,8 +32,8 @@ func tainted(key string, effect corev1.TaintEffect) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
 }
 
-// TestWhichNodesWakeASet changes a node that fits a set, and asks whether that concerns it.
-func TestWhichNodesWakeASet(t *testing.T) {
+// TestWhichNodesTriggerPassesOverASet changes a node that fits a set, and asks whether that concerns it.
+func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 	cases := map[string]struct {
 		// selector is that of the template, lane that of the update.
 		selector, lane map[string]string
@@ -41,7 +41,7 @@ func TestWhichNodesWakeASet(t *testing.T) {
 		has, none     bool
 		before, after func(*corev1.Node)
 		gone, comes   bool
-		wakes         bool
+		triggers      bool
 	}{
 		"a heartbeat": {after: func(n *corev1.Node) {
 			n.ResourceVersion, n.Status.Conditions[0].LastHeartbeatTime = "2", metav1.Now()
@@ -55,26 +55,26 @@ func TestWhichNodesWakeASet(t *testing.T) {
 			tainted(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)(n)
 		}},
 		"a label that nobody asks for":             {after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
-		"a taint that keeps new pods away":         {after: tainted("gpu", corev1.TaintEffectNoSchedule), wakes: true},
-		"a taint that lets no pod stay":            {after: tainted("gone", corev1.TaintEffectNoExecute), wakes: true},
-		"a harder taint":                           {before: tainted("gpu", corev1.TaintEffectNoSchedule), after: tainted("gone", corev1.TaintEffectNoExecute), wakes: true},
-		"it ceases to match the template":          {selector: map[string]string{"disk": "ssd"}, after: func(n *corev1.Node) { n.Labels["disk"] = "hdd" }, wakes: true},
-		"it gets into the lane of the update":      {lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "canary" }, wakes: true},
+		"a taint that keeps new pods away":         {after: tainted("gpu", corev1.TaintEffectNoSchedule), triggers: true},
+		"a taint that lets no pod stay":            {after: tainted("gone", corev1.TaintEffectNoExecute), triggers: true},
+		"a harder taint":                           {before: tainted("gpu", corev1.TaintEffectNoSchedule), after: tainted("gone", corev1.TaintEffectNoExecute), triggers: true},
+		"it ceases to match the template":          {selector: map[string]string{"disk": "ssd"}, after: func(n *corev1.Node) { n.Labels["disk"] = "hdd" }, triggers: true},
+		"it gets into the lane of the update":      {lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "canary" }, triggers: true},
 		"into the lane of another set":             {lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "other" }},
-		"it comes":                                 {comes: true, wakes: true},
+		"it comes":                                 {comes: true, triggers: true},
 		"it comes and does not fit":                {selector: map[string]string{"disk": "hdd"}, comes: true},
-		"it comes and does not fit, and has a pod": {selector: map[string]string{"disk": "hdd"}, comes: true, has: true, wakes: true},
-		"it goes":                                  {gone: true, wakes: true},
+		"it comes and does not fit, and has a pod": {selector: map[string]string{"disk": "hdd"}, comes: true, has: true, triggers: true},
+		"it goes":                                  {gone: true, triggers: true},
 		"it goes and did not fit":                  {selector: map[string]string{"disk": "hdd"}, gone: true},
-		"it is re-created between two looks":       {after: func(n *corev1.Node) { n.UID = "2" }, wakes: true},
+		"it is re-created between two looks":       {after: func(n *corev1.Node) { n.UID = "2" }, triggers: true},
 		"one that does not fit gets into the lane": {selector: map[string]string{"disk": "hdd"}, lane: map[string]string{"lane": "canary"}, after: func(n *corev1.Node) { n.Labels["lane"] = "canary" }},
 
 		"no node fits: another reason is told": {selector: map[string]string{"disk": "hdd"}, none: true, after: func(n *corev1.Node) {
 			n.Labels["disk"] = "hdd"
 			tainted("gone", corev1.TaintEffectNoExecute)(n)
-		}, wakes: true},
-		"no node fits: it comes and is counted":        {selector: map[string]string{"disk": "hdd"}, none: true, comes: true, wakes: true},
-		"no node fits: it goes and is counted no more": {selector: map[string]string{"disk": "hdd"}, none: true, gone: true, wakes: true},
+		}, triggers: true},
+		"no node fits: it comes and is counted":        {selector: map[string]string{"disk": "hdd"}, none: true, comes: true, triggers: true},
+		"no node fits: it goes and is counted no more": {selector: map[string]string{"disk": "hdd"}, none: true, gone: true, triggers: true},
 		"no node fits: a label that nobody asks for":   {selector: map[string]string{"disk": "hdd"}, none: true, after: func(n *corev1.Node) { n.Labels["x"] = "y" }},
 	}
 	for name, tc := range cases {
@@ -108,12 +108,12 @@ func TestWhichNodesWakeASet(t *testing.T) {
 			if tc.gone {
 				after = nil
 			}
-			wakes := concerned.concerned(before, after)
+			triggers := concerned.concerned(before, after)
 			if before != nil && after != nil { // heartbeats do not even get so far
-				wakes = wakes && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
+				triggers = triggers && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 			}
-			if wakes != tc.wakes {
-				t.Errorf("wakes: %v, want %v", wakes, tc.wakes)
+			if triggers != tc.triggers {
+				t.Errorf("triggers: %v, want %v", triggers, tc.triggers)
 			}
 		})
 	}

@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(job, "Run", plan.Announcements(spec, &status))
+		r.EmitEvents(job, "Run", plan.Events(spec, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, plan.NextAfter(todo, outcome), statusWait)
 }

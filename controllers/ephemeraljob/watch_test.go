@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestPodsWakeNoJobThatHasEnded(t *testing.T) {
+func TestPodsTriggerNoPassOverAJobThatHasEnded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		status map[string]any
 		want   bool

@@ -67,7 +67,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&list.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(list, "Pull", plan.Announcements(&list.Status, &status))
+		r.EmitEvents(list, "Pull", plan.Events(&list.Status, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
 }

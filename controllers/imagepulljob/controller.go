@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(job, "Pull", plan.Announcements(&job.Status, &status, snapshot))
+		r.EmitEvents(job, "Pull", plan.Events(&job.Status, &status, snapshot))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, secretsWait)
 }

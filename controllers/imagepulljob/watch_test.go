@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestWhichChangesOfAPodWakeJobs(t *testing.T) {
+func TestWhichChangesOfAPodTriggerPassesOverJobs(t *testing.T) {
 	cases := map[string]struct {
-		change func(*corev1.Pod)
-		wakes  bool
+		change   func(*corev1.Pod)
+		triggers bool
 	}{
 		"it is bound to a node":      {func(p *corev1.Pod) { p.Spec.NodeName = "n1" }, true},
 		"it gets another label":      {func(p *corev1.Pod) { p.Labels = map[string]string{"app": "b"} }, true},
@@ -28,8 +28,8 @@ func TestWhichChangesOfAPodWakeJobs(t *testing.T) {
 			before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "a"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Image: "a"}}}}
 			after := before.DeepCopy()
 			tc.change(after)
-			if got := placedOtherwise(before, after); got != tc.wakes {
-				t.Errorf("it wakes: %t, want %t", got, tc.wakes)
+			if got := placedOtherwise(before, after); got != tc.triggers {
+				t.Errorf("it triggers a pass: %t, want %t", got, tc.triggers)
 			}
 		})
 	}

@@ -57,9 +57,9 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Concerns says that the controller has to see the whole of a pod: it waits at its barrier, or asks for an order that it may not have got.
-func Concerns(pod *corev1.Pod) bool {
-	return launch.Waits(pod) || launch.Asks(pod.Annotations, pod.Spec.Containers)
+// NeedsWholePod says that the controller has to see the whole of a pod: it waits at its barrier, or asks for an order that it may not have got.
+func NeedsWholePod(pod *corev1.Pod) bool {
+	return launch.Waits(pod) || launch.OrderRequested(pod.Annotations, pod.Spec.Containers)
 }
 
 type reconciler struct {
@@ -104,14 +104,14 @@ func SetupRegistrar(mgr ctrl.Manager, d workload.Dependencies, r *Registrar) err
 func due() predicate.Predicate {
 	looks := func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
-		return ok && (plan.Looks(pod) || notKept(pod))
+		return ok && (plan.NeedsPass(pod) || notKept(pod))
 	}
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return looks(e.Object) },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			old, isPod := e.ObjectOld.(*corev1.Pod)
 			pod, ok := e.ObjectNew.(*corev1.Pod)
-			return isPod && ok && plan.Changed(old, pod) && (plan.Looks(pod) || plan.Looks(old))
+			return isPod && ok && plan.Changed(old, pod) && (plan.NeedsPass(pod) || plan.NeedsPass(old))
 		},
 		DeleteFunc: func(e event.DeleteEvent) bool {
 			pod, ok := e.Object.(*corev1.Pod)
@@ -141,7 +141,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.warnNotKept(pod)
 		return ctrl.Result{}, nil
 	}
-	if !plan.Looks(pod) {
+	if !plan.NeedsPass(pod) {
 		r.waiting.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}

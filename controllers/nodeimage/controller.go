@@ -133,7 +133,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	outcome := pass.Apply(ctx, image, todo.Plan)
 	if outcome.Done == len(todo.Actions) {
 		for _, tag := range todo.GivenUp {
-			r.announce(image, tag)
+			r.emitEvents(image, tag)
 		}
 	}
 	// Only tags written by hand need it here, so the passes that repeat the need are few.
@@ -141,8 +141,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, need)
 }
 
-// announce emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.
-func (r *Reconciler) announce(image *appsv1beta1.NodeImage, tag plan.GivenUp) {
+// emitEvents emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.
+func (r *Reconciler) emitEvents(image *appsv1beta1.NodeImage, tag plan.GivenUp) {
 	r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, "PullImageFailed", "GiveUp", "%s: %s", tag.Name, tag.Message)
 	for i := range tag.Jobs {
 		if tag.Jobs[i].Kind == "ImagePullJob" {
@@ -180,7 +180,7 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 		end, _, _ := unstructured.NestedString(found.Object, "status", "completionTime")
 		return kind != string(appsv1beta1.CompleteNever) && end == ""
 	}
-	snapshot.Asks = func(of corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
+	snapshot.PullSecretsOf = func(of corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
 		found, _ := r.jobOf(ctx, of)
 		if found == nil {
 			return nil, false

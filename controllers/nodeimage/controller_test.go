@@ -70,7 +70,7 @@ func TestALaggingCacheDeletesNothing(t *testing.T) {
 	if snapshot.Gone(of) || !snapshot.Working(of) {
 		t.Errorf("the job that the server has: gone %v, working %v", snapshot.Gone(of), snapshot.Working(of))
 	}
-	if _, known := snapshot.Asks(of); known {
+	if _, known := snapshot.PullSecretsOf(of); known {
 		t.Error("what it asks for is not known yet")
 	}
 
@@ -95,7 +95,7 @@ func TestALaggingCacheDeletesNothing(t *testing.T) {
 func TestAPullThatIsGivenUpIsTold(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := &Reconciler{Base: &workload.Base{Dependencies: workload.Dependencies{Recorder: recorder}}}
-	r.announce(&appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, plan.GivenUp{
+	r.emitEvents(&appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, plan.GivenUp{
 		Name: "nginx:1", Message: "no answer", Jobs: []corev1.ObjectReference{{Kind: "ImagePullJob", Name: "pull"}, {Kind: "CloneSet", Name: "web"}},
 	})
 	for _, want := range []string{"Warning PullImageFailed nginx:1: no answer", "Warning PullImageFailed node n1: nginx:1: no answer"} {

@@ -100,10 +100,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err != nil {
 		return fmt.Errorf("creating the controller: %w", err)
 	}
-	if err := c.Watch(source.Func(r.wake)); err != nil {
+	if err := c.Watch(source.Func(r.enqueue)); err != nil {
 		return fmt.Errorf("watching for the lease: %w", err)
 	}
-	if err := r.watchResting(c); err != nil {
+	if err := r.watchWithoutObjects(c); err != nil {
 		return err
 	}
 	if err := r.watchNeeds(c); err != nil {
@@ -118,8 +118,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// wake asks for a pass at the start, when this replica becomes the leader, and when there may be work that an upgrade should not cut off.
-func (r *Reconciler) wake(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+// enqueue asks for a pass at the start, when this replica becomes the leader, and when there may be work that an upgrade should not cut off.
+func (r *Reconciler) enqueue(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
 	queue.Add(request)
 	go func() {
@@ -316,7 +316,7 @@ func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	}
 	if appeared == "" {
 		var err error
-		if appeared, err = r.awake(ctx); err != nil {
+		if appeared, err = r.firstWithObjects(ctx); err != nil {
 			return View{}, err
 		}
 	}

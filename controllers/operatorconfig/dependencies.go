@@ -47,8 +47,8 @@ type Dependencies struct {
 	// Appeared names a kind, this one among them, whose CRD was missing when the manager was built and is served now; empty while there
 	// is none. It is nil when none was missing.
 	Appeared func(ctx context.Context) (kind string, err error)
-	// Resting are kinds that have no objects yet. A restart takes them up with their first one.
-	Resting []schema.GroupVersionKind
+	// WithoutObjects are kinds that have no objects yet. A restart takes them up with their first one.
+	WithoutObjects []schema.GroupVersionKind
 	// Recorder takes events.
 	Recorder events.EventRecorder
 	// Clock is the time.

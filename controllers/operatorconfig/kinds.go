@@ -47,9 +47,9 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 	return recheck
 }
 
-// watchResting wakes the reconciler when a kind without objects gets its first one.
-func (r *Reconciler) watchResting(c controller.Controller) error {
-	for _, kind := range r.Resting {
+// watchWithoutObjects triggers a pass when a kind without objects gets its first one.
+func (r *Reconciler) watchWithoutObjects(c controller.Controller) error {
+	for _, kind := range r.WithoutObjects {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
 		if err := c.Watch(cache.Source(r.Cache, object, onCreation())); err != nil {
@@ -59,9 +59,9 @@ func (r *Reconciler) watchResting(c controller.Controller) error {
 	return nil
 }
 
-// awake is a kind that had no objects when the manager was built and has one now; empty while there is none.
-func (r *Reconciler) awake(ctx context.Context) (kind string, err error) {
-	for _, kind := range r.Resting {
+// firstWithObjects is a kind that had no objects when the manager was built and has one now; empty while there is none.
+func (r *Reconciler) firstWithObjects(ctx context.Context) (kind string, err error) {
+	for _, kind := range r.WithoutObjects {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		if err := r.Cache.List(ctx, list, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {

@@ -86,7 +86,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&marker.Status, &status))
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(marker, "Probe", plan.Announcements(&marker.Status, &status))
+		r.EmitEvents(marker, "Probe", plan.Events(&marker.Status, &status))
 	}
 	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, wait)
 }

@@ -95,7 +95,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 	if err := r.leaving(ctx, spec, &snapshot); err != nil {
 		return snapshot, 0, err
 	}
-	snapshot.Silent = plan.Silent(spec, snapshot)
+	snapshot.OverdueNodes = plan.OverdueNodes(spec, snapshot)
 	wait := r.look(ctx, known, &snapshot)
 	return snapshot, wait, nil
 }
@@ -242,7 +242,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 // look checks the node daemon where there is a reason to, and says when to check again. Causes that cannot be determined are not reported.
 func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
-	silent := len(s.Silent) > 0
+	silent := len(s.OverdueNodes) > 0
 	if real < 0 {
 		*known = view{generation: known.generation, since: known.since, waits: known.waits}
 		return 0
@@ -264,7 +264,7 @@ func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) ti
 	var err error
 	known.looked, known.silent = s.Now, silent
 	if silent {
-		known.daemon, err = r.silence(ctx, s.Silent[0])
+		known.daemon, err = r.silence(ctx, s.OverdueNodes[0])
 	} else {
 		known.daemon, err = r.absence(ctx)
 	}

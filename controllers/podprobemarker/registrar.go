@@ -68,8 +68,8 @@ func SetupRegistrar(mgr ctrl.Manager, d workload.Dependencies, r *Registrar) err
 	}
 	markers := &unstructured.Unstructured{}
 	markers.SetGroupVersionKind(Kind())
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{all} })
-	if err := c.Watch(source.Kind(d.Cache, client.Object(markers), wake, predicate.GenerationChangedPredicate{})); err != nil {
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{all} })
+	if err := c.Watch(source.Kind(d.Cache, client.Object(markers), enqueue, predicate.GenerationChangedPredicate{})); err != nil {
 		return fmt.Errorf("watching PodProbeMarkers: %w", err)
 	}
 	return nil

@@ -45,8 +45,8 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
 
-// Concerns says that the controller has to see the whole of a pod: it has the gate, and no workload of ours controls it.
-func Concerns(pod *corev1.Pod) bool {
+// NeedsWholePod says that the controller has to see the whole of a pod: it has the gate, and no workload of ours controls it.
+func NeedsWholePod(pod *corev1.Pod) bool {
 	return podstate.HasGate(pod, shared.GateKruisePodReady) && !ours(pod)
 }
 
@@ -93,7 +93,7 @@ func due(counted *held) predicate.Predicate {
 		if ok {
 			counted.saw(pod)
 		}
-		return ok && Looks(pod)
+		return ok && NeedsPass(pod)
 	})
 	due.DeleteFunc = func(e event.DeleteEvent) bool {
 		if pod, ok := e.Object.(*corev1.Pod); ok {
@@ -104,9 +104,9 @@ func due(counted *held) predicate.Predicate {
 	return due
 }
 
-// Looks says that something may have to be done for a pod: the condition of its gate is missing, or a request holds it.
-func Looks(pod *corev1.Pod) bool {
-	return Concerns(pod) && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
+// NeedsPass says that something may have to be done for a pod: the condition of its gate is missing, or a request holds it.
+func NeedsPass(pod *corev1.Pod) bool {
+	return NeedsWholePod(pod) && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		(podstate.Condition(pod, shared.GateKruisePodReady) == nil || len(requests(pod)) > 0)
 }
 
@@ -127,7 +127,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Cache.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !Looks(pod) {
+	if !NeedsPass(pod) {
 		return ctrl.Result{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)

@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(observed.spec, status))
+		r.EmitEvents(set, "Update", plan.Events(observed.spec, status))
 		trimErr = r.trim(ctx, set, observed)
 	}
 	return pass.Finish(errors.Join(observed.refused, statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait, observed.again)

@@ -36,10 +36,10 @@ const (
 	// keepUnused is how long a revision is kept that nothing registers any more: API servers learn of that each for itself, within a second
 	// or so.
 	keepUnused = 10 * time.Second
-	// maxRehearsals is how often a pass begins again because sets have changed while others were rehearsed.
-	maxRehearsals = 10
-	// rehearsedAtOnce is how many sets are rehearsed at a time: a webhook of others that hangs takes seconds for each.
-	rehearsedAtOnce = 10
+	// maxFieldCheckRounds is how often a pass begins again because sets have changed while the fields of others were checked.
+	maxFieldCheckRounds = 10
+	// fieldChecksAtOnce is how many sets are checked at a time: a webhook of others that hangs takes seconds for each.
+	fieldChecksAtOnce = 10
 )
 
 // InjectionOptions are what injection needs.
@@ -162,17 +162,17 @@ type about struct {
 // What all sets share is locked while requests are made that the API server answers by itself. Dry runs are answered by the webhooks of others as
 // well, and may take seconds: they are made in between.
 func (i *Injection) register(ctx context.Context, of about) (InjectionState, *injectedSet, error) {
-	for range maxRehearsals {
-		asked, err := i.unrehearsed(ctx, of)
+	for range maxFieldCheckRounds {
+		asked, err := i.unchecked(ctx, of)
 		if err != nil {
 			return InjectionState{}, nil, err
 		}
-		var rehearsals errgroup.Group
-		rehearsals.SetLimit(rehearsedAtOnce)
+		var checks errgroup.Group
+		checks.SetLimit(fieldChecksAtOnce)
 		for _, set := range asked {
-			rehearsals.Go(func() error { i.rehearse(ctx, set); return nil })
+			checks.Go(func() error { i.checkFields(ctx, set); return nil })
 		}
-		_ = rehearsals.Wait() // None fails: what could not be asked is noted.
+		_ = checks.Wait() // None fails: what could not be asked is noted.
 		state, set, complete, err := i.registerKnown(ctx, of)
 		if complete || err != nil {
 			return state, set, err
@@ -181,9 +181,9 @@ func (i *Injection) register(ctx context.Context, of about) (InjectionState, *in
 	return InjectionState{}, nil, errors.New("SidecarSets change faster than the API server says what it takes of them")
 }
 
-// unrehearsed are copies of the sets that have to be rehearsed before all are registered: those that never were at their revision, and that of the pass
-// while nothing is known of it or the API server is another one.
-func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injectedSet, error) {
+// unchecked are copies of the sets whose fields have to be checked before all are registered: those that never were at their revision, and that of the
+// pass while nothing is known of it or the API server is another one.
+func (i *Injection) unchecked(ctx context.Context, of about) ([]*injectedSet, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if of.latest != nil {
@@ -195,9 +195,9 @@ func (i *Injection) unrehearsed(ctx context.Context, of about) ([]*injectedSet, 
 	}
 	var asked []*injectedSet
 	for _, set := range desired.sets {
-		known := i.proofsOf(set.name).rehearsal
+		known := i.proofsOf(set.name).fieldCheck
 		again := set.name == of.name && i.byPolicy(set) && known.due(i.options.Clock.Now(), i.registry.epoch())
-		if again || i.neverRehearsed(set) {
+		if again || i.neverChecked(set) {
 			copied := *set
 			asked = append(asked, &copied)
 		}
@@ -210,12 +210,12 @@ func (i *Injection) byPolicy(set *injectedSet) bool {
 	return i.options.PreferPolicy && set.revision != "" && !set.held
 }
 
-// neverRehearsed says that the set may be injected by the policy, and that its revision was never rehearsed.
-func (i *Injection) neverRehearsed(set *injectedSet) bool {
-	return i.byPolicy(set) && i.proofsOf(set.name).rehearsal.revision != set.revision
+// neverChecked says that the set may be injected by the policy, and that the fields of its revision were never checked.
+func (i *Injection) neverChecked(set *injectedSet) bool {
+	return i.byPolicy(set) && i.proofsOf(set.name).fieldCheck.revision != set.revision
 }
 
-// registerKnown is register, where all sets were rehearsed; it is not complete when one has changed since.
+// registerKnown is register, where the fields of all sets were checked; it is not complete when one has changed since.
 func (i *Injection) registerKnown(ctx context.Context, of about) (state InjectionState, known *injectedSet, complete bool, err error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -230,7 +230,7 @@ func (i *Injection) registerKnown(ctx context.Context, of about) (state Injectio
 		i.latest[of.name] = Latest{}
 	}
 	for _, set := range desired.sets {
-		if i.neverRehearsed(set) {
+		if i.neverChecked(set) {
 			return InjectionState{}, nil, false, nil
 		}
 	}
@@ -293,7 +293,7 @@ func (i *Injection) reconcile(ctx context.Context, name string, desired injectio
 		return InjectionState{RecheckAfter: wait}, set.refused
 	}
 	state := i.state(set)
-	state.Events = i.proofsOf(name).announcements(set)
+	state.Events = i.proofsOf(name).events(set)
 	if wait > 0 && (state.RecheckAfter == 0 || wait < state.RecheckAfter) {
 		state.RecheckAfter = wait
 	}

@@ -136,7 +136,7 @@ func (i *Injection) examplePlaces(ctx context.Context, set *injectedSet) ([]plac
 	canaries := false
 	for at := range list.Items {
 		namespace := &list.Items[at]
-		ours := slices.IndexFunc(examples, func(labels map[string]string) bool { return set.compiled.Concerns(labels, namespace.Labels) })
+		ours := slices.IndexFunc(examples, func(labels map[string]string) bool { return set.compiled.InjectsInto(labels, namespace.Labels) })
 		switch {
 		case namespace.DeletionTimestamp != nil:
 		case ours < 0:

@@ -239,7 +239,7 @@ func (i *Injection) writeBinding(
 	if found := there[binding.Name]; found != nil {
 		have = found
 	}
-	kept, err := registration.KeepBeside(ctx, i.options.Client, binding, have)
+	kept, err := registration.KeepListed(ctx, i.options.Client, binding, have)
 	if err == nil {
 		i.registry.note(watchedBinding, binding.Name, kept.Version)
 	}

@@ -24,8 +24,8 @@ const (
 	// firstTry and lastTry bound the time between two tries of a proof: what is registered acts about a second later.
 	firstTry = 500 * time.Millisecond
 	lastTry  = 30 * time.Second
-	// patience is how long a policy may take to act. After that the webhook injects.
-	patience = 8 * time.Second
+	// policyTimeout is how long a policy may take to act. After that the webhook injects.
+	policyTimeout = 8 * time.Second
 	// firstRetry is when a policy that had no effect is tried again; the pause doubles each time, up to lastRetry.
 	firstRetry = 15 * time.Second
 	lastRetry  = 10 * time.Minute
@@ -39,10 +39,10 @@ const (
 // proofs are what is known of the two ways of a set.
 type proofs struct {
 	policy, webhook proof
-	rehearsal       rehearsal
-	// retreat keeps the policy away while it has no effect, binding while the server refuses the binding of the set.
-	retreat retreat
-	binding failedWrites
+	fieldCheck      fieldCheck
+	// policyBackoff keeps the policy away while it has no effect, binding while the server refuses the binding of the set.
+	policyBackoff policyBackoff
+	binding       failedWrites
 	// failing is since when passes over the set have failed, one after the other, and said what the last one before has said, about which version of the set.
 	failing   time.Time
 	said      InjectionState
@@ -58,8 +58,8 @@ type proofs struct {
 	found      lacking
 }
 
-// rehearsal is whether the server takes what a policy would make.
-type rehearsal struct {
+// fieldCheck is whether the API server knows all fields of what a policy would inject, as a dry run says.
+type fieldCheck struct {
 	revision string
 	// asked is when the server was asked last, whether or not it answered, and of which epoch it was.
 	asked      time.Time
@@ -67,13 +67,13 @@ type rehearsal struct {
 	// epoch is that of the API server that answered.
 	epoch int
 	done  bool
-	// refused is why it does not.
+	// refused is its answer when it does not know one.
 	refused string
 }
 
 // due says that the server has to be asked, and was not a short while ago: a webhook of others may take seconds to answer, each time.
-func (r *rehearsal) due(now time.Time, epoch int) bool {
-	return (!r.done || r.epoch != epoch) && (r.asked.IsZero() || r.askedEpoch != epoch || now.Sub(r.asked) >= lastTry)
+func (c *fieldCheck) due(now time.Time, epoch int) bool {
+	return (!c.done || c.epoch != epoch) && (c.asked.IsZero() || c.askedEpoch != epoch || now.Sub(c.asked) >= lastTry)
 }
 
 // proof is what dry runs showed of one way.
@@ -102,11 +102,11 @@ func unproven() proof { return proof{} }
 func (p *proof) holds(shown string) bool { return p.injected && p.shows == shown }
 
 // failed says whether another way is needed: pods have been seen without the sidecars for some time, or after pods that had them.
-func (p *proof) failed() bool { return p.refuted && (p.held || p.last.Sub(p.first) >= patience) }
+func (p *proof) failed() bool { return p.refuted && (p.held || p.last.Sub(p.first) >= policyTimeout) }
 
-// retreat says for how long the policy is left alone after it had no effect. A policy that acts only for a moment does not shorten the pauses, so
+// policyBackoff says for how long the policy is left alone after it had no effect. A policy that acts only for a moment does not shorten the pauses, so
 // that a set does not go to and fro between both ways.
-type retreat struct {
+type policyBackoff struct {
 	// count is how often it had no effect, until when it is left alone, and why. takenOut says that it had, and something else took it out.
 	count    int
 	until    time.Time
@@ -117,24 +117,24 @@ type retreat struct {
 }
 
 // begin leaves alone a policy of which the last try failed.
-func (r *retreat) begin(try *proof) {
-	r.count++
-	r.until, r.since = try.last.Add(min(firstRetry<<min(r.count-1, 10), lastRetry)), time.Time{}
-	r.why, r.takenOut = try.message, try.takenOut
+func (b *policyBackoff) begin(try *proof) {
+	b.count++
+	b.until, b.since = try.last.Add(min(firstRetry<<min(b.count-1, 10), lastRetry)), time.Time{}
+	b.why, b.takenOut = try.message, try.takenOut
 }
 
 // acts notes that the policy was seen to act.
-func (r *retreat) acts(now time.Time) {
-	r.until = time.Time{}
+func (b *policyBackoff) acts(now time.Time) {
+	b.until = time.Time{}
 	switch {
-	case r.count > 0 && r.since.IsZero():
-		r.since = now
-	case now.Sub(r.since) >= proveEvery:
-		*r = retreat{}
+	case b.count > 0 && b.since.IsZero():
+		b.since = now
+	case now.Sub(b.since) >= proveEvery:
+		*b = policyBackoff{}
 	}
 }
 
-func (r *retreat) left(now time.Time) time.Duration { return max(0, r.until.Sub(now)) }
+func (b *policyBackoff) left(now time.Time) time.Duration { return max(0, b.until.Sub(now)) }
 
 // verdict is what a condition says.
 func (p *proof) verdict(shown string) (metav1.ConditionStatus, string) {
@@ -171,7 +171,7 @@ func (p *proof) due(shown string, epoch int) time.Time {
 	case p.injected:
 		return p.last.Add(proveEvery)
 	default:
-		next, end := p.last.Add(min(firstTry<<min(p.tries, 10), lastTry)), p.first.Add(patience)
+		next, end := p.last.Add(min(firstTry<<min(p.tries, 10), lastTry)), p.first.Add(policyTimeout)
 		if p.last.Before(end) && next.After(end) {
 			return end // when it is decided whether another way is needed
 		}
@@ -239,9 +239,9 @@ func (i *Injection) tried(set *injectedSet, name string, try proof, err error) {
 	}
 	switch {
 	case way.injected:
-		known.retreat.acts(way.last)
-	case way.failed() && known.retreat.left(way.last) == 0:
-		known.retreat.begin(way)
+		known.policyBackoff.acts(way.last)
+	case way.failed() && known.policyBackoff.left(way.last) == 0:
+		known.policyBackoff.begin(way)
 		known.policy = unproven() // The next time it has to show itself from the beginning.
 	}
 }
@@ -340,11 +340,11 @@ func tooSmall(err error) bool {
 var errNoToken = errors.New("the pod that was made up has no token")
 
 // ineffective says why the policy is left alone.
-func (r *retreat) ineffective() string {
-	if r.takenOut {
-		return "pods do not keep what the policy injects: they lack " + r.why
+func (b *policyBackoff) ineffective() string {
+	if b.takenOut {
+		return "pods do not keep what the policy injects: they lack " + b.why
 	}
-	return "the policy has no effect: " + r.why
+	return "the policy has no effect: " + b.why
 }
 
 // refusedError is why a set refuses a pod.
@@ -362,27 +362,27 @@ func (i *Injection) tryRefusal(ctx context.Context, pod *corev1.Pod, words strin
 	return "", fmt.Errorf("namespace %s: %w", pod.Namespace, err)
 }
 
-// rehearse asks, once for each revision and each API server, whether the server knows all fields of what a set injects. From a webhook it takes
+// checkFields asks, once for each revision and each API server, whether the server knows all fields of what a set injects. From a webhook it takes
 // those that it does not know, and drops them; for a policy that sets one it refuses the pod. While it cannot be asked, nothing is known: what an
 // earlier one said about the revision still counts.
-func (i *Injection) rehearse(ctx context.Context, set *injectedSet) {
+func (i *Injection) checkFields(ctx context.Context, set *injectedSet) {
 	epoch := i.registry.epoch()
-	refused, known := i.rehearsalOf(ctx, set)
+	refused, known := i.dryRun(ctx, set)
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	rehearsed := &i.proofsOf(set.name).rehearsal
-	if rehearsed.revision != set.revision {
-		*rehearsed = rehearsal{revision: set.revision}
+	check := &i.proofsOf(set.name).fieldCheck
+	if check.revision != set.revision {
+		*check = fieldCheck{revision: set.revision}
 	}
-	rehearsed.asked, rehearsed.askedEpoch = i.options.Clock.Now(), epoch
+	check.asked, check.askedEpoch = i.options.Clock.Now(), epoch
 	if known {
-		rehearsed.done, rehearsed.epoch, rehearsed.refused = true, epoch, refused
+		check.done, check.epoch, check.refused = true, epoch, refused
 	}
 }
 
-// rehearsalOf has the API server create a pod as the policy would make it, without keeping it, and returns why it does not take it; known says that
-// it could be asked.
-func (i *Injection) rehearsalOf(ctx context.Context, set *injectedSet) (refused string, known bool) {
+// dryRun has the API server create a pod as the policy would make it, without keeping it, and returns why it does not take it; known says that it
+// could be asked.
+func (i *Injection) dryRun(ctx context.Context, set *injectedSet) (refused string, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	places, err := i.examplePlaces(ctx, set)

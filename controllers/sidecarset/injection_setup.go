@@ -64,7 +64,7 @@ func CleanUp(mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error 
 }
 
 // cleanUp removes what is registered for sets that are not there: they may have been deleted while the operator did not run, and then
-// nothing wakes anybody.
+// nothing triggers a pass.
 func (i *Injection) cleanUp() manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		for {
@@ -123,8 +123,8 @@ func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.D
 	return state.RecheckAfter, err
 }
 
-// registerPatience is for how long what is registered may be refused until the set counts as stalled.
-const registerPatience = 30 * time.Second
+// registrationTimeout is for how long what is registered may be refused until the set counts as stalled.
+const registrationTimeout = 30 * time.Second
 
 // failing notes how a pass over a set has ended, and says for how long all have failed.
 func (i *Injection) failing(name string, err error) time.Duration {
@@ -157,7 +157,7 @@ func (i *Injection) says(name, version string, state InjectionState, err error) 
 		return state
 	}
 	said := notRegistered(err, failing)
-	passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registerPatience
+	passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registrationTimeout
 	if passes && known.said.Condition.Type != "" && known.saidAbout == version {
 		said = known.said
 	}
@@ -170,7 +170,7 @@ func (i *Injection) says(name, version string, state InjectionState, err error) 
 func notRegistered(err error, failing time.Duration) InjectionState {
 	fault := "they cannot be registered at the API server: " + err.Error()
 	return InjectionState{
-		Path: PathNone, Fault: fault, Stalled: apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || failing >= registerPatience,
+		Path: PathNone, Fault: fault, Stalled: apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || failing >= registrationTimeout,
 		Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: appsv1beta1.ReasonNotRegistered, Message: fault},
 	}
 }
@@ -189,7 +189,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 	}
 	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
 	state = r.Injection.says(set.Name, fmt.Sprint(set.UID, set.Generation), state, err)
-	r.Announce(set, "Inject", state.Events)
+	r.EmitEvents(set, "Inject", state.Events)
 	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, PodsWithout: state.PodsWithout}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {

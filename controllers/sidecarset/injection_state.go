@@ -381,11 +381,11 @@ func whyNotByPolicy(set *injectedSet, known *proofs, available string, now time.
 	if features := set.compiled.Webhooked(); len(features) > 0 {
 		reasons = append(reasons, "the policy does not do "+strings.Join(features, " and "))
 	}
-	if refused := known.rehearsal.refused; refused != "" {
+	if refused := known.fieldCheck.refused; refused != "" {
 		reasons = append(reasons, "a policy may not set what the API server does not know: "+refused)
 	}
-	if known.retreat.left(now) > 0 {
-		reasons = append(reasons, known.retreat.ineffective())
+	if known.policyBackoff.left(now) > 0 {
+		reasons = append(reasons, known.policyBackoff.ineffective())
 	}
 	if known.binding.left(now) > 0 {
 		reasons = append(reasons, "its binding to the policy could not be written: "+known.binding.fault)
@@ -399,8 +399,8 @@ func (i *Injection) planWays(set *injectedSet, known *proofs, ownerless bool) {
 	if i.bindings[set.name] == "" {
 		known.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
 	}
-	if byPolicy && known.retreat.count > 0 && !known.policy.holds(set.shown) {
-		set.reasons = append(set.reasons, known.retreat.ineffective()) // It is being tried again.
+	if byPolicy && known.policyBackoff.count > 0 && !known.policy.holds(set.shown) {
+		set.reasons = append(set.reasons, known.policyBackoff.ineffective()) // It is being tried again.
 	}
 	set.wantBinding = byPolicy || i.bindings[set.name] != "" && !ownerless && !known.webhook.holds(set.shown)
 	set.wantEntry = !byPolicy || i.entries[set.name] != "" && !known.policy.holds(set.shown)

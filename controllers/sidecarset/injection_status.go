@@ -141,7 +141,7 @@ func (i *Injection) proven(set *injectedSet) InjectionState {
 	if set.wantEntry {
 		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(set.shown, now, epoch))
 	}
-	for _, left := range []time.Duration{known.retreat.left(now), known.binding.left(now), i.policy.left(now)} {
+	for _, left := range []time.Duration{known.policyBackoff.left(now), known.binding.left(now), i.policy.left(now)} {
 		if left > 0 {
 			s.RecheckAfter = min(s.RecheckAfter, left)
 		}

@@ -63,9 +63,9 @@ type rig struct {
 	mapped int
 	// fails is how many bindings the server fails to write.
 	fails int
-	// woken are the sets that watches have woken, asked is how many proofs were made.
-	woken []string
-	asked int
+	// enqueued are the sets that watches have enqueued, asked is how many proofs were made.
+	enqueued []string
+	asked    int
 	// unended is called for each page of pods that have not ended that is read, with the namespace, and may say that there is another page.
 	unended func(namespace string) (more bool)
 	// singly are the pods that were asked for by name.
@@ -76,8 +76,8 @@ type rig struct {
 	dryRun func(*corev1.Pod)
 	// forbids is asked about each such pod; nil: none is forbidden.
 	forbids func(*corev1.Pod) error
-	// rehearse answers rehearsals; nil: the server takes what is tried.
-	rehearse func() error
+	// fieldCheck answers dry runs that ask whether the server knows all fields; nil: it does.
+	fieldCheck func() error
 	// refuse is asked about each revision that is created; nil: none is refused.
 	refuse func(client.Object) error
 	// refuseBinding is asked about each binding that is written, by its name; nil: none is refused.
@@ -118,10 +118,10 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 		Client: r.client, Live: r.client, Pods: r.client, Namespace: "kruise-system", PreferPolicy: preferPolicy, Clock: r.clock,
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return r.sets, nil },
 	})
-	r.registry.wake = func(concerns func(string) bool) {
+	r.registry.enqueue = func(concerns func(string) bool) {
 		for at := range r.sets {
 			if name := r.sets[at].GetName(); concerns(name) {
-				r.woken = append(r.woken, name)
+				r.enqueued = append(r.enqueued, name)
 			}
 		}
 	}
@@ -213,8 +213,8 @@ func (r *rig) functions() interceptor.Funcs {
 				return nil
 			}
 			if object.GetObjectKind().GroupVersionKind().Kind == "Pod" {
-				if r.rehearse != nil {
-					return r.rehearse()
+				if r.fieldCheck != nil {
+					return r.fieldCheck()
 				}
 				return nil
 			}
@@ -1212,19 +1212,19 @@ func TestPassesOverOthersLeaveAPausedSetAlone(t *testing.T) {
 		r.pass("log", time.Minute)
 		r.pass("mesh", time.Minute)
 		for name, paused := range map[string]string{"another image": newer, "paused": strings.Replace(newer, "spec: {", "spec: {injectionStrategy: {paused: true}, ", 1)} {
-			rehearsed := 0
-			r.rehearse = func() error { rehearsed++; return nil }
+			checked := 0
+			r.fieldCheck = func() error { checked++; return nil }
 			r.set(held(paused), added, other)
 			r.pass("mesh", time.Hour)
-			if got := r.registered(); got != want || r.images("log") != "a" || r.images("new") != "" || rehearsed > 0 {
-				t.Errorf("%s: registered: %s, with image %s; %d rehearsals", name, got, r.images("log"), rehearsed)
+			if got := r.registered(); got != want || r.images("log") != "a" || r.images("new") != "" || checked > 0 {
+				t.Errorf("%s: registered: %s, with image %s; fields checked %d times", name, got, r.images("log"), checked)
 			}
 		}
 		before := r.reads
 		if _, err := r.Reconcile(t.Context(), "mesh", Latest{}); err != nil || r.reads > before {
 			t.Errorf("another pass has read %d times: %v", r.reads-before, err)
 		}
-		r.rehearse = nil
+		r.fieldCheck = nil
 		r.set(newer, other)
 		if state := r.pass("log", time.Minute); state.Condition.Status != metav1.ConditionTrue || r.images("log") != "newer" {
 			t.Errorf("when it goes on: %+v, with image %s", state, r.images("log"))
@@ -1479,12 +1479,12 @@ patchPodMetadata: [{annotations: {NAME: '{}'}, patchPolicy: MergePatchJson}, {an
 }
 
 // Webhooks of others may take seconds to answer a dry run, or never do. Passes over a set come with every change of a pod.
-func TestARehearsalThatIsNotAnsweredIsNotRepeatedWithEachPass(t *testing.T) {
+func TestAFieldCheckThatIsNotAnsweredIsNotRepeatedWithEachPass(t *testing.T) {
 	r := newRig(t, true, installation())
 	r.injects[sidecar.ProofPolicy] = true
 	r.set(plain)
 	asked, answers := 0, false
-	r.rehearse = func() error {
+	r.fieldCheck = func() error {
 		if asked++; answers {
 			return nil
 		}
@@ -1598,20 +1598,20 @@ func TestASetIsProvenWherePodsHaveToRequestMuch(t *testing.T) {
 	}
 }
 
-// A webhook of others that hangs costs seconds for each set: many are rehearsed at a time, but not all.
-func TestSetsAreRehearsedTogether(t *testing.T) {
+// A webhook of others that hangs costs seconds for each set: many are checked at a time, but not all.
+func TestFieldsOfTenSetsAreCheckedAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true, installation())
 		r.injects[sidecar.ProofPolicy] = true
 		var sets []string
-		for n := range 3 * rehearsedAtOnce {
+		for n := range 3 * fieldChecksAtOnce {
 			name := fmt.Sprintf("s%d", n)
 			sets = append(sets, strings.NewReplacer("name: log", "name: "+name, "app: shop", "app: "+name).Replace(plain))
 		}
 		r.set(sets...)
 		var together atomic.Int32
 		answer := make(chan struct{})
-		r.rehearse = func() error {
+		r.fieldCheck = func() error {
 			together.Add(1)
 			defer together.Add(-1)
 			<-answer
@@ -1623,8 +1623,8 @@ func TestSetsAreRehearsedTogether(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait() // All that may begin has begun, and waits for its answer.
-		if got := together.Load(); got != rehearsedAtOnce {
-			t.Errorf("%d are rehearsed at a time", got)
+		if got := together.Load(); got != fieldChecksAtOnce {
+			t.Errorf("%d are checked at a time", got)
 		}
 		close(answer)
 		if err := <-done; err != nil {

@@ -50,8 +50,8 @@ const (
 	lastRepairPause = time.Minute
 	// earlyEnd is how much earlier than asked for a watch may end without being taken for a lost connection.
 	earlyEnd = 5 * time.Second
-	// untilItActs is when what was written again is tried: API servers look at policies once a second, each for itself.
-	untilItActs = 2 * time.Second
+	// effectDelay is when what was written again is tried: API servers look at policies once a second, each for itself.
+	effectDelay = 2 * time.Second
 )
 
 // registry knows the objects that are registered as they were read or written last, and hears by watches when they become something else.
@@ -64,8 +64,8 @@ type registry struct {
 	// losses is how often the connection to the API server was lost.
 	losses int
 
-	// wake wakes the sets that a registered object concerns.
-	wake func(concerns func(set string) bool)
+	// enqueue enqueues the sets that a registered object concerns.
+	enqueue func(concerns func(set string) bool)
 
 	// some is closed when something is registered, policies when something of policies is.
 	some, policies         chan struct{}
@@ -145,7 +145,7 @@ func (r *registry) lost() {
 	r.mutex.Lock()
 	r.losses++
 	r.mutex.Unlock()
-	r.wake(everySet)
+	r.enqueue(everySet)
 }
 
 func everySet(string) bool { return true }
@@ -168,30 +168,30 @@ func (r *registry) sees(kind watchedKind, object any, gone bool) {
 	}
 	switch {
 	case of.Name == sidecar.AnchorName:
-		r.wake(everySet)
+		r.enqueue(everySet)
 	case kind == watchedRevision:
-		r.wake(func(set string) bool { return set == of.Labels[injectionLabel] })
+		r.enqueue(func(set string) bool { return set == of.Labels[injectionLabel] })
 	case kind == watchedBinding:
-		r.wake(func(set string) bool { return sidecar.EntryName(set) == of.Name })
+		r.enqueue(func(set string) bool { return sidecar.EntryName(set) == of.Name })
 	default:
-		r.wake(everySet)
+		r.enqueue(everySet)
 	}
 }
 
 // Watch watches, from the time on when something is registered, all that is: metadata only, the policy and the webhook configuration by
-// name, bindings and revisions by label. It returns at once; the watches end with ctx. wake is asked for a pass over a set, or, without a name, for
+// name, bindings and revisions by label. It returns at once; the watches end with ctx. enqueue is asked for a pass over a set, or, without a name, for
 // one over what stays when there is no set.
-func (i *Injection) Watch(ctx context.Context, wake func(types.NamespacedName)) error {
+func (i *Injection) Watch(ctx context.Context, enqueue func(types.NamespacedName)) error {
 	r := i.registry
-	r.wake = func(concerns func(set string) bool) {
-		wake(types.NamespacedName{}) // for what stays when there is no set
+	r.enqueue = func(concerns func(set string) bool) {
+		enqueue(types.NamespacedName{}) // for what stays when there is no set
 		sets, err := i.options.Sets(ctx)
 		if err != nil {
 			return // The sets come with passes of their own.
 		}
 		for at := range sets {
 			if name := sets[at].GetName(); concerns(name) {
-				wake(types.NamespacedName{Name: name})
+				enqueue(types.NamespacedName{Name: name})
 			}
 		}
 	}
@@ -336,7 +336,7 @@ func (i *Injection) restored(set *injectedSet, way *proof, what string, deleted 
 	known := i.proofsOf(set.name)
 	known.restored = append(known.restored, fmt.Sprintf("somebody %s %s; it is as it should be again", done, what))
 	*way = proof{
-		shows: set.shown, notBefore: i.options.Clock.Now().Add(untilItActs), epoch: i.registry.epoch(),
+		shows: set.shown, notBefore: i.options.Clock.Now().Add(effectDelay), epoch: i.registry.epoch(),
 		message: fmt.Sprintf("somebody %s %s, which is written again", done, what),
 	}
 	i.repaired = true
@@ -382,8 +382,8 @@ func (i *Injection) entriesRestored(desired *injectionState, have, want []admiss
 	}
 }
 
-// announcements are the events about what was restored for a set since the last pass over it, and about what it shares with other sets since then.
-func (p *proofs) announcements(set *injectedSet) []planning.Event {
+// events are the events about what was restored for a set since the last pass over it, and about what it shares with other sets since then.
+func (p *proofs) events(set *injectedSet) []planning.Event {
 	var events []planning.Event
 	if set.clash != "" && set.clash != p.clash {
 		events = append(events, planning.Event{Warning: true, Reason: "ContainerNameTaken", Message: set.clash})

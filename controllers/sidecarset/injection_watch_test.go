@@ -111,8 +111,8 @@ func TestWhatSomebodyElseDoesIsPutRightAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.show(tc.kind, object, tc.change == nil)
-			if !slices.Equal(r.woken, []string{"log"}) {
-				t.Fatalf("woken: %v", r.woken)
+			if !slices.Equal(r.enqueued, []string{"log"}) {
+				t.Fatalf("enqueued: %v", r.enqueued)
 			}
 			state, err := r.Reconcile(t.Context(), "log", Latest{})
 			if err != nil {
@@ -127,7 +127,7 @@ func TestWhatSomebodyElseDoesIsPutRightAtOnce(t *testing.T) {
 				}
 				return
 			}
-			if state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, tc.says) || state.RecheckAfter > untilItActs {
+			if state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, tc.says) || state.RecheckAfter > effectDelay {
 				t.Errorf("%+v", state)
 			}
 			if len(state.Events) != 1 || state.Events[0].Reason != "InjectionRestored" || !strings.HasPrefix(state.Events[0].Message, tc.says) {
@@ -191,7 +191,7 @@ func TestASetIsRegisteredByItsOwnPassAlone(t *testing.T) {
 }
 
 // What the operator has written itself is no reason to look at anything again, in whichever order a write and its event arrive.
-func TestOwnWritesWakeNobody(t *testing.T) {
+func TestOwnWritesTriggerNoPass(t *testing.T) {
 	r := newRig(t, true, installation())
 	r.injects["policy"], r.injects["webhook"] = true, true
 	r.set(split)
@@ -199,7 +199,7 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 	early.Name, early.ResourceVersion = sidecar.PolicyName, "1"
 	r.registry.sees(watchedPolicy, early, false)
 	r.pass("log", time.Minute)
-	r.woken = nil
+	r.enqueued = nil
 	count := 0
 	for kind, objects := range r.all() {
 		for _, object := range objects {
@@ -211,8 +211,8 @@ func TestOwnWritesWakeNobody(t *testing.T) {
 	foreign.Name, foreign.ResourceVersion = "kruise-operator-launch-priority", "7"
 	r.registry.sees(watchedBinding, foreign, false)
 	r.registry.sees(watchedBinding, cache.DeletedFinalStateUnknown{Obj: foreign}, true)
-	if count != 6 || len(r.woken) > 0 || r.registry.touched() {
-		t.Errorf("%d objects were shown, woken: %v", count, r.woken)
+	if count != 6 || len(r.enqueued) > 0 || r.registry.touched() {
+		t.Errorf("%d objects were shown, enqueued: %v", count, r.enqueued)
 	}
 }
 
@@ -404,8 +404,8 @@ func TestARestartOfTheAPIServerHasTheProofRepeated(t *testing.T) {
 		t.Fatalf("%d proofs at rest", r.asked-before)
 	}
 	r.registry.lost()
-	if !slices.Equal(r.woken, []string{"log"}) {
-		t.Errorf("woken: %v", r.woken)
+	if !slices.Equal(r.enqueued, []string{"log"}) {
+		t.Errorf("enqueued: %v", r.enqueued)
 	}
 	if state := r.pass("log", time.Second); r.asked != before+1 || state.Condition.Status != metav1.ConditionTrue {
 		t.Errorf("%d proofs after a restart, %+v", r.asked-before, state)

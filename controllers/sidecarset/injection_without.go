@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// countEvery is how often pods without sidecars are looked for: nothing wakes a set because of a pod that does not name it.
+	// countEvery is how often pods without sidecars are looked for: a pod that does not name a set triggers no pass over it.
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
@@ -129,15 +129,15 @@ func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []
 	}
 	candidates := map[string][]*corev1.Pod{}
 	for _, pod := range lacking {
-		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.Concerns(pod.Labels, namespace) {
+		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.InjectsInto(pod.Labels, namespace) {
 			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
 		}
 	}
 	return i.unfinished(ctx, selector, candidates)
 }
 
-// unfinished are the names of the pods that have not ended, sorted; all says that there are no more. pods are by namespace. Of pods that the operator does not
-// control the cache has no status, so the server is asked, for names alone.
+// unfinished are the names of the pods that have not ended, sorted; all says that there are no more. pods are by namespace. The cache
+// has no status of pods that the operator does not control, so the server is asked, for names alone.
 func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, pods map[string][]*corev1.Pod) (names []string, all bool, err error) {
 	places := pods
 	if len(pods) > askedNamespaces {

@@ -258,7 +258,7 @@ func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := s.injected(t.Context(), pod), (types.NamespacedName{Name: "logs"}); len(got) != 1 || got[0] != want {
-		t.Errorf("a pod that goes wakes %v", got)
+		t.Errorf("a pod that goes enqueues %v", got)
 	}
 	// Counters alone are written at most once in a while.
 	var status appsv1beta1.SidecarSetStatus
@@ -337,12 +337,12 @@ func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
 }
 
 // Pods keep what they say of a set that was deleted: each change of one caused a pass for it, and a pod can name as many as fit into an annotation.
-func TestPodsThatNameASetThatIsGoneWakeNobody(t *testing.T) {
+func TestPodsThatNameASetThatIsGoneTriggerNoPass(t *testing.T) {
 	s := newShell(t, "kruise-system", newSet())
 	pod := newPod(t, "a", "shop", newSet())
 	pod.Annotations[shared.AnnotationSidecarSetInjectedList] = "gone,logs,other"
 	if got := s.injected(t.Context(), pod); len(got) != 1 || got[0].Name != "logs" {
-		t.Errorf("woken are %v", got)
+		t.Errorf("enqueued are %v", got)
 	}
 }
 

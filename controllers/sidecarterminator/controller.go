@@ -50,8 +50,8 @@ const (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Concerns says that the controller has to see the whole of a pod.
-func Concerns(pod *corev1.Pod) bool { return plan.Concerns(pod) }
+// NeedsWholePod says that the controller has to see the whole of a pod.
+func NeedsWholePod(pod *corev1.Pod) bool { return plan.HasSidecars(pod) }
 
 type reconciler struct {
 	workload.Dependencies
@@ -182,7 +182,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 		r.emit(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
 	}
 	if todo.Taken {
-		// It is woken when that request goes.
+		// It is enqueued when that request goes.
 		r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate",
 			"Sidecars cannot be stopped: ContainerRecreateRequest %s has this name and does not belong to the pod; delete it", plan.RequestName(pod))
 	}

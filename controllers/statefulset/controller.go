@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(spec, status))
+		r.EmitEvents(set, "Update", plan.Events(spec, status))
 		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
 	}
 	err = errors.Join(observed.failed, statusErr, trimErr)

@@ -27,6 +27,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
@@ -193,6 +194,9 @@ func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
 			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
 		}
 	}
+	if c, ok := conditions.Find(plan.Conditions(&s.stored(t, set).Status), "Reconciling"); !ok || c.Reason != appsv1beta1.ReasonDeleting {
+		t.Errorf("Reconciling is %+v", c)
+	}
 }
 
 func TestReconcileLeavesAnUndecodableSetAlone(t *testing.T) {
@@ -354,13 +358,13 @@ func TestOwnersOfPod(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			if got := names(s.ownersOfPod(t.Context(), tc.pod)); got != tc.want {
-				t.Errorf("wakes %q, want %q", got, tc.want)
+				t.Errorf("enqueues %q, want %q", got, tc.want)
 			}
 		})
 	}
 }
 
-// names joins the names of the sets that are woken.
+// names joins the names of the sets that are enqueued.
 func names(sets []types.NamespacedName) string {
 	var all []string
 	for _, set := range sets {
@@ -388,6 +392,6 @@ func TestOwnersOfClaim(t *testing.T) {
 	}
 	want := map[string]string{"data-web-0": "web", "web-logs-web-3": "web", "data-my-web-1": "my-web"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("claims wake (-want +got):\n%s", diff)
+		t.Errorf("enqueued by claims (-want +got):\n%s", diff)
 	}
 }

@@ -100,7 +100,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {
-		r.Announce(set, "Update", plan.Announcements(spec, status))
+		r.EmitEvents(set, "Update", plan.Events(spec, status))
 		trimErr = r.trim(ctx, spec, observed, &status)
 	}
 	var applied time.Duration

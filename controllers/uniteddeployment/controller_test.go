@@ -29,6 +29,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
@@ -256,6 +257,9 @@ func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
 		if w.Object.GetName() != "web" || w.Subresource != "status" {
 			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
 		}
+	}
+	if c, ok := conditions.Find(plan.Conditions(&s.stored().Status), "Reconciling"); !ok || c.Reason != appsv1beta1.ReasonDeleting {
+		t.Errorf("Reconciling is %+v", c)
 	}
 }
 

@@ -62,9 +62,9 @@ func Message(kind string, objects int64) string {
 		"nothing is done with them until spec.confirmedKinds of the Kruise named cluster lists " + kind
 }
 
-// Look finds the kinds that wait, and changes nothing. lease is the Lease of the leader: without one there was no operator before, and nothing
+// FindWaiting finds the kinds that wait, and changes nothing. lease is the Lease of the leader: without one there was no operator before, and nothing
 // waits. Nor does anything while OpenKruise serves the kinds, or may.
-func Look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
+func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
 	held, err := takeover.ReadLease(ctx, c, lease)
 	if err != nil {
 		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
@@ -75,7 +75,7 @@ func Look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease cl
 	return look(ctx, c, mapper, held)
 }
 
-// Begin is Look, and makes the record of an installation that has none yet.
+// Begin is FindWaiting, and makes the record of an installation that has none yet.
 func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
 	held, err := takeover.ReadLease(ctx, c, lease)
 	if err == nil && held == nil {
@@ -87,7 +87,7 @@ func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease c
 			return nil, nil //nolint:nilnil // none is an answer
 		}
 		if apierrors.IsAlreadyExists(err) { // by another replica
-			return Look(ctx, c, mapper, lease)
+			return FindWaiting(ctx, c, mapper, lease)
 		}
 	}
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 		if !written {
 			continue
 		}
-		now, err := Look(ctx, r.Client, r.Mapper, r.Lease)
+		now, err := FindWaiting(ctx, r.Client, r.Mapper, r.Lease)
 		if err != nil {
 			continue
 		}

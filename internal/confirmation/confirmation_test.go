@@ -94,12 +94,12 @@ func TestWhatCannotBeCountedWaits(t *testing.T) {
 		return c.List(ctx, list, options...)
 	}}
 	c := cluster(t, refuse, leftBy())
-	got, err := Look(t.Context(), c, c.RESTMapper(), lease)
+	got, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease)
 	if err != nil || !maps.Equal(got, Waiting{"SidecarSet": Unknown}) {
 		t.Errorf("waiting: %v, %v", got, err)
 	}
 	none := meta.NewDefaultRESTMapper(nil)
-	if got, err := Look(t.Context(), c, none, lease); err != nil || len(got) > 0 {
+	if got, err := FindWaiting(t.Context(), c, none, lease); err != nil || len(got) > 0 {
 		t.Errorf("without definitions: %v, %v", got, err)
 	}
 }
@@ -128,14 +128,14 @@ func TestTheLeaderRecordsWhatItServes(t *testing.T) {
 	if err := r.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Look(t.Context(), c, c.RESTMapper(), lease); err != nil || !maps.Equal(again, Waiting{"SidecarSet": 1}) {
+	if again, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease); err != nil || !maps.Equal(again, Waiting{"SidecarSet": 1}) {
 		t.Errorf("after the record of what it serves: %v, %v", again, err)
 	}
 	r.Waiting = nil // it is confirmed
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := Look(t.Context(), c, c.RESTMapper(), lease); err != nil || len(again) > 0 {
+	if again, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease); err != nil || len(again) > 0 {
 		t.Errorf("once it is confirmed: %v, %v", again, err)
 	}
 }

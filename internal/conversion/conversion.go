@@ -27,9 +27,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// stash is the value of the annotation: the same fields of one object in the version that it is about, and in the version of the
+// conversionData is the value of the annotation: the same fields of one object in the version that it is about, and in the version of the
 // object that carries it.
-type stash[F, Shown any] struct {
+type conversionData[F, Shown any] struct {
 	// APIVersion is the version of Fields.
 	APIVersion string `json:"apiVersion"`
 	// Fields are the original.
@@ -40,7 +40,7 @@ type stash[F, Shown any] struct {
 
 // put writes the fields of another version to an object. It replaces the map of annotations, which may be shared.
 func put[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, fields F, shown Shown) error {
-	text, err := json.Marshal(stash[F, Shown]{APIVersion: version.String(), Fields: fields, Shown: shown})
+	text, err := json.Marshal(conversionData[F, Shown]{APIVersion: version.String(), Fields: fields, Shown: shown})
 	if err != nil {
 		return fmt.Errorf("keeping fields of %s: %w", version, err)
 	}
@@ -53,12 +53,12 @@ func put[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, f
 	return nil
 }
 
-// maxStash is the longest annotation that is decoded, in bytes. The API server stores no longer ones.
-const maxStash = 256 << 10
+// maxConversionData is the longest annotation that is decoded, in bytes. The API server stores no longer ones.
+const maxConversionData = 256 << 10
 
 // take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
 // decoded, or is about a version that it should not be about, comes from somebody else: there are no fields then.
-func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *stash[F, Shown] {
+func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *conversionData[F, Shown] {
 	text, found := object.Annotations[shared.AnnotationConversionData]
 	if !found {
 		return nil
@@ -70,10 +70,10 @@ func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) 
 	}
 	object.Annotations = annotations
 
-	if len(text) > maxStash {
+	if len(text) > maxConversionData {
 		return nil
 	}
-	kept := &stash[F, Shown]{}
+	kept := &conversionData[F, Shown]{}
 	if err := json.Unmarshal([]byte(text), kept); err != nil || kept.APIVersion != version.String() {
 		return nil
 	}

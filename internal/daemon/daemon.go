@@ -63,9 +63,9 @@ const (
 	graceful = 5 * time.Second
 	// answering is how long the runtime may take to answer for the daemon to be ready.
 	answering = 2 * time.Second
-	// givingBack is how often memory is given back that is not used any more. Each time costs some milliseconds: a collection of the heap, and the
+	// releaseMemoryEvery is how often memory is given back that is not used any more. Each time costs some milliseconds: a collection of the heap, and the
 	// pages that are used again.
-	givingBack = time.Minute
+	releaseMemoryEvery = time.Minute
 )
 
 // Options are what the daemon is started with.
@@ -197,13 +197,13 @@ func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
 	for {
 		// Lists were decoded whole, and work may have been done since: what neither needs any more is given back.
-		if err := resident.GiveBack(); err != nil {
+		if err := resident.ReleaseMemory(); err != nil {
 			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
 			<-ctx.Done()
 			return nil
 		}
 		select {
-		case <-time.After(givingBack):
+		case <-time.After(releaseMemoryEvery):
 		case <-ctx.Done():
 			return nil
 		}

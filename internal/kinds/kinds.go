@@ -17,7 +17,7 @@ import (
 
 // Kind is one kind of object.
 type Kind struct {
-	// Name is such as CloneSet, Plural clonesets, Group apps.kruise.io.
+	// For example CloneSet, clonesets and apps.kruise.io.
 	Name, Plural, Group string
 	// Scope says whether its objects lie in namespaces.
 	Scope Scope

@@ -24,8 +24,8 @@ import (
 // rightsInterval is how often missing read permissions are reported while the caches are being filled.
 const rightsInterval = 2 * time.Second
 
-// giveBackDelay is how long after the caches are filled the memory that filling them took is given back to the system.
-const giveBackDelay = 10 * time.Second
+// releaseMemoryDelay is how long after the caches are filled the memory that filling them took is given back to the system.
+const releaseMemoryDelay = 10 * time.Second
 
 // filling reports on the caches of one manager while they are being filled. No reconciler runs before they are filled, not even the one of the Kruise
 // object. Without these reports, an operator that may not read something would wait in silence.
@@ -46,8 +46,8 @@ func (f *filling) Start(ctx context.Context) error {
 	// have just synced still hold the objects that they hand on to controllers, so the memory is given back a little later.
 	select {
 	case <-ctx.Done():
-	case <-time.After(giveBackDelay):
-		if err := resident.GiveBack(); err != nil {
+	case <-time.After(releaseMemoryDelay):
+		if err := resident.ReleaseMemory(); err != nil {
 			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
 		}
 	}

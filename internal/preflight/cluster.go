@@ -138,7 +138,7 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 }
 
 func (r Reading) readUnconfirmed(ctx context.Context, c *Cluster) (err error) {
-	c.Unconfirmed, err = confirmation.Look(ctx, r.Client, r.Client.RESTMapper(), r.Lease)
+	c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease)
 	return err
 }
 

@@ -161,7 +161,7 @@ func findSettings(c Cluster, _ Options) []Finding {
 	var all []Finding
 	for _, m := range c.Managers {
 		subject := "deployment " + m.String()
-		s := CarryOver(m.Args)
+		s := ParseManagerArgs(m.Args)
 		if len(s.Args) > 0 {
 			all = append(all, Finding{
 				Severity: Note, Subject: subject, Finding: strings.Join(append([]string{"runs with settings that this operator knows"}, s.Notes...), "; "),

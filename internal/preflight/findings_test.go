@@ -362,7 +362,7 @@ func TestCarryOver(t *testing.T) {
 	}
 	for title, tc := range cases {
 		t.Run(title, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, CarryOver(tc.args)); diff != "" {
+			if diff := cmp.Diff(tc.want, ParseManagerArgs(tc.args)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -25,11 +25,11 @@ type Settings struct {
 	Notes []string
 }
 
-// CarryOver reads the command line of OpenKruise's manager.
+// ParseManagerArgs reads the command line of OpenKruise's manager.
 //
 // Feature gates have the same names and defaults here. The numbers of workers have the same names too, for the kinds that are here.
 // Addresses, probes, leader election and certificates are this operator's own.
-func CarryOver(args []string) Settings {
+func ParseManagerArgs(args []string) Settings {
 	var s Settings
 	given := flags(args)
 	ours := pflag.NewFlagSet("run", pflag.ContinueOnError)

@@ -63,7 +63,7 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Same says that two values of JSON, texts or numbers, are the same quantity. What is neither is none.
+// Same says that two values of JSON, texts or numbers, are the same quantity. Other values are not quantities.
 func Same(a, b any) bool {
 	one, is := of(a)
 	if !is {

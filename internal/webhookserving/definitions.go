@@ -20,7 +20,7 @@ const definitionPath = "/mutate-apiextensions-k8s-io-v1-customresourcedefinition
 // their conversion. Repairing it afterwards, as Reconcile does, would let conversion fail for the time of a watch event, two reads and a write.
 // With this webhook the stored conversion never changes.
 //
-// Nothing depends on it: what it cannot answer passes as it is, as it would when no replica answers, and Reconcile follows.
+// Nothing depends on it: when it fails, or no replica answers, the CRD is admitted unchanged, and Reconcile repairs it.
 type definitions struct {
 	serving *Serving
 }

@@ -53,7 +53,7 @@ MORE
 
 // recreateRequests are what is done with a ContainerRecreateRequest.
 func recreateRequests() []chaos.Scenario {
-	// Nobody deletes the pod while a request is about it: what becomes of that is another story, told in tests/e2e.
+	// Nobody deletes the pod while a request is about it: tests/e2e is about that.
 	deploy := pullers(apply(recreatedSet, both(reconciled("CloneSet", "web"), inService)), "a")
 	request := func(more string, settled func(context.Context, *chaos.World) error) chaos.Step {
 		return chaos.Step{Settled: settled, Do: func(w *chaos.World) {

@@ -278,7 +278,7 @@ func trimHistory(plan *planning.Plan, spec *Spec, s Snapshot) {
 		slices.SortFunc(ended, oldestFirst)
 		for _, run := range ended[:max(len(ended)-of.keep, 0)] {
 			if run.Due.After(stored) || len(plan.Actions) == maxDeleted {
-				plan.Recheck(time.Second) // the status is written in this pass, which wakes nobody
+				plan.Recheck(time.Second) // the status is written in this pass, which triggers no pass
 				continue
 			}
 			plan.Actions = append(plan.Actions, deleteRun(spec, run, reasonHistory))

@@ -66,7 +66,7 @@ func Conditions(status *appsv1beta1.AdvancedCronJobStatus) []conditions.Conditio
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than the list of active runs and messages.
 func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
-		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.Alike(Conditions(before), Conditions(after))
+		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 // progressOf says what the object is doing, the first that holds:
@@ -156,31 +156,31 @@ func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 		Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s %s.", active[0].Object.GetName(), active[0].doing())}
 }
 
-// Announced is which runs events were emitted about, so that none is emitted twice.
-type Announced struct {
+// EmittedEvents is which runs events were emitted about, so that none is emitted twice.
+type EmittedEvents struct {
 	// Missed is the last run that an event said to be left out, or to be the newest of many.
 	Missed time.Time
 	// Waiting is the last run that an event said to wait.
 	Waiting time.Time
 }
 
-// Announcements are the events about what no action says: runs that are left out or wait. There is one for each run.
-func Announcements(spec *Spec, s Snapshot, due Due, plan planning.Plan, announced *Announced) []planning.Event {
+// Events are the events about what no action says: runs that are left out or wait. There is one for each run.
+func Events(spec *Spec, s Snapshot, due Due, plan planning.Plan, emitted *EmittedEvents) []planning.Event {
 	if spec.Deleting || spec.Invalid != nil || spec.Paused || !spec.Managed || due.Run.IsZero() {
 		return nil
 	}
 	var events []planning.Event
 	at := due.Run.Format(time.RFC3339)
-	if (due.TooLate || due.Missed > manyMissed) && !announced.Missed.Equal(due.Run) {
-		announced.Missed = due.Run
+	if (due.TooLate || due.Missed > manyMissed) && !emitted.Missed.Equal(due.Run) {
+		emitted.Missed = due.Run
 		if due.TooLate {
 			events = append(events, planning.Event{Warning: true, Reason: "MissSchedule", Message: fmt.Sprintf("The run of %s was not started within startingDeadlineSeconds", at)})
 		} else {
 			events = append(events, planning.Event{Warning: true, Reason: "TooManyMissedTimes", Message: fmt.Sprintf("More than %d runs were missed; only the newest, of %s, is started", manyMissed, at)})
 		}
 	}
-	if !due.TooLate && !creates(plan) && !announced.Waiting.Equal(due.Run) {
-		announced.Waiting = due.Run
+	if !due.TooLate && !creates(plan) && !emitted.Waiting.Equal(due.Run) {
+		emitted.Waiting = due.Run
 		if active := activeRuns(s); len(active) > 0 {
 			events = append(events, planning.Event{Reason: "JobAlreadyActive", Message: fmt.Sprintf("The run of %s waits: %s %s", at, active[0].Object.GetName(), active[0].doing())})
 		}

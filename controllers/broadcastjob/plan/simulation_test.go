@@ -206,7 +206,7 @@ func (w *simulation) pass() {
 // report writes the status.
 func (w *simulation) report(spec *Spec, s Snapshot, outcome planning.Outcome) {
 	status := Status(spec, s, w.decision, outcome)
-	for _, event := range Announcements(spec, w.decision, &status) {
+	for _, event := range Events(spec, w.decision, &status) {
 		fmt.Fprintf(w.log, "  (%s) %s\n", event.Reason, event.Message)
 	}
 	job := w.job.DeepCopy()

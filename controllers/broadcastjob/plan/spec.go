@@ -148,7 +148,7 @@ func (s *Spec) newPod(node *Node) *corev1.Pod {
 		s.containers = podtemplate.AlwaysPulled(pod.Spec.Containers)
 	}
 	pod.Spec.Containers = s.containers
-	podset.Equip(pod, s.Job.Namespace, s.podName(node), s.Owner)
+	podset.SetIdentity(pod, s.Job.Namespace, s.podName(node), s.Owner)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}

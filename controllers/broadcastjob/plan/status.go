@@ -106,7 +106,7 @@ func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
 		is = *after.Finished
 	}
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.Alike(Conditions(before), Conditions(after))
+		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 func endMessage(d Decision) string {
@@ -123,15 +123,15 @@ func servedMessage(d Decision) string {
 }
 
 func failureMessage(d Decision) string {
-	cause := "a pod has failed, and failurePolicy.type is FailFast" + suchAs(d)
+	cause := "a pod has failed, and failurePolicy.type is FailFast" + failureExample(d)
 	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
 		cause = "the job was active for longer than completionPolicy.activeDeadlineSeconds"
 	}
 	return fmt.Sprintf("Job failed, %d pods succeeded, %d pods failed: %s", d.view.succeeded, d.view.failed, cause)
 }
 
-// suchAs names a pod that has failed, and why; empty when none is there any more.
-func suchAs(d Decision) string {
+// failureExample names a pod that has failed, and why; empty when none is there any more.
+func failureExample(d Decision) string {
 	if len(d.view.failures) == 0 {
 		return ""
 	}
@@ -168,7 +168,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	case d.Stage == PausedByFailure:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPausedByFailure,
 			Message: fmt.Sprintf("Pods have failed (%d so far%s), and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
-				d.view.record.failures, suchAs(d), shared.AnnotationResume)}
+				d.view.record.failures, failureExample(d), shared.AnnotationResume)}
 	case d.view.desired == 0:
 		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoFittingNode, Message: noNode(s)}
 	case d.waiting > 0 && d.limit == 0 && atWork == 0:
@@ -203,8 +203,8 @@ func noNode(s Snapshot) string {
 	return "No node fits the template: " + nodefit.WhyNone(reasons)
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
 	before := &spec.Job.Status
 	var events []planning.Event
 	if is, was := failuresOf(after), failuresOf(before); is > was {

@@ -141,7 +141,7 @@ func (p *planner) keepClaims() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		switch {
-		case p.leaving[pod.Object.Name] && !p.pass.HeldFromDeletion(pod):
+		case p.leaving[pod.Object.Name] && !p.pass.HeldByPreDelete(pod):
 		case counts(pod):
 			p.fixOwners(pod, p.claimsOf[pod.Slot], false)
 			p.createAwaited(pod)
@@ -276,7 +276,7 @@ func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, co
 	if !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) {
 		return nil, false, nil
 	}
-	return retention().Reown(claim, claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}, condemned)
+	return retention().PatchOwners(claim, claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}, condemned)
 }
 
 // leaveClaims has the event about the deletion of a pod say what becomes of claims of which the server does not let it become the owner, if there are such.
@@ -284,9 +284,9 @@ func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
 	switch {
 	case !some:
 	case p.EnablePVCReuse:
-		p.pass.Remark(pod, ", but its volume claims cannot be given to it, and stay for another pod")
+		p.pass.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay for another pod")
 	default:
-		p.pass.Remark(pod, ", but its volume claims cannot be given to it, and are deleted when it is gone")
+		p.pass.AppendToEvent(pod, ", but its volume claims cannot be given to it, and are deleted when it is gone")
 	}
 }
 

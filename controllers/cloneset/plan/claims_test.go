@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -81,7 +82,7 @@ func TestClaimsGoWithAPodOnlyOnceItIsDeleted(t *testing.T) {
 	}
 	w.Users = true
 	w.rest()
-	w.expect("claims", len(w.Claims), 1)
+	w.expect("claims", w.claimNames(), "data-"+w.Pods[0].Name)
 }
 
 func TestClaimsOfPodsThatOthersDelete(t *testing.T) {
@@ -289,9 +290,11 @@ func TestClaimsOfOthersAreLeftAlone(t *testing.T) {
 	w := newSimulation(t, 2, claimTemplates("data"))
 	w.Claims[0] = w.Claims[0].DeepCopy()
 	w.Claims[0].OwnerReferences = nil
+	before := w.Claims[0].DeepCopy()
 	w.rest(ask("p01"))
 	w.expectPods("p02:1, p03:1")
 	w.expect("claims", w.claimNames(), "data-web-p01 data-web-p02 data-web-p03")
+	w.expect("the claim is as it was", equality.Semantic.DeepEqual(before, w.Claim("data-web-p01")), true)
 }
 
 // refusedFor says that the server has refused what a step does to these objects at every try for so long.

@@ -59,7 +59,7 @@ func TestPodsWithManyClaimsDoNotUseUpTheMemory(t *testing.T) {
 }
 
 // Claim templates that are added to a set whose pods wait for something else made a copy of each for each pod, in each pass.
-func TestClaimTemplatesThatAreAddedCostPendingPodsNothing(t *testing.T) {
+func TestClaimTemplatesThatAreAddedCostPendingPodsLittle(t *testing.T) {
 	w := newSimulation(t, 500)
 	for _, pod := range w.Pods {
 		pod.Status.Phase = corev1.PodPending

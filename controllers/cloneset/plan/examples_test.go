@@ -444,10 +444,15 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 }
 
 func TestInvalidSpecStopsEverythingButSettling(t *testing.T) {
-	w := newSimulation(t, 3)
+	w := newSimulation(t, 3, inPlace, maxUnavailable(1))
+	w.do(image("2"))
+	w.Pass()
+	w.expect("available while a pod is updated in place", w.available(), 2)
 	w.rolling().MaxUnavailable = ptr.To(intstr.FromString("5"))
-	w.rest(image("2"), replicas(9))
-	w.expectPods("p01:1, p02:1, p03:1")
+	w.rest(replicas(9))
+	w.expect("pods", len(w.Pods), 3)
+	w.expect("updated", w.at("2"), 1)
+	w.expect("available", w.available(), 3)
 	w.expect("held", w.held(), podset.ReasonInvalidSpec)
 }
 

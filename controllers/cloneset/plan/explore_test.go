@@ -460,7 +460,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 		Always: []podsettest.Invariant[setFields]{
 			podsettest.AtLeastAvailable(func(f setFields) int { return int(f.replicas) - l.limit() }, l.seconds()),
 			podsettest.AtMostPods(func(f setFields) int { return int(f.replicas) + l.surge(f) }, l.counted),
-			podsettest.NothingNeedless(l.needs),
+			podsettest.OnlyNeededChanges(l.needs),
 			podsettest.OneActionEach[setFields](),
 			podsettest.HooksHold[setFields](l.hooks),
 			l.partitionHolds(),

@@ -90,7 +90,7 @@ func (p *planner) backOff(n, old int) int {
 	rounds := failures.Rounds(lacking)
 	wait := failures.Wait(rounds, p.s.Now)
 	held := n > 0 && wait > 0
-	if held || rounds >= podset.AgainAndAgain {
+	if held || rounds >= podset.FailuresToReport {
 		p.pass.Hold(failures.Note(rounds, n))
 		p.pass.Recheck(failures.Forgotten(p.s.Now))
 	}

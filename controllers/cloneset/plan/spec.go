@@ -188,7 +188,7 @@ func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 		}
 	}
 	if rolledOut(spec, counts) {
-		about.Current = s.Update // as the status of this pass says; nothing wakes a set for it again
+		about.Current = s.Update // as the status of this pass says; nothing triggers a pass for it again
 	}
 	return about
 }

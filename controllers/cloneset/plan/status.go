@@ -79,7 +79,7 @@ func Conditions(status *appsv1beta1.CloneSetStatus) []conditions.Condition {
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.CloneSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {
@@ -114,11 +114,11 @@ func rolledOut(spec *Spec, counts podset.Counts) bool {
 	return counts.Updated == counts.Replicas && int(counts.Replicas) == spec.Replicas
 }
 
-// Announcements are the events about what a pass says for the first time, or about another spec than before, and about pods that
+// Events are the events about what a pass says for the first time, or about another spec than before, and about pods that
 // scaleStrategy.maxUnavailable keeps from being created. before is the plan of the pass before, if it is known.
-func Announcements(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan planning.Plan) []planning.Event {
+func Events(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan planning.Plan) []planning.Event {
 	old := &spec.Set.Status
-	events := podset.Announcements(Conditions(old), Conditions(&after),
+	events := podset.ConditionEvents(Conditions(old), Conditions(&after),
 		old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.CloneSetFailedUpdate)
 	if note, limited := plan.HeldFor(noteScaleUpLimited); limited {
 		if _, known := before.HeldFor(noteScaleUpLimited); !known {

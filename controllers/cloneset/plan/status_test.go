@@ -303,7 +303,7 @@ func TestGrowingThatIsLimitedIsAnnouncedOnce(t *testing.T) {
 	s := w.snapshot()
 	plan := Plan(Parse(w.set, w.o), s)
 	status, _ := Status(Parse(w.set, w.o), s, plan, planning.Outcome{})
-	first, again := Announcements(Parse(w.set, w.o), status, planning.Plan{}, plan), Announcements(Parse(w.set, w.o), status, plan, plan)
+	first, again := Events(Parse(w.set, w.o), status, planning.Plan{}, plan), Events(Parse(w.set, w.o), status, plan, plan)
 	if len(first) != 1 || first[0].Reason != "ScaleUpLimited" || len(again) != 0 {
 		t.Errorf("announced %v, then %v", first, again)
 	}

@@ -77,16 +77,16 @@ type Snapshot struct {
 	PodKnown bool
 	// Pod is that pod as the API server has it, read when NeedsPod says so. Nil when it is not there any more.
 	Pod *corev1.Pod
-	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when SilentTooLong or MayBeLeft say so.
+	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when DaemonTimedOut or DaemonMayBeGone say so.
 	DaemonStarting bool
-	// AbsentSince is since when there is no daemon on the node; zero when there is one. It is looked up when MayBeLeft says so.
+	// AbsentSince is since when there is no daemon on the node; zero when there is one. It is looked up when DaemonMayBeGone says so.
 	AbsentSince time.Time
 	// DaemonBusy says that the daemon on the node is ready and restarts containers for First: until it is done, it takes up no other request for the
-	// pod. It is looked up when SilentTooLong says so.
+	// pod. It is looked up when DaemonTimedOut says so.
 	DaemonBusy bool
 	// First is the name of the request for the same pod that is carried out before this one; empty when there is none.
 	First string
-	// Trouble is what keeps new instances from becoming ready. It is looked up when MayBeStuck says so.
+	// Trouble is what keeps new instances from becoming ready. It is looked up when MayNeverBeReady says so.
 	Trouble podstate.Trouble
 }
 
@@ -95,20 +95,20 @@ func NeedsPod(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return marked(r) || wantsHold(r)
 }
 
-// SilentTooLong says that the request would end for the daemon's silence, unless that is being started.
-func SilentTooLong(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+// DaemonTimedOut says that the request would end for the daemon's silence, unless that is being started.
+func DaemonTimedOut(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !restart.Over(r) && r.Status.Phase == "" && now.Sub(r.CreationTimestamp.Time) >= Silence
 }
 
-// MayBeLeft says that the daemon has taken up the request, and may not be there any more: a request takes seconds. Providers of virtual nodes have no
+// DaemonMayBeGone says that the daemon has taken up the request, and may not be there any more: a request takes seconds. Providers of virtual nodes have no
 // daemon.
-func MayBeLeft(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+func DaemonMayBeGone(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !restart.Over(r) && r.Status.Phase != "" && now.Sub(r.CreationTimestamp.Time) >= Silence && !virtualnode.Labeled(r.Labels)
 }
 
-// MayBeStuck says that new instances of containers may never become ready: a request takes seconds. Nothing but the pod says why.
-func MayBeStuck(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
-	return MayBeLeft(r, now) && r.Status.Phase == appsv1beta1.RecreateRecreating
+// MayNeverBeReady says that new instances of containers may never become ready: a request takes seconds. Nothing but the pod says why.
+func MayNeverBeReady(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
+	return DaemonMayBeGone(r, now) && r.Status.Phase == appsv1beta1.RecreateRecreating
 }
 
 // TroubleOf is what keeps those containers of a pod from becoming ready that the request waits for.
@@ -191,7 +191,7 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 func (d *Decision) watchDaemon(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	switch {
 	case r.Status.Phase == "", virtualnode.Labeled(r.Labels):
-	case !MayBeLeft(r, s.Now):
+	case !DaemonMayBeGone(r, s.Now):
 		d.Recheck(Silence - s.Now.Sub(r.CreationTimestamp.Time))
 	default:
 		d.Recheck(daemonInterval)

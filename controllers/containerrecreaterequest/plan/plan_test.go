@@ -66,7 +66,7 @@ func (w *simulation) snapshot() Snapshot {
 	if NeedsPod(w.request) {
 		s.Pod = w.pod
 	}
-	if s.PodKnown && MayBeStuck(w.request, w.now) {
+	if s.PodKnown && MayNeverBeReady(w.request, w.now) {
 		s.Trouble = TroubleOf(w.request, w.pod, w.now)
 	}
 	return s
@@ -300,7 +300,7 @@ func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
 		t.Errorf("left on the request: %v %v", w.request.Finalizers, w.request.Labels)
 	}
 	w.says(v1beta1.RecreateConditionSucceeded, metav1.ConditionTrue, "Recreated", "2 containers were restarted.")
-	events := Announcements(drained(t).request, &w.request.Status)
+	events := Events(drained(t).request, &w.request.Status)
 	if len(events) != 1 || events[0].Warning || events[0].Reason != "Succeeded" {
 		t.Errorf("told %+v", events)
 	}
@@ -407,7 +407,7 @@ func TestARequestWhoseDaemonIsGoneSaysSo(t *testing.T) {
 	w.settle()
 	w.says(v1beta1.RecreateReconciling, metav1.ConditionTrue, "Recreating", "")
 	w.request.Labels[v1beta1.LabelNodeType] = v1beta1.NodeTypeVirtual
-	if MayBeLeft(w.request, w.now) {
+	if DaemonMayBeGone(w.request, w.now) {
 		t.Error("a daemon is looked for on a virtual node")
 	}
 }
@@ -475,13 +475,13 @@ func TestTheStartIsToldOnce(t *testing.T) {
 	before := w.request.DeepCopy()
 	w.request.Status.Phase = v1beta1.RecreateRecreating
 	w.pass()
-	if got := Announcements(before, &w.request.Status); len(got) != 1 || got[0].Warning || got[0].Reason != "Started" {
+	if got := Events(before, &w.request.Status); len(got) != 1 || got[0].Warning || got[0].Reason != "Started" {
 		t.Errorf("%+v", got)
 	}
 	refused := w.request.DeepCopy()
 	failed := planning.Outcome{Failures: []planning.Failure{{Step: StepHold, Message: "forbidden"}}}
 	refused.Status = Status(refused, w.snapshot(), Plan(refused, w.snapshot()), failed)
-	if got := Announcements(refused, &w.request.Status); len(got) > 0 {
+	if got := Events(refused, &w.request.Status); len(got) > 0 {
 		t.Errorf("told again after a refused write: %+v", got)
 	}
 }
@@ -491,7 +491,7 @@ func TestEvents(t *testing.T) {
 	before := w.request.DeepCopy()
 	w.pod = nil
 	w.pass()
-	events := Announcements(before, &w.request.Status)
+	events := Events(before, &w.request.Status)
 	if len(events) != 1 || !events[0].Warning || events[0].Reason != "Failed" {
 		t.Errorf("%+v", events)
 	}
@@ -504,7 +504,7 @@ func TestEvents(t *testing.T) {
 	if _, _, ok := End(before, &before.Status); ok {
 		t.Error("measured before its end")
 	}
-	if again := Announcements(w.request, &w.request.Status); len(again) > 0 {
+	if again := Events(w.request, &w.request.Status); len(again) > 0 {
 		t.Errorf("told twice: %+v", again)
 	}
 }

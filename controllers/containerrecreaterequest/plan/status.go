@@ -157,8 +157,8 @@ func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
 	return "Containers are being restarted: " + conditions.First(parts, 5, ", ") + "."
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) []planning.Event {
 	before := conditions.FromMeta(r.Status.Conditions)
 	var events []planning.Event
 	for _, c := range conditions.FromMeta(after.Conditions) {

@@ -20,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-func TestStoryPartition(t *testing.T) {
+func TestScenarioPartition(t *testing.T) {
 	w := newSimulation(t, nodeNames(10), maxUnavailable(3))
 	w.when("another image with partition 4", image("2"), partition(4))
 	w.expect("updated", w.at("2"), "n4 n5 n6 n7 n8 n9")
@@ -39,7 +39,7 @@ func TestPercentagesOfThePartitionAreRoundedDownAndThoseOfMaxUnavailableUp(t *te
 	w.expect("fewest available", w.minAvailable, 4)
 }
 
-func TestStoryCanarySelector(t *testing.T) {
+func TestScenarioCanarySelector(t *testing.T) {
 	w := newSimulation(t, nodeNames(6), label("n2", "lane", "canary"), label("n5", "lane", "canary"))
 	w.when("another image for the lane canary", image("2"), updateSelector(map[string]string{"lane": "canary"}))
 	w.expect("updated", w.at("2"), "n2 n5")
@@ -51,7 +51,7 @@ func TestStoryCanarySelector(t *testing.T) {
 	w.Golden()
 }
 
-func TestStoryInPlace(t *testing.T) {
+func TestScenarioInPlace(t *testing.T) {
 	w := newSimulation(t, nodeNames(6), inPlace, maxUnavailable(2))
 	w.when("another image", image("2"))
 	w.expectPods("n0a:2, n1a:2, n2a:2, n3a:2, n4a:2, n5a:2")
@@ -70,7 +70,7 @@ func TestPodsWithoutTheGateAreReplacedOnce(t *testing.T) {
 	w.expectPods("n0b:3, n1b:3")
 }
 
-func TestStorySurge(t *testing.T) {
+func TestScenarioSurge(t *testing.T) {
 	w := newSimulation(t, nodeNames(5), maxSurge("40%"), maxUnavailable(0), minReady(10))
 	w.when("another image", image("2"))
 	w.expectPods("n0b:2, n1b:2, n2b:2, n3b:2, n4b:2")
@@ -90,7 +90,7 @@ func TestPodsHeldAtTheirHookUseUpMaxSurge(t *testing.T) {
 	w.expect("most nodes with two pods", w.maxSurging, 1)
 }
 
-func TestStoryProgressiveCreation(t *testing.T) {
+func TestScenarioProgressiveCreation(t *testing.T) {
 	w := newSimulation(t, nodeNames(8), partitionedScaling, partition(3))
 	w.expect("pods", w.at("1"), "n0 n1 n2 n3 n4")
 	w.expect("reason", w.reason(), "PartitionReached")
@@ -113,7 +113,7 @@ func TestWithoutProgressiveCreationEveryNodeGetsAPod(t *testing.T) {
 	w.expect("pods", w.at("1"), "n0 n1 n2 n3")
 }
 
-func TestStoryHookBeforeDeletion(t *testing.T) {
+func TestScenarioHookBeforeDeletion(t *testing.T) {
 	w := newSimulation(t, nodeNames(3), preDelete, maxUnavailable(1))
 	w.when("another image", image("2"))
 	w.expectPods("n0a:1, n1a:1, n2a:1 preparingDelete")
@@ -200,7 +200,7 @@ func TestABadImageStopsAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestStoryNodesComeAndGo(t *testing.T) {
+func TestScenarioNodesComeAndGo(t *testing.T) {
 	w := newSimulation(t, nodeNames(3), maxUnavailable(1))
 	w.when("n1 is cordoned: a daemon stays, and is updated", happens("n1", podsettest.CordonNode), image("2"))
 	w.expect("updated", w.at("2"), "n0 n1 n2")
@@ -223,7 +223,7 @@ func TestStoryNodesComeAndGo(t *testing.T) {
 	w.Golden()
 }
 
-func TestStoryNodeIsRecreatedInMidRollout(t *testing.T) {
+func TestScenarioNodeIsRecreatedInMidRollout(t *testing.T) {
 	w := newSimulation(t, nodeNames(3), inPlace, maxUnavailable(1))
 	w.Note("another image")
 	w.do(image("2"))
@@ -234,7 +234,7 @@ func TestStoryNodeIsRecreatedInMidRollout(t *testing.T) {
 	w.Golden()
 }
 
-func TestStoryNarrowedNodeSelector(t *testing.T) {
+func TestScenarioNarrowedNodeSelector(t *testing.T) {
 	w := newSimulation(t, nodeNames(4), label("n1", "disk", "ssd"), label("n3", "disk", "ssd"))
 	w.when("only nodes with an ssd, and another image", nodeSelector(map[string]string{"disk": "ssd"}), image("2"))
 	w.expectPods("n1b:2, n3b:2")
@@ -244,7 +244,7 @@ func TestStoryNarrowedNodeSelector(t *testing.T) {
 	w.Golden()
 }
 
-func TestStoryPausedAndOnDelete(t *testing.T) {
+func TestScenarioPausedAndOnDelete(t *testing.T) {
 	w := newSimulation(t, nodeNames(3), maxUnavailable(1))
 	w.Note("another image")
 	w.do(image("2"))

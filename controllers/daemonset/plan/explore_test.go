@@ -280,7 +280,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setState] {
 				}
 				return slots
 			}, podsettest.SlotOfNode, func(w setState) int { return l.maxUnavailable + int(w.partition) }, 0), // nodes that the partition keeps use up nothing
-			podsettest.NothingNeedless(needs),
+			podsettest.OnlyNeededChanges(needs),
 			podsettest.OneActionEach[setState](),
 			podsettest.HooksHold[setState](l.hooks),
 			podsettest.NothingMoves(func(w *podsettest.State[setState], pod *corev1.Pod) bool {

@@ -136,14 +136,14 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 	if pod.Terminating || p.pass.Taken(pod) {
 		return
 	}
-	if !p.pass.HeldFromDeletion(pod) && !p.pass.Yields(podset.StepDelete, pod, p.deletions > 0) && !p.take(&p.deletions, pod.Slot) {
+	if !p.pass.HeldByPreDelete(pod) && !p.pass.Yields(podset.StepDelete, pod, p.deletions > 0) && !p.take(&p.deletions, pod.Slot) {
 		p.pass.Keep(pod)
 		return
 	}
 	switch {
 	case reason == podset.ReasonOutdated:
 		p.pass.Recreate(pod, reason)
-	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.pass.HeldFromDeletion(pod):
+	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.pass.HeldByPreDelete(pod):
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
 		action.MadeFrom = p.s.Update.Name
 		action.Success = planning.Event{Warning: true, Reason: "FailedDaemonPod", Message: fmt.Sprintf(

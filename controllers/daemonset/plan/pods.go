@@ -51,7 +51,7 @@ func (p *planner) newPod(node string) *corev1.Pod {
 		gates = podset.UpdateGates()
 	}
 	name := p.s.PodName(node)
-	podset.Equip(pod, p.Namespace, name, p.Owner, gates...)
+	podset.SetIdentity(pod, p.Namespace, name, p.Owner, gates...)
 	pod.GenerateName = NamePrefix(p.Set.Name)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}

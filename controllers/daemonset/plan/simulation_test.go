@@ -275,7 +275,7 @@ func (w *simulation) rest(change ...func(*simulation)) {
 	w.Rest()
 }
 
-// when puts what happens into the story, does it and lets the set come to rest.
+// when puts what happens into the log, does it and lets the set come to rest.
 func (w *simulation) when(what string, change ...func(*simulation)) {
 	w.t.Helper()
 	w.Note(what)

@@ -113,7 +113,7 @@ func Conditions(status *appsv1beta1.DaemonSetStatus) []conditions.Condition {
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.DaemonSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 func headline(status *appsv1beta1.DaemonSetStatus) podset.Headline {
@@ -133,10 +133,10 @@ func UpdateRevision(set *appsv1beta1.DaemonSet) string {
 	return revision.Name(set.Name, set.Status.UpdateRevision)
 }
 
-// Announcements are the events about what a pass says for the first time, or about another spec than before.
-func Announcements(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
+// Events are the events about what a pass says for the first time, or about another spec than before.
+func Events(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
 	old := &spec.Set.Status
-	events := podset.Announcements(Conditions(old), Conditions(&after), old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.DaemonSetFailedUpdate)
+	events := podset.ConditionEvents(Conditions(old), Conditions(&after), old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.DaemonSetFailedUpdate)
 	if selector := spec.LabelSelector; selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		for i := range events {
 			if events[i].Reason == appsv1beta1.ReasonInvalidSpec {

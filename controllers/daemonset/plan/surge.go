@@ -20,7 +20,7 @@ func (p *planner) surge(targets []target) {
 	var candidates []*place
 	for _, t := range targets {
 		switch {
-		case t.fresh != nil && t.old != nil && p.pass.HeldFromDeletion(t.old):
+		case t.fresh != nil && t.old != nil && p.pass.HeldByPreDelete(t.old):
 			surging++ // for as long as the user holds the old pod at its hook, the node runs two
 		case t.excess, t.old == nil, preparingDelete(t.old), p.pass.Taken(t.old):
 			// Either there is nothing to surge for, or the node is on its way.

@@ -189,7 +189,7 @@ func (w *simulation) pass() {
 	}
 	w.refused = Refusals(s, w.decision, outcome)
 	status := Status(spec, s, w.decision, outcome)
-	for _, event := range Announcements(spec, &status) {
+	for _, event := range Events(spec, &status) {
 		fmt.Fprintf(w.log, "  (%s) %s\n", event.Reason, event.Message)
 	}
 	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.Status = status })

@@ -170,11 +170,11 @@ func Conditions(status *appsv1beta1.EphemeralJobStatus) []conditions.Condition {
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
 func Urgent(before, after *appsv1beta1.EphemeralJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.Alike(Conditions(before), Conditions(after))
+		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
 	before := Conditions(&spec.Job.Status)
 	var events []planning.Event
 	for _, c := range after.Conditions {

@@ -71,7 +71,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	return d
 }
 
-// match finds the job of each image. Of several it is the one that has come furthest, then the oldest.
+// match finds the job of each image. Where there are several, it takes the one with the most progress, then the oldest.
 func (d *Decision) match(spec *Spec, s Snapshot) map[*Child]bool {
 	byImage := map[string]*Child{}
 	for i := range s.Children {
@@ -101,7 +101,7 @@ func before(a, b *Child) bool {
 	return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.Object.GetName(), b.Object.GetName())) < 0
 }
 
-// create creates the jobs of images that have none. A job of that name which is going has to be gone first; its end wakes the list.
+// create creates the jobs of images that have none. A job of that name which is going has to be gone first; its end triggers a pass over the list.
 func (d *Decision) create(spec *Spec, s Snapshot) {
 	taken := map[string]bool{}
 	for i := range s.Children {
@@ -135,7 +135,7 @@ func (d *Decision) deleteOthers(s Snapshot, kept map[*Child]bool) {
 			continue
 		}
 		if deleted++; deleted > maxDeleted {
-			return // the deletions before it wake the list
+			return // the deletions before it trigger a pass over the list
 		}
 		name := c.Object.GetName()
 		d.Actions = append(d.Actions, planning.Action{

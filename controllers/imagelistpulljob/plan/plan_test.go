@@ -325,7 +325,7 @@ func TestNoNode(t *testing.T) {
 	}
 	status := w.pass()
 	expect(t, "no node", reasonOf(status, "Reconciling"), "False NoMatchingNode")
-	if events := Announcements(&appsv1beta1.ImageListPullJobStatus{}, status); len(events) != 1 || events[0].Warning || events[0].Reason != "NoMatchingNode" {
+	if events := Events(&appsv1beta1.ImageListPullJobStatus{}, status); len(events) != 1 || events[0].Warning || events[0].Reason != "NoMatchingNode" {
 		t.Errorf("events %+v", events)
 	}
 }

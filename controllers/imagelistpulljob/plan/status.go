@@ -33,7 +33,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		}
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
 	}
-	if over && !spec.Deleting && told(before) {
+	if over && !spec.Deleting && endReported(before) {
 		list.Keep(appsv1beta1.ImagePullJobReconciling)
 		list.Keep(appsv1beta1.ImagePullJobStalled)
 	} else {
@@ -43,8 +43,8 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// told says that conditions tell already how the list ended. Those of a list that ended under OpenKruise do not.
-func told(before *appsv1beta1.ImageListPullJobStatus) bool {
+// endReported says that conditions report already how the list ended. Those of a list that ended under OpenKruise do not.
+func endReported(before *appsv1beta1.ImageListPullJobStatus) bool {
 	return slices.ContainsFunc(before.Conditions, func(c metav1.Condition) bool {
 		return c.Type == appsv1beta1.ImagePullJobReconciling && c.Status == metav1.ConditionFalse
 	})
@@ -153,8 +153,8 @@ func Urgent(before, after *appsv1beta1.ImageListPullJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
 	if before.CompletionTime != nil || after.CompletionTime == nil {
 		return nil
 	}

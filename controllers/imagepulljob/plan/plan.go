@@ -124,7 +124,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		return d
 	}
 	if s.NoNamespace {
-		d.Recheck(namespaceRecheck) // it comes with the node daemon, and its creation wakes nobody
+		d.Recheck(namespaceRecheck) // it comes with the node daemon, and its creation triggers no pass
 		return d
 	}
 	if s.Uncopied != "" {

@@ -441,10 +441,10 @@ func TestARefusedCopyIsAnEvent(t *testing.T) {
 	before := w.jobs["a"].Status.DeepCopy()
 	after := w.pass("a")
 	s := Snapshot{Uncopied: w.uncopied}
-	if told := Announcements(before, after, s); len(told) != 1 || !told[0].Warning || told[0].Reason != "FailedCreate" || told[0].Message != w.uncopied {
+	if told := Events(before, after, s); len(told) != 1 || !told[0].Warning || told[0].Reason != "FailedCreate" || told[0].Message != w.uncopied {
 		t.Errorf("told %+v", told)
 	}
-	if told := Announcements(after, w.pass("a"), s); len(told) > 0 {
+	if told := Events(after, w.pass("a"), s); len(told) > 0 {
 		t.Errorf("told once more %+v", told)
 	}
 }

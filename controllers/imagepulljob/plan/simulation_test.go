@@ -38,7 +38,7 @@ type simulation struct {
 	last     Decision
 	// most is how many nodes were asked and had not answered, at most.
 	most int
-	// log is the story so far.
+	// log is what has happened so far.
 	log strings.Builder
 }
 
@@ -88,7 +88,7 @@ func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	return &status
 }
 
-// tell adds a line to the story, with the time.
+// tell adds a line to the log, with the time.
 func (w *simulation) tell(format string, args ...any) {
 	fmt.Fprintf(&w.log, "%s: %s\n", w.now.Sub(began()), fmt.Sprintf(format, args...))
 }
@@ -106,7 +106,7 @@ func (w *simulation) tellStatus(s *appsv1beta1.ImagePullJobStatus) {
 	fmt.Fprintln(&w.log)
 }
 
-// golden compares the story with the one that is written down.
+// golden compares the log with its golden file.
 func (w *simulation) golden() {
 	w.t.Helper()
 	podsettest.CompareGolden(w.t, strings.TrimPrefix(w.t.Name(), "Test"), w.log.String())

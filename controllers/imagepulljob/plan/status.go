@@ -275,8 +275,8 @@ func Urgent(before, after *appsv1beta1.ImagePullJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []planning.Event {
 	// Requests of the plan that are refused have events of their own.
 	failed := func(c metav1.Condition) bool {
 		return c.Type == appsv1beta1.ImagePullJobFailedCreate && c.Message == s.Uncopied

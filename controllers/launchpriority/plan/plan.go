@@ -135,8 +135,8 @@ func Keys(open []Level) map[string]string {
 	return keys
 }
 
-// Looks says that a pod has to be looked at: it waits at its barrier, is not done, or misses what was released, or has just begun to go.
-func Looks(pod *corev1.Pod) bool {
+// NeedsPass says that a pod has to be looked at: it waits at its barrier, is not done, or misses what was released, or has just begun to go.
+func NeedsPass(pod *corev1.Pod) bool {
 	if podstate.Finished(pod) {
 		return false
 	}

@@ -295,7 +295,7 @@ func TestLooksAndChanged(t *testing.T) {
 		"one that has ended":                 {finished, false},
 		"one without order":                  {&corev1.Pod{}, false},
 	} {
-		if got := Looks(tc.pod); got != tc.want {
+		if got := NeedsPass(tc.pod); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -64,8 +64,8 @@ type Snapshot struct {
 	// Gone says that the job of a tag no longer exists, Working that the job has not ended and will end. They are asked about ImagePullJobs
 	// only.
 	Gone, Working func(corev1.ObjectReference) bool
-	// Asks are the pull secrets that a job has copied; false when the job is not known.
-	Asks func(corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool)
+	// PullSecretsOf are the pull secrets that a job has copied; false when the job is not known.
+	PullSecretsOf func(corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool)
 }
 
 // Decision is a plan, and which tags were given up.
@@ -175,7 +175,7 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 		if !slices.ContainsFunc(kept.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" && s.Working(o) }) {
 			return kept, false
 		}
-		left = max(ttl, time.Minute) // the end of a job wakes nobody here
+		left = max(ttl, time.Minute) // the end of a job triggers no pass here
 	}
 	d.Recheck(left)
 	return kept, true
@@ -193,7 +193,7 @@ func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.
 			if owner.Kind != "ImagePullJob" {
 				continue
 			}
-			secrets, known := s.Asks(owner)
+			secrets, known := s.PullSecretsOf(owner)
 			if !known {
 				return have
 			}

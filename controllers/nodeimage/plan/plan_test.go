@@ -282,7 +282,7 @@ func TestCopiesOfPullSecretsGoWithTheJobsThatAskForThem(t *testing.T) {
 			image.Spec.Images["nginx"] = entry
 			d := Plan(image, Snapshot{
 				Now: noon(), Node: true, Labels: map[string]string{"a": "b"}, Gone: func(o corev1.ObjectReference) bool { return o.UID == tc.gone },
-				Asks: func(o corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
+				PullSecretsOf: func(o corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool) {
 					secrets, known := tc.asks[o.UID]
 					return secrets, known
 				},

@@ -213,7 +213,7 @@ func (w *simulation) keys() string {
 	return strings.Join(all, " ")
 }
 
-func TestE1IdleMarker(t *testing.T) {
+func TestResultsAreWrittenToPods(t *testing.T) {
 	w := newSimulation(t)
 	for i := range 3 {
 		w.pod("ns", fmt.Sprintf("pod-%d", i))
@@ -272,7 +272,7 @@ func TestResultsByPolicy(t *testing.T) {
 	}
 }
 
-func TestE2OnePolicy(t *testing.T) {
+func TestOnePolicyIsTakenBackByTheOtherState(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("ns", "p").Labels = map[string]string{"app": "game"}
 	w.marker("ns", "game", idle(when("Failed", "broken", "")))
@@ -285,7 +285,7 @@ func TestE2OnePolicy(t *testing.T) {
 	w.wants("ns/p", "True()")
 }
 
-func TestE3ContainerRestart(t *testing.T) {
+func TestResultsAcrossARestartOfTheContainer(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("ns", "p")
 	w.marker("ns", "game", idle(when("Succeeded", "", "-10")))
@@ -304,7 +304,7 @@ func TestE3ContainerRestart(t *testing.T) {
 	}
 }
 
-func TestE4NamedPort(t *testing.T) {
+func TestNamedPortsBecomeNumbers(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("ns", "p")
 	probe := func(name, container, port string) appsv1alpha1.PodContainerProbe {
@@ -326,7 +326,7 @@ func TestE4NamedPort(t *testing.T) {
 	}
 }
 
-func TestE5Delete(t *testing.T) {
+func TestMarksGoWithTheirMarker(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("ns", "p")
 	m := w.marker("ns", "game", idle(when("Succeeded", "good", "-10")))
@@ -349,7 +349,7 @@ func TestE5Delete(t *testing.T) {
 	}
 }
 
-func TestE6TwoNamespaces(t *testing.T) {
+func TestMarkersOfTwoNamespacesShareAList(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("a", "x")
 	w.pod("b", "x")

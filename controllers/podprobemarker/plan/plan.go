@@ -42,7 +42,7 @@ const (
 	maxAsked = 500
 	// refusal is how long what the controller of NodePodProbes does may take before the marker says so: the server may refuse it.
 	refusal = 2 * time.Minute
-	// asking is when to look again meanwhile: that probes were left out of a list wakes no marker, nor does a pod that gets its condition.
+	// asking is when to look again meanwhile: neither a probe that was left out of a list nor a pod that gets its condition triggers a pass.
 	asking = 10 * time.Second
 )
 
@@ -92,8 +92,8 @@ type Snapshot struct {
 	Waits
 	// Daemon says what is known of the node daemon; empty when all is well with it, or nobody had a reason to look.
 	Daemon string
-	// Silent are what Silent returned when the daemon was looked at.
-	Silent []string
+	// OverdueNodes are what OverdueNodes returned when the daemon was looked at.
+	OverdueNodes []string
 }
 
 // Waits are since when something is missing that the controller of NodePodProbes does. The answers of the server to its writes are in events of the
@@ -268,7 +268,7 @@ func (d *Decision) awaitMarks(pod *corev1.Pod, s Snapshot) {
 	}
 }
 
-// awaitRelease notes since when lists have probes of a marker that is being deleted. That one loses them wakes the marker.
+// awaitRelease notes since when lists have probes of a marker that is being deleted. A list that loses them triggers a pass over the marker.
 func (d *Decision) awaitRelease(s Snapshot) {
 	for _, node := range s.Carried {
 		if left := note(&d.Unreleased, s.Unreleased, node, s.Now); left > 0 {
@@ -343,8 +343,8 @@ func limit(p *corev1.Probe) time.Duration {
 	return resultTimeout + time.Duration(min(seconds, longest.Seconds()))*time.Second
 }
 
-// Silent are the nodes that should have said something of a probe by now, and have not, sorted.
-func Silent(spec *Spec, s Snapshot) []string {
+// OverdueNodes are the nodes that should have said something of a probe by now, and have not, sorted.
+func OverdueNodes(spec *Spec, s Snapshot) []string {
 	if spec.Marker == nil || spec.Object.DeletionTimestamp != nil || s.Off != "" {
 		return nil
 	}

@@ -61,7 +61,7 @@ func (w *simulation) pod(i int) *Pod { return &w.s.Nodes[i].Pods[0] }
 
 func (w *simulation) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
 	spec := Parse(w.marker)
-	w.s.Silent = Silent(spec, w.s)
+	w.s.OverdueNodes = OverdueNodes(spec, w.s)
 	d := Plan(spec, w.s)
 	return d, Status(spec, w.s, d, planning.Outcome{Done: len(d.Actions)})
 }
@@ -321,10 +321,10 @@ func TestAnnouncements(t *testing.T) {
 	_, well := w.plan()
 	w.pod(0).Results[0].Error = "no shell"
 	_, bad := w.plan()
-	if events := Announcements(&well, &bad); len(events) != 1 || !events[0].Warning || events[0].Reason != appsv1alpha1.ReasonProbeNotRun {
+	if events := Events(&well, &bad); len(events) != 1 || !events[0].Warning || events[0].Reason != appsv1alpha1.ReasonProbeNotRun {
 		t.Errorf("events %+v", events)
 	}
-	if events := slices.Concat(Announcements(&bad, &bad), Announcements(&bad, &well)); len(events) > 0 {
+	if events := slices.Concat(Events(&bad, &bad), Events(&bad, &well)); len(events) > 0 {
 		t.Errorf("told again: %+v", events)
 	}
 }
@@ -334,11 +334,11 @@ func TestNodesAreSilentOnlyAfterTheResultTimeout(t *testing.T) {
 	w := newSimulation()
 	w.pod(0).Results = nil
 	podstate.Condition(w.pod(0).Object, corev1.PodInitialized).LastTransitionTime = metav1.NewTime(noon.Add(-time.Second))
-	if got := Silent(Parse(w.marker), w.s); len(got) > 0 {
+	if got := OverdueNodes(Parse(w.marker), w.s); len(got) > 0 {
 		t.Errorf("silent: %v", got)
 	}
 	w.s.Now = noon.Add(2 * time.Minute)
-	if got := Silent(Parse(w.marker), w.s); !slices.Equal(got, []string{"n0"}) {
+	if got := OverdueNodes(Parse(w.marker), w.s); !slices.Equal(got, []string{"n0"}) {
 		t.Errorf("silent after two minutes: %v", got)
 	}
 }

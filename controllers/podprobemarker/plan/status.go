@@ -92,13 +92,13 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	stalled := func(reason, message string) (podset.Progress, bool) {
 		return podset.Progress{Stalled: true, Reason: reason, Message: message}, true
 	}
-	taken := probing.Taken(spec.Marker, s.Others)
+	taken := probing.TakenConditions(spec.Marker, s.Others)
 	switch {
-	case s.Daemon != "" && len(s.Silent) == 0:
+	case s.Daemon != "" && len(s.OverdueNodes) == 0:
 		return stalled(appsv1alpha1.ReasonNodeDaemonOff, s.Daemon)
-	case len(s.Silent) > 0 && s.Daemon != "":
+	case len(s.OverdueNodes) > 0 && s.Daemon != "":
 		return stalled(appsv1alpha1.ReasonNodeDaemonSilent, fmt.Sprintf("Probes have no result on %s (%s): %s",
-			podset.Count(len(s.Silent), "node", "nodes"), podset.List(s.Silent), s.Daemon))
+			podset.Count(len(s.OverdueNodes), "node", "nodes"), podset.List(s.OverdueNodes), s.Daemon))
 	case len(d.faults) > 0:
 		return stalled(appsv1alpha1.ReasonProbeNotPossible, fmt.Sprintf("Some probes cannot be carried out: %s.", podset.List(d.faults)))
 	case len(d.left) > 0:
@@ -138,8 +138,8 @@ func Urgent(before, after *appsv1alpha1.PodProbeMarkerStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration
 }
 
-// Announcements are the events about what a status says for the first time.
-func Announcements(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
+// Events are the events about what a status says for the first time.
+func Events(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
 	was := conditions.FromMeta(before.Conditions)
 	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1alpha1.PodProbeMarkerStalled })
 	if i < 0 || after.Conditions[i].Status != metav1.ConditionTrue {

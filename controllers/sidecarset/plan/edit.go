@@ -48,7 +48,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	if err := setEntry(&e, object, shared.AnnotationSidecarSetHash, name, entry); err != nil {
 		return edit.Edit{}, err
 	}
-	if sidecar.Bare(object, shared.AnnotationSidecarSetHashWithoutImage, name) {
+	if sidecar.HasBareHash(object, shared.AnnotationSidecarSetHashWithoutImage, name) {
 		entry.SidecarSetHash, entry.ControllerRevision = p.Hashes.WithoutImage, ""
 		if err := setEntry(&e, object, shared.AnnotationSidecarSetHashWithoutImage, name, entry); err != nil {
 			return edit.Edit{}, err

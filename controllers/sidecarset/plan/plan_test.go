@@ -208,7 +208,7 @@ func TestASetThatInjectsNothingSaysSo(t *testing.T) {
 			s := snapshot(spec, pods)
 			status := plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, tc.injection)
 			var events []string
-			for _, event := range plan.Announcements(spec, status) {
+			for _, event := range plan.Events(spec, status) {
 				events = append(events, event.Reason)
 			}
 			reconciling, stalled := condition(status, appsv1beta1.SidecarSetReconciling), condition(status, appsv1beta1.SidecarSetStalled)
@@ -216,7 +216,7 @@ func TestASetThatInjectsNothingSaysSo(t *testing.T) {
 				t.Errorf("Reconciling %s, Stalled %s, events %v", reconciling, stalled, events)
 			}
 			spec.Set.Status = status
-			if again := plan.Announcements(spec, status); len(again) > 0 {
+			if again := plan.Events(spec, status); len(again) > 0 {
 				t.Errorf("said again: %v", again)
 			}
 		})
@@ -235,7 +235,7 @@ func TestPodsWithoutSidecarsAreNamedInAnEvent(t *testing.T) {
 			}}
 		}
 		status := plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, injection)
-		return status, plan.Announcements(spec, status)
+		return status, plan.Events(spec, status)
 	}
 	for _, step := range []struct {
 		pods string

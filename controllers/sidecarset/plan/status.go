@@ -72,14 +72,14 @@ func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.SidecarSetStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.LatestRevision != after.LatestRevision ||
-		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.Alike(Conditions(before), Conditions(after))
+		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
-// Announcements are the events about what a status says for the first time, or about another spec than before.
-func Announcements(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
+// Events are the events about what a status says for the first time, or about another spec than before.
+func Events(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
 	before := &spec.Set.Status
 	otherSpec := before.ObservedGeneration != after.ObservedGeneration
-	events := podset.Announcements(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
+	events := podset.ConditionEvents(Conditions(before), Conditions(&after), otherSpec, appsv1beta1.SidecarSetFailedUpdate)
 	if c, ok := conditions.Find(Conditions(&after), appsv1beta1.SidecarSetStalled); ok && c.Reason == appsv1beta1.ReasonNotInjected &&
 		(otherSpec || !conditions.Contains(Conditions(before), c)) {
 		events = append(events, planning.Event{Warning: true, Reason: "InjectionFailed", Message: c.Message})

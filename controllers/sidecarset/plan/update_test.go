@@ -405,7 +405,7 @@ func TestAnOldSidecarThatCrashesIsSaidWhileTheSetIsPaused(t *testing.T) {
 }
 
 // With a label that is another one for each pod, every pass of a set took the square of its pods.
-func TestScatteringByALabelOfSinglePodsCostsNothing(t *testing.T) {
+func TestScatteringByALabelOfSinglePodsCostsTheSameForEachPod(t *testing.T) {
 	set := newSet("agent:v2", maxUnavailable("100%"), strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 		s.ScatterStrategy = []shared.UpdateScatterTerm{{Key: "pod", Value: "*"}}
 	}))

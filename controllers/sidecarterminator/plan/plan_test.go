@@ -178,7 +178,7 @@ func TestAnImageThatWasExchangedStays(t *testing.T) {
 	}
 }
 
-func TestTheRequest(t *testing.T) {
+func TestTheRequestThatStopsSidecars(t *testing.T) {
 	p := pod(never, "main - 0", "side "+strict+" running")
 	r := Plan(Snapshot{Pod: p}).Create
 	owner := metav1.GetControllerOf(r)

@@ -12,8 +12,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Concerns says that a pod has sidecars that may have to be stopped, whatever they are at.
-func Concerns(pod *corev1.Pod) bool { return jobsidecar.Concerns(pod) }
+// HasSidecars says that a pod has sidecars that may have to be stopped, whatever they are at.
+func HasSidecars(pod *corev1.Pod) bool { return jobsidecar.HasSidecars(pod) }
 
 // Due says that the main containers of a pod are done and at least one of its sidecars is not. A pod of sidecars alone has no main
 // containers, so it is due as soon as it runs.

@@ -138,7 +138,7 @@ func (p *planner) fixOwnersOf(slot planning.Slot, pod *corev1.Pod, condemned boo
 	}
 	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}
 	p.existing(pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
-		patch, changed, err := p.Retention.Reown(claim, who, condemned)
+		patch, changed, err := p.Retention.PatchOwners(claim, who, condemned)
 		if !changed {
 			return
 		}
@@ -169,7 +169,7 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 // wanted again after its claims were condemned. The claim is released first, and the pod is deleted when the cache shows that.
 func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 	var edits []planning.RetryKey
-	if !pod.Terminating && !p.pass.HeldFromDeletion(pod) {
+	if !pod.Terminating && !p.pass.HeldByPreDelete(pod) {
 		edits = p.letGo(pod)
 	}
 	if len(edits) == 0 {
@@ -193,7 +193,7 @@ func (p *planner) letGo(pod *podset.Pod) (edits []planning.RetryKey) {
 			return
 		}
 		edits = append(edits, podset.EditClaimKey(claim))
-		patch, err := claims.DisownPatch(claim, pod.Object.UID)
+		patch, err := claims.RemoveOwnerPatch(claim, pod.Object.UID)
 		p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
 	}
 	p.existing(pod.Object.Name, disown)
@@ -241,7 +241,7 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 				"which no update can change; delete them to have them made again", template.Name))
 		case fit == claims.Grows && !p.s.Expandable[class]:
 			stuck = true
-			// No watch wakes a set when a storage class changes: they change rarely, and a minute later is soon enough.
+			// No watch triggers a pass when a storage class changes: they change rarely, and a minute later is soon enough.
 			p.pass.Recheck(storageClassRecheck)
 			p.pass.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
 		}

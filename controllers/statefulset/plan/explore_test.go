@@ -461,7 +461,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 			podsettest.OnlyWanted(l.wanted),
 			podsettest.AtMostPods(func(f setFields) int { return int(f.replicas) }, func(f setFields, pod *corev1.Pod) bool { return slices.Contains(l.wanted(f), pod.Name) }),
 			podsettest.PartitionHolds(l.protected),
-			podsettest.NothingNeedless(l.needs),
+			podsettest.OnlyNeededChanges(l.needs),
 			podsettest.OneActionEach[setFields](),
 			podsettest.HooksHold[setFields](l.hooks),
 			podsettest.NothingMoves(func(w *podsettest.State[setFields], pod *corev1.Pod) bool {

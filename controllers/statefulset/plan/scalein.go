@@ -56,7 +56,7 @@ func (p *planner) removeSurplus(pod *podset.Pod) {
 		return
 	}
 	if len(edits) > 0 {
-		p.pass.Remark(pod, ", but its volume claims cannot be given to it, and stay")
+		p.pass.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay")
 	}
 	p.pass.Remove(pod, podset.ReasonScaleIn)
 }

@@ -67,7 +67,7 @@ func Conditions(status *appsv1beta1.StatefulSetStatus) []conditions.Condition {
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.StatefulSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.Alike(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
 func headline(status *appsv1beta1.StatefulSetStatus) podset.Headline {
@@ -100,10 +100,10 @@ func volumeClaims(spec *Spec, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatu
 	return spec.Claims.Status(names, s.Claims)
 }
 
-// Announcements are the events about what a status says for the first time, or about another spec than before.
-func Announcements(spec *Spec, after appsv1beta1.StatefulSetStatus) []planning.Event {
+// Events are the events about what a status says for the first time, or about another spec than before.
+func Events(spec *Spec, after appsv1beta1.StatefulSetStatus) []planning.Event {
 	before := &spec.Set.Status
-	return podset.Announcements(Conditions(before), Conditions(&after),
+	return podset.ConditionEvents(Conditions(before), Conditions(&after),
 		before.ObservedGeneration != after.ObservedGeneration, appsv1beta1.StatefulSetFailedUpdatePod)
 }
 

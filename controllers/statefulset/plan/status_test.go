@@ -302,7 +302,7 @@ func TestAnnouncements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(t, 2, tc.steps...)
 			reasons := func() (all []string) {
-				for _, event := range Announcements(Parse(w.set, w.o), w.report(planning.Outcome{})) {
+				for _, event := range Events(Parse(w.set, w.o), w.report(planning.Outcome{})) {
 					if !event.Warning || event.Message == "" {
 						t.Errorf("event %+v", event)
 					}
@@ -488,7 +488,7 @@ func TestSetLooksAgainAtAStorageClassThatLetsNothingGrow(t *testing.T) {
 		w.expandable = nil
 	}, running, storage("2Gi"))
 	if plan := Plan(Parse(w.set, w.o), w.snapshot()); plan.RecheckAfter != time.Minute {
-		t.Errorf("recheck after %s, want a minute: nothing else would wake the set", plan.RecheckAfter)
+		t.Errorf("recheck after %s, want a minute: nothing else would trigger a pass", plan.RecheckAfter)
 	}
 }
 
@@ -503,7 +503,6 @@ func TestTheCauseOfAPodThatTheNodeRefusesIsSaid(t *testing.T) {
 	}
 }
 
-// Pods were replaced although updates in place were asked for, and only a comparison by hand told why.
 // A rollout stopped at an image that starts and never becomes ready, and the condition said no more than who uses up maxUnavailable, or is not available.
 func TestAPodThatIsNotReadyIsNamedWithWhatItWaitsFor(t *testing.T) {
 	for name, tc := range map[string]struct {

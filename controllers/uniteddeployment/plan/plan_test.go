@@ -229,7 +229,7 @@ func TestKindThatIsNotServedIsLookedForAgain(t *testing.T) {
 	}
 }
 
-// TestTakenNamesAreLookedAtAgain: a workload of others wakes nobody when it goes.
+// TestTakenNamesAreLookedAtAgain: a workload of others triggers no pass when it goes.
 func TestTakenNamesAreLookedAtAgain(t *testing.T) {
 	w := settled(t)
 	w.children = w.children[1:]
@@ -654,16 +654,16 @@ func TestASubsetWithoutRoomIsAnnounced(t *testing.T) {
 	full.SubsetStatuses[1].Conditions = []appsv1beta1.UnitedDeploymentSubsetCondition{
 		{Type: appsv1beta1.SubsetSchedulable, Status: corev1.ConditionFalse, Reason: appsv1beta1.ReasonReschedule},
 	}
-	events := Announcements(spec, full)
+	events := Events(spec, full)
 	if len(events) != 1 || events[0].Reason != "SubsetUnschedulable" || !events[0].Warning || !strings.Contains(events[0].Message, "subset b") {
 		t.Errorf("events %+v", events)
 	}
 	full.SubsetStatuses[1].Conditions[0].Message = messageStandIn
-	if events := Announcements(spec, full); len(events) != 1 || !strings.Contains(events[0].Message, "replacements for pods of subset b") {
+	if events := Events(spec, full); len(events) != 1 || !strings.Contains(events[0].Message, "replacements for pods of subset b") {
 		t.Errorf("of pods that have a node, events %+v", events)
 	}
 	w.set.Status = full
-	if again := Announcements(united.Parse(w.set), full); len(again) > 0 {
+	if again := Events(united.Parse(w.set), full); len(again) > 0 {
 		t.Errorf("it is announced again: %+v", again)
 	}
 }

@@ -47,7 +47,7 @@ type simulation struct {
 	slice    int
 	stubborn map[string]bool
 	made     int
-	story    []string
+	log      []string
 	last     Decision
 	memory   *Memory
 }
@@ -207,7 +207,7 @@ func (w *simulation) passWithoutStatus() {
 }
 
 func (w *simulation) note(format string, args ...any) {
-	w.story = append(w.story, fmt.Sprintf(format, args...))
+	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
 
 func (w *simulation) carryOut(a planning.Action) {
@@ -374,7 +374,7 @@ func (w *simulation) rest() {
 			return
 		}
 	}
-	w.t.Fatalf("it does not come to rest:\n%s", strings.Join(w.story, "\n"))
+	w.t.Fatalf("it does not come to rest:\n%s", strings.Join(w.log, "\n"))
 }
 
 // when says what happens, lets it happen and then everybody work.
@@ -414,10 +414,10 @@ func (w *simulation) state() string {
 	return text
 }
 
-// ends compares the story with its golden file.
+// ends compares the log with its golden file.
 func (w *simulation) ends() {
 	w.t.Helper()
-	got := strings.Join(w.story, "\n") + "\n"
+	got := strings.Join(w.log, "\n") + "\n"
 	for i, r := range w.revisions {
 		got = strings.ReplaceAll(got, r.Name, fmt.Sprintf("revision-%d", i+1))
 	}

@@ -66,7 +66,7 @@ func Urgent(before, after *appsv1beta1.UnitedDeploymentStatus) bool {
 		return a.Name == b.Name && a.Replicas == b.Replicas && a.Partition == b.Partition && a.Workload == b.Workload &&
 			slices.EqualFunc(a.Conditions, b.Conditions, func(x, y appsv1beta1.UnitedDeploymentSubsetCondition) bool { return x == y })
 	}
-	return head(before) != head(after) || !conditions.Alike(Conditions(before), Conditions(after)) ||
+	return head(before) != head(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after)) ||
 		!slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, sameSubset)
 }
 
@@ -366,8 +366,8 @@ func sentence(clauses []string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Announcements are the events about what a pass says for the first time, or about another spec than before.
-func Announcements(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
+// Events are the events about what a pass says for the first time, or about another spec than before.
+func Events(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
 	old := Conditions(&spec.Set.Status)
 	var events []planning.Event
 	for _, c := range Conditions(&after) {

@@ -63,7 +63,7 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 	w := walk{}
 	decodable := w.mistyped(value, reflect.TypeOf(into), nil)
 	if len(w.errs) == 0 && err == nil {
-		// What was suspected is none. Of members of one name, the walk has seen the last: only what it has seen is decoded.
+		// No quantity is costly after all. Of members with the same name the walk has seen the last one, so only what it has seen is decoded.
 		seen, marshalErr := json.Marshal(value)
 		if marshalErr != nil {
 			return nil, field.ErrorList{field.Invalid(nil, "", marshalErr.Error())}, nil

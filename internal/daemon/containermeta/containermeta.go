@@ -85,7 +85,7 @@ func Add(h host.Host) error {
 	if err != nil {
 		return fmt.Errorf("creating the controller of container reports: %w", err)
 	}
-	if err := c.Watch(source.Kind(h.Manager.GetCache(), &corev1.Pod{}, wakes())); err != nil {
+	if err := c.Watch(source.Kind(h.Manager.GetCache(), &corev1.Pod{}, podEvents())); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
 	if err := c.Watch(source.Channel(r.stopped, looksAgain())); err != nil {
@@ -101,10 +101,10 @@ func looksAgain() handler.Funcs {
 	}}
 }
 
-// wakes says which events of pods are looked at: at once while containers have to restart, after a while when the report is about others than there are.
-func wakes() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
+// podEvents says which events of pods are looked at: at once while containers have to restart, after a while when the report is about others than there are.
+func podEvents() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	wake := func(q queue, pod *corev1.Pod, stale bool) {
+	enqueue := func(q queue, pod *corev1.Pod, stale bool) {
 		request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}
 		switch {
 		case restarts(pod):
@@ -116,9 +116,9 @@ func wakes() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
 	return handler.TypedFuncs[*corev1.Pod, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.Pod], q queue) {
 			_, has := e.Object.Annotations[shared.AnnotationRuntimeContainersMeta]
-			wake(q, e.Object, has)
+			enqueue(q, e.Object, has)
 		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) { wake(q, e.ObjectNew, true) },
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*corev1.Pod], q queue) { enqueue(q, e.ObjectNew, true) },
 	}
 }
 

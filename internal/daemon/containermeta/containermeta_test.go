@@ -314,9 +314,9 @@ func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
 	if len(b.stopped) != 1 {
 		t.Fatal("nobody looks at the pod again")
 	}
-	var later woken
+	var later enqueued
 	looksAgain().Generic(t.Context(), <-b.stopped, &later)
-	if later != (woken{later: 1}) {
+	if later != (enqueued{later: 1}) {
 		t.Errorf("enqueued %+v", later)
 	}
 	b.passes(2)
@@ -420,14 +420,14 @@ func TestAContainerThatHasEndedIsReported(t *testing.T) {
 	}
 }
 
-// woken records what is enqueued at once and what later.
-type woken struct {
+// enqueued records what is enqueued at once and what later.
+type enqueued struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	now, later int
 }
 
-func (w *woken) Add(reconcile.Request)                     { w.now++ }
-func (w *woken) AddAfter(reconcile.Request, time.Duration) { w.later++ }
+func (w *enqueued) Add(reconcile.Request)                     { w.now++ }
+func (w *enqueued) AddAfter(reconcile.Request, time.Duration) { w.later++ }
 
 const current = `{"containers":[{"name":"app","containerID":"containerd://app-0"},{"name":"log","containerID":"containerd://log-0"}]}`
 
@@ -437,14 +437,14 @@ func TestWhichPodsAreLookedAt(t *testing.T) {
 	cases := map[string]struct {
 		change []func(*corev1.Pod)
 		// added and updated are how the pod is enqueued when the daemon finds it, and when it changes.
-		added, updated woken
+		added, updated enqueued
 	}{
-		"without a report":     {change: []func(*corev1.Pod){inService}, updated: woken{later: 1}},
+		"without a report":     {change: []func(*corev1.Pod){inService}, updated: enqueued{later: 1}},
 		"with its report":      {change: []func(*corev1.Pod){inService, reported}},
-		"its restart is asked": {added: woken{now: 1}, updated: woken{now: 1}},
+		"its restart is asked": {added: enqueued{now: 1}, updated: enqueued{now: 1}},
 		"another container runs": {
 			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) { p.Status.ContainerStatuses[1].ContainerID = "containerd://log-1" }},
-			added:  woken{later: 1}, updated: woken{later: 1},
+			added:  enqueued{later: 1}, updated: enqueued{later: 1},
 		},
 		"the status names the containers in another order": {
 			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) { slices.Reverse(p.Status.ContainerStatuses) }},
@@ -458,11 +458,11 @@ func TestWhichPodsAreLookedAt(t *testing.T) {
 			change: []func(*corev1.Pod){inService, reported, func(p *corev1.Pod) {
 				p.Status.ContainerStatuses = append(p.Status.ContainerStatuses, corev1.ContainerStatus{Name: "late", ContainerID: "containerd://late-0"})
 			}},
-			added: woken{later: 1}, updated: woken{later: 1},
+			added: enqueued{later: 1}, updated: enqueued{later: 1},
 		},
 		"the report cannot be read": {
 			change: []func(*corev1.Pod){inService, func(p *corev1.Pod) { p.Annotations[shared.AnnotationRuntimeContainersMeta] = "{" }},
-			added:  woken{later: 1}, updated: woken{later: 1},
+			added:  enqueued{later: 1}, updated: enqueued{later: 1},
 		},
 		"of another controller": {change: []func(*corev1.Pod){inService, func(p *corev1.Pod) { p.OwnerReferences[0].APIVersion = "apps/v1" }}},
 		"of another controller, with a sidecar": {
@@ -470,7 +470,7 @@ func TestWhichPodsAreLookedAt(t *testing.T) {
 				p.OwnerReferences[0].APIVersion = "apps/v1"
 				p.Annotations[shared.AnnotationSidecarSetHash] = "{}"
 			}},
-			updated: woken{later: 1},
+			updated: enqueued{later: 1},
 		},
 		"terminating": {change: []func(*corev1.Pod){func(p *corev1.Pod) {
 			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
@@ -482,9 +482,9 @@ func TestWhichPodsAreLookedAt(t *testing.T) {
 	for what, tc := range cases {
 		t.Run(what, func(t *testing.T) {
 			pod := newBench(t, tc.change...).pod()
-			var added, updated woken
-			wakes().Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: pod}, &added)
-			wakes().Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: pod, ObjectNew: pod}, &updated)
+			var added, updated enqueued
+			podEvents().Create(t.Context(), event.TypedCreateEvent[*corev1.Pod]{Object: pod}, &added)
+			podEvents().Update(t.Context(), event.TypedUpdateEvent[*corev1.Pod]{ObjectOld: pod, ObjectNew: pod}, &updated)
 			if added != tc.added || updated != tc.updated {
 				t.Errorf("when found: %+v, want %+v; when changed: %+v, want %+v", added, tc.added, updated, tc.updated)
 			}

@@ -19,8 +19,8 @@ import (
 const (
 	// answering is how long the command in a container may take.
 	answering = 3 * time.Second
-	// triesUntilTold is how often the command fails before an event says so: a container that was started just now may not have what it needs.
-	triesUntilTold = 3
+	// failuresUntilEvent is how often the command fails before an event says so: a container that was started just now may not have what it needs.
+	failuresUntilEvent = 3
 	// maxMessage limits the text of a failure in an event, in bytes.
 	maxMessage = 512
 )
@@ -103,7 +103,7 @@ func (r *reconciler) ask(
 		err = errVariable
 	}
 	of.tried(now)
-	if of.tries >= triesUntilTold && !of.told {
+	if of.tries >= failuresUntilEvent && !of.told {
 		of.told = true
 		why := strings.ReplaceAll(err.Error(), status.ID, container.Name)
 		r.Events.Eventf(pod, nil, corev1.EventTypeWarning, "EnvironmentUnknown", "Restart",

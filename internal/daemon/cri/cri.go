@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri is the node daemon's client of the container runtimes of its node, over the Container Runtime Interface v1. Of several it is told which one:
-// a container is asked for where its ID comes from.
+// Package cri is the node daemon's client of the container runtimes of its node, over the Container Runtime Interface v1. Where a
+// node has several, the ID of a container says which of them is asked about it.
 //
 // What it promises:
 //
@@ -92,7 +92,7 @@ func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
 // Status is the status that a runtime reports.
 type Status struct {
-	// Name is such as containerd, and the scheme of container IDs in the status of pods. Version is its own.
+	// Name is for example containerd; container IDs in the status of pods have it as their scheme. Version is that of the runtime.
 	Name, Version string
 	// Ready says that it could start containers. One that is not may still answer, and pull images.
 	Ready bool

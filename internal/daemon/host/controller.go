@@ -15,35 +15,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Waker has the object of the node reconciled again, for what changes on the node and not in the cluster. It is safe for concurrent use.
-type Waker struct {
+// Trigger has the object of the node reconciled again, for what changes on the node and not in the cluster. It is safe for concurrent use.
+type Trigger struct {
 	object client.Object
 	events chan event.GenericEvent
 }
 
-// NewWaker returns a Waker for an object of the kind that has the name of the node.
-func NewWaker(kind client.Object, node string) *Waker {
+// NewTrigger returns a Trigger for an object of the kind that has the name of the node.
+func NewTrigger(kind client.Object, node string) *Trigger {
 	kind.SetName(node)
-	return &Waker{object: kind, events: make(chan event.GenericEvent, 1)}
+	return &Trigger{object: kind, events: make(chan event.GenericEvent, 1)}
 }
 
-// Wake has the object reconciled soon. It never waits: a call that nobody has acted upon yet stands for all others.
-func (w *Waker) Wake() {
+// Enqueue adds the object to the queue. It never blocks: calls that come before the event of an earlier one was received cause no further one.
+func (t *Trigger) Enqueue() {
 	select {
-	case w.events <- event.GenericEvent{Object: w.object}:
+	case t.events <- event.GenericEvent{Object: t.object}:
 	default:
 	}
 }
 
-// Woken is readable after a call of Wake that nobody has acted upon yet.
-func (w *Waker) Woken() <-chan event.GenericEvent { return w.events }
+// Events has an event after a call of Enqueue, until it is received.
+func (t *Trigger) Events() <-chan event.GenericEvent { return t.events }
 
-// AddController adds a controller for the object of the node that w wakes. It tells begin for how long the daemon lives, and reconciles the object then,
+// AddController adds a controller for the object of the node that t enqueues. It tells begin for how long the daemon lives, and reconciles the object then,
 // whatever the cache had before.
-func (h Host) AddController(name string, w *Waker, options controller.Options, begin func(lifetime context.Context)) error {
+func (h Host) AddController(name string, t *Trigger, options controller.Options, begin func(lifetime context.Context)) error {
 	live := func(ctx context.Context) error {
 		begin(ctx)
-		w.Wake()
+		t.Enqueue()
 		<-ctx.Done()
 		return nil
 	}
@@ -55,10 +55,10 @@ func (h Host) AddController(name string, w *Waker, options controller.Options, b
 	if err != nil {
 		return fmt.Errorf("adding %s: %w", name, err)
 	}
-	if err := c.Watch(source.Kind(h.Manager.GetCache(), w.object, &handler.EnqueueRequestForObject{})); err != nil {
+	if err := c.Watch(source.Kind(h.Manager.GetCache(), t.object, &handler.EnqueueRequestForObject{})); err != nil {
 		return fmt.Errorf("watching the object of the node for %s: %w", name, err)
 	}
-	if err := c.Watch(source.Channel(w.events, &handler.EnqueueRequestForObject{})); err != nil {
+	if err := c.Watch(source.Channel(t.events, &handler.EnqueueRequestForObject{})); err != nil {
 		return fmt.Errorf("watching the node for %s: %w", name, err)
 	}
 	return nil

@@ -146,7 +146,7 @@ func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, 
 	return all, errors.Join(failures...)
 }
 
-// configured reads the configuration, and forgets the answers of another one. A file that does not exist is none.
+// configured reads the configuration, and forgets the answers of another one. A file that does not exist counts as an empty configuration.
 func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
 	var sum [sha256.Size]byte
 	failed := func(err error) ([]provider, [sha256.Size]byte, error) {

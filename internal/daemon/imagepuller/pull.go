@@ -29,8 +29,8 @@ const (
 	longestWait = 30 * time.Second
 	// lookForRuntime is when to try again while the runtime does not answer, which counts as no try.
 	lookForRuntime = 5 * time.Second
-	// tellAgain is how long a Secret that cannot be read is not logged again.
-	tellAgain = time.Hour
+	// logSecretEvery is how long a Secret that cannot be read is not logged again.
+	logSecretEvery = time.Hour
 	// longestText is the limit of a message in the status, in bytes, longestNote that of an event: the API server takes 1024.
 	longestText = 512
 	longestNote = 1000
@@ -53,7 +53,7 @@ type task struct {
 
 // run pulls a tag, as often as its policy lets it. It notes what it is at, and ends when ctx does.
 func (p *puller) run(ctx context.Context, t task) {
-	defer p.waker.Wake()
+	defer p.trigger.Enqueue()
 	select {
 	case p.slots <- struct{}{}:
 		defer func() { <-p.slots }()
@@ -71,7 +71,7 @@ func (p *puller) run(ctx context.Context, t task) {
 		first = began.Add(-max(0, began.Sub(s.StartTime.Time).Truncate(time.Second)))
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
-	p.waker.Wake()
+	p.trigger.Enqueue()
 	got, err := p.pull(ctx, t, first)
 	if ctx.Err() != nil {
 		return // the tag is gone, another round has begun, or the process ends: the next one goes on
@@ -139,7 +139,7 @@ func (p *puller) pull(ctx context.Context, t task, first time.Time) (pulled, err
 		p.note(t, func(s *v1beta1.ImageTagStatus) {
 			s.Phase, s.Message = v1beta1.ImagePhasePulling, short(err.Error(), longestText)
 		})
-		p.waker.Wake()
+		p.trigger.Enqueue()
 		p.sleep(ctx, wait)
 		wait = min(2*wait, longestWait)
 	}
@@ -151,12 +151,12 @@ func (p *puller) awaitRuntime(ctx context.Context, t task, heard error, limit ti
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(heard.Error(), longestText)
 	})
-	p.waker.Wake()
+	p.trigger.Enqueue()
 	for since := p.host.Clock.Now(); ctx.Err() == nil && p.host.Clock.Since(since) < limit; {
 		p.sleep(ctx, min(lookForRuntime, limit))
 		if _, err := p.host.NodeRuntime(ctx, p.client).Status(ctx); err == nil {
 			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, "" })
-			p.waker.Wake()
+			p.trigger.Enqueue()
 			return
 		}
 	}
@@ -254,10 +254,10 @@ func (p *puller) toldOf(secret string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.host.Clock.Now()
-	if at, told := p.told[secret]; told && now.Sub(at) < tellAgain {
+	if at, told := p.told[secret]; told && now.Sub(at) < logSecretEvery {
 		return true
 	}
-	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) >= tellAgain })
+	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) >= logSecretEvery })
 	if p.told == nil {
 		p.told = map[string]time.Time{}
 	}

@@ -65,7 +65,7 @@ type puller struct {
 	// plugins know credentials beside Secrets; nil knows none.
 	plugins *plugins
 	slots   chan struct{}
-	waker   *host.Waker
+	trigger *host.Trigger
 	// writes are when the status was written last.
 	writes host.Writes
 
@@ -80,10 +80,10 @@ type puller struct {
 // Setup adds the puller to the daemon.
 func Setup(h host.Host) error {
 	p := &puller{
-		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), waker: host.NewWaker(&v1beta1.NodeImage{}, h.Node),
+		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), trigger: host.NewTrigger(&v1beta1.NodeImage{}, h.Node),
 		rounds: map[key]*work{}, plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
 	}
-	return h.AddController("imagepuller", p.waker, options(p), p.live)
+	return h.AddController("imagepuller", p.trigger, options(p), p.live)
 }
 
 // options are those of the controller. What the API server refuses is tried again within the minute: a status that comes later than the operator

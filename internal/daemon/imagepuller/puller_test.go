@@ -46,7 +46,7 @@ func start(t *testing.T, c client.Client, runtime *critest.Runtime, pulls int) *
 	ctx, end := context.WithCancel(t.Context())
 	p := &puller{
 		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls, Metrics: metricsOf(t)},
-		client: c, slots: make(chan struct{}, pulls), waker: host.NewWaker(&v1beta1.NodeImage{}, "n1"), rounds: map[key]*work{}, lifetime: ctx,
+		client: c, slots: make(chan struct{}, pulls), trigger: host.NewTrigger(&v1beta1.NodeImage{}, "n1"), rounds: map[key]*work{}, lifetime: ctx,
 	}
 	t.Cleanup(end)
 	return &daemon{t: t, p: p, client: c, runtime: runtime, end: end}
@@ -126,7 +126,7 @@ func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1bet
 			d.t.Fatalf("%s: the status is %+v", what, list.Status)
 		}
 		select {
-		case <-d.p.waker.Woken():
+		case <-d.p.trigger.Events():
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -552,7 +552,7 @@ func TestASecretThatIsMissingIsLoggedOnceAnHour(t *testing.T) {
 	if p.toldOf("a") || !p.toldOf("a") || p.toldOf("b") {
 		t.Error("each is told at once, and not again")
 	}
-	now.Step(tellAgain)
+	now.Step(logSecretEvery)
 	if p.toldOf("a") {
 		t.Error("an hour later it is not told again")
 	}

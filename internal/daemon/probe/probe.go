@@ -56,12 +56,12 @@ type key struct{ uid, name string }
 
 // prober is the worker of a node.
 type prober struct {
-	host   host.Host
-	client client.Client
-	waker  *host.Waker
-	slots  chan struct{}
-	limit  flowcontrol.RateLimiter
-	begun  time.Time
+	host    host.Host
+	client  client.Client
+	trigger *host.Trigger
+	slots   chan struct{}
+	limit   flowcontrol.RateLimiter
+	begun   time.Time
 	// spread is a random share of 1.
 	spread func() float64
 
@@ -82,11 +82,11 @@ type prober struct {
 // Setup adds the prober to the daemon.
 func Setup(h host.Host) error {
 	p := &prober{
-		host: h, client: h.Manager.GetClient(), waker: host.NewWaker(&appsv1alpha1.NodePodProbe{}, h.Node), slots: make(chan struct{}, tries),
+		host: h, client: h.Manager.GetClient(), trigger: host.NewTrigger(&appsv1alpha1.NodePodProbe{}, h.Node), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64,
 		probes: map[key]*probe{}, own: map[string]chan struct{}{},
 	}
-	return h.AddController("probe", p.waker, controller.Options{Reconciler: p}, p.live)
+	return h.AddController("probe", p.trigger, controller.Options{Reconciler: p}, p.live)
 }
 
 // live lets probes begin, until the daemon ends.
@@ -146,7 +146,7 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 	if len(before.PodProbeStatuses) == 0 && len(after.PodProbeStatuses) == 0 || equality.Semantic.DeepEqual(before.PodProbeStatuses, after.PodProbeStatuses) {
 		return -1
 	}
-	if slices.Equal(essence(before), essence(after)) {
+	if slices.Equal(urgentStates(before), urgentStates(after)) {
 		if since := p.host.Clock.Since(p.told); since < messageInterval {
 			return messageInterval - since
 		}
@@ -154,23 +154,23 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 	return p.writes.Wait(p.host.Clock.Now())
 }
 
-// fact is what has to be written soon when it changes.
-type fact struct {
+// urgentState is what has to be written soon when it changes.
+type urgentState struct {
 	uid, name string
 	state     appsv1alpha1.ProbeState
 	trouble   bool
 }
 
-func essence(s *appsv1alpha1.NodePodProbeStatus) []fact {
-	var facts []fact
+func urgentStates(s *appsv1alpha1.NodePodProbeStatus) []urgentState {
+	var states []urgentState
 	for i := range s.PodProbeStatuses {
 		pod := &s.PodProbeStatuses[i]
 		for j := range pod.ProbeStates {
 			state := &pod.ProbeStates[j]
-			facts = append(facts, fact{pod.UID, state.Name, state.State, state.Error != ""})
+			states = append(states, urgentState{pod.UID, state.Name, state.State, state.Error != ""})
 		}
 	}
-	return facts
+	return states
 }
 
 // sync ends probes that are not wanted any more, begins those that are, and tells the others what has changed.

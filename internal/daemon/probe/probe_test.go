@@ -87,7 +87,7 @@ func (d *daemon) restart(c client.Client) {
 	d.end = end
 	d.prober = &prober{
 		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}},
-		client: c, waker: host.NewWaker(&appsv1alpha1.NodePodProbe{}, "n1"), slots: make(chan struct{}, tries),
+		client: c, trigger: host.NewTrigger(&appsv1alpha1.NodePodProbe{}, "n1"), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewFakeAlwaysRateLimiter(), spread: func() float64 { return 0 },
 		probes: map[key]*probe{}, own: map[string]chan struct{}{}, lifetime: ctx,
 	}
@@ -161,7 +161,7 @@ func (d *daemon) until(want string) {
 			d.t.Fatalf("the status says %q, want %q", got, want)
 		}
 		select {
-		case <-d.waker.Woken():
+		case <-d.trigger.Events():
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -155,7 +155,7 @@ func (p *probe) note(before appsv1alpha1.ContainerProbeState, change func(*probi
 	if equality.Semantic.DeepEqual(before, after) {
 		return
 	}
-	p.waker.Wake()
+	p.trigger.Enqueue()
 	if before.State == after.State {
 		return
 	}

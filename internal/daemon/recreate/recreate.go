@@ -48,8 +48,8 @@ const (
 	turn = time.Second
 	// asking is how long one question to the runtime, and one write, may take.
 	asking = 10 * time.Second
-	// starting is how long a container runtime that others on the node do not stand in for may take to be there after a request for one of its
-	// containers, lookAgain when to look for it again.
+	// starting is how long a request waits for the container runtime of its containers while the node does not have it, lookAgain when to look for it
+	// again.
 	starting  = 30 * time.Second
 	lookAgain = 5 * time.Second
 	// forcing is how long the runtime may take to end a container by force, beyond its grace period.
@@ -140,8 +140,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, nil
 }
 
-// tell tells requests that they wait, as many as one pass may. The one whose turn it is depends neither on their number nor on what becomes of it. Of those
-// that are refused the last is told of.
+// tell writes to the status of requests that they wait, to at most maxTold in one pass. The request whose turn it is depends on neither: not on their number,
+// nor on whether a write fails. refused is the last error of these writes.
 func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerRecreateRequest) (told int, refused error) {
 	for _, request := range waiting {
 		status, changed := restart.Waiting(request)

@@ -94,7 +94,7 @@ func Mounts(spec *corev1.PodSpec, claim string) bool {
 	})
 }
 
-// Awaited are those of the wanted claims that the pod mounts and that are missing. A claim whose template is younger than the pod is none of its volumes.
+// Awaited are those of the wanted claims that the pod mounts and that are missing. A claim whose template is younger than the pod is not one of its volumes.
 func (t Template) Awaited(pod *corev1.Pod, missing func(name string) bool) []*corev1.PersistentVolumeClaim {
 	mounted := map[string]bool{}
 	for i := range pod.Spec.Volumes {
@@ -171,9 +171,9 @@ func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condem
 	return owners, changed
 }
 
-// Reown is the merge patch that gives a claim the references that Owners asks for. Changed is false when it has them, and for a claim that
+// PatchOwners is the merge patch that gives a claim the references that Owners asks for. Changed is false when it has them, and for a claim that
 // is terminating: what becomes of that one is decided.
-func (r Retention) Reown(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (patch []byte, changed bool, err error) {
+func (r Retention) PatchOwners(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (patch []byte, changed bool, err error) {
 	owners, changed := r.Owners(claim, who, condemned)
 	if !changed || claim.DeletionTimestamp != nil {
 		return nil, false, nil
@@ -207,8 +207,8 @@ func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerRefer
 	return patch(claim, map[string]any{"ownerReferences": owners}, nil)
 }
 
-// DisownPatch is OwnersPatch with the claim's present owners but the one with the UID.
-func DisownPatch(claim *corev1.PersistentVolumeClaim, uid types.UID) ([]byte, error) {
+// RemoveOwnerPatch is OwnersPatch with the claim's present owners but the one with the UID.
+func RemoveOwnerPatch(claim *corev1.PersistentVolumeClaim, uid types.UID) ([]byte, error) {
 	others := slices.DeleteFunc(slices.Clone(claim.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == uid })
 	return OwnersPatch(claim, others)
 }

@@ -47,9 +47,9 @@ func Find[T ~string](all []Condition, kind T) (Condition, bool) {
 	return all[i], true
 }
 
-// Alike says that two lists have the same types, statuses and reasons in the same order. Messages and times may differ: they can change
+// EqualIgnoringMessages says that two lists have the same types, statuses and reasons in the same order. Messages and times may differ: they can change
 // with every pass.
-func Alike(a, b []Condition) bool { return slices.EqualFunc(a, b, alike) }
+func EqualIgnoringMessages(a, b []Condition) bool { return slices.EqualFunc(a, b, alike) }
 
 // Contains says that the list has a condition with the same type, status and reason, whatever its message.
 func Contains(all []Condition, c Condition) bool {

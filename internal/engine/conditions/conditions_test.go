@@ -111,10 +111,10 @@ func TestFieldsIgnored(t *testing.T) {
 
 func TestAlikeIgnoresMessages(t *testing.T) {
 	a := []Condition{New("Available", true, "Enough", "3 of 3")}
-	if b := []Condition{New("Available", true, "Enough", "4 of 4")}; !Alike(a, b) || !Contains(a, b[0]) {
+	if b := []Condition{New("Available", true, "Enough", "4 of 4")}; !EqualIgnoringMessages(a, b) || !Contains(a, b[0]) {
 		t.Error("another message makes a difference")
 	}
-	if b := []Condition{New("Available", true, "Other", "3 of 3")}; Alike(a, b) || Contains(a, b[0]) {
+	if b := []Condition{New("Available", true, "Other", "3 of 3")}; EqualIgnoringMessages(a, b) || Contains(a, b[0]) {
 		t.Error("another reason makes none")
 	}
 }

@@ -84,7 +84,7 @@ func ParseFor(
 	gate string, strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored,
 ) Settings {
 	if !gateOn {
-		for _, field := range Said(strategy, annotations) {
+		for _, field := range ConfiguredFields(strategy, annotations) {
 			ignored.ByGate(field, gate)
 		}
 		return Settings{}
@@ -94,8 +94,8 @@ func ParseFor(
 	return settings
 }
 
-// Said names the fields and annotations by which a workload says something about pulling images ahead.
-func Said(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string) []string {
+// ConfiguredFields names the fields and annotations by which a workload says something about pulling images ahead.
+func ConfiguredFields(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string) []string {
 	var said []string
 	for _, key := range []string{
 		shared.AnnotationPreDownloadParallelism, shared.AnnotationPreDownloadTimeoutSeconds, shared.AnnotationPreDownloadMinUpdatedReadyPods,

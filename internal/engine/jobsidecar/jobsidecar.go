@@ -44,8 +44,8 @@ func literal(c *corev1.Container, name string) string {
 	return ""
 }
 
-// Concerns says that a pod has sidecars that may have to be stopped, whatever they are at.
-func Concerns(pod *corev1.Pod) bool {
+// HasSidecars says that a pod has sidecars that may have to be stopped, whatever they are at.
+func HasSidecars(pod *corev1.Pod) bool {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
 	}
@@ -60,7 +60,7 @@ func Concerns(pod *corev1.Pod) bool {
 // MainDone says that a pod has sidecars and its main containers are done, under OnFailure with code 0: nothing is left but to stop the sidecars. A
 // pod of sidecars alone has no main containers, so they are done as soon as it runs.
 func MainDone(pod *corev1.Pod) bool {
-	if !Concerns(pod) || pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" ||
+	if !HasSidecars(pod) || pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" ||
 		len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
 		return false
 	}

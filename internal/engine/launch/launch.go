@@ -63,8 +63,8 @@ func Mark(pod *corev1.Pod) string {
 	return ""
 }
 
-// Asks says that somebody has asked for an order, whether or not the containers need one.
-func Asks(annotations map[string]string, containers []corev1.Container) bool {
+// OrderRequested says that somebody has asked for an order, whether or not the containers need one.
+func OrderRequested(annotations map[string]string, containers []corev1.Container) bool {
 	if annotations[shared.AnnotationLaunchPriority] == shared.LaunchInOrder {
 		return true
 	}

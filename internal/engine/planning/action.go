@@ -80,7 +80,7 @@ type Action struct {
 	// it. Empty: always the same.
 	MadeFrom string
 
-	// Reason is a short CamelCase word for logs and stories: ScaleOut, ScaleIn, Outdated, SpecifiedDelete, ...
+	// Reason is a short CamelCase word for logs and golden files: ScaleOut, ScaleIn, Outdated, SpecifiedDelete, ...
 	Reason string
 	// Success and Failure are the events to emit on the owner; an empty reason emits none.
 	Success, Failure Event

@@ -21,7 +21,7 @@ type Plan struct {
 	RecheckAfter time.Duration
 }
 
-// Note says what was held back and why, for conditions, logs and stories.
+// Note says what was held back and why, for conditions, logs and golden files.
 type Note struct {
 	// Reason is a CamelCase word such as MaxUnavailable, Partition, Paused, Hook, GracePeriod, ScaleMaxUnavailable, PodNotReady.
 	Reason string

@@ -22,16 +22,16 @@ const (
 )
 
 const (
-	// young is the maximum age at which a pod counts as failed soon after its creation. The failure of an older pod says nothing about new ones.
-	young = 10 * time.Minute
+	// earlyFailureAge is the maximum age at which a pod counts as failed soon after its creation. The failure of an older pod says nothing about new ones.
+	earlyFailureAge = 10 * time.Minute
 	// firstBackOff, doubled with every round of failures up to longestBackOff, is how long creations wait after the last failure.
 	firstBackOff   = time.Second
 	longestBackOff = 15 * time.Minute
-	// rowEnds is the time without a further failure after which earlier failures no longer count: by then the next pod was created, and it has not
+	// failuresExpireAfter is the time without a further failure after which earlier failures no longer count: by then the next pod was created, and it has not
 	// failed soon.
-	rowEnds = longestBackOff + young + 5*time.Minute
-	// AgainAndAgain is the number of failures in a row from which on pods are reported to fail again and again.
-	AgainAndAgain = 3
+	failuresExpireAfter = longestBackOff + earlyFailureAge + 5*time.Minute
+	// FailuresToReport is the number of failures in a row from which on pods are reported to fail again and again.
+	FailuresToReport = 3
 )
 
 // EarlyFailures counts the pods that failed soon after their creation and still exist. Failures before a pod that became available, or before a long time
@@ -66,14 +66,14 @@ func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 			continue
 		}
 		at := failedAt(pod.Object)
-		if at.Sub(pod.Object.CreationTimestamp.Time) <= young && !at.Before(succeeded) {
+		if at.Sub(pod.Object.CreationTimestamp.Time) <= earlyFailureAge && !at.Before(succeeded) {
 			failures = append(failures, failure{pod, at})
 		}
 	}
 	slices.SortStableFunc(failures, func(a, b failure) int { return b.at.Compare(a.at) })
 	next := s.Now
 	for _, failed := range failures {
-		if next.Sub(failed.at) > rowEnds {
+		if next.Sub(failed.at) > failuresExpireAfter {
 			break
 		}
 		if f.Count++; f.Last == nil {
@@ -86,7 +86,7 @@ func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 
 // Forgotten is when they no longer count, if no further pod fails.
 func (f EarlyFailures) Forgotten(now time.Time) time.Duration {
-	return f.at.Add(rowEnds).Sub(now) + time.Second
+	return f.at.Add(failuresExpireAfter).Sub(now) + time.Second
 }
 
 // failedAt is when the last container of a failed pod ended; for a pod that the node refused, when it did.
@@ -124,7 +124,7 @@ func (f EarlyFailures) Wait(rounds int, now time.Time) time.Duration {
 
 // Note says that pods fail; n are those that wait to be created because of it.
 func (f EarlyFailures) Note(rounds, n int) planning.Note {
-	if rounds >= AgainAndAgain {
+	if rounds >= FailuresToReport {
 		return planning.Note{Reason: ReasonPodsFail, Message: FailAgain(f.Last.Object)}
 	}
 	return planning.Note{

@@ -130,7 +130,7 @@ func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
 // replacedBecause has the event about the deletion of the pod say why it is replaced, where there is something to say.
 func (p *Pass) replacedBecause(pod *Pod, why string) {
 	if why != "" {
-		p.Remark(pod, ", because it cannot be updated in place: "+why)
+		p.AppendToEvent(pod, ", because it cannot be updated in place: "+why)
 	}
 }
 
@@ -171,7 +171,7 @@ func (p *Pass) Yields(step planning.Step, pod *Pod, room bool) bool {
 
 // Removal is the next step of the pod's removal: its deletion, or an edit that has it wait at its hook.
 func (p *Pass) Removal(pod *Pod) planning.Step {
-	if p.HeldFromDeletion(pod) {
+	if p.HeldByPreDelete(pod) {
 		return StepEdit
 	}
 	return StepDelete

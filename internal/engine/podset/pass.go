@@ -227,8 +227,8 @@ func (p *Pass) failing(key planning.RetryKey) (time.Duration, bool) {
 	return retry.Failing, true
 }
 
-// Remark has the event about the deletion of the pod say something beside that.
-func (p *Pass) Remark(pod *Pod, text string) {
+// AppendToEvent has the event about the deletion of the pod say something beside that.
+func (p *Pass) AppendToEvent(pod *Pod, text string) {
 	put(&p.remarks, keyOf(pod.Object), p.remarks[keyOf(pod.Object)]+text)
 }
 
@@ -255,9 +255,9 @@ func UpdateGates() []corev1.PodConditionType {
 	return []corev1.PodConditionType{shared.GateInPlaceUpdateReady, shared.GateKruisePodReady}
 }
 
-// Equip turns a pod made from the template into one of the workload: named, owned, and with the readiness gates, appended where the template
+// SetIdentity turns a pod made from the template into one of the workload: named, owned, and with the readiness gates, appended where the template
 // does not list them.
-func Equip(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference, gates ...corev1.PodConditionType) {
+func SetIdentity(pod *corev1.Pod, namespace, name string, owner metav1.OwnerReference, gates ...corev1.PodConditionType) {
 	pod.Namespace, pod.Name = namespace, name
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
 	for _, gate := range gates {
@@ -309,8 +309,8 @@ func (p *Pass) Recreate(pod *Pod, reason string) {
 		p.failure("FailedUpdatePodReCreate", "delete for an update", pod.Object.Name))
 }
 
-// HeldFromDeletion says that the preDelete hook stops the pod's deletion.
-func (p *Pass) HeldFromDeletion(pod *Pod) bool {
+// HeldByPreDelete says that the preDelete hook stops the pod's deletion.
+func (p *Pass) HeldByPreDelete(pod *Pod) bool {
 	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
 }
 
@@ -319,7 +319,7 @@ func (p *Pass) remove(pod *Pod, reason, next string, success, failure planning.E
 		return
 	}
 	p.Keep(pod)
-	hooked := p.HeldFromDeletion(pod)
+	hooked := p.HeldByPreDelete(pod)
 	switch {
 	case hooked && pod.State == shared.StatePreparingDelete:
 		p.Wait(pod, ReasonHook, "the preDelete hook is not released yet")

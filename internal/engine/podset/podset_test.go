@@ -216,7 +216,7 @@ func TestPodsOfOneNameInTwoNamespaces(t *testing.T) {
 
 func TestEquipKeepsTheOrderOfGates(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{ReadinessGates: []corev1.PodReadinessGate{{ConditionType: shared.GateKruisePodReady}, {ConditionType: "own"}}}}
-	Equip(pod, "shop", "web-0", metav1.OwnerReference{Name: "web"}, UpdateGates()...)
+	SetIdentity(pod, "shop", "web-0", metav1.OwnerReference{Name: "web"}, UpdateGates()...)
 	want := []corev1.PodReadinessGate{{ConditionType: shared.GateKruisePodReady}, {ConditionType: "own"}, {ConditionType: shared.GateInPlaceUpdateReady}}
 	if diff := cmp.Diff(want, pod.Spec.ReadinessGates); diff != "" {
 		t.Errorf("gates (-want +got):\n%s", diff)

@@ -262,10 +262,10 @@ type Headline struct {
 	CollisionCount, ExpectedUpdatedReplicas        int32
 }
 
-// Announcements are the events about what conditions say for the first time, or about another spec than before: a spec that cannot be
+// ConditionEvents are the events about what conditions say for the first time, or about another spec than before: a spec that cannot be
 // parsed, a template that the server refuses, and pods or claims that cannot follow their template, as the condition of type
 // failedUpdate says. Whoever sends a request that fails emits the event about it.
-func Announcements[T ~string](before, after []conditions.Condition, otherSpec bool, failedUpdate T) []planning.Event {
+func ConditionEvents[T ~string](before, after []conditions.Condition, otherSpec bool, failedUpdate T) []planning.Event {
 	var events []planning.Event
 	for _, condition := range after {
 		var event string

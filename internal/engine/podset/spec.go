@@ -116,7 +116,7 @@ func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
 		put(&s.containers, rev.Name, podtemplate.AlwaysPulled(rev.Template.Spec.Containers))
 	}
 	pod.Spec.Containers = s.containers[rev.Name]
-	Equip(pod, s.Namespace, name, s.Owner, UpdateGates()...)
+	SetIdentity(pod, s.Namespace, name, s.Owner, UpdateGates()...)
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}

@@ -202,8 +202,8 @@ func waiting(pod *corev1.Pod, reason, message string, began func() time.Time, no
 }
 
 // crashing is the trouble of a container that crashes again and again. It lasts while the container runs for the next try, until that one
-// has run for longer than the last. One that is to run for ever and ends well crashes, too, but not at once: whoever restarts a container ends it well. That
-// a change in place has ended the instance before is no crash.
+// has run for longer than the last. A container that should run for ever and ends with code 0 crashes, too, but not the first time: a deliberate restart ends with code 0 as well. An
+// instance that was ended by a change in place has not crashed.
 func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, ends bool, began func() time.Time, now time.Time) Trouble {
 	last, crashes := status.LastTerminationState.Terminated, int(status.RestartCount)
 	many := crashes >= manyCrashes-1

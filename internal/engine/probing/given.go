@@ -32,7 +32,7 @@ func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodConta
 		return change
 	}
 	var was, is given
-	_ = json.Unmarshal([]byte(text), &was) // what is no such list says nothing, and is written anew
+	_ = json.Unmarshal([]byte(text), &was) // anything else counts as an empty list, and is overwritten
 	labels, annotations := marks{}, marks{}
 	for _, p := range probes {
 		for i := range p.MarkerPolicy {

@@ -155,8 +155,8 @@ func in(keys map[string]string) func(string, *string) bool {
 	}
 }
 
-// Taken says which conditions of a marker's probes other markers write to the same pods: those of markers whose names come first.
-func Taken(m *Marker, others []*Marker) []string {
+// TakenConditions says which conditions of a marker's probes other markers write to the same pods: those of markers whose names come first.
+func TakenConditions(m *Marker, others []*Marker) []string {
 	var taken []string
 	for i := range m.Probes {
 		kind := m.Probes[i].PodConditionType

@@ -52,8 +52,8 @@ func EntryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	return entry
 }
 
-// Bare says that the entry of a set is the hash alone.
-func Bare(pod *corev1.Pod, key, set string) bool {
+// HasBareHash says that the entry of a set is the hash alone.
+func HasBareHash(pod *corev1.Pod, key, set string) bool {
 	raw := EntriesOf(pod, key)[set]
 	return len(raw) > 0 && raw[0] == '"'
 }

@@ -191,8 +191,8 @@ func sortedKeys(set map[string]bool) []string {
 // String is for messages.
 func (r Requirement) String() string { return fmt.Sprintf("%s %s %v", r.Key, r.Op, r.Values) }
 
-// Concerns says whether the set injects into pods with these labels that it selects: a canary may take them.
-func (i Injection) Concerns(pod, namespace map[string]string) bool {
+// InjectsInto says whether the set injects into pods with these labels that it selects: a canary may take them.
+func (i Injection) InjectsInto(pod, namespace map[string]string) bool {
 	_, injects := i.injecting(pod, namespace)
 	return injects
 }

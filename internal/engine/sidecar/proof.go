@@ -58,8 +58,8 @@ func ExampleLabels(requirements []Requirement) (map[string]string, bool) {
 // maxExamples is how many labels Examples are at most.
 const maxExamples = 20
 
-// Examples are labels that fulfill the requirements, none when none can be made up. Beside the first they have another value that a requirement lists: a canary may
-// take pods with one of them.
+// Examples are sets of labels that fulfill the requirements; none when no such labels can be made up. The further ones have other values that a requirement
+// lists: a canary may take the pods with one of them.
 func Examples(requirements []Requirement) []map[string]string {
 	first, possible := ExampleLabels(requirements)
 	if !possible {

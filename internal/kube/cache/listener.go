@@ -42,11 +42,11 @@ func New(config *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error
 	if err != nil {
 		return nil, fmt.Errorf("creating the cache: %w", err)
 	}
-	return Sharing(c), nil
+	return WithSharedPodListener(c), nil
 }
 
-// Sharing returns c, but what listens to its pods shares one listener.
-func Sharing(c ctrlcache.Cache) ctrlcache.Cache {
+// WithSharedPodListener returns c, but what listens to its pods shares one listener.
+func WithSharedPodListener(c ctrlcache.Cache) ctrlcache.Cache {
 	return &sharing{Cache: c, pods: &listener{}}
 }
 

@@ -75,7 +75,7 @@ func TestHandlersOfPodsShareOneListener(t *testing.T) {
 	}
 	server.Add(pod("first", ""))
 	informer := &countedInformer{SharedIndexInformer: toolscache.NewSharedIndexInformer(server, &corev1.Pod{}, 0, nil)}
-	shared := cache.Sharing(oneInformer{informer: informer})
+	shared := cache.WithSharedPodListener(oneInformer{informer: informer})
 	join := func(s *seen) (ctrlcache.Informer, toolscache.ResourceEventHandlerRegistration) {
 		t.Helper()
 		pods, err := shared.GetInformer(t.Context(), &corev1.Pod{})

@@ -50,10 +50,10 @@ func TestNodesAreTrimmed(t *testing.T) {
 	}
 }
 
-func TestHeartbeatsOfNodesWakeNobody(t *testing.T) {
+func TestHeartbeatsOfNodesTriggerNoPass(t *testing.T) {
 	cases := map[string]struct {
-		change func(*corev1.Node)
-		wakes  bool
+		change   func(*corev1.Node)
+		triggers bool
 	}{
 		"a heartbeat": {change: func(n *corev1.Node) { n.ResourceVersion, n.Status.Conditions[0].LastHeartbeatTime = "2", metav1.Now() }},
 		"an image":    {change: func(n *corev1.Node) { n.Status.Images = nil }},
@@ -71,8 +71,8 @@ func TestHeartbeatsOfNodesWakeNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after := newNode()
 			tc.change(after)
-			if got := NodeChanges().Update(event.UpdateEvent{ObjectOld: newNode(), ObjectNew: after}); got != tc.wakes {
-				t.Errorf("wakes: %v, want %v", got, tc.wakes)
+			if got := NodeChanges().Update(event.UpdateEvent{ObjectOld: newNode(), ObjectNew: after}); got != tc.triggers {
+				t.Errorf("triggers: %v, want %v", got, tc.triggers)
 			}
 		})
 	}

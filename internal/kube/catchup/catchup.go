@@ -42,8 +42,8 @@ const (
 	attempt      = 15 * time.Second
 	pause        = 200 * time.Millisecond
 	longestPause = 2 * time.Second
-	// sayAgain is when the log says again that a kind cannot be listed.
-	sayAgain = 30 * time.Second
+	// logEvery is when the log says again that a kind cannot be listed.
+	logEvery = 30 * time.Second
 	// poll is how often the store is looked at.
 	poll = 10 * time.Millisecond
 	// Timeout is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
@@ -145,7 +145,7 @@ func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store 
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err) {
 			return nil // then the cache holds nothing of it either
 		}
-		if now := g.clock.Now(); said.IsZero() || now.Sub(said) >= sayAgain {
+		if now := g.clock.Now(); said.IsZero() || now.Sub(said) >= logEvery {
 			said = now
 			g.log.Info("Listing again", "kind", kind.Kind, "err", err.Error())
 		}

@@ -201,7 +201,7 @@ func TestAListThatFailsForLongIsAskedForLessOften(t *testing.T) {
 		if most := int(outage / longestPause); asked > most+10 {
 			t.Errorf("asked %d times", asked)
 		}
-		if most := int(outage / sayAgain); lines > most || lines < 1 {
+		if most := int(outage / logEvery); lines > most || lines < 1 {
 			t.Errorf("%d lines, want 1 to %d", lines, most)
 		}
 	})

@@ -296,7 +296,7 @@ func TestAFailureIsReportedAndTriedAgainLater(t *testing.T) {
 		t.Errorf("the event is %q", got)
 	}
 
-	// Until then nothing is asked of the server, whatever wakes the set.
+	// Until then nothing is asked of the server, whatever triggers a pass.
 	w.clock.Step(10 * time.Second)
 	want.RecheckAfter = 20 * time.Second
 	if diff := cmp.Diff(want, w.pass()); diff != "" || len(w.server.Writes()) != 1 {

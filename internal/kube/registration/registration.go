@@ -44,8 +44,8 @@ func Keep(ctx context.Context, reader client.Reader, writer client.Client, objec
 	return apply(ctx, writer, want, err == nil)
 }
 
-// KeepBeside is Keep for an object of which a list has shown what is there; nil: nothing.
-func KeepBeside(ctx context.Context, writer client.Client, object, there runtime.Object) (Kept, error) {
+// KeepListed is Keep for an object of which a list has shown what is there; nil: nothing.
+func KeepListed(ctx context.Context, writer client.Client, object, there runtime.Object) (Kept, error) {
 	want, err := contentOf(object)
 	if err != nil {
 		return Kept{}, err

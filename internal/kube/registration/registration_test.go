@@ -72,7 +72,7 @@ func TestOnlyWhatDiffersIsWritten(t *testing.T) {
 			if kept, err := Keep(t.Context(), c, c, binding()); err != nil || writes != tc.writes || !is(kept) {
 				t.Errorf("%d writes, want %d: %+v, %v", writes, tc.writes, kept, err)
 			}
-			if kept, err := KeepBeside(t.Context(), c, binding(), there); err != nil || writes != 2*tc.writes || !is(kept) {
+			if kept, err := KeepListed(t.Context(), c, binding(), there); err != nil || writes != 2*tc.writes || !is(kept) {
 				t.Errorf("beside a list: %d writes, want %d: %+v, %v", writes-tc.writes, tc.writes, kept, err)
 			}
 		})

@@ -113,9 +113,9 @@ func (b *Base) Forget(name types.NamespacedName) {
 	}
 }
 
-// wakeFor has the object of this name planned after an event about another object that concerns it: as soon as its pace allows, but not before gather has
+// enqueueFor has the object of this name planned after an event about another object that concerns it: as soon as its pace allows, but not before gather has
 // passed. An event that only shows what the operator itself wrote for the object does not shorten its pause.
-func (b *Base) wakeFor(q queue, name types.NamespacedName, about client.Object, gather time.Duration) {
+func (b *Base) enqueueFor(q queue, name types.NamespacedName, about client.Object, gather time.Duration) {
 	wait := gather
 	if memory := b.memories.known(name); memory != nil {
 		now := b.Clock.Now()

@@ -207,8 +207,8 @@ type refusal struct {
 	generation int64
 	at         time.Time
 	err        error
-	// announced is the last answer of which there was an event.
-	announced string
+	// emitted is the last answer of which there was an event.
+	emitted string
 }
 
 // stands is the refusal of less than refusedRecheck ago, if the spec of the object is still the same. An older one is forgotten.
@@ -225,8 +225,8 @@ func (r *refusal) note(object client.Object, now time.Time, err error) (isNew bo
 	if r.err == nil {
 		r.generation, r.at, r.err = object.GetGeneration(), now, err
 	}
-	isNew = r.announced != err.Error()
-	r.announced = err.Error()
+	isNew = r.emitted != err.Error()
+	r.emitted = err.Error()
 	return isNew
 }
 

@@ -89,7 +89,7 @@ func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstruct
 	return stored, nil
 }
 
-// begin returns a pass over a stored object, or nil and the delay of a requeue. An object that was woken because a worker became free, and then does
+// begin returns a pass over a stored object, or nil and the delay of a requeue. An object that was enqueued because a worker became free, and then does
 // nothing, leaves that worker to the next in line.
 func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*Pass, time.Duration) {
 	name := client.ObjectKeyFromObject(stored)
@@ -100,7 +100,7 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 		b.Pool.Forget(b.Name, b.Workers, name)
 		return nil, wait
 	}
-	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.wake(name) })
+	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.enqueue(name) })
 	if !ok {
 		return nil, waitForWorker
 	}
@@ -191,7 +191,7 @@ func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	wait := earliest(waits...)
 	if err != nil {
 		if wait > 0 {
-			p.wakeAfter(client.ObjectKeyFromObject(p.Stored), wait)
+			p.enqueueAfter(client.ObjectKeyFromObject(p.Stored), wait)
 		}
 		return ctrl.Result{}, err
 	}

@@ -114,7 +114,7 @@ func TestWhatIsDeletedUnseenIsMissed(t *testing.T) {
 	}
 }
 
-// An object that was woken for a worker and then had nothing to do kept it for itself: the next one in the line of a busy namespace waited for two seconds.
+// An object that was enqueued for a worker and then had nothing to do kept it for itself: the next one in the line of a busy namespace waited for two seconds.
 func TestAnObjectThatDoesNothingLeavesItsWorkerToTheNext(t *testing.T) {
 	for name, change := range map[string]func(*Base, *unstructured.Unstructured){
 		"it is paused meanwhile": func(_ *Base, object *unstructured.Unstructured) {
@@ -132,25 +132,25 @@ func TestAnObjectThatDoesNothingLeavesItsWorkerToTheNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 			b := &Base{Name: "sets", Dependencies: Dependencies{Clock: c, Pool: writer.NewPool(8, c), Workers: 2}}
-			enter := func(name string, wake func()) func() {
-				leave, _ := b.Pool.Enter(b.Name, b.Workers, types.NamespacedName{Namespace: "shop", Name: name}, wake)
+			enter := func(name string, enqueue func()) func() {
+				leave, _ := b.Pool.Enter(b.Name, b.Workers, types.NamespacedName{Namespace: "shop", Name: name}, enqueue)
 				return leave
 			}
 			first := &unstructured.Unstructured{Object: map[string]any{}}
 			first.SetNamespace("shop")
 			first.SetName("first")
 			first.SetUID("first")
-			leave, woken := enter("busy", nil), false
+			leave, enqueued := enter("busy", nil), false
 			if pass, wait := b.begin(t.Context(), first); pass != nil || wait != waitForWorker {
 				t.Fatalf("the first begins while there is no worker for it, or comes back after %s", wait)
 			}
-			enter("second", func() { woken = true })
+			enter("second", func() { enqueued = true })
 			change(b, first)
 			leave()
 			if pass, _ := b.begin(t.Context(), first); pass != nil {
 				t.Fatal("the first begins")
 			}
-			if !woken {
+			if !enqueued {
 				t.Error("the second waits on")
 			}
 		})

@@ -21,7 +21,7 @@ import (
 const notReported = 5 * time.Second
 
 // Paused says whether the user wants nothing to be done for an object. It is asked in each pass and not by a predicate of its watch:
-// pods, revisions and the clock wake a workload, too.
+// pods, revisions and the clock trigger passes over a workload, too.
 func Paused(object client.Object) bool {
 	yes, err := strconv.ParseBool(object.GetAnnotations()[shared.AnnotationPaused])
 	return err == nil && yes

@@ -27,8 +27,8 @@ import (
 // deniedRecheck is when to look again whether the operator may read what it needs.
 const deniedRecheck = 2 * time.Second
 
-// Announce emits events about what no action says. action is what the operator was doing, in one word.
-func (b *Base) Announce(object client.Object, action string, events []planning.Event) {
+// EmitEvents emits the events about what no action says. action is what the operator was doing, in one word.
+func (b *Base) EmitEvents(object client.Object, action string, events []planning.Event) {
 	for _, event := range events {
 		kind := corev1.EventTypeNormal
 		if event.Warning {

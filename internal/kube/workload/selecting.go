@@ -24,7 +24,7 @@ func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
 		stored, err := b.Stored(ctx, client.InNamespace(pod.GetNamespace()))
 		if err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("Nobody is woken", "err", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
 			return nil
 		}
 		var names []types.NamespacedName

@@ -40,7 +40,7 @@ func selectingObject(namespace, name string, generation int64, selector any, sta
 	}}
 }
 
-func TestAPodWakesTheObjectsThatSelectIt(t *testing.T) {
+func TestAPodEnqueuesTheObjectsThatSelectIt(t *testing.T) {
 	web := map[string]any{"matchLabels": map[string]any{"app": "web"}}
 	db := map[string]any{"matchLabels": map[string]any{"app": "db"}}
 	pod := testutil.Pod("web-0").Obj()

@@ -56,8 +56,8 @@ type Watches struct {
 	Nodes MapFunc
 	// NodeChanges is Nodes for kinds that look at what has changed.
 	NodeChanges NodeMapFunc
-	// Further starts watches of the kind's own beside the cache, and does not wait for them. They end with ctx; wake has an object reconciled.
-	Further func(ctx context.Context, wake func(types.NamespacedName)) error
+	// Further starts watches of the kind's own beside the cache, and does not wait for them. They end with ctx; enqueue adds an object to the queue.
+	Further func(ctx context.Context, enqueue func(types.NamespacedName)) error
 }
 
 // watchAll starts the watches of the kind itself and those in Watches.
@@ -82,25 +82,25 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 		if !watches.PodsCreate {
 			only = append([]predicate.Predicate{b.unlessNone()}, only...)
 		}
-		if err := b.watch(ctx, &corev1.Pod{}, b.waking(watches.Pods), only...); err != nil {
+		if err := b.watch(ctx, &corev1.Pod{}, b.enqueueMapped(watches.Pods), only...); err != nil {
 			return err
 		}
 	}
 	if watches.Revisions {
-		if err := b.watch(ctx, &appsv1.ControllerRevision{}, b.waking(b.Controller)); err != nil {
+		if err := b.watch(ctx, &appsv1.ControllerRevision{}, b.enqueueMapped(b.Controller)); err != nil {
 			return err
 		}
 	}
 	if watches.Further != nil {
-		if err := b.controller.Watch(source.Func(func(ctx context.Context, _ queue) error { return watches.Further(ctx, b.wake) })); err != nil {
+		if err := b.controller.Watch(source.Func(func(ctx context.Context, _ queue) error { return watches.Further(ctx, b.enqueue) })); err != nil {
 			return fmt.Errorf("starting further watches: %w", err)
 		}
 	}
 	if watches.NodeChanges != nil {
-		return b.watch(ctx, &corev1.Node{}, b.wakingByNodes(watches.NodeChanges), cache.NodeChanges())
+		return b.watch(ctx, &corev1.Node{}, b.enqueueByNodes(watches.NodeChanges), cache.NodeChanges())
 	}
 	if watches.Nodes != nil {
-		return b.watch(ctx, &corev1.Node{}, b.waking(watches.Nodes), cache.NodeChanges())
+		return b.watch(ctx, &corev1.Node{}, b.enqueueMapped(watches.Nodes), cache.NodeChanges())
 	}
 	return nil
 }
@@ -143,15 +143,15 @@ func (b *Base) keepQueue(_ context.Context, q queue) error {
 	return nil
 }
 
-// wake has an object reconciled.
-func (b *Base) wake(name types.NamespacedName) {
+// enqueue adds an object to the queue.
+func (b *Base) enqueue(name types.NamespacedName) {
 	if q := b.queue.Load(); q != nil {
 		(*q).Add(reconcile.Request{NamespacedName: name})
 	}
 }
 
-// wakeAfter has an object reconciled after a while, whatever else is asked for it.
-func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
+// enqueueAfter adds an object to the queue after a while, whatever else is asked for it.
+func (b *Base) enqueueAfter(name types.NamespacedName, wait time.Duration) {
 	if q := b.queue.Load(); q != nil {
 		(*q).AddAfter(reconcile.Request{NamespacedName: name}, wait)
 	}
@@ -160,7 +160,7 @@ func (b *Base) wakeAfter(name types.NamespacedName, wait time.Duration) {
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
 // fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where mapFunc is nil they trigger no pass. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapFunc, indexes ...func(context.Context, client.FieldIndexer) error) error {
-	return b.watchLate(ctx, object, b.wakingIfAny(mapFunc, 0), nil, indexes...)
+	return b.watchLate(ctx, object, b.enqueueMappedIfAny(mapFunc, 0), nil, indexes...)
 }
 
 // WatchLateGathering is WatchLate, but changes of nothing but the status trigger passes only when gather has passed since the first of them: an
@@ -168,11 +168,11 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapF
 func (b *Base) WatchLateGathering(
 	ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
-	return b.watchLate(ctx, object, b.wakingIfAny(mapFunc, gather), nil, indexes...)
+	return b.watchLate(ctx, object, b.enqueueMappedIfAny(mapFunc, gather), nil, indexes...)
 }
 
-// wakingIfAny is gathering, or nil without a mapFunc.
-func (b *Base) wakingIfAny(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
+// enqueueMappedIfAny is gathering, or nil without a mapFunc.
+func (b *Base) enqueueMappedIfAny(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
 	if mapFunc == nil {
 		return nil
 	}
@@ -181,11 +181,11 @@ func (b *Base) wakingIfAny(mapFunc MapFunc, gather time.Duration) handler.EventH
 
 // WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, mapFunc MapFunc) error {
-	return b.watchLate(ctx, object, b.wakingIfAny(mapFunc, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
+	return b.watchLate(ctx, object, b.enqueueMappedIfAny(mapFunc, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
 
 func (b *Base) watchLate(
-	ctx context.Context, object client.Object, wakes handler.EventHandler, changes []predicate.Predicate, indexes ...func(context.Context, client.FieldIndexer) error,
+	ctx context.Context, object client.Object, events handler.EventHandler, changes []predicate.Predicate, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
 	kind, err := b.Client.GroupVersionKindFor(object)
 	if err != nil {
@@ -203,8 +203,8 @@ func (b *Base) watchLate(
 				return err
 			}
 		}
-		if wakes != nil {
-			if err := b.controller.Watch(cache.Source(b.Cache, object, wakes, changes...)); err != nil {
+		if events != nil {
+			if err := b.controller.Watch(cache.Source(b.Cache, object, events, changes...)); err != nil {
 				return fmt.Errorf("watching %T: %w", object, err)
 			}
 		}
@@ -225,18 +225,18 @@ func (b *Base) watchLate(
 // WatchDeletions starts a watch of a further kind of object of which only deletions trigger passes over the objects that it concerns. It is for
 // Setup: the reconciler begins when the cache holds these objects.
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, mapFunc MapFunc) error {
-	wake := func(ctx context.Context, object client.Object, q queue) {
+	enqueue := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range mapFunc(ctx, object) {
-			b.wakeFor(q, name, object, 0)
+			b.enqueueFor(q, name, object, 0)
 		}
 	}
 	return b.watch(ctx, object, handler.Funcs{
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectNew.GetDeletionTimestamp() != nil && e.ObjectOld.GetDeletionTimestamp() == nil {
-				wake(ctx, e.ObjectNew, q)
+				enqueue(ctx, e.ObjectNew, q)
 			}
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
 	})
 }
 
@@ -277,37 +277,37 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
 
-// waking reconciles the objects that another object concerns, no earlier than they may be planned again, and after a change of its metadata or
-// spec also those that it concerned before.
-func (b *Base) waking(mapFunc MapFunc) handler.EventHandler { return b.gathering(mapFunc, 0) }
+// enqueueMapped adds the objects that another object concerns to the queue, no earlier than they may be planned again, and after a change of its
+// metadata or spec also those that it concerned before.
+func (b *Base) enqueueMapped(mapFunc MapFunc) handler.EventHandler { return b.gathering(mapFunc, 0) }
 
-// gathering is waking, but changes of nothing but the status trigger a pass after gather at the earliest. Passes that are due earlier stay.
+// gathering is enqueueMapped, but changes of nothing but the status trigger a pass after gather at the earliest. Passes that are due earlier stay.
 func (b *Base) gathering(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
-	wake := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
+	enqueue := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range mapFunc(ctx, object) {
-			b.wakeFor(q, name, object, wait)
+			b.enqueueFor(q, name, object, wait)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, e.Object, q, 0) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q, 0) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
 			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
 				return // A resync.
 			}
 			if e.ObjectOld.GetGeneration() == e.ObjectNew.GetGeneration() && sameMetadata(e.ObjectOld, e.ObjectNew) {
-				wake(ctx, e.ObjectNew, q, gather)
+				enqueue(ctx, e.ObjectNew, q, gather)
 				return
 			}
-			wake(ctx, e.ObjectNew, q, 0)
-			wake(ctx, e.ObjectOld, q, 0)
+			enqueue(ctx, e.ObjectNew, q, 0)
+			enqueue(ctx, e.ObjectOld, q, 0)
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, q, 0) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q, 0) },
 	}
 }
 
-// wakingByNodes reconciles the objects that the change of a node concerns, no earlier than they may be planned again.
-func (b *Base) wakingByNodes(mapFunc NodeMapFunc) handler.EventHandler {
-	wake := func(ctx context.Context, before, after client.Object, q queue) {
+// enqueueByNodes adds the objects that the change of a node concerns to the queue, no earlier than they may be planned again.
+func (b *Base) enqueueByNodes(mapFunc NodeMapFunc) handler.EventHandler {
+	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)
 		is, _ := after.(*corev1.Node)
 		about := after
@@ -315,13 +315,13 @@ func (b *Base) wakingByNodes(mapFunc NodeMapFunc) handler.EventHandler {
 			about = before
 		}
 		for _, name := range mapFunc(ctx, was, is) {
-			b.wakeFor(q, name, about, 0)
+			b.enqueueFor(q, name, about, 0)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { wake(ctx, nil, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { wake(ctx, e.ObjectOld, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { wake(ctx, e.Object, nil, q) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, nil, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectOld, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, nil, q) },
 	}
 }
 

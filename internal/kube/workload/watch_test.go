@@ -51,7 +51,7 @@ func newBase(scope kinds.Scope) *Base {
 	return b
 }
 
-func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
+func TestAnEventEnqueuesAllWhomItConcerns(t *testing.T) {
 	cases := map[string]struct {
 		before, after *corev1.Pod
 		want          []string
@@ -66,33 +66,33 @@ func TestAnEventWakesAllWhomItConcerns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer q.ShutDown()
-			newBase(kinds.Cluster).waking(ownersInAnnotation).Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
-			var woken []string
+			newBase(kinds.Cluster).enqueueMapped(ownersInAnnotation).Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, q)
+			var enqueued []string
 			for q.Len() > 0 {
 				request, _ := q.Get()
-				woken = append(woken, request.Name)
+				enqueued = append(enqueued, request.Name)
 				q.Done(request)
 			}
-			slices.Sort(woken)
-			if diff := cmp.Diff(tc.want, woken); diff != "" {
-				t.Errorf("woken (-want +got):\n%s", diff)
+			slices.Sort(enqueued)
+			if diff := cmp.Diff(tc.want, enqueued); diff != "" {
+				t.Errorf("enqueued (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestAnObjectIsWokenNoEarlierThanItMayBePlanned(t *testing.T) {
+func TestAnObjectIsEnqueuedNoEarlierThanItMayBePlanned(t *testing.T) {
 	b := newBase(kinds.Cluster)
 	set := &metav1.ObjectMeta{Name: "a", UID: "1"}
 	pace := &b.memories.of(freshness.OwnerOf(set)).Pace
 	pace.Passed(b.Clock.Now(), 1, time.Second/2, 0)
 	q := &laterQueue{}
-	b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("1", "a")}, q)
+	b.enqueueMapped(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("1", "a")}, q)
 	if left := pace.Wait(b.Clock.Now()); left < time.Second || len(q.waits) != 1 || q.waits[0] > 2*time.Second || q.waits[0] < left {
-		t.Errorf("it is woken after %v, and may be planned after %v", q.waits, left)
+		t.Errorf("it is enqueued after %v, and may be planned after %v", q.waits, left)
 	}
-	if b.waking(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("2", "a")}, q); len(q.waits) != 1 {
-		t.Errorf("a second event wakes it once more: %v", q.waits)
+	if b.enqueueMapped(ownersInAnnotation).Create(t.Context(), event.CreateEvent{Object: podOf("2", "a")}, q); len(q.waits) != 1 {
+		t.Errorf("a second event enqueues it once more: %v", q.waits)
 	}
 }
 
@@ -118,12 +118,12 @@ func TestOnlyWhatOthersDidEndsThePauseOfAnObjectEarly(t *testing.T) {
 
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer q.ShutDown()
-	wake := b.waking(ownersInAnnotation)
-	wake.Create(t.Context(), event.CreateEvent{Object: podOf("20", "a")}, q)
+	enqueue := b.enqueueMapped(ownersInAnnotation)
+	enqueue.Create(t.Context(), event.CreateEvent{Object: podOf("20", "a")}, q)
 	if got := memory.Pace.Wait(b.Clock.Now()); got != whole {
 		t.Errorf("its own write lets it wait %v, want %v", got, whole)
 	}
-	wake.Create(t.Context(), event.CreateEvent{Object: podOf("21", "a")}, q)
+	enqueue.Create(t.Context(), event.CreateEvent{Object: podOf("21", "a")}, q)
 	if got := memory.Pace.Wait(b.Clock.Now()); got >= whole {
 		t.Errorf("after a later change it waits %v, want less", got)
 	}
@@ -140,7 +140,7 @@ func TestControllerNamesOwnersOfEitherScope(t *testing.T) {
 		}
 	}
 	if got := newBase(kinds.Namespaced).Controller(t.Context(), testutil.Pod("web-0").Obj()); got != nil {
-		t.Errorf("a pod without a controller wakes %v", got)
+		t.Errorf("a pod without a controller enqueues %v", got)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestStatusesAreGathered(t *testing.T) {
 			handler.Delete(t.Context(), event.DeleteEvent{Object: tc.after}, q)
 			for owner, wait := range q.asked {
 				if wait != 0 {
-					t.Errorf("an object that comes or goes wakes %s after %s", owner, wait)
+					t.Errorf("an object that comes or goes enqueues %s after %s", owner, wait)
 				}
 			}
 		})

@@ -46,7 +46,7 @@ import (
 const (
 	// Busy is when to come back when the workload's view has changed.
 	Busy = 100 * time.Millisecond
-	// waitForWorker is when to come back at the latest when the workload's namespace may not have another worker just now. Usually it is woken.
+	// waitForWorker is when to come back at the latest when the workload's namespace may not have another worker just now. Usually it is enqueued before.
 	waitForWorker = 2 * time.Second
 )
 
@@ -166,7 +166,7 @@ func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*apps
 	return &job.Status, nil
 }
 
-// Setup makes the manager run the reconciler, and starts the watches of its kind and of what else wakes its objects.
+// Setup makes the manager run the reconciler, and starts the watches of its kind and of what else its objects depend on.
 func (b *Base) Setup(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, watches Watches) error {
 	if err := b.run(mgr, r); err != nil {
 		return err

@@ -48,10 +48,10 @@ type share struct {
 	queues map[string]*queue
 }
 
-// queue holds the workloads that wait for a worker. A name in order that is not in wake has got a worker meanwhile, or its object is gone.
+// queue holds the workloads that wait for a worker. A name in order that is not in notify has got a worker meanwhile, or its object is gone.
 type queue struct {
-	order []types.NamespacedName
-	wake  map[types.NamespacedName]func()
+	order  []types.NamespacedName
+	notify map[types.NamespacedName]func()
 }
 
 // NewPool returns a Pool for so many writes in flight. A nil clock is the real one.
@@ -121,34 +121,34 @@ func (l *Place) End() {
 		s.lastSlow = now
 	}
 	delete(s.inFlight, l)
-	p.tidy(l.namespace, s)
+	p.dropIfUnused(l.namespace, s)
 	p.giveToWaiting()
 }
 
 // Enter takes one of the workers of a controller for an object, if its namespace may have another one. A namespace leaves one worker to
 // the others, and while it is slow it holds only one. Cluster-scoped objects, which have no others beside them, may have all.
 //
-// A caller that gets no place queues, and wake is called when a place becomes free: hundreds of workloads that asked again and again would keep
-// the workers busy with that alone. A wake-up does not guarantee a place, and there is none when a place becomes free only by time, so the
+// A caller that gets no place queues, and notify is called when a place becomes free: hundreds of workloads that asked again and again would keep
+// the workers busy with that alone. A notification does not guarantee a place, and there is none when a place becomes free only by time, so the
 // caller should also requeue with a delay.
-func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, wake func()) (leave func(), ok bool) {
+func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, notify func()) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.share(name.Namespace)
 	q := s.queues[controller]
 	if p.room(s, controller, workers, name.Namespace) <= 0 {
 		if q == nil {
-			q = &queue{wake: map[types.NamespacedName]func(){}}
+			q = &queue{notify: map[types.NamespacedName]func(){}}
 			s.queues[controller] = q
 		}
-		if q.wake[name] == nil {
+		if q.notify[name] == nil {
 			q.order = append(q.order, name)
 		}
-		q.wake[name] = wake
+		q.notify[name] = notify
 		return nil, false
 	}
 	if q != nil {
-		delete(q.wake, name)
+		delete(q.notify, name)
 	}
 	s.workers[controller]++
 	return func() { p.leave(s, controller, workers, name.Namespace) }, true
@@ -166,8 +166,8 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	return limit - s.workers[controller]
 }
 
-// Forget takes an object that is gone, or has nothing to do now, out of the queue. If it was woken for a free worker, the next object is woken instead:
-// otherwise nothing would wake it for that worker.
+// Forget takes an object that is gone, or has nothing to do now, out of the queue. If it was notified for a free worker, the next object is notified instead:
+// otherwise nothing would notify it for that worker.
 func (p *Pool) Forget(controller string, workers int, name types.NamespacedName) {
 	p.mu.Lock()
 	s, known := p.namespaces[name.Namespace]
@@ -175,51 +175,51 @@ func (p *Pool) Forget(controller string, workers int, name types.NamespacedName)
 		p.mu.Unlock()
 		return
 	}
-	delete(s.queues[controller].wake, name)
-	wake := p.next(s, controller, workers, name.Namespace)
+	delete(s.queues[controller].notify, name)
+	notify := p.next(s, controller, workers, name.Namespace)
 	p.mu.Unlock()
-	for _, wake := range wake {
-		wake()
+	for _, notify := range notify {
+		notify()
 	}
 }
 
 // next takes as many out of the queue as there is room for. The lock is held.
 func (p *Pool) next(s *share, controller string, workers int, namespace string) []func() {
-	var wake []func()
+	var notify []func()
 	if q := s.queues[controller]; q != nil {
-		if wake = q.take(p.room(s, controller, workers, namespace)); len(q.wake) == 0 {
+		if notify = q.take(p.room(s, controller, workers, namespace)); len(q.notify) == 0 {
 			delete(s.queues, controller)
 		}
 	}
-	p.tidy(namespace, s)
-	return wake
+	p.dropIfUnused(namespace, s)
+	return notify
 }
 
-// leave gives a worker back and wakes as many as there is room for.
+// leave gives a worker back and notifies as many as there is room for.
 func (p *Pool) leave(s *share, controller string, workers int, namespace string) {
 	p.mu.Lock()
 	if s.workers[controller]--; s.workers[controller] == 0 {
 		delete(s.workers, controller)
 	}
-	wake := p.next(s, controller, workers, namespace)
+	notify := p.next(s, controller, workers, namespace)
 	p.mu.Unlock()
-	for _, wake := range wake {
-		wake()
+	for _, notify := range notify {
+		notify()
 	}
 }
 
 // take takes the first n out of the queue.
 func (q *queue) take(n int) []func() {
-	var wake []func()
-	for len(q.order) > 0 && len(wake) < n {
+	var notify []func()
+	for len(q.order) > 0 && len(notify) < n {
 		first := q.order[0]
 		q.order = q.order[1:]
-		if q.wake[first] != nil {
-			wake = append(wake, q.wake[first])
-			delete(q.wake, first)
+		if q.notify[first] != nil {
+			notify = append(notify, q.notify[first])
+			delete(q.notify, first)
 		}
 	}
-	return wake
+	return notify
 }
 
 // giveToWaiting gives places to those that wait and may have one, in the order in which they came. The lock is held.
@@ -322,12 +322,12 @@ func (p *Pool) sweep() {
 	}
 	p.swept = p.clock.Now()
 	for namespace, s := range p.namespaces {
-		p.tidy(namespace, s)
+		p.dropIfUnused(namespace, s)
 	}
 }
 
-// tidy drops the entry of a namespace if it is no longer needed.
-func (p *Pool) tidy(namespace string, s *share) {
+// dropIfUnused drops the entry of a namespace if it is no longer needed.
+func (p *Pool) dropIfUnused(namespace string, s *share) {
 	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.queues) == 0 && !p.wasSlow(s) {
 		delete(p.namespaces, namespace)
 	}

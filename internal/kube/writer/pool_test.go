@@ -167,12 +167,12 @@ func TestPoolSharesWorkers(t *testing.T) {
 	}
 }
 
-func TestPoolWakesInTheOrderOfTheQueue(t *testing.T) {
+func TestPoolNotifiesInTheOrderOfTheQueue(t *testing.T) {
 	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
-	var woken []string
+	var notified []string
 	leave := map[string]func(){}
 	enter := func(name string) bool {
-		l, ok := p.Enter("x", 3, types.NamespacedName{Namespace: "a", Name: name}, func() { woken = append(woken, name) })
+		l, ok := p.Enter("x", 3, types.NamespacedName{Namespace: "a", Name: name}, func() { notified = append(notified, name) })
 		leave[name] = l
 		return ok
 	}
@@ -187,20 +187,20 @@ func TestPoolWakesInTheOrderOfTheQueue(t *testing.T) {
 		}
 	}
 	leave["1"]()
-	if diff := cmp.Diff([]string{"3"}, woken); diff != "" {
+	if diff := cmp.Diff([]string{"3"}, notified); diff != "" {
 		t.Errorf("one worker is free (-want +got):\n%s", diff)
 	}
-	// Somebody else was faster, whom an event has brought. The next one woken is the one who waits longest.
+	// Somebody else was faster, whom an event has brought. The next one notified is the one who waits longest.
 	if !enter("5") || enter("3") {
 		t.Error("the free worker goes to 5, and 3 is in the queue again")
 	}
 	leave["2"]()
 	leave["5"]()
-	if diff := cmp.Diff([]string{"3", "4", "3"}, woken); diff != "" {
+	if diff := cmp.Diff([]string{"3", "4", "3"}, notified); diff != "" {
 		t.Errorf("two more are free (-want +got):\n%s", diff)
 	}
 	if !enter("3") || !enter("4") {
-		t.Error("who is woken cannot enter")
+		t.Error("who is notified cannot enter")
 	}
 	leave["3"]()
 	leave["4"]()
@@ -212,9 +212,9 @@ func TestPoolWakesInTheOrderOfTheQueue(t *testing.T) {
 // The queue of a namespace that was deleted together with all objects that waited in it was kept for ever.
 func TestPoolForgetsWhoIsGone(t *testing.T) {
 	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
-	var woken []string
+	var notified []string
 	enter := func(name string) (leave func()) {
-		leave, _ = p.Enter("x", 2, types.NamespacedName{Namespace: "a", Name: name}, func() { woken = append(woken, name) })
+		leave, _ = p.Enter("x", 2, types.NamespacedName{Namespace: "a", Name: name}, func() { notified = append(notified, name) })
 		return leave
 	}
 	gone := func(name string) { p.Forget("x", 2, types.NamespacedName{Namespace: "a", Name: name}) }
@@ -226,9 +226,9 @@ func TestPoolForgetsWhoIsGone(t *testing.T) {
 	}
 	gone("3") // while it waits
 	leave()
-	gone("2") // after it was woken: its worker is that of the next one
-	if diff := cmp.Diff([]string{"2", "4"}, woken); diff != "" {
-		t.Errorf("woken (-want +got):\n%s", diff)
+	gone("2") // after it was notified: its worker is that of the next one
+	if diff := cmp.Diff([]string{"2", "4"}, notified); diff != "" {
+		t.Errorf("notified (-want +got):\n%s", diff)
 	}
 	gone("4")
 	gone("5")
@@ -238,7 +238,7 @@ func TestPoolForgetsWhoIsGone(t *testing.T) {
 	leave = enter("6")
 	enter("7")
 	enter("8")
-	leave() // wakes 7
+	leave() // notifies 7
 	gone("8")
 	gone("7")
 	if len(p.namespaces) != 0 {

@@ -86,7 +86,7 @@ type Delete struct {
 func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, fieldManager string) error {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	err := plain(w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager)), connection.AnswerMetadata{}))
+	err := plain(w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager)), connection.MetadataOnlyResponse{}))
 	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	w.answered(owner, ref, freshness.Create, object.GetResourceVersion(), err)
 	return err

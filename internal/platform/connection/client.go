@@ -17,7 +17,7 @@ import (
 //
 //   - Nothing of the answer to the deletion of an object given as PartialObjectMetadata. Otherwise the whole object that was deleted would be decoded,
 //     encoded, and decoded once more: a twentieth of what it costs to replace a pod.
-//   - The metadata alone of the answer to a creation with AnswerMetadata.
+//   - The metadata alone of the answer to a creation with MetadataOnlyResponse.
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	c, err := client.New(config, options)
 	if err != nil {

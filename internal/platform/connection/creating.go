@@ -20,13 +20,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// AnswerMetadata is an option of Create: the caller needs nothing of the answer but its metadata. The client of NewClient does not request more then, for
+// MetadataOnlyResponse is an option of Create: the caller needs nothing of the answer but its metadata. The client of NewClient does not request more then, for
 // a typed object of Kubernetes' own kinds: the object keeps the spec and status that were sent. For other objects, and with other clients, it is the
 // whole answer.
-type AnswerMetadata struct{}
+type MetadataOnlyResponse struct{}
 
 // ApplyToCreate implements client.CreateOption.
-func (AnswerMetadata) ApplyToCreate(*client.CreateOptions) {}
+func (MetadataOnlyResponse) ApplyToCreate(*client.CreateOptions) {}
 
 // metadataTypes are the media types in which the metadata of an object is requested; JSON is for servers that have nothing else.
 const metadataTypes = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -79,7 +79,7 @@ func (c *creators) client(kind schema.GroupVersionKind) (rest.Interface, error) 
 // Create implements client.Writer.
 func (l *lean) Create(ctx context.Context, object client.Object, given ...client.CreateOption) error {
 	metadata := metadataOf(object)
-	if metadata == nil || !slices.ContainsFunc(given, isAnswerMetadata) {
+	if metadata == nil || !slices.ContainsFunc(given, isMetadataOnlyResponse) {
 		return l.Client.Create(ctx, object, given...)
 	}
 	kinds, _, err := l.creators.scheme.ObjectKinds(object)
@@ -117,7 +117,7 @@ func metadataOf(object client.Object) *metav1.ObjectMeta {
 	return typed
 }
 
-func isAnswerMetadata(option client.CreateOption) bool {
-	_, ok := option.(AnswerMetadata)
+func isMetadataOnlyResponse(option client.CreateOption) bool {
+	_, ok := option.(MetadataOnlyResponse)
 	return ok
 }

@@ -106,7 +106,7 @@ func TestOfACreatedPodOnlyTheMetadataIsRequested(t *testing.T) {
 			c, types := creatingAt(t, server)
 			server.answer = encoded(t, types, media, &metav1.PartialObjectMetadata{ObjectMeta: stored})
 			pod := newPod()
-			if err := c.Create(t.Context(), pod, AnswerMetadata{}, client.FieldOwner("somebody"), client.DryRunAll); err != nil {
+			if err := c.Create(t.Context(), pod, MetadataOnlyResponse{}, client.FieldOwner("somebody"), client.DryRunAll); err != nil {
 				t.Fatal(err)
 			}
 			want := newPod()
@@ -142,7 +142,7 @@ func TestWholeAnswersToCreations(t *testing.T) {
 		options        []client.CreateOption
 	}{
 		"nothing else was asked for": {newPod(), changed, nil},
-		"a kind without protobuf":    {&v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}, set, []client.CreateOption{AnswerMetadata{}}},
+		"a kind without protobuf":    {&v1beta1.CloneSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "a"}}, set, []client.CreateOption{MetadataOnlyResponse{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &creation{status: http.StatusCreated, media: runtime.ContentTypeJSON}
@@ -171,7 +171,7 @@ func TestARefusedCreation(t *testing.T) {
 		metav1.AddToGroupVersion(types, metav1.Unversioned)
 		server.answer = encoded(t, types, media, &refusal)
 		pod := newPod()
-		if err := c.Create(t.Context(), pod, AnswerMetadata{}); !apierrors.IsAlreadyExists(err) {
+		if err := c.Create(t.Context(), pod, MetadataOnlyResponse{}); !apierrors.IsAlreadyExists(err) {
 			t.Errorf("%s: the error is %v", media, err)
 		}
 		if diff := cmp.Diff(newPod(), pod); diff != "" {
@@ -197,7 +197,7 @@ func BenchmarkCreate(b *testing.B) {
 		options []client.CreateOption
 	}{
 		"whole":    {stored, nil},
-		"metadata": {&metav1.PartialObjectMetadata{ObjectMeta: stored.ObjectMeta}, []client.CreateOption{AnswerMetadata{}}},
+		"metadata": {&metav1.PartialObjectMetadata{ObjectMeta: stored.ObjectMeta}, []client.CreateOption{MetadataOnlyResponse{}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			server := &creation{status: http.StatusCreated, media: runtime.ContentTypeProtobuf}

@@ -15,11 +15,11 @@ import (
 	"syscall"
 )
 
-// GiveBack gives back the heap that is free, and the pages of the program's file: its text and its constants. The kernel maps 16 pages around each
+// ReleaseMemory gives back the heap that is free, and the pages of the program's file: its text and its constants. The kernel maps 16 pages around each
 // one that is touched, and keeps all of them until memory is short, although most were touched by the start alone. What is used again is mapped again,
 // from the page cache where it still is. Nothing is lost: only mappings are given back that cannot be written, so that their pages are those of the file.
 // An error says which mapping stays; the heap was given back all the same.
-func GiveBack() error {
+func ReleaseMemory() error {
 	debug.FreeOSMemory()
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {

@@ -29,7 +29,7 @@ func TestOnlyConstantMappingsOfTheProgramAreGivenBack(t *testing.T) {
 // The pages of the program's file are given back, and the program goes on.
 func TestPagesOfTheStartAreGivenBack(t *testing.T) {
 	before := resident(t)
-	if err := GiveBack(); err != nil {
+	if err := ReleaseMemory(); err != nil {
 		t.Fatal(err)
 	}
 	if after := resident(t); after >= before-before/4 {

@@ -8,8 +8,8 @@ package resident
 
 import "runtime/debug"
 
-// GiveBack gives back the heap that is free.
-func GiveBack() error {
+// ReleaseMemory gives back the heap that is free.
+func ReleaseMemory() error {
 	debug.FreeOSMemory()
 	return nil
 }

@@ -321,7 +321,7 @@ func TestARevisionThatIsNotThereIsNoRefusal(t *testing.T) {
 	}
 }
 
-func TestLeavesAlone(t *testing.T) {
+func TestOnlyCreationsOfPodsAreChanged(t *testing.T) {
 	handler, revisions, _ := server(t, plain)
 	for name, change := range map[string]func(*admissionv1.AdmissionRequest){
 		"an update":     func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update },

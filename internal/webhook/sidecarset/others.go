@@ -243,7 +243,7 @@ func conflict(set *appsv1beta1.SidecarSet, ours []appsv1beta1.SidecarSetPatchPod
 	}
 	for i, patch := range ours {
 		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
-			if policy, ok := written[key]; ok && fight(patch.PatchPolicy, policy) {
+			if policy, ok := written[key]; ok && orderMatters(patch.PatchPolicy, policy) {
 				errs = append(errs, field.Invalid(path.Child("patchPodMetadata").Index(i).Child("annotations").Key(key), key, same("the same annotation with patchPolicy "+string(policy))))
 			}
 		}
@@ -252,8 +252,8 @@ func conflict(set *appsv1beta1.SidecarSet, ours []appsv1beta1.SidecarSetPatchPod
 	return errs
 }
 
-// fight says that two policies for one annotation depend on which comes last.
-func fight(a, b appsv1beta1.SidecarSetPatchPolicy) bool {
+// orderMatters says that two policies for one annotation depend on which comes last.
+func orderMatters(a, b appsv1beta1.SidecarSetPatchPolicy) bool {
 	const retain, overwrite = appsv1beta1.SidecarSetRetainPatchPolicy, appsv1beta1.SidecarSetOverwritePatchPolicy
 	return a != retain && b != retain && (a == overwrite || b == overwrite)
 }

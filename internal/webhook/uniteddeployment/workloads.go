@@ -61,7 +61,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
 		before := sameButSizes(stored[sub.Name], sub)
-		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return judgedAlike(sub, other) }) {
+		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return acceptedTogether(sub, other) }) {
 			continue
 		}
 		if asked++; asked > maxAsked || left <= 0 || ctx.Err() != nil {
@@ -108,9 +108,9 @@ func memoryOf(set *appsv1beta1.UnitedDeployment, parsed func() *united.Spec) int
 	return subsets * weight(parsed().Template)
 }
 
-// judgedAlike says that the API server takes the workloads of both subsets or of none. Node selectors and tolerations have been judged already,
+// acceptedTogether says that the API server takes the workloads of both subsets or of none. Node selectors and tolerations have been judged already,
 // one by one; what matters is whether there are any, and any that not every API server takes.
-func judgedAlike(a, b *appsv1beta1.Subset) bool {
+func acceptedTogether(a, b *appsv1beta1.Subset) bool {
 	return equality.Semantic.DeepEqual(a.Patch, b.Patch) && (len(a.Tolerations) > 0) == (len(b.Tolerations) > 0) &&
 		slices.ContainsFunc(a.Tolerations, compares) == slices.ContainsFunc(b.Tolerations, compares) &&
 		(len(a.NodeSelectorTerm.MatchExpressions) > 0) == (len(b.NodeSelectorTerm.MatchExpressions) > 0)

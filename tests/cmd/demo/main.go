@@ -104,7 +104,7 @@ The cluster stays up until Ctrl-C. In another terminal:
 	return nil
 }
 
-// demonstration is the story and what it looks at.
+// demonstration is what the demo shows, and what it looks at.
 type demonstration struct {
 	cluster *cluster.Cluster
 	pods    corelisters.PodNamespaceLister

@@ -38,7 +38,7 @@ func allSuites() []suite {
 	serial := []string{"-p=1", "-count=1"}
 	return []suite{
 		{
-			name: "unit", about: "tables and stories, no cluster",
+			name: "unit", about: "tables and scenarios, no cluster",
 			packages: []string{"api/...", "config/...", "controllers/...", "internal/...", ".", "tests/cmd/...", "tests/manifests", "tests/injection", "tests/framework/repository"},
 			args:     []string{"-skip=^TestExplore"}, timeout: 20 * time.Minute, budget: 6 * time.Minute,
 		},

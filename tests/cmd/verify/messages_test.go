@@ -150,7 +150,7 @@ func TestEveryEventIsNamedByATest(t *testing.T) {
 	}
 }
 
-// namedInTests says whether a word stands in a string of a test, or in a story that a test compares, below the folders.
+// namedInTests says whether a word stands in a string of a test, or in a golden file of a test, below the folders.
 func namedInTests(t *testing.T, roots ...string) func(word string) bool {
 	t.Helper()
 	text := &strings.Builder{}
@@ -161,8 +161,8 @@ func namedInTests(t *testing.T, roots ...string) func(word string) bool {
 			}
 			switch {
 			case strings.HasSuffix(name, ".golden"):
-				story, err := os.ReadFile(name)
-				text.Write(story)
+				golden, err := os.ReadFile(name)
+				text.Write(golden)
 				return err
 			case strings.HasSuffix(name, "_test.go"):
 				file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
@@ -321,7 +321,7 @@ func sentences(t *testing.T) []string {
 			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Wait" && len(n.Args) == 3 {
 				add(n.Args[2])
 			}
-			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Remark" && len(n.Args) == 2 {
+			if called, ok := n.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "AppendToEvent" && len(n.Args) == 2 {
 				add(n.Args[1])
 			}
 			if slices.ContainsFunc(n.Args, isReason) { // a condition, with its message beside its reason

@@ -53,7 +53,7 @@ func ordered(n *environment.Namespace, manifest string) {
 	})
 }
 
-func TestContainersOfAnyPodStartInOrder(t *testing.T) {
+func TestContainersOfABarePodStartInOrder(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
 	manifest := strings.ReplaceAll(meshed, "NODE", env.Nodes.Names()[2])

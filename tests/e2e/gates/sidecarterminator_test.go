@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/simdaemon"
 )
@@ -78,14 +79,17 @@ func TestSidecarsOfFinishedPodsAreStopped(t *testing.T) {
 	})
 }
 
+// The sidecar ends with the code of SIGTERM, and the pod succeeds all the same.
 func TestExitCodesOfSidecarsThatAreIgnored(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	n.Apply(worker(env.Nodes.Names()[1], "ignored",
-		`{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}, {name: KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE, value: "true"}`))
+	n.Apply(strings.Replace(worker(env.Nodes.Names()[1], "ignored",
+		`{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}, {name: KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE, value: "true"}`),
+		"annotations: {", "annotations: {"+simnode.ExitCode+`: "143,main=0", `, 1))
 	podIs(n, "ignored", "gets its phase by its main container", func(pod *corev1.Pod) bool {
-		c := podstate.Condition(pod, "SidecarTerminated")
-		return pod.Status.Phase == corev1.PodSucceeded && c != nil && c.Status == corev1.ConditionTrue
+		c, side := podstate.Condition(pod, "SidecarTerminated"), restart.StatusOf(pod, "side")
+		return pod.Status.Phase == corev1.PodSucceeded && c != nil && c.Status == corev1.ConditionTrue &&
+			side != nil && side.State.Terminated != nil && side.State.Terminated.ExitCode == 143
 	})
 }
 

@@ -51,7 +51,7 @@ spec:
 
 // A heartbeat of a node makes nobody reconcile. A node that is tainted and untainted makes those reconcile whose pods belong there, and none of the
 // many others.
-func TestNodesWakeOnlyWhomTheyConcern(t *testing.T) {
+func TestNodesTriggerPassesOnlyOverWhatTheyConcern(t *testing.T) {
 	const others, changes = 20, 6
 	n := env.Namespace(t)
 	node := func(suffix, label string) string {

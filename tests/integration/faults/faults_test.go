@@ -169,7 +169,7 @@ func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
 			})
 			counts := proxy.Counts()
 			t.Logf("measured: %d requests in %s for %d sets whose writes all fail with %d", counts.Requests, period, sets, code)
-			// One request for each set and second would be patient; twenty are not yet a burden. Without pauses there are several times as many.
+			// One request for each set and second would be few; twenty are not yet a burden. Without pauses there are several times as many.
 			if limit := 20 * sets * int(period.Seconds()); counts.Requests > limit {
 				t.Errorf("%d requests in %s, want at most %d", counts.Requests, period, limit)
 			}

@@ -74,13 +74,13 @@ func (w *fixture) watching(t *testing.T, preferPolicy bool) *watched {
 		},
 	})
 	ctx, cancel := context.WithCancel(context.Background())
-	woken, done := make(chan string, 1000), make(chan struct{})
-	if err := i.Watch(ctx, func(name types.NamespacedName) { woken <- name.Name }); err != nil {
+	enqueued, done := make(chan string, 1000), make(chan struct{})
+	if err := i.Watch(ctx, func(name types.NamespacedName) { enqueued <- name.Name }); err != nil {
 		t.Fatal(err)
 	}
 	go func() {
 		defer close(done)
-		woken <- "log"
+		enqueued <- "log"
 		again := time.NewTimer(time.Hour)
 		defer again.Stop()
 		for {
@@ -88,7 +88,7 @@ func (w *fixture) watching(t *testing.T, preferPolicy bool) *watched {
 			select {
 			case <-ctx.Done():
 				return
-			case name = <-woken:
+			case name = <-enqueued:
 			case <-again.C:
 			}
 			state, err := i.Reconcile(ctx, name, sidecarset.Latest{})

@@ -120,7 +120,8 @@ func TestRunSaysWhatIsMissingBeforeInstall(t *testing.T) {
 func TestKindsThatAreOffCanBeReadAndDeletedInEveryVersion(t *testing.T) {
 	start(t, operator.Options{Name: "off", Args: []string{"--kinds=StatefulSet"}})
 	n := env.Namespace(t)
-	n.Apply(`
+	for version, policy := range map[string]string{"v1alpha1": "{.spec.updateStrategy.type}", "v1beta1": "{.spec.updateStrategy.rollingUpdate.podUpdatePolicy}"} {
+		n.Apply(`
 apiVersion: apps.kruise.io/v1alpha1
 kind: CloneSet
 metadata: {name: web}
@@ -132,18 +133,23 @@ spec:
     spec: {containers: [{name: main, image: "example/web:v1"}]}
   updateStrategy: {type: InPlaceOnly}
 `)
-	set := &v1beta1.CloneSet{}
-	if err := n.Client.Get(t.Context(), client.ObjectKey{Namespace: n.Name, Name: "web"}, set); err != nil {
-		t.Fatal(err)
-	}
-	if r := set.Spec.UpdateStrategy.RollingUpdate; r == nil || r.PodUpdatePolicy != shared.InPlaceOnly {
-		t.Errorf("the update strategy is %+v", set.Spec.UpdateStrategy)
-	}
-	if out, err := n.Kubectl("delete", "clonesets.v1alpha1.apps.kruise.io", "web"); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
-	if pods := n.Pods(); len(pods) > 0 || set.Status.ObservedGeneration > 0 {
-		t.Errorf("a controller manages it: %v, %+v", environment.Names(pods), set.Status)
+		resource := "clonesets." + version + ".apps.kruise.io"
+		if out, err := n.Kubectl("get", resource, "web", "--output=jsonpath="+policy); err != nil || out != string(shared.InPlaceOnly) {
+			t.Errorf("read in %s, the policy is %q: %v", version, out, err)
+		}
+		set, key := &v1beta1.CloneSet{}, client.ObjectKey{Namespace: n.Name, Name: "web"}
+		if err := n.Client.Get(t.Context(), key, set); err != nil {
+			t.Fatal(err)
+		}
+		if pods := n.Pods(); len(pods) > 0 || set.Status.ObservedGeneration > 0 {
+			t.Errorf("a controller manages it: %v, %+v", environment.Names(pods), set.Status)
+		}
+		if out, err := n.Kubectl("delete", resource, "web"); err != nil {
+			t.Errorf("deleting in %s: %v: %s", version, err, out)
+		}
+		if err := n.Client.Get(t.Context(), key, set); !apierrors.IsNotFound(err) {
+			t.Errorf("after its deletion in %s the set is there: %v", version, err)
+		}
 	}
 }
 

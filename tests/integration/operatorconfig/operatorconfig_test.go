@@ -139,7 +139,7 @@ func TestOperands(t *testing.T) {
 }
 
 // The sample is taken without a warning.
-func TestSample(t *testing.T) {
+func TestTheSampleIsAcceptedWithoutAWarning(t *testing.T) {
 	e := take(t)
 	e.start(operator.Options{Name: "sample"})
 	out, err := e.Namespace(t).Kubectl("apply", "--dry-run=server", "-f", "../../../config/samples/operator_v1alpha1_kruise.yaml")

@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// TestInstall is one story: each step finds what the one before it left.
+// TestInstall is one scenario of several steps: each finds what the one before it left.
 func TestInstall(t *testing.T) {
 	deploy.Need(t, unavailable)
 	t.Cleanup(func() {

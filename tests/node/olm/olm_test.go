@@ -82,8 +82,8 @@ func TestMain(m *testing.M) {
 		func(e *environment.Environment) { env = e })
 }
 
-// story is what the steps share.
-type story struct {
+// lifecycle is what the steps of TestLifecycle share.
+type lifecycle struct {
 	*environment.Namespace
 	*olm.OLM
 	t *testing.T
@@ -92,7 +92,7 @@ type story struct {
 	pods map[string]types.UID
 }
 
-// TestLifecycle is one story: each step finds what the one before it left.
+// TestLifecycle is one scenario of several steps: each finds what the one before it left.
 func TestLifecycle(t *testing.T) {
 	deploy.Need(t, unavailable)
 	t.Cleanup(func() {
@@ -107,20 +107,20 @@ func TestLifecycle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &story{Namespace: env.Namespace(t), OLM: manager, t: t}
+	s := &lifecycle{Namespace: env.Namespace(t), OLM: manager, t: t}
 	s.serveCatalog()
 	for _, step := range []struct {
 		name string
-		do   func(*story)
+		do   func(*lifecycle)
 	}{
-		{"a subscription installs the operator", (*story).install},
-		{"a guestbook is rolled in place", (*story).roll},
-		{"an upgrade in mid-rollout restarts no pod and refuses none", (*story).upgrade},
-		{"the next upgrade in mid-rollout refuses nothing at all", (*story).upgradeAgain},
-		{"a certificate that is made again is served at once", (*story).renew},
-		{"while OpenKruise acts, the operator is not to be upgraded", (*story).holdsUpgrades},
-		{"SidecarSets that refuse pods without their sidecar are in force", (*story).failClosed},
-		{"an operator that is removed while it is dead blocks nothing", (*story).remove},
+		{"a subscription installs the operator", (*lifecycle).install},
+		{"a guestbook is rolled in place", (*lifecycle).roll},
+		{"an upgrade in mid-rollout restarts no pod and refuses none", (*lifecycle).upgrade},
+		{"the next upgrade in mid-rollout refuses nothing at all", (*lifecycle).upgradeAgain},
+		{"a certificate that is made again is served at once", (*lifecycle).renew},
+		{"while OpenKruise acts, the operator is not to be upgraded", (*lifecycle).holdsUpgrades},
+		{"SidecarSets that refuse pods without their sidecar are in force", (*lifecycle).failClosed},
+		{"an operator that is removed while it is dead blocks nothing", (*lifecycle).remove},
 	} {
 		began := time.Now()
 		if !t.Run(step.name, func(t *testing.T) { s.t = t; step.do(s) }) {
@@ -131,7 +131,7 @@ func TestLifecycle(t *testing.T) {
 }
 
 // serveCatalog pushes the images of two versions, and the one of a catalog that names them by digest, which OLM serves.
-func (s *story) serveCatalog() {
+func (s *lifecycle) serveCatalog() {
 	s.t.Helper()
 	ctx := s.t.Context()
 	network, err := env.Cluster.NodeNetwork(ctx)
@@ -212,7 +212,7 @@ func (s *story) serveCatalog() {
 }
 
 // previous builds the last released version of the channel stable from its commit, and pushes its images.
-func (s *story) previous(root string, bundle func(string) string, push func(context.Context, string, v1.ImageIndex) error) packaging.Version {
+func (s *lifecycle) previous(root string, bundle func(string) string, push func(context.Context, string, v1.ImageIndex) error) packaging.Version {
 	s.t.Helper()
 	releases, err := packaging.ReadReleases(filepath.Join(root, "catalog", "versions.yaml"))
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *story) previous(root string, bundle func(string) string, push func(cont
 }
 
 // pushTools pushes what OLM unpacks a bundle with: its image of tools, and opm.
-func (s *story) pushTools(push func(string, images.Image) string) {
+func (s *lifecycle) pushTools(push func(string, images.Image) string) {
 	s.t.Helper()
 	programs, err := binaries.Ensure(s.t.Context(), binaries.Options{Progress: os.Stderr}, binaries.CopyBundle, binaries.CopyContent, binaries.OPM)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *story) pushTools(push func(string, images.Image) string) {
 	}})
 }
 
-func (s *story) until(what string, check func(context.Context) error) {
+func (s *lifecycle) until(what string, check func(context.Context) error) {
 	s.t.Helper()
 	if err := olm.Until(s.t.Context(), 2*time.Minute, what, check); err != nil {
 		s.t.Fatal(err)
@@ -285,7 +285,7 @@ func (s *story) until(what string, check func(context.Context) error) {
 }
 
 // installed waits until a version has succeeded for good and two of its managers are ready.
-func (s *story) installed(version string) {
+func (s *lifecycle) installed(version string) {
 	s.t.Helper()
 	const looks = 40
 	in := 0
@@ -310,7 +310,7 @@ func (s *story) installed(version string) {
 	})
 }
 
-func (s *story) install() {
+func (s *lifecycle) install() {
 	for _, manifest := range []string{
 		`{apiVersion: v1, kind: Namespace, metadata: {name: kruise-system, labels: {pod-security.kubernetes.io/enforce: restricted}}}`,
 		`{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: kruise-system, namespace: kruise-system}, spec: {}}`,
@@ -360,7 +360,7 @@ spec:
 `
 
 // uids are the pods of the guestbook.
-func (s *story) uids() map[string]types.UID {
+func (s *lifecycle) uids() map[string]types.UID {
 	s.t.Helper()
 	found := map[string]types.UID{}
 	pods := s.Pods("app=guestbook")
@@ -370,7 +370,7 @@ func (s *story) uids() map[string]types.UID {
 	return found
 }
 
-func (s *story) roll() {
+func (s *lifecycle) roll() {
 	s.until("the sets are admitted by the operator", func(context.Context) error {
 		out, err := s.kubectlApply(guestbook)
 		if err != nil {
@@ -387,7 +387,7 @@ func (s *story) roll() {
 	}
 }
 
-func (s *story) kubectlApply(manifest string) (string, error) {
+func (s *lifecycle) kubectlApply(manifest string) (string, error) {
 	file := filepath.Join(s.t.TempDir(), "manifest.yaml")
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		return "", err
@@ -400,7 +400,7 @@ type questions struct {
 	pods, conversion, admission *asking
 }
 
-func (s *story) askAll() questions {
+func (s *lifecycle) askAll() questions {
 	template := s.StatefulSet("guestbook")
 	return questions{
 		pods: s.ask("pods", func(ctx context.Context) error {
@@ -435,7 +435,7 @@ func (q questions) end(t *testing.T, conversion, admission time.Duration) {
 }
 
 // upgrade goes from the released version to this tree.
-func (s *story) upgrade() {
+func (s *lifecycle) upgrade() {
 	s.sampleConfiguration()
 	asked := s.askAll()
 	s.upgradeTo(to, "openkruise/guestbook:v1", 2)
@@ -447,7 +447,7 @@ func (s *story) upgrade() {
 }
 
 // upgradeAgain goes from this tree to the next version, while a SidecarSet injects by both ways.
-func (s *story) upgradeAgain() {
+func (s *lifecycle) upgradeAgain() {
 	s.inject()
 	asked := s.askAll()
 	injected := []*asking{s.askInjection("sidecars by policy", ""), s.askInjection("sidecars by webhook", `{"own":2}`)}
@@ -464,7 +464,7 @@ func (s *story) upgradeAgain() {
 const meshAnnotation = "example.com/mesh"
 
 // inject creates a SidecarSet for other pods than the guestbook's and waits until pods get its sidecar.
-func (s *story) inject() {
+func (s *lifecycle) inject() {
 	s.t.Helper()
 	// Sets may write no annotations but those that the administrator allows.
 	if err := env.Client.Create(s.t.Context(), &corev1.ConfigMap{
@@ -498,7 +498,7 @@ spec:
 }
 
 // injected asks for a pod that the SidecarSet selects, and whether it has the sidecar and the annotation.
-func (s *story) injected(annotation string) func(context.Context) error {
+func (s *lifecycle) injected(annotation string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-", Labels: map[string]string{"mesh": "true"}},
@@ -518,13 +518,13 @@ func (s *story) injected(annotation string) func(context.Context) error {
 	}
 }
 
-func (s *story) askInjection(what, annotation string) *asking {
+func (s *lifecycle) askInjection(what, annotation string) *asking {
 	return s.ask(what, s.injected(annotation))
 }
 
 // upgradeTo approves the plan for a version while the guestbook moves to an image, and waits until both have arrived. After that, each
 // container of the guestbook has been restarted so often.
-func (s *story) upgradeTo(version, image string, restarts int32) {
+func (s *lifecycle) upgradeTo(version, image string, restarts int32) {
 	s.SetImage("guestbook", image)
 	s.until("the rollout has begun and not ended", func(context.Context) error {
 		st := s.StatefulSet("guestbook").Status
@@ -561,7 +561,7 @@ func (s *story) upgradeTo(version, image string, restarts int32) {
 }
 
 // certificate is the Secret that OLM made for the webhooks.
-func (s *story) certificate() *corev1.Secret {
+func (s *lifecycle) certificate() *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{}
 	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Namespace: system, Name: service + "-cert"}, secret); err != nil {
@@ -572,7 +572,7 @@ func (s *story) certificate() *corev1.Secret {
 
 // renew has OLM make a new authority, as it does when the old one runs out: what OLM writes one after the other cannot be without a gap,
 // but nobody has to wait until the replicas have been replaced.
-func (s *story) renew() {
+func (s *lifecycle) renew() {
 	asked := s.askAll()
 	before := s.certificate()
 	if err := env.Client.Delete(s.t.Context(), before); err != nil {
@@ -595,7 +595,7 @@ func (s *story) renew() {
 }
 
 // remove deletes the ClusterServiceVersion of an operator that cannot act any more.
-func (s *story) remove() {
+func (s *lifecycle) remove() {
 	ctx := s.t.Context()
 	// No manager can start again, and those that run are killed without notice.
 	if err := env.Client.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: manager}},
@@ -669,7 +669,7 @@ func cloneSet(version string) *unstructured.Unstructured {
 
 // sampleConfiguration makes a webhook configuration as later kinds will: on labeled pods, refusing them while nobody answers, owned
 // by the installation owner alone.
-func (s *story) sampleConfiguration() {
+func (s *lifecycle) sampleConfiguration() {
 	s.t.Helper()
 	owner, err := installowner.Find(s.t.Context(), env.Client)
 	if err != nil {
@@ -710,7 +710,7 @@ type asking struct {
 	last error
 }
 
-func (s *story) ask(what string, question func(context.Context) error) *asking {
+func (s *lifecycle) ask(what string, question func(context.Context) error) *asking {
 	ctx, stop := context.WithCancel(s.t.Context())
 	a := &asking{what: what, stop: stop, done: make(chan struct{})}
 	s.t.Cleanup(func() { stop(); <-a.done })

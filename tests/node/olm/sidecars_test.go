@@ -18,7 +18,7 @@ import (
 
 // failClosed creates two SidecarSets that refuse pods which do not get their sidecar, and waits until pods get both. The API server injects the one by
 // itself, and asks the operator about the other, because of a field that it does not know.
-func (s *story) failClosed() {
+func (s *lifecycle) failClosed() {
 	for set, field := range map[string]string{"logs": "", "proxy": ", futureField: 1"} {
 		if err := s.OLM.Apply(s.t.Context(), fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: SidecarSet, metadata: {name: %[2]s-%[1]s}, spec: {
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}, selector: {matchLabels: {%[2]s: "true"}}, updateStrategy: {type: NotUpdate},
@@ -30,7 +30,7 @@ func (s *story) failClosed() {
 }
 
 // failsClosed says what holds while the operator is dead and still installed: the API server injects what it can by itself, and refuses the other pods.
-func (s *story) failsClosed() {
+func (s *lifecycle) failsClosed() {
 	s.t.Helper()
 	s.until("with the operator dead, the API server injects by itself", s.hasContainers("logs", 2))
 	s.until("with the operator dead, it refuses pods about which it would ask", func(ctx context.Context) error {
@@ -42,7 +42,7 @@ func (s *story) failsClosed() {
 }
 
 // opens waits until pods of both sets come up without sidecars, as is to be once the operator is removed.
-func (s *story) opens() {
+func (s *lifecycle) opens() {
 	s.t.Helper()
 	for _, set := range []string{"logs", "proxy"} {
 		s.until("pods of SidecarSet "+set+" come up without it", s.hasContainers(set, 1))
@@ -50,7 +50,7 @@ func (s *story) opens() {
 }
 
 // hasContainers asks for a pod that a set selects, without keeping it, and whether it comes out with so many containers.
-func (s *story) hasContainers(set string, want int) func(context.Context) error {
+func (s *lifecycle) hasContainers(set string, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.Name, GenerateName: "probe-", Labels: map[string]string{set: "true"}},

@@ -21,7 +21,7 @@ import (
 )
 
 // holdsUpgrades lets OpenKruise act, as far as its Lease says so. The operator tells OLM not to replace it, and takes it back.
-func (s *story) holdsUpgrades() {
+func (s *lifecycle) holdsUpgrades() {
 	s.upgradeable("True", "AsExpected")
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: takeover.Lease().Namespace, Name: takeover.Lease().Name},
@@ -38,7 +38,7 @@ func (s *story) holdsUpgrades() {
 }
 
 // upgradeable waits until the operator says so, and OLM has seen it.
-func (s *story) upgradeable(status, reason string) {
+func (s *lifecycle) upgradeable(status, reason string) {
 	s.t.Helper()
 	kind := olm.Object("OperatorCondition", "", "").GroupVersionKind()
 	s.until("the OperatorCondition says Upgradeable="+status, func(ctx context.Context) error {

@@ -5,9 +5,9 @@
 // nodes. Actions of a plan change it as the API server and the executor would, and moves of its Cluster change it as kubelets, users and
 // faults would.
 //
-//   - A Story is one rollout: plan and cluster alternate until the state rests, and what happened is compared with a golden file. The same story
+//   - A Scenario is one rollout: plan and cluster alternate until the state rests, and what happened is compared with a golden file. The same scenario
 //     is repeated in seeded random orders.
-//   - A Simulation runs the steps that a test calls: passes, kubelets and users alternate, on a clock that runs. Tables and stories of the kinds
+//   - A Simulation runs the steps that a test calls: passes, kubelets and users alternate, on a clock that runs. Tables and scenarios of the kinds
 //     use it; what happened is compared with a golden file.
 //   - An Exploration visits every state that can be reached: by each action of a plan alone, by each half of an action that takes
 //     two requests, by the whole plan, by every move of the cluster and by every change of the user, in any order. It then shows

@@ -224,9 +224,9 @@ func PartitionHolds[W any](protected func(*State[W]) map[string]string) Invarian
 	}}
 }
 
-// NothingNeedless holds when no pod is deleted or gets another image that has no reason for it. needs says whether a pod has one:
+// OnlyNeededChanges holds when no pod is deleted or gets another image that has no reason for it. needs says whether a pod has one:
 // it is at another revision than it should be, nobody wants it, it has failed, or its user asked for it.
-func NothingNeedless[W any](needs func(*State[W], *corev1.Pod) bool) Invariant[W] {
+func OnlyNeededChanges[W any](needs func(*State[W], *corev1.Pod) bool) Invariant[W] {
 	return Invariant[W]{Name: "no pod is touched that needs no change", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
 			if a.Step == podset.StepDelete && !needs(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {

@@ -94,11 +94,11 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 			[]*corev1.Pod{running("a")}, podset.CreatePod("", created, nil, edit.Edit{}, ""), "",
 		},
 		"a pod that needs nothing is deleted": {
-			NothingNeedless(func(*State[toy], *corev1.Pod) bool { return false }),
+			OnlyNeededChanges(func(*State[toy], *corev1.Pod) bool { return false }),
 			[]*corev1.Pod{running("a")}, planning.Action{Step: podset.StepDelete, Reason: "Whim"}, "pod a is deleted (Whim) without need",
 		},
 		"a pod that needs nothing is changed": {
-			NothingNeedless(func(*State[toy], *corev1.Pod) bool { return false }),
+			OnlyNeededChanges(func(*State[toy], *corev1.Pod) bool { return false }),
 			[]*corev1.Pod{running("a")}, planning.Action{Step: podset.StepEdit, Change: image}, "pod a is changed () without need",
 		},
 		"an available pod is taken while another one is missing": {

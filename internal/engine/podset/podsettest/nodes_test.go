@@ -225,12 +225,12 @@ func TestReductionLosesNoNodes(t *testing.T) {
 	CompareWithPlain(t, e)
 }
 
-func TestStoryOfNodes(t *testing.T) {
+func TestScenarioOfNodes(t *testing.T) {
 	e := agentExploration(agentPlanner{surge: true}, 0)
 	do := func(node string, move Move) func(*State[agent]) error {
 		return func(w *State[agent]) error { return Do(w, e.Cluster, node, move) }
 	}
-	Run(t, Story[agent]{
+	Run(t, Scenario[agent]{
 		Name: "one pod for each node", Start: e.Start[0], Step: e.Step, Cluster: e.Cluster, Always: e.Always,
 		Acts: []Act[agent]{
 			{Name: "a third node joins", Do: do("c", AddNode)},

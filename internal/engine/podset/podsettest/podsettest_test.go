@@ -134,7 +134,7 @@ func toyExploration(p toyPlanner) Exploration[toy] {
 			AtMostUnavailable(func(s toy) Bounds { return Bounds{Wanted: wanted(s), Max: 1, MinReady: p.minReady} }),
 			OnlyWanted(wanted),
 			OneActionEach[toy](),
-			NothingNeedless(func(w *State[toy], pod *corev1.Pod) bool {
+			OnlyNeededChanges(func(w *State[toy], pod *corev1.Pod) bool {
 				return pod.Labels[shared.LabelControllerRevisionHash] != fmt.Sprintf("toy-v%d", w.Set.version)
 			}),
 		},
@@ -310,9 +310,9 @@ func TestNextOrderVisitsEachOnce(t *testing.T) {
 	}
 }
 
-func toyStory(p toyPlanner) Story[toy] {
+func toyScenario(p toyPlanner) Scenario[toy] {
 	e := toyExploration(p)
-	return Story[toy]{
+	return Scenario[toy]{
 		Name: "replaces two pods one by one", Start: &State[toy]{Set: toy{version: 1, replicas: 2}}, Step: p.step, Cluster: e.Cluster, Always: e.Always,
 		Acts: []Act[toy]{
 			{Name: "the next version", Do: func(w *State[toy]) error { w.Set.version = 3; return nil }},
@@ -322,18 +322,18 @@ func toyStory(p toyPlanner) Story[toy] {
 	}
 }
 
-func TestStory(t *testing.T) {
-	Run(t, toyStory(toyPlanner{minReady: time.Minute}), 50)
+func TestScenario(t *testing.T) {
+	Run(t, toyScenario(toyPlanner{minReady: time.Minute}), 50)
 }
 
-func TestStoryFindsMistakes(t *testing.T) {
-	if text, err := toyStory(toyPlanner{takesAll: true}).run(); err == nil || !strings.Contains(err.Error(), "never more unavailable") {
+func TestScenarioFindsMistakes(t *testing.T) {
+	if text, err := toyScenario(toyPlanner{takesAll: true}).run(); err == nil || !strings.Contains(err.Error(), "never more unavailable") {
 		t.Errorf("got %v\n%s", err, text)
 	}
-	if _, err := toyStory(toyPlanner{spins: true}).run(); !errors.Is(err, errNoRest) {
+	if _, err := toyScenario(toyPlanner{spins: true}).run(); !errors.Is(err, errNoRest) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := toyStory(toyPlanner{neverRechecks: true, minReady: time.Minute}).run(); err == nil {
+	if _, err := toyScenario(toyPlanner{neverRechecks: true, minReady: time.Minute}).run(); err == nil {
 		t.Error("nobody looked again, and all is well")
 	}
 }

@@ -55,9 +55,8 @@ func reduceReadiness(pod *corev1.Pod) {
 	}
 }
 
-// reduceTerminating keeps of a terminating pod that it is there, and what still holds it: nobody edits it any more, it is not
-// available, and nothing brings it back. Of all pods that it could have been it becomes the one that serves best, so that a planner
-// which does count on it is found out.
+// reduceTerminating keeps of a terminating pod which one it is, its finalizers and, with nodes, where it runs: nobody edits it any more, and nothing
+// brings it back. Everything else becomes that of a pod that is ready and available, so that a planner which counts terminating pods is found out.
 func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 	slices.Sort(pod.Finalizers)
 	kept := &corev1.Pod{

@@ -20,7 +20,7 @@ import (
 )
 
 // Simulation is a cluster with one workload, for tests that go step by step: a pass of the controller, one step of the kubelets, a change by the
-// user, and so on. Unlike in a Story its clock can run, and the test looks at what each pass plans. What happens is logged, and the log can be
+// user, and so on. Unlike in a Scenario its clock can run, and the test looks at what each pass plans. What happens is logged, and the log can be
 // compared with a golden file.
 //
 // Pods may be changed by the test where they are: nobody else has the same objects.
@@ -61,7 +61,7 @@ func NewSimulation(t testing.TB, now time.Time) *Simulation {
 // stands says that the clock stands still.
 func (s *Simulation) stands() bool { return s.Time.Equal(Now()) }
 
-// StartClock lets the clock run from a time on, which is where the story begins.
+// StartClock lets the clock run from a time on, which is where the scenario begins.
 func (s *Simulation) StartClock(from time.Time) { s.Time, s.began = from, from }
 
 // Wait lets time pass.
@@ -283,26 +283,26 @@ func (s *Simulation) Rest() {
 			s.Wait(wait - time.Second)
 		}
 		if !acted && !happened && wait == 0 {
-			story := s.Story()
+			transcript := s.Transcript()
 			s.log.Reset()
-			s.log.WriteString(story)
+			s.log.WriteString(transcript)
 			return
 		}
 	}
 	s.T.Fatalf("no rest after %d passes:\n%s\n%s", most, s.log.String(), s)
 }
 
-// Begin begins the story: what happened before is no part of it.
+// Begin empties the log: what happened before is no part of the scenario.
 func (s *Simulation) Begin() { s.log.Reset() }
 
-// Note puts a line of the test into the story, such as a change by the user.
+// Note puts a line of the test into the log, such as a change by the user.
 func (s *Simulation) Note(line string) { fmt.Fprintf(&s.log, "  # %s\n", line) }
 
-// Log is everything since the story began.
+// Log is everything since Begin.
 func (s *Simulation) Log() string { return s.log.String() }
 
-// Story is the log without passes in which nothing was said.
-func (s *Simulation) Story() string {
+// Transcript is the log without passes in which nothing was said.
+func (s *Simulation) Transcript() string {
 	var out strings.Builder
 	last := ""
 	for _, part := range strings.Split(strings.Trim(s.log.String(), "\n"), "\n") {
@@ -321,8 +321,8 @@ func (s *Simulation) Story() string {
 	return out.String()
 }
 
-// Golden compares the story with testdata/<test>.golden, or writes that file when the test runs with -update.
+// Golden compares the transcript with testdata/<test>.golden, or writes that file when the test runs with -update.
 func (s *Simulation) Golden() {
 	s.T.Helper()
-	CompareGolden(s.T, strings.ReplaceAll(strings.TrimPrefix(s.T.Name(), "Test"), "/", "_"), s.Story())
+	CompareGolden(s.T, strings.ReplaceAll(strings.TrimPrefix(s.T.Name(), "Test"), "/", "_"), s.Transcript())
 }

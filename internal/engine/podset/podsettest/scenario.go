@@ -21,8 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// Story is one rollout, or some other course of events, told from beginning to end.
-type Story[W comparable] struct {
+// Scenario is one rollout, or some other course of events, from beginning to end.
+type Scenario[W comparable] struct {
 	// Name says what happens, in a few words; the golden file is called after it.
 	Name string
 	// Start is the state at the beginning.
@@ -46,17 +46,17 @@ type Act[W any] struct {
 	Do func(*State[W]) error
 }
 
-// Run tells the story in fixed order and compares it with testdata/<name>.golden (written with the flag -update), and then in
-// seeds random orders, of which only invariants and the end are checked.
-func Run[W comparable](t *testing.T, story Story[W], seeds int) {
+// Run runs the scenario in fixed order and compares its log with testdata/<name>.golden (written with the flag -update). Then it runs it in seeds
+// random orders, of which only invariants and the end are checked.
+func Run[W comparable](t *testing.T, scenario Scenario[W], seeds int) {
 	t.Helper()
-	text, err := story.run()
+	text, err := scenario.run()
 	if err != nil {
 		t.Errorf("%s\n%v", text, err)
 	}
-	CompareGolden(t, strings.ReplaceAll(strings.ReplaceAll(story.Name, ",", ""), " ", "-"), text)
+	CompareGolden(t, strings.ReplaceAll(strings.ReplaceAll(scenario.Name, ",", ""), " ", "-"), text)
 	for seed := range seeds {
-		if err := story.runInRandomOrder(rand.New(rand.NewSource(int64(seed)))); err != nil { //nolint:gosec // an order that can be repeated
+		if err := scenario.runInRandomOrder(rand.New(rand.NewSource(int64(seed)))); err != nil { //nolint:gosec // an order that can be repeated
 			t.Errorf("in random order, seed %d: %v", seed, err)
 			return
 		}
@@ -64,16 +64,16 @@ func Run[W comparable](t *testing.T, story Story[W], seeds int) {
 }
 
 //nolint:gochecknoglobals // a flag of a test has to be there before the arguments are read
-var update = flag.Bool("update", false, "write the golden files of stories")
+var update = flag.Bool("update", false, "write the golden files of scenarios")
 
-// maxSteps is how many steps a story may take between two acts.
+// maxSteps is how many steps a scenario may take between two acts.
 const maxSteps = 2000
 
 var errNoRest = errors.New("the state does not come to rest")
 
-// tell tells the story in fixed order: a pass of the controller, then one move on each pod, and so on. Time passes only when
+// run runs the scenario in fixed order: a pass of the controller, then one move on each pod, and so on. Time passes only when
 // nothing else happens and the controller asked to look again.
-func (s Story[W]) run() (string, error) {
+func (s Scenario[W]) run() (string, error) {
 	var text strings.Builder
 	w := s.normalized()
 	fmt.Fprintf(&text, "# %s\n\n%s\n", s.Name, indent(w.String()))
@@ -115,7 +115,7 @@ func (s Story[W]) run() (string, error) {
 }
 
 // normalized is a copy of the start whose pods are as a cluster keeps them.
-func (s Story[W]) normalized() *State[W] {
+func (s Scenario[W]) normalized() *State[W] {
 	w := s.Start.clone()
 	for i, p := range w.Pods {
 		w.Pods[i] = s.Cluster.normalize(p.DeepCopy())
@@ -124,13 +124,13 @@ func (s Story[W]) normalized() *State[W] {
 }
 
 // pass plans and carries out the whole plan.
-func (s Story[W]) pass(w *State[W]) (planning.Plan, error) {
+func (s Scenario[W]) pass(w *State[W]) (planning.Plan, error) {
 	plan, after := s.Step(w)
 	return plan, s.apply(w, plan.Actions, &after)
 }
 
 // apply carries out actions and checks the invariants. after is the workload with its new status; nil leaves it.
-func (s Story[W]) apply(w *State[W], actions []planning.Action, after *W) error {
+func (s Scenario[W]) apply(w *State[W], actions []planning.Action, after *W) error {
 	before := w.clone()
 	for _, action := range actions {
 		if err := Apply(w, action); err != nil {
@@ -157,7 +157,7 @@ func (s Story[W]) apply(w *State[W], actions []planning.Action, after *W) error 
 }
 
 // tick lets one thing happen to every pod.
-func (s Story[W]) tick(w *State[W], text *strings.Builder) bool {
+func (s Scenario[W]) tick(w *State[W], text *strings.Builder) bool {
 	moved := false
 	for _, pod := range slices.Clone(w.Pods) {
 		for _, move := range slices.Sorted(maps.Keys(podMoves(s.Cluster, w, pod))) {
@@ -189,7 +189,7 @@ func (s Story[W]) tick(w *State[W], text *strings.Builder) bool {
 }
 
 // waitAll makes one move happen to all pods.
-func (s Story[W]) waitAll(w *State[W], move Move, text *strings.Builder) bool {
+func (s Scenario[W]) waitAll(w *State[W], move Move, text *strings.Builder) bool {
 	moved := false
 	for _, pod := range slices.Clone(w.Pods) {
 		moved = Do(w, s.Cluster, pod.Name, move) == nil || moved
@@ -201,7 +201,7 @@ func (s Story[W]) waitAll(w *State[W], move Move, text *strings.Builder) bool {
 }
 
 // runInRandomOrder lets everything happen in random order: passes, single actions of a plan, and moves.
-func (s Story[W]) runInRandomOrder(random *rand.Rand) error {
+func (s Scenario[W]) runInRandomOrder(random *rand.Rand) error {
 	w := s.normalized()
 	rest := func() error {
 		for range maxSteps {
@@ -275,10 +275,10 @@ func CompareGolden(t testing.TB, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Errorf("%v\nrun the test with -update to write it. The story is:\n%s", err, got)
+		t.Errorf("%v\nrun the test with -update to write it. The log is:\n%s", err, got)
 		return
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("the story is told differently than in %s (-golden +now; -update accepts it):\n%s", file, diff)
+		t.Errorf("the log differs from %s (-golden +now; -update accepts it):\n%s", file, diff)
 	}
 }

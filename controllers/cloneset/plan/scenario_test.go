@@ -18,8 +18,8 @@ import (
 // running lets the clock run, from a time that is long before Now: pods that have been ready for their minimum time are so then, too.
 func running(w *simulation) { w.StartClock(podsettest.Now().Add(-12 * time.Hour)) }
 
-// newStory is a set that is up. What happened before is not part of the story.
-func newStory(t *testing.T, replicas int, change ...func(*simulation)) *simulation {
+// newScenario is a set that is up. What happened before is not part of the scenario.
+func newScenario(t *testing.T, replicas int, change ...func(*simulation)) *simulation {
 	t.Helper()
 	w := newSimulation(t, replicas, append([]func(*simulation){running}, change...)...)
 	w.StartClock(w.Time)
@@ -27,57 +27,57 @@ func newStory(t *testing.T, replicas int, change ...func(*simulation)) *simulati
 	return w
 }
 
-// when puts what the user does into the story, does it and lets the set come to rest.
+// when puts what the user does into the log, does it and lets the set come to rest.
 func (w *simulation) when(what string, change ...func(*simulation)) {
 	w.t.Helper()
 	w.Note(what)
 	w.rest(change...)
 }
 
-// ends compares the story with its golden file and the pods with what they should be.
+// ends compares the log with its golden file and the pods with what they should be.
 func (w *simulation) ends(pods string) {
 	w.t.Helper()
 	w.Golden()
 	w.expectPods(pods)
 }
 
-func TestStoryStart(t *testing.T) {
+func TestScenarioStart(t *testing.T) {
 	w := newSimulation(t, 3, running)
 	w.ends("p01:1, p02:1, p03:1")
 }
 
-func TestStoryScaleOutAndIn(t *testing.T) {
-	w := newStory(t, 2)
+func TestScenarioScaleOutAndIn(t *testing.T) {
+	w := newScenario(t, 2)
 	w.when("replicas 4, scaleStrategy.maxUnavailable 1", replicas(4), scaleMaxUnavailable(1))
 	w.when("replicas 1, maxUnavailable 1", replicas(1), maxUnavailable(1))
 	w.ends("p01:1")
 }
 
-func TestStoryRollingReplacement(t *testing.T) {
-	w := newStory(t, 4, maxUnavailable(1))
+func TestScenarioRollingReplacement(t *testing.T) {
+	w := newScenario(t, 4, maxUnavailable(1))
 	w.when("another image", image("2"))
 	w.ends("p05:2, p06:2, p07:2, p08:2")
 	w.expect("fewest available", w.minAvailable, 3)
 	w.expect("most pods", w.maxPods, 4)
 }
 
-func TestStoryRollingUpdateInPlace(t *testing.T) {
-	w := newStory(t, 4, inPlace, maxUnavailable(2))
+func TestScenarioRollingUpdateInPlace(t *testing.T) {
+	w := newScenario(t, 4, inPlace, maxUnavailable(2))
 	w.when("another image", image("2"))
 	w.ends("p01:2, p02:2, p03:2, p04:2")
 	w.expect("fewest available", w.minAvailable, 2)
 }
 
-func TestStorySurge(t *testing.T) {
-	w := newStory(t, 3, maxUnavailable(0), maxSurge(1))
+func TestScenarioSurge(t *testing.T) {
+	w := newScenario(t, 3, maxUnavailable(0), maxSurge(1))
 	w.when("another image", image("2"))
 	w.ends("p04:2, p05:2, p06:2")
 	w.expect("fewest available", w.minAvailable, 3)
 	w.expect("most pods", w.maxPods, 4)
 }
 
-func TestStoryPartition(t *testing.T) {
-	w := newStory(t, 4, inPlace, maxUnavailable(1), partition(3))
+func TestScenarioPartition(t *testing.T) {
+	w := newScenario(t, 4, inPlace, maxUnavailable(1), partition(3))
 	w.when("another image, with partition 3", image("2"))
 	w.expect("updated as a canary", w.at("2"), 1)
 	w.when("partition 50%", partition("50%"))
@@ -86,8 +86,8 @@ func TestStoryPartition(t *testing.T) {
 	w.ends("p01:2, p02:2, p03:2, p04:2")
 }
 
-func TestStoryPausedOnTheWay(t *testing.T) {
-	w := newStory(t, 3, inPlace, maxUnavailable(1))
+func TestScenarioPausedOnTheWay(t *testing.T) {
+	w := newScenario(t, 3, inPlace, maxUnavailable(1))
 	w.Note("another image")
 	w.do(image("2"))
 	w.Pass()
@@ -97,8 +97,8 @@ func TestStoryPausedOnTheWay(t *testing.T) {
 	w.ends("p01:2, p02:2, p03:2")
 }
 
-func TestStoryHooksAroundAnUpdateInPlace(t *testing.T) {
-	w := newStory(t, 2, inPlace, maxUnavailable(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold")}))
+func TestScenarioHooksAroundAnUpdateInPlace(t *testing.T) {
+	w := newScenario(t, 2, inPlace, maxUnavailable(1), hooks(shared.Lifecycle{InPlaceUpdate: hook("hold")}))
 	w.when("another image", image("2"))
 	w.expect("updated before the hook is released", w.at("2"), 0)
 	w.Users = true
@@ -107,8 +107,8 @@ func TestStoryHooksAroundAnUpdateInPlace(t *testing.T) {
 	w.expect("available", w.available(), 2)
 }
 
-func TestStoryHookBeforeDeletion(t *testing.T) {
-	w := newStory(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
+func TestScenarioHookBeforeDeletion(t *testing.T) {
+	w := newScenario(t, 3, hooks(shared.Lifecycle{PreDelete: hook("hold")}))
 	w.when("replicas 2", replicas(2))
 	w.expect("pods", len(w.Pods), 3)
 	w.when("replicas 3: the pod is not to be deleted any more", replicas(3))
@@ -119,8 +119,8 @@ func TestStoryHookBeforeDeletion(t *testing.T) {
 	w.Golden()
 }
 
-func TestStoryClaimsGoWithTheirPods(t *testing.T) {
-	w := newStory(t, 2, claimTemplates("data"))
+func TestScenarioClaimsGoWithTheirPods(t *testing.T) {
+	w := newScenario(t, 2, claimTemplates("data"))
 	w.when("replicas 1", replicas(1))
 	w.expect("claims", len(w.Claims), 1)
 	w.when("another image", image("2"))
@@ -128,8 +128,8 @@ func TestStoryClaimsGoWithTheirPods(t *testing.T) {
 	w.ends("p03:2")
 }
 
-func TestStoryClaimsAreReused(t *testing.T) {
-	w := newStory(t, 2, claimTemplates("data"), reuse)
+func TestScenarioClaimsAreReused(t *testing.T) {
+	w := newScenario(t, 2, claimTemplates("data"), reuse)
 	w.Note("somebody deletes pod web-p01")
 	w.move("p01", podsettest.DeletePod)
 	w.move("p01", podsettest.FinishDeletion)
@@ -138,8 +138,8 @@ func TestStoryClaimsAreReused(t *testing.T) {
 	w.ends("p01:1, p02:1")
 }
 
-func TestStorySpecifiedDelete(t *testing.T) {
-	w := newStory(t, 4, maxUnavailable(1))
+func TestScenarioSpecifiedDelete(t *testing.T) {
+	w := newScenario(t, 4, maxUnavailable(1))
 	w.when("pods p01 and p03 are to be deleted", ask("p01", "p03"))
 	w.when("replicas 3, and podsToDelete names p02", replicas(3), func(w *simulation) {
 		w.set.Spec.ScaleStrategy.PodsToDelete = []string{"web-p02"}
@@ -148,8 +148,8 @@ func TestStorySpecifiedDelete(t *testing.T) {
 	w.expect("podsToDelete", len(w.set.Spec.ScaleStrategy.PodsToDelete), 0)
 }
 
-func TestStoryRollbackOnTheWay(t *testing.T) {
-	w := newStory(t, 4, inPlace, maxUnavailable(1))
+func TestScenarioRollbackOnTheWay(t *testing.T) {
+	w := newScenario(t, 4, inPlace, maxUnavailable(1))
 	w.Note("another image")
 	w.do(image("2"))
 	for range 6 {
@@ -164,8 +164,8 @@ func TestStoryRollbackOnTheWay(t *testing.T) {
 	w.expect("current revision", w.set.Status.CurrentRevision, "web-1")
 }
 
-func TestStoryFailingImage(t *testing.T) {
-	w := newStory(t, 5, maxUnavailable(2), broken("2"))
+func TestScenarioFailingImage(t *testing.T) {
+	w := newScenario(t, 5, maxUnavailable(2), broken("2"))
 	w.when("an image that never becomes ready", image("2"))
 	w.expect("at the failing image", w.at("2"), 2)
 	w.expect("available", w.available(), 3)
@@ -175,22 +175,22 @@ func TestStoryFailingImage(t *testing.T) {
 	w.expect("fewest available", w.minAvailable, 3)
 }
 
-func TestStoryMinReadySecondsPaceARollout(t *testing.T) {
-	w := newStory(t, 3, inPlace, maxUnavailable(1), minReady(30))
+func TestScenarioMinReadySecondsPaceARollout(t *testing.T) {
+	w := newScenario(t, 3, inPlace, maxUnavailable(1), minReady(30))
 	w.when("another image", image("2"))
 	w.ends("p01:2, p02:2, p03:2")
 }
 
-func TestStoryGracePeriod(t *testing.T) {
-	w := newStory(t, 2, inPlace, maxUnavailable(1), func(w *simulation) {
+func TestScenarioGracePeriod(t *testing.T) {
+	w := newScenario(t, 2, inPlace, maxUnavailable(1), func(w *simulation) {
 		w.rolling().InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: 15}
 	})
 	w.when("another image", image("2"))
 	w.ends("p01:2, p02:2")
 }
 
-func TestStoryFailedPodIsReplaced(t *testing.T) {
-	w := newStory(t, 2)
+func TestScenarioFailedPodIsReplaced(t *testing.T) {
+	w := newScenario(t, 2)
 	w.Note("pod web-p01 is evicted")
 	w.move("p01", podsettest.Evict)
 	w.rest()

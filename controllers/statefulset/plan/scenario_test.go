@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// change begins the story: what happened before is not part of it.
+// change begins the scenario: what happened before is not part of it.
 func (w *simulation) change(steps ...func(*simulation)) {
 	w.Begin()
 	for _, step := range steps {
@@ -54,7 +54,7 @@ func (w *simulation) expectNames(want string) {
 	}
 }
 
-// expectOrder compares in which order the story did something, told by the beginning of the lines.
+// expectOrder compares in which order something happened, by the lines of the log with a prefix.
 func (w *simulation) expectOrder(prefix string, want ...string) {
 	w.t.Helper()
 	var got []string
@@ -297,7 +297,7 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// Stories about what once could get stuck.
+// Scenarios that once got stuck.
 
 func TestFixForACrashLoopingPodIsNotBlockedByPodsBeforeIt(t *testing.T) {
 	w := newSimulation(t, 6, running, unready(0))

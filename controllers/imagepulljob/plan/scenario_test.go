@@ -14,7 +14,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-func TestStoryAskedAgainAfterADay(t *testing.T) {
+func TestScenarioAskedAgainAfterADay(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
 		s.CompletionPolicy.Type, s.Parallelism = appsv1beta1.CompleteNever, ptr.To(intstr.FromInt32(3))
@@ -34,7 +34,7 @@ func TestStoryAskedAgainAfterADay(t *testing.T) {
 }
 
 // What a node of the same name has said before counts for nothing: that node had another disk.
-func TestStoryANodeIsMadeAgain(t *testing.T) {
+func TestScenarioANodeIsMadeAgain(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.pass("a")
@@ -46,7 +46,7 @@ func TestStoryANodeIsMadeAgain(t *testing.T) {
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n2")
 	expect(t, w.pass("a"), 2, 0, 1, 0, "job is running, progress 50.0%")
 	if got := w.last.RecheckAfter; got != 10*time.Second {
-		t.Errorf("looked at again after %s: the end of a list without the job wakes nobody", got)
+		t.Errorf("looked at again after %s: the end of a list without the job triggers no pass", got)
 	}
 	w.at(20)
 	delete(w.images, "n1")
@@ -57,7 +57,7 @@ func TestStoryANodeIsMadeAgain(t *testing.T) {
 	w.golden()
 }
 
-func TestStoryParallelismIsChanged(t *testing.T) {
+func TestScenarioParallelismIsChanged(t *testing.T) {
 	w := newSimulation(t, 4)
 	set := func(n int32) {
 		w.jobs["a"].Spec.Parallelism = ptr.To(intstr.FromInt32(n))
@@ -80,7 +80,7 @@ func TestStoryParallelismIsChanged(t *testing.T) {
 }
 
 // A pull secret that comes when nodes have begun reaches those that still try, once, and in the same round.
-func TestStoryASecretComesLater(t *testing.T) {
+func TestScenarioASecretComesLater(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
 		s.PullSecrets, s.Parallelism = []string{"registry"}, ptr.To(intstr.FromInt32(2))

@@ -34,13 +34,13 @@ type simulation struct {
 	runs      []*unstructured.Unstructured
 	evaluated time.Time
 	begun     time.Time
-	told      Announced
+	told      EmittedEvents
 	options   Options
 	// refuses is what the server says to creations, refusesDeletes what it says to deletions; empty: it takes them.
 	refuses, refusesDeletes string
 	// dies says that the operator is killed after its next writes, before the status is written.
 	dies bool
-	// unwritten says that the next pass which starts a run leaves the status to the pass that the run wakes, as the controller does.
+	// unwritten says that the next pass which starts a run leaves the status to the pass that the run triggers, as the controller does.
 	unwritten bool
 	// deletions are the actions of all passes that deleted runs.
 	deletions []planning.Action
@@ -148,11 +148,11 @@ func (w *simulation) pass() planning.Plan {
 		outcome.Done++
 		outcome.Steps[action.Step]++
 	}
-	for _, event := range Announcements(spec, s, w.due, plan, &w.told) {
+	for _, event := range Events(spec, s, w.due, plan, &w.told) {
 		fmt.Fprintf(&w.log, "  (%s) %s\n", event.Reason, w.short(event.Message))
 	}
 	if w.dies {
-		w.dies, w.evaluated, w.begun, w.told = false, time.Time{}, time.Time{}, Announced{}
+		w.dies, w.evaluated, w.begun, w.told = false, time.Time{}, time.Time{}, EmittedEvents{}
 		fmt.Fprintf(&w.log, "  killed before the status is written\n")
 		return plan
 	}
@@ -470,7 +470,7 @@ func TestLimitsOfZero(t *testing.T) {
 	w.golden()
 }
 
-// Stories about what once could get stuck, or happen twice.
+// Scenarios that once got stuck, or in which something happened twice.
 
 func TestKilledBetweenCreationAndStatus(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
@@ -494,7 +494,7 @@ func TestRunsThatVanishAreNotRepeated(t *testing.T) {
 	w.expect("10:10")
 }
 
-// A run of a moment, with a TTL of 0, was started twice while the operator was busy with others: the status is written when the run wakes its object.
+// A run of a moment, with a TTL of 0, was started twice while the operator was busy with others: the status is written in the pass that the run triggers.
 func TestRunThatIsGoneBeforeTheStatusIsWrittenIsNotRepeated(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.unwritten = true
@@ -756,7 +756,7 @@ func TestRandomWalk(t *testing.T) {
 					w.dies = !w.due.Behind // what a process knew of a clock that was wrong ends with it
 				case 3:
 					if !w.due.Behind {
-						w.evaluated, w.begun, w.told = time.Time{}, time.Time{}, Announced{}
+						w.evaluated, w.begun, w.told = time.Time{}, time.Time{}, EmittedEvents{}
 					}
 				case 4:
 					w.cron.Spec.Paused = ptr.To(random.IntN(2) == 0)

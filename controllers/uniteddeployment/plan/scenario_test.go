@@ -26,8 +26,8 @@ func setImage(version string) string {
 	return fmt.Sprintf(`template: {cloneSetTemplate: {spec: {template: {spec: {containers: [{name: main, image: "shop:%s"}]}}}}}`, version)
 }
 
-// TestStoryStagedRollout: partitions keep pods of each subset at the revision before.
-func TestStoryStagedRollout(t *testing.T) {
+// TestScenarioStagedRollout: partitions keep pods of each subset at the revision before.
+func TestScenarioStagedRollout(t *testing.T) {
 	w := newSimulation(t)
 	w.when("created", func() {})
 	w.when("another image, with partitions a: 1, b: 9, c: 2", func() {
@@ -41,8 +41,8 @@ func TestStoryStagedRollout(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryAdaptive: a zone goes down and comes back. Its pods start in the other zones meanwhile, and ready pods do not move back.
-func TestStoryAdaptive(t *testing.T) {
+// TestScenarioAdaptive: a zone goes down and comes back. Its pods start in the other zones meanwhile, and ready pods do not move back.
+func TestScenarioAdaptive(t *testing.T) {
 	w := newSimulation(t, adaptiveZones)
 	w.when("created", func() {})
 	w.when("zone b goes down", func() { w.down("b") })
@@ -54,8 +54,8 @@ func TestStoryAdaptive(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryNoRoomAnywhere: pods that no subset has room for are created and wait.
-func TestStoryNoRoomAnywhere(t *testing.T) {
+// TestScenarioNoRoomAnywhere: pods that no subset has room for are created and wait.
+func TestScenarioNoRoomAnywhere(t *testing.T) {
 	w := newSimulation(t, adaptiveZones, "replicas: 9")
 	for _, zone := range []string{"a", "b", "c"} {
 		w.full[zone] = true
@@ -69,8 +69,8 @@ func TestStoryNoRoomAnywhere(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryReserved: pods that find no node stay and wait, and as many pods stand in for them in other zones until they run.
-func TestStoryReserved(t *testing.T) {
+// TestScenarioReserved: pods that find no node stay and wait, and as many pods stand in for them in other zones until they run.
+func TestScenarioReserved(t *testing.T) {
 	w := newSimulation(t, reservingZones)
 	w.full["a"] = true
 	w.when("created with zone a full", func() {})
@@ -87,8 +87,8 @@ func TestStoryReserved(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryScalingPastFixedSizes: an autoscaler that knows nothing of sizes gets what it asks for.
-func TestStoryScalingPastFixedSizes(t *testing.T) {
+// TestScenarioScalingPastFixedSizes: an autoscaler that knows nothing of sizes gets what it asks for.
+func TestScenarioScalingPastFixedSizes(t *testing.T) {
 	w := newSimulation(t, `topology: {subsets: [{name: a, replicas: 2}, {name: b, replicas: 50%}, {name: c, replicas: 1}]}`)
 	w.when("created", func() {})
 	for _, n := range []int{3, 10, 0, 6} {
@@ -97,8 +97,8 @@ func TestStoryScalingPastFixedSizes(t *testing.T) {
 	w.ends()
 }
 
-// TestStorySubsetsComeAndGo removes and renames subsets, at once and after their replacements.
-func TestStorySubsetsComeAndGo(t *testing.T) {
+// TestScenarioSubsetsComeAndGo removes and renames subsets, at once and after their replacements.
+func TestScenarioSubsetsComeAndGo(t *testing.T) {
 	w := newSimulation(t)
 	w.when("created", func() {})
 	w.when("c is taken out", func() { w.change("topology: {subsets: [{name: a}, {name: b}]}") })
@@ -116,8 +116,8 @@ func TestStorySubsetsComeAndGo(t *testing.T) {
 	w.ends()
 }
 
-// TestStoryFaultOfOneSubset: what goes wrong in one subset is said, and the others go on.
-func TestStoryFaultOfOneSubset(t *testing.T) {
+// TestScenarioFaultOfOneSubset: what goes wrong in one subset is said, and the others go on.
+func TestScenarioFaultOfOneSubset(t *testing.T) {
 	w := newSimulation(t)
 	w.when("created, and the server refuses b", func() { w.refused["b"] = "exceeded quota" })
 	w.when("another image", func() { w.change(setImage("2")) })
@@ -136,8 +136,8 @@ func TestStoryFaultOfOneSubset(t *testing.T) {
 	w.ends()
 }
 
-// TestStorySubsetsComeAndGoInARollout renames, adds and removes subsets while partitions hold an image back.
-func TestStorySubsetsComeAndGoInARollout(t *testing.T) {
+// TestScenarioSubsetsComeAndGoInARollout renames, adds and removes subsets while partitions hold an image back.
+func TestScenarioSubsetsComeAndGoInARollout(t *testing.T) {
 	w := newSimulation(t)
 	w.when("created", func() {})
 	w.when("another image, with partitions a: 1, b: 2, c: 1", func() {

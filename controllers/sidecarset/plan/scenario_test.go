@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// setState is what of a set changes in a story.
+// setState is what of a set changes in a scenario.
 type setState struct {
 	Image, Partition, MaxUnavailable string
 	Hot, Paused, NotUpdate           bool
@@ -123,7 +123,7 @@ func servedBy(pod *corev1.Pod) bool {
 	return false
 }
 
-func stories(t testing.TB) []podsettest.Story[setState] {
+func scenarios(t testing.TB) []podsettest.Scenario[setState] {
 	calm := setState{Image: "agent:v1", Partition: "0", MaxUnavailable: "1"}
 	with := func(change func(*setState)) setState { w := calm; change(&w); return w }
 	hotWorld := with(func(w *setState) { w.Hot = true })
@@ -141,7 +141,7 @@ func stories(t testing.TB) []podsettest.Story[setState] {
 			return nil
 		}
 	}
-	all := []podsettest.Story[setState]{
+	all := []podsettest.Scenario[setState]{
 		{
 			Name: "a new image reaches all pods, one after the other", Start: start(t, calm, 3),
 			Acts: []act{change("image v2", func(w *setState) { w.Image = "agent:v2" })},
@@ -318,8 +318,8 @@ func wantOld(s *state, want int) error {
 	return nil
 }
 
-func TestStories(t *testing.T) {
-	for _, story := range stories(t) {
-		t.Run(story.Name, func(t *testing.T) { podsettest.Run(t, story, 30) })
+func TestScenarios(t *testing.T) {
+	for _, scenario := range scenarios(t) {
+		t.Run(scenario.Name, func(t *testing.T) { podsettest.Run(t, scenario, 30) })
 	}
 }

@@ -687,11 +687,17 @@ func TestDeadlineDoesNotFailAJobThatIsDone(t *testing.T) {
 }
 
 func TestDeletedJobIsLeftAlone(t *testing.T) {
-	w := newSimulation(t, 2)
+	w := newSimulation(t, 3, parallelism("2"))
+	w.at(0)
+	w.end(corev1.PodSucceeded, "n0")
 	now := metav1.NewTime(w.now)
 	w.job.DeletionTimestamp = &now
-	w.at(0)
-	w.expectWorking("")
+	w.at(1)
+	w.expectWorking("n1") // The garbage collector deletes it.
+	if got := len(w.decision.Actions); got > 0 {
+		t.Errorf("%d actions\n%s", got, w.log)
+	}
+	w.expect(appsv1beta1.BroadcastJobRunning, 3, 1, 1, 0)
 	w.expectCondition("Reconciling", appsv1beta1.ReasonDeleting)
 }
 
