@@ -22,7 +22,7 @@ func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 		t.Errorf("the barrier is of %q", holder)
 	}
 	d := Plan(pod, barrier)
-	if d.Delete || d.Create || len(d.Release) > 0 || d.Complete || d.Blocked != "" || Looks(pod) {
+	if d.Delete || d.Create || len(d.Release) > 0 || d.Complete || d.Blocked != "" || NeedsPass(pod) {
 		t.Errorf("planned %+v", d)
 	}
 	lost := Plan(pod, nil)
