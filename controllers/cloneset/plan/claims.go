@@ -218,9 +218,9 @@ func (p *planner) remaining(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp == nil && p.owned(claim)
 }
 
-// handOver gives a pod that is to be deleted its claims, and says whether its deletion waits for that. It does not wait for ever for what the server
+// giveClaims gives a pod that is to be deleted its claims, and says whether its deletion waits for that. It does not wait for ever for what the server
 // refuses: then those claims stay the set's. Where claims are reused, the others stay with them, and the pod returns those that it has got already.
-func (p *planner) handOver(pod *podset.Pod) (waits bool) {
+func (p *planner) giveClaims(pod *podset.Pod) (waits bool) {
 	give, takeBack := p.claimsOf[pod.Slot], []*corev1.PersistentVolumeClaim(nil)
 	if p.EnablePVCReuse {
 		if refused, others := p.refused(pod); len(refused) > 0 {

@@ -232,7 +232,7 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 // that, the claims stay the set's, to be deleted when the pod is gone or, if claims are reused, for another pod.
 func (p *planner) remove(pod *podset.Pod, reason string) {
 	p.leaving[pod.Object.Name] = true
-	if !p.pass.HeldByPreDelete(pod) && p.handOver(pod) {
+	if !p.pass.HeldByPreDelete(pod) && p.giveClaims(pod) {
 		p.pass.Keep(pod)
 		return
 	}
