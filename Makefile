@@ -17,6 +17,7 @@ BUNDLE_REPO = $(or $(IMAGE_REPO),registry.example.com/kruise-operator)
 CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
 GOLANGCI_LINT  := go tool -modfile=tools/lint/go.mod golangci-lint
+ACTIONLINT     := go tool -modfile=tools/workflows/go.mod actionlint
 # The same for the tests' module, from its folder.
 GOLANGCI_LINT_TESTS := go tool -modfile=../tools/lint/go.mod golangci-lint
 
@@ -143,6 +144,7 @@ verify: ## Fail when a generated file is not current, in a scratch copy of the t
 lint: ## Run the linters, import rules and formatting included.
 	$(GOLANGCI_LINT) run ./...
 	cd tests && $(GOLANGCI_LINT_TESTS) run ./...
+	$(ACTIONLINT)
 
 .PHONY: fmt
 fmt: ## Format the code.
