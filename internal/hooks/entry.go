@@ -1,0 +1,144 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hooks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+)
+
+const (
+	// bypass is the value of the break-glass label.
+	bypass = "bypass"
+	// defaultSeconds is how long the API server waits for an answer.
+	defaultSeconds = 10
+	// mirror is on the pods by which kubelets show what they run on their own.
+	mirror = "kubernetes.io/config.mirror"
+)
+
+// exemptNamespaces are the requirements that keep hooks away from namespaces in which nothing may depend on the operator.
+func exemptNamespaces(operator string) []metav1.LabelSelectorRequirement {
+	names := []string{metav1.NamespaceSystem}
+	if operator != "" && operator != metav1.NamespaceSystem {
+		names = append(names, operator)
+	}
+	slices.Sort(names)
+	return []metav1.LabelSelectorRequirement{
+		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names}, exemptLabel(),
+	}
+}
+
+// exemptLabel is the requirement that the break-glass label is not set.
+func exemptLabel() metav1.LabelSelectorRequirement {
+	return metav1.LabelSelectorRequirement{Key: shared.LabelAdmission, Operator: metav1.LabelSelectorOpNotIn, Values: []string{bypass}}
+}
+
+// exemptRequests are the requests for pods that no selector can leave out: for mirrors of what runs already, and deletions that empty a namespace.
+func (h *Hook) exemptRequests() []admissionv1.MatchCondition {
+	if h.Resource.Group != corev1.GroupName || h.Resource.Resource != "pods" || h.Subresource == "eviction" {
+		return nil
+	}
+	conditions := []admissionv1.MatchCondition{{
+		Name: "not-a-mirror-pod", Expression: `!('` + mirror + `' in (object == null ? oldObject : object).metadata.?annotations.orValue({}))`,
+	}}
+	if slices.Contains(h.Verbs, admissionv1.Delete) {
+		conditions = append(conditions, admissionv1.MatchCondition{
+			Name: "not-with-its-namespace", Expression: `request.userInfo.username != 'system:serviceaccount:kube-system:namespace-controller'`,
+		})
+	}
+	return conditions
+}
+
+// entry is how a hook is registered as a webhook. Beyond the hook's own, conditions limit it.
+func (h *Hook) entry(operator string, beyond []admissionv1.MatchCondition, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
+	namespaces, objects, conditions := h.NamespaceSelector, h.ObjectSelector, slices.Clone(h.Conditions)
+	if !h.Unexempted {
+		if !h.Cluster {
+			namespaces = with(namespaces, exemptNamespaces(operator)...)
+		}
+		if h.Subresource != "eviction" {
+			objects = with(objects, exemptLabel())
+		}
+		conditions = append(h.exemptRequests(), conditions...)
+	}
+	resource, scope, again := h.Resource.Resource, admissionv1.NamespacedScope, admissionv1.NeverReinvocationPolicy
+	if h.Subresource != "" {
+		resource += "/" + h.Subresource
+	}
+	if h.Cluster {
+		scope = admissionv1.ClusterScope
+	}
+	if h.Again {
+		again = admissionv1.IfNeededReinvocationPolicy
+	}
+	return admissionv1.MutatingWebhook{
+		Name:         h.Name,
+		ClientConfig: call,
+		Rules: []admissionv1.RuleWithOperations{{
+			Operations: h.Verbs,
+			Rule: admissionv1.Rule{
+				APIGroups: []string{h.Resource.Group}, APIVersions: []string{h.Resource.Version}, Resources: []string{resource}, Scope: &scope,
+			},
+		}},
+		FailurePolicy:           ptr.To(cmp.Or(h.OnFailure, admissionv1.Fail)),
+		MatchPolicy:             ptr.To(admissionv1.Equivalent),
+		NamespaceSelector:       with(namespaces),
+		ObjectSelector:          with(objects),
+		SideEffects:             ptr.To(cmp.Or(h.SideEffects, admissionv1.SideEffectClassNone)),
+		TimeoutSeconds:          ptr.To(cmp.Or(h.Seconds, defaultSeconds)),
+		AdmissionReviewVersions: []string{"v1"},
+		ReinvocationPolicy:      &again,
+		MatchConditions:         append(conditions, beyond...),
+	}
+}
+
+// with is a selector with further requirements. Nil selects everything.
+func with(selector *metav1.LabelSelector, more ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
+	all := selector.DeepCopy()
+	if all == nil {
+		all = &metav1.LabelSelector{}
+	}
+	all.MatchExpressions = append(all.MatchExpressions, more...)
+	return all
+}
+
+// exempting is a policy that leaves out what is exempt.
+func exempting(policy *unstructured.Unstructured, operator string) (*unstructured.Unstructured, error) {
+	policy = policy.DeepCopy()
+	for field, requirements := range map[string][]metav1.LabelSelectorRequirement{
+		"namespaceSelector": exemptNamespaces(operator), "objectSelector": {exemptLabel()},
+	} {
+		path := []string{"spec", "matchConstraints", field}
+		content, _, err := unstructured.NestedMap(policy.Object, path...)
+		if err != nil {
+			return nil, fmt.Errorf("reading the selectors of policy %s: %w", policy.GetName(), err)
+		}
+		selector := &metav1.LabelSelector{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector); err != nil {
+			return nil, fmt.Errorf("reading the selectors of policy %s: %w", policy.GetName(), err)
+		}
+		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(with(selector, requirements...)); err != nil {
+			return nil, fmt.Errorf("writing the selectors of policy %s: %w", policy.GetName(), err)
+		}
+		if err := unstructured.SetNestedMap(policy.Object, content, path...); err != nil {
+			return nil, fmt.Errorf("writing the selectors of policy %s: %w", policy.GetName(), err)
+		}
+	}
+	return policy, nil
+}
+
+// inOrder sorts hooks as they are called.
+func inOrder(hooks []*Hook) {
+	slices.SortFunc(hooks, func(a, b *Hook) int { return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name)) })
+}

@@ -1,0 +1,171 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hooks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	nameLabel    = "app.kubernetes.io/name"
+	operatorName = "kruise-operator"
+)
+
+// key names an object.
+type key struct {
+	kind      schema.GroupVersionKind
+	namespace string
+	name      string
+}
+
+func keyOf(object *unstructured.Unstructured) key {
+	return key{object.GroupVersionKind(), object.GetNamespace(), object.GetName()}
+}
+
+// former are the configurations of version 0.4.0 that no version has any more.
+func former() []string {
+	return []string{MutatingConfiguration + "-launch-priority", MutatingConfiguration + "-probes"}
+}
+
+func bindingKind() schema.GroupVersionKind {
+	return admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding")
+}
+
+func revisionKind() schema.GroupVersionKind {
+	return appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
+}
+
+// find reads everything that may be registered, but for the two configurations.
+func (p *pass) find(ctx context.Context) (map[key]*unstructured.Unstructured, error) {
+	there := map[key]*unstructured.Unstructured{}
+	for _, policy := range p.options.Policies {
+		for _, object := range policy.Objects {
+			if object.GroupVersionKind() == revisionKind() {
+				continue // It is listed.
+			}
+			if err := p.get(ctx, there, object.GroupVersionKind(), object.GetName()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, name := range former() {
+		if err := p.get(ctx, there, mutatingKind(), name); err != nil {
+			return nil, err
+		}
+	}
+	if p.serves(bindingKind()) {
+		bindings := &unstructured.UnstructuredList{}
+		if err := p.list(ctx, bindings, bindingKind(), client.MatchingLabels{nameLabel: operatorName}); err != nil {
+			return nil, err
+		}
+		for i := range bindings.Items {
+			name, _, _ := unstructured.NestedString(bindings.Items[i].Object, "spec", "policyName")
+			if p.policy(name) != nil {
+				there[keyOf(&bindings.Items[i])] = &bindings.Items[i]
+			}
+		}
+	}
+	return there, p.findRevisions(ctx, there)
+}
+
+// findRevisions reads the metadata of the revisions: their names follow from their data, which may be large.
+func (p *pass) findRevisions(ctx context.Context, there map[key]*unstructured.Unstructured) error {
+	revisions := &metav1.PartialObjectMetadataList{}
+	revisions.SetGroupVersionKind(revisionKind().GroupVersion().WithKind("ControllerRevisionList"))
+	if err := p.options.Live.List(ctx, revisions, client.InNamespace(p.options.Namespace), client.HasLabels{OwnLabel}); err != nil {
+		return fmt.Errorf("listing revisions: %w", err)
+	}
+	for i := range revisions.Items {
+		of := &unstructured.Unstructured{Object: map[string]any{}}
+		of.SetGroupVersionKind(revisionKind())
+		of.SetNamespace(revisions.Items[i].Namespace)
+		of.SetName(revisions.Items[i].Name)
+		of.SetUID(revisions.Items[i].UID)
+		of.SetLabels(revisions.Items[i].Labels)
+		of.SetOwnerReferences(revisions.Items[i].OwnerReferences)
+		there[keyOf(of)] = of
+	}
+	return nil
+}
+
+// get reads an object of the cluster, if there is one.
+func (p *pass) get(ctx context.Context, there map[key]*unstructured.Unstructured, kind schema.GroupVersionKind, name string) error {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err := p.options.Live.Get(ctx, client.ObjectKey{Name: name}, object)
+	switch {
+	case err == nil:
+		there[keyOf(object)] = object
+	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+		return fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
+	}
+	return nil
+}
+
+func (p *pass) list(ctx context.Context, list *unstructured.UnstructuredList, kind schema.GroupVersionKind, options ...client.ListOption) error {
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := p.options.Live.List(ctx, list, options...); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("listing %s: %w", kind.Kind, err)
+	}
+	return nil
+}
+
+// removeUnwanted deletes what nobody wants: bindings before policies, and revisions when API servers know that nothing names them any more. Nobody waits for
+// what the server refuses to delete.
+func (p *pass) removeUnwanted(ctx context.Context) error {
+	rank := func(k key) int {
+		switch {
+		case k.kind == revisionKind():
+			return 2
+		case strings.HasSuffix(k.kind.Kind, "Policy"):
+			return 1
+		}
+		return 0
+	}
+	keys := slices.SortedFunc(maps.Keys(p.there), func(a, b key) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name)) })
+	for _, k := range keys {
+		if p.keep[k] || k.kind == revisionKind() && p.waits(k) {
+			continue
+		}
+		uid := p.there[k].GetUID()
+		err := p.options.Client.Delete(ctx, p.there[k], client.Preconditions{UID: &uid})
+		if refuses(err) {
+			p.sooner(afterRefusal)
+			continue
+		}
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("deleting %s %s: %w", k.kind.Kind, k.name, err)
+		}
+		delete(p.unused, k)
+	}
+	return nil
+}
+
+// waits says whether something unused may still be named somewhere.
+func (p *pass) waits(k key) bool {
+	since, known := p.unused[k]
+	if !known {
+		since = p.now
+		p.unused[k] = since
+	}
+	left := keepUnused - p.now.Sub(since)
+	if left > 0 {
+		p.sooner(left)
+	}
+	return left > 0
+}

@@ -1,0 +1,235 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
+)
+
+const (
+	// MutatingConfiguration and ValidatingConfiguration hold the entries of all hooks. Version 0.4.0 has these names for a part of them, and rewrites or
+	// deletes both: so an installation that goes back to it keeps nothing that it cannot answer.
+	MutatingConfiguration   = "kruise-operator-pods"
+	ValidatingConfiguration = "kruise-operator-deletion-protection"
+	// OwnLabel is on what hooks bring along, with whatever value: revisions, for instance.
+	OwnLabel = "operator.kruise.io/injection"
+
+	// verifyEvery is how often everything is compared without an event.
+	verifyEvery = 10 * time.Minute
+	// proofRetry is when a proof that failed is made again, at first and after proofPatience.
+	proofRetry    = time.Second
+	proofPatience = 10 * time.Second
+	// afterRefusal is when what the server refused is tried again.
+	afterRefusal = time.Minute
+	// keepUnused is how long what hooks referred to is kept: API servers learn of that each for itself, within a second or so.
+	keepUnused = 10 * time.Second
+)
+
+// Options are what a Registrar needs.
+type Options struct {
+	// Client writes; Live reads past the cache.
+	Client client.Client
+	Live   client.Reader
+	// Namespace is the operator's.
+	Namespace string
+	// Call is how the API server calls the operator at a path; nil: it does not.
+	Call func(path string) (admissionv1.WebhookClientConfig, error)
+	// PreferPolicy uses policies that change objects where they work. Without, the operator is called.
+	PreferPolicy bool
+	// Policies are those of all kinds, whether on or off.
+	Policies []*Policy
+	Clock    clock.PassiveClock
+}
+
+// Registrar keeps at the API server what the owners of hooks want: nothing while nobody wants anything.
+//
+// What it writes belongs to the installation owner (docs/adr/0008-installation-owner.md) unless it has an owner already. It writes only what differs from
+// what is there, and restores what others changed. It waits until every owner has said what it wants; what no owner wants goes, such as what a kind
+// left behind that is off now. One hook that is refused or has no room leaves all others current.
+type Registrar struct {
+	options Options
+	// changed has a pass made.
+	changed chan struct{}
+
+	mutex  sync.Mutex
+	owners map[string]*Owner
+
+	// The rest is for one pass at a time.
+	taken   map[string]*Hook // the last version of each hook that the server took
+	refused map[string]refusal
+	proofs  map[string]*proof
+	unused  map[key]time.Time
+}
+
+// refusal is what the server said of a hook.
+type refusal struct {
+	hook    *Hook
+	message string
+	at      time.Time
+}
+
+// proof is what is known of a policy.
+type proof struct {
+	holds   bool
+	message string
+	since   time.Time // the first proof after the policy was written
+	at      time.Time
+}
+
+// New returns a Registrar.
+func New(o Options) *Registrar {
+	return &Registrar{
+		options: o, changed: make(chan struct{}, 1), owners: map[string]*Owner{}, taken: map[string]*Hook{}, refused: map[string]refusal{},
+		proofs: map[string]*proof{}, unused: map[key]time.Time{},
+	}
+}
+
+// Owner is one kind that wants hooks.
+type Owner struct {
+	registrar *Registrar
+	told      func(hooks []string)
+
+	// The mutex of the registrar guards these.
+	said   bool
+	hooks  []*Hook
+	states map[string]State
+}
+
+// Owner returns the owner of a name. All have to be there before the first pass. told is called with the names of hooks whose state has changed; it must
+// not block and may be nil.
+func (r *Registrar) Owner(name string, told func(hooks []string)) *Owner {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	o := &Owner{registrar: r, told: told, states: map[string]State{}}
+	r.owners[name] = o
+	return o
+}
+
+// Want replaces all that the owner wants.
+func (o *Owner) Want(hooks ...*Hook) {
+	o.registrar.mutex.Lock()
+	o.said, o.hooks = true, hooks
+	o.registrar.mutex.Unlock()
+	o.registrar.Look()
+}
+
+// State is how it is with one of its hooks.
+func (o *Owner) State(hook string) State {
+	o.registrar.mutex.Lock()
+	defer o.registrar.mutex.Unlock()
+	if state, known := o.states[hook]; known {
+		return state
+	}
+	return State{Reason: Pending}
+}
+
+// Look has everything compared soon.
+func (r *Registrar) Look() {
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// wanted are the hooks of all owners as they are called; false: one has not said yet what it wants.
+func (r *Registrar) wanted() ([]*Hook, bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	var all []*Hook
+	for _, owner := range r.owners {
+		if !owner.said {
+			return nil, false
+		}
+		all = append(all, owner.hooks...)
+	}
+	inOrder(all)
+	return all, true
+}
+
+// tell notes the states of all hooks, and tells the owners what has changed.
+func (r *Registrar) tell(states map[string]State) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for _, owner := range r.owners {
+		before := owner.states
+		owner.states = map[string]State{}
+		var changed []string
+		for _, hook := range owner.hooks {
+			state, known := states[hook.Name]
+			if !known { // It was wanted after this pass began.
+				if state, known = before[hook.Name]; !known {
+					continue
+				}
+			}
+			owner.states[hook.Name] = state
+			if before[hook.Name] != state {
+				changed = append(changed, hook.Name)
+			}
+		}
+		if len(changed) > 0 && owner.told != nil {
+			owner.told(changed)
+		}
+	}
+}
+
+// Reconcile implements reconcile.Reconciler: it compares everything, and writes what differs.
+func (r *Registrar) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	hooks, all := r.wanted()
+	if !all {
+		return ctrl.Result{}, nil
+	}
+	owner, err := installowner.Find(ctx, r.options.Live)
+	if err != nil && !errors.Is(err, installowner.ErrNone) {
+		return ctrl.Result{}, err
+	}
+	p := &pass{Registrar: r, hooks: hooks, owner: owner, now: r.options.Clock.Now(), again: verifyEvery, states: map[string]State{}}
+	if err := p.run(ctx); err != nil {
+		return ctrl.Result{}, fmt.Errorf("registering hooks: %w", err)
+	}
+	r.forget(hooks)
+	r.tell(p.states)
+	return ctrl.Result{RequeueAfter: p.again}, nil
+}
+
+// forget drops what is known of hooks that nobody wants any more.
+func (r *Registrar) forget(wanted []*Hook) {
+	gone := func(name string) bool {
+		return !slices.ContainsFunc(wanted, func(h *Hook) bool { return h.Name == name })
+	}
+	maps.DeleteFunc(r.taken, func(name string, _ *Hook) bool { return gone(name) })
+	maps.DeleteFunc(r.refused, func(name string, _ refusal) bool { return gone(name) })
+}
+
+// serves says whether the API server knows policies that change objects.
+func (r *Registrar) serves(kind schema.GroupVersionKind) bool {
+	_, err := r.options.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+	return err == nil
+}
+
+// policy is the declared one of a name; nil: there is none.
+func (r *Registrar) policy(name string) *Policy {
+	i := slices.IndexFunc(r.options.Policies, func(p *Policy) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return r.options.Policies[i]
+}
+
+// owned is whether an object has an owner already.
+func owned(object metav1.Object) bool { return len(object.GetOwnerReferences()) > 0 }
