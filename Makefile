@@ -110,7 +110,7 @@ generate: ## Write the files that are generated from the table of kinds, and the
 manifests: ## Write CRDs, roles and webhook configurations from the markers in the code.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:artifacts:config=config/crd/bases
 	$(CONTROLLER_GEN) rbac:roleName=kruise-operator-manager paths="./controllers/...;./internal/..." output:rbac:artifacts:config=config/rbac/manager
-	$(CONTROLLER_GEN) webhook paths=./internal/webhook/... output:webhook:artifacts:config=config/webhook
+	$(CONTROLLER_GEN) webhook paths="./controllers/...;./internal/webhook/..." output:webhook:artifacts:config=config/webhook
 
 .PHONY: bundle
 bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.

@@ -20,11 +20,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	cloneset "github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
 	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 )
 
 // wanted are the images that a CloneSet and two SidecarSets want for the same pods, and the template that status.currentRevision names.

@@ -6,7 +6,7 @@
 //
 // Injection is registered for all sets together, by a MutatingAdmissionPolicy and its bindings, or by entries of a webhook; a dry run then shows
 // that it works. The set or the installation owns what is registered, so that it is deleted with them even while the operator is down. Package
-// internal/engine/sidecar decides what is injected into a pod.
+// plan/sidecar decides what is injected into a pod.
 //
 // The pods belong to others. They are only edited: the images of the set's own containers, the annotations in which a pod says what was
 // injected, those that the set asks for, and the condition SidecarSetUpgradable. So a pod has another writer, and every edit is conditional on

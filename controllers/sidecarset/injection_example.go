@@ -18,7 +18,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
@@ -123,8 +124,8 @@ func (i *Injection) examplePlaces(ctx context.Context, set *injectedSet) ([]plac
 	if len(examples) == 0 {
 		return nil, errors.New("no labels could be made up that the selector matches")
 	}
-	requirements := append(slices.Clone(set.parsed.Match.Namespace), sidecar.NamespaceExclusions(i.options.Namespace)...)
-	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(requirements))
+	requirements := append(slices.Clone(set.parsed.Match.Namespace), podentry.NamespaceExclusions(i.options.Namespace)...)
+	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(requirements))
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 

@@ -17,7 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
 const (
@@ -400,7 +401,7 @@ func (i *Injection) dryRun(ctx context.Context, set *injectedSet) (refused strin
 	asked.SetAPIVersion("v1")
 	asked.SetKind("Pod")
 	bypassing := asked.GetLabels()
-	bypassing[sidecar.BypassLabel] = sidecar.BypassValue
+	bypassing[podentry.BypassLabel] = podentry.BypassValue
 	asked.SetLabels(bypassing)
 	err = i.options.Client.Create(ctx, asked, client.DryRunAll, client.FieldValidation("Strict"))
 	if apierrors.IsBadRequest(err) {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 // Path is the way by which a set's pods are injected.

@@ -39,7 +39,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
@@ -742,7 +743,7 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	copied.Annotations[sidecar.HashAnnotation] = `{"log":{"sidecarList":["agent"]}}`
 	objects := []client.Object{
 		installation(), earlier, copied, with("agent", pod("injected", nil, sidecar.InjectedListAnnotation, "a,log")), pod("by-others", nil, sidecar.InjectedListAnnotation, "logs"),
-		pod("bypass", map[string]string{sidecar.BypassLabel: sidecar.BypassValue}), pod("other", map[string]string{"app": "other"}),
+		pod("bypass", map[string]string{podentry.BypassLabel: podentry.BypassValue}), pod("other", map[string]string{"app": "other"}),
 	}
 	for n := range 6 {
 		objects = append(objects, pod(fmt.Sprintf("old-%d", n), nil))

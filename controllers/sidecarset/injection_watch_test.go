@@ -20,7 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
 // split is a set that goes by policy and by webhook.

@@ -22,7 +22,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
@@ -104,7 +104,7 @@ func (i *Injection) lastFound(name string) lacking {
 
 // podsWithout are the names of such pods, sorted; all says that there are no more. The cache is asked first; the server only when there is a candidate.
 func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []string, all bool, err error) {
-	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(set.parsed.Match.Labels), sidecar.Bypass())))
+	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(append(slices.Clone(set.parsed.Match.Labels), podentry.Bypass())))
 	if err != nil {
 		return nil, false, err
 	}
@@ -217,8 +217,8 @@ func (i *Injection) runningSingly(ctx context.Context, unended fields.Selector, 
 }
 
 // selectedNamespaces are the labels of those of the places in which a set injects. Namespaces are read by pages: there may be thousands.
-func (i *Injection) selectedNamespaces(ctx context.Context, requirements []sidecar.Requirement, places sets.Set[string]) (map[string]map[string]string, error) {
-	selector, err := metav1.LabelSelectorAsSelector(sidecar.Selector(append(slices.Clone(requirements), sidecar.NamespaceExclusions(i.options.Namespace)...)))
+func (i *Injection) selectedNamespaces(ctx context.Context, requirements []podentry.Requirement, places sets.Set[string]) (map[string]map[string]string, error) {
+	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(append(slices.Clone(requirements), podentry.NamespaceExclusions(i.options.Namespace)...)))
 	if err != nil {
 		return nil, err
 	}

@@ -21,8 +21,8 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
-	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"

@@ -24,6 +24,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	bundled "github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -39,7 +40,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 

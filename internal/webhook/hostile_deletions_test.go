@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 )
 
 // TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator: none of the objects keeps what is to be deleted, so all have to be looked at. What is not

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 )
 
 // fuzzed is a version of a kind: its richest sample, and where something else can be put.

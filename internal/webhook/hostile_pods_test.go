@@ -24,17 +24,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
+	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/podlaunch"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/listserver"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/podlaunch"
 )
 
 // others are the handlers that are not about a kind of ours, by path, with what hostile requests ask them.

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
 )
 
 // leaving is an API server whose first answer comes when nobody waits for the whole any more. Its lists go on without end.

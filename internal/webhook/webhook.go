@@ -13,29 +13,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	advancedcronjob "github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/admission"
+	broadcastjob "github.com/kruise-operator/kruise-operator/controllers/broadcastjob/admission"
+	cloneset "github.com/kruise-operator/kruise-operator/controllers/cloneset/admission"
+	containerrecreaterequest "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/admission"
+	daemonset "github.com/kruise-operator/kruise-operator/controllers/daemonset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
+	ephemeraljob "github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/admission"
+	imagelistpulljob "github.com/kruise-operator/kruise-operator/controllers/imagelistpulljob/admission"
+	imagepulljob "github.com/kruise-operator/kruise-operator/controllers/imagepulljob/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/podlaunch"
+	nodeimage "github.com/kruise-operator/kruise-operator/controllers/nodeimage/admission"
+	podprobemarker "github.com/kruise-operator/kruise-operator/controllers/podprobemarker/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/podprobes"
+	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
+	statefulset "github.com/kruise-operator/kruise-operator/controllers/statefulset/admission"
+	uniteddeployment "github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/admission"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/admission"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/advancedcronjob"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/broadcastjob"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/cloneset"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/containerrecreaterequest"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/daemonset"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/deletionprotection"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/ephemeraljob"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/imagelistpulljob"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/imagepulljob"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/nodeimage"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/podinject"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/podlaunch"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/podprobemarker"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/podprobes"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/sidecarset"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/statefulset"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/uniteddeployment"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // +kubebuilder:webhookconfiguration:mutating=true,name=kruise-operator-mutating
@@ -96,7 +96,7 @@ func Register(server webhook.Server, deps Deps) {
 }
 
 // serve registers the webhooks of one kind.
-func serve[T any, P admission.Object[T]](server webhook.Server, deps Deps, kind admission.Kind[T, P]) {
+func serve[T any, P admit.Object[T]](server webhook.Server, deps Deps, kind admit.Kind[T, P]) {
 	register := func(path string, handler ctrladmission.Handler) {
 		if deps.Enabled != nil && !deps.Enabled(kind.Kind) {
 			handler = ctrladmission.HandlerFunc(func(context.Context, ctrladmission.Request) ctrladmission.Response { return ctrladmission.Allowed("") })
@@ -105,9 +105,9 @@ func serve[T any, P admission.Object[T]](server webhook.Server, deps Deps, kind 
 	}
 	entry, _ := kinds.Of(kind.Kind)
 	register(kind.MutatePath(), kind.Defaulter())
-	register(kind.ValidatePath(), kind.Validator(admission.Cluster{
+	register(kind.ValidatePath(), kind.Validator(admit.Cluster{
 		Checker: templatecheck.Checker{
 			Client: deps.Client, Accepted: deps.Accepted, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),
-		}, Protects: admission.Protection{Kind: entry.Protected, On: deps.Gates.Enabled(features.ResourcesDeletionProtection)},
+		}, Protects: admit.Protection{Kind: entry.Protected, On: deps.Gates.Enabled(features.ResourcesDeletionProtection)},
 	}))
 }

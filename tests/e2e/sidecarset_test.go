@@ -30,7 +30,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"

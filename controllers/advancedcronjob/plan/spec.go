@@ -17,7 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/schedule"
+	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan/schedule"
 )
 
 // Kind is the kind that is planned, in the version that is stored.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 // update is the one edit that gives a pod the images of the spec: images, what the pod says of the set, and the annotations that the set
@@ -164,7 +164,7 @@ func saysNotUpgradable(pod *corev1.Pod, set string) bool {
 
 // Injected are the names of the sets that a pod says were injected, sorted.
 func Injected(pod *corev1.Pod) []string {
-	names := sidecar.Listed(pod.Annotations[shared.AnnotationSidecarSetInjectedList])
+	names := podstate.Listed(pod.Annotations[shared.AnnotationSidecarSetInjectedList])
 	slices.Sort(names)
 	return slices.Compact(names)
 }

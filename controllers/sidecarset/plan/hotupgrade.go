@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
 )
 
 // noVersion is the version of a container that has nothing to do.

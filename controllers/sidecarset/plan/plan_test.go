@@ -19,12 +19,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 )
 
 const namespace = "shop"

@@ -15,14 +15,14 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 )
 
 // Snapshot is all the planner may look at, beside the set itself.

@@ -15,10 +15,10 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecarspec"
 )
 
 // Kind is the kind that is planned, in the version that is stored.

@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
-	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
 //go:embed policy.yaml
@@ -25,7 +25,7 @@ const (
 	// PolicyName is the name of the policies, and of their bindings.
 	PolicyName = "kruise-operator-launch-priority"
 	// WebhookConfiguration is the object that registers the webhook. By its name it comes after that of sidecars, which may have priorities.
-	WebhookConfiguration = sidecar.WebhookConfiguration + "-launch-priority"
+	WebhookConfiguration = "kruise-operator-pods-launch-priority"
 	// Path is where the API server calls the operator.
 	Path = "/order-containers"
 	// ProofLabel is on pods of dry runs, with the value ProofPolicy or ProofWebhook: the other way leaves them alone.
@@ -79,7 +79,7 @@ func Policies(operatorNamespace string) (changes, refuses []*unstructured.Unstru
 // exempt keeps a policy away from namespaces in which nothing may depend on the operator.
 func exempt(policy *unstructured.Unstructured, operatorNamespace string) error {
 	var requirements []any
-	for _, r := range sidecar.NamespaceExclusions(operatorNamespace) {
+	for _, r := range podentry.NamespaceExclusions(operatorNamespace) {
 		values := make([]any, len(r.Values))
 		for i := range r.Values {
 			values[i] = r.Values[i]
@@ -91,10 +91,10 @@ func exempt(policy *unstructured.Unstructured, operatorNamespace string) error {
 
 // Webhook is the entry of the webhook configuration: for all pods that ask for an order, or for those alone that the policy leaves.
 func Webhook(operatorNamespace string, narrow bool, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
-	entry := sidecar.NewPods("launch-priority.operator.kruise.io", admissionv1.Fail, call)
-	entry.NamespaceSelector = sidecar.Selector(sidecar.NamespaceExclusions(operatorNamespace))
-	entry.ObjectSelector = sidecar.Selector([]sidecar.Requirement{
-		sidecar.Bypass(), {Key: ProofLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{ProofPolicy}},
+	entry := podentry.New("launch-priority.operator.kruise.io", admissionv1.Fail, call)
+	entry.NamespaceSelector = podentry.Selector(podentry.NamespaceExclusions(operatorNamespace))
+	entry.ObjectSelector = podentry.Selector([]podentry.Requirement{
+		podentry.Bypass(), {Key: ProofLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{ProofPolicy}},
 	})
 	entry.MatchConditions = append(entry.MatchConditions, admissionv1.MatchCondition{Name: "asks-for-an-order", Expression: asks})
 	if narrow {

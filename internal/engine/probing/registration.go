@@ -12,13 +12,13 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
 const (
 	// WebhookConfiguration is the object that registers the webhook for pods that may run on virtual nodes. By its name it comes after that of
 	// sidecars, which may be probed.
-	WebhookConfiguration = sidecar.WebhookConfiguration + "-probes"
+	WebhookConfiguration = "kruise-operator-pods-probes"
 	// WebhookPath is where the API server calls the operator.
 	WebhookPath = "/ask-for-probes"
 
@@ -36,12 +36,12 @@ func (m *Marker) Provides() bool {
 // Webhook is the entry of the webhook configuration: for new pods of the namespaces, which are sorted. A pod is created without probes where the
 // operator does not answer: it must not keep pods from running.
 func Webhook(operatorNamespace string, namespaces []string, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
-	in := sidecar.NamespaceExclusions(operatorNamespace)
+	in := podentry.NamespaceExclusions(operatorNamespace)
 	if len(namespaces) <= maxNamespaces {
-		in = append(in, sidecar.Requirement{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpIn), Values: namespaces})
+		in = append(in, podentry.Requirement{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpIn), Values: namespaces})
 	}
-	entry := sidecar.NewPods("probes.operator.kruise.io", admissionv1.Ignore, call)
-	entry.NamespaceSelector, entry.ObjectSelector = sidecar.Selector(in), sidecar.Selector([]sidecar.Requirement{sidecar.Bypass()})
+	entry := podentry.New("probes.operator.kruise.io", admissionv1.Ignore, call)
+	entry.NamespaceSelector, entry.ObjectSelector = podentry.Selector(in), podentry.Selector([]podentry.Requirement{podentry.Bypass()})
 	entry.TimeoutSeconds = ptr.To[int32](webhookTimeout)
 	return entry
 }

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 const (
@@ -58,7 +58,7 @@ func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error 
 	}
 	for _, key := range c.podAnnotations {
 		err := indexer.IndexField(ctx, &corev1.Pod{}, byAnnotation(key), func(pod client.Object) []string {
-			return sidecar.Listed(pod.GetAnnotations()[key])
+			return podstate.Listed(pod.GetAnnotations()[key])
 		})
 		if err != nil {
 			return fmt.Errorf("indexing pods by annotation %s: %w", key, err)

@@ -37,7 +37,7 @@ func edits() []edit {
 		{"internal/kinds/kinds.go", "	return []Kind{\n", abacus},
 		{"controllers/controllers.go", "import (\n", "\t\"" + module + "/controllers/abacus\"\n"},
 		{"controllers/controllers.go", "	return map[string]reconciler{\n", "		\"Abacus\": {abacus.Name, abacus.Setup},\n"},
-		{"internal/webhook/webhook.go", "import (\n", "\t\"" + module + "/internal/webhook/abacus\"\n"},
+		{"internal/webhook/webhook.go", "import (\n", "\tabacus \"" + module + "/controllers/abacus/admission\"\n"},
 		{"internal/webhook/webhook.go", "	server.Register(conversion.Path, conversion.NewHandler())\n", "	serve(server, deps, abacus.Kind())\n"},
 	}
 }

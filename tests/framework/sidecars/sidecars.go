@@ -17,7 +17,7 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
 // generator makes up pods and SidecarSets whose names meet often.

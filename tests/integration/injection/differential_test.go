@@ -29,7 +29,8 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 	"github.com/kruise-operator/kruise-operator/tests/framework/sidecars"
 )
@@ -225,7 +226,7 @@ func (c *comparison) generate(round int) generated {
 	}
 	share := false
 	for _, s := range g.sets {
-		s.Match.Labels = append(s.Match.Labels, sidecar.Requirement{Key: "round", Op: "In", Values: []string{name}})
+		s.Match.Labels = append(s.Match.Labels, podentry.Requirement{Key: "round", Op: "In", Values: []string{name}})
 		share = share || s.Revision != nil
 	}
 	g.sets = slices.DeleteFunc(g.sets, func(s *sidecar.Set) bool { return s.Paused })
@@ -324,7 +325,7 @@ func (c *comparison) writeRevisions(all []generated) {
 // register has the server inject all sets, by the policy what it can serve, and waits for a set of its own that is registered with them.
 func (c *comparison) register(all []generated, policies bool, sentinel string) {
 	c.t.Helper()
-	match := sidecar.Match{Labels: []sidecar.Requirement{{Key: "sentinel", Op: "In", Values: []string{sentinel}}}, Namespace: []sidecar.Requirement{}}
+	match := sidecar.Match{Labels: []podentry.Requirement{{Key: "sentinel", Op: "In", Values: []string{sentinel}}}, Namespace: []podentry.Requirement{}}
 	payload := sidecar.Payload{Containers: []map[string]any{{"name": "sentinel", "image": "s"}}, Hash: "h"}
 	set := &sidecar.Set{Name: "sentinel-" + sentinel, Match: match, Latest: payload}
 	compiled, err := sidecar.Compile(set, nil)
@@ -425,7 +426,7 @@ func outcomeOf(t *testing.T, pod *corev1.Pod, err error) outcome {
 	}
 	pod = pod.DeepCopy()
 	pod.ObjectMeta = metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}
-	delete(pod.Labels, sidecar.BypassLabel)
+	delete(pod.Labels, podentry.BypassLabel)
 	data, err := json.MarshalIndent(pod, "", " ")
 	if err != nil {
 		t.Fatal(err)
@@ -451,11 +452,11 @@ func (c *comparison) reference(g generated) outcome {
 	c.t.Helper()
 	pod := g.pod.DeepCopy()
 	pod.Namespace = g.namespace.Name
-	pod.Labels[sidecar.BypassLabel] = sidecar.BypassValue
+	pod.Labels[podentry.BypassLabel] = podentry.BypassValue
 	if err := c.client.Create(c.t.Context(), pod, client.DryRunAll); err != nil {
 		return outcome{err: err}
 	}
-	delete(pod.Labels, sidecar.BypassLabel)
+	delete(pod.Labels, podentry.BypassLabel)
 	object := map[string]any{}
 	data, err := json.Marshal(pod)
 	if err == nil {
@@ -487,7 +488,7 @@ func (c *comparison) reference(g generated) outcome {
 	if injected.Labels == nil {
 		injected.Labels = map[string]string{}
 	}
-	injected.Labels[sidecar.BypassLabel] = sidecar.BypassValue
+	injected.Labels[podentry.BypassLabel] = podentry.BypassValue
 	// The status is that of the pod without the sidecars. A server of 1.36 would believe its QoS class.
 	injected.Status = corev1.PodStatus{}
 	err = c.client.Create(c.t.Context(), injected, client.DryRunAll)

@@ -25,7 +25,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
 // foreignName is the webhook of somebody else, which is called after ours.
@@ -58,7 +58,7 @@ func (w *fixture) foreign(t *testing.T, namespace string, again admissionv1.Rein
 		_ = json.NewEncoder(response).Encode(review) // Who is gone needs no answer.
 	}))
 	t.Cleanup(server.Close)
-	entry := sidecar.NewPods(foreignName, admissionv1.Fail, admissionv1.WebhookClientConfig{
+	entry := podentry.New(foreignName, admissionv1.Fail, admissionv1.WebhookClientConfig{
 		URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	})
 	entry.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
 // More sets than one webhook configuration holds: the last ones say that there is no room, and the others are injected. Their long selectors fill it quickly;

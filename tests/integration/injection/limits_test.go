@@ -21,7 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
@@ -54,7 +55,7 @@ func (w *fixture) off() *sidecarset.Injection {
 // Neither way touches the namespaces that nothing may be in the way of, the pods that kubelets show, and those that are to be let through.
 func TestWhatIsNeverInjected(t *testing.T) {
 	w := shared
-	namespace, exempt := w.namespace(t, nil), w.namespace(t, map[string]string{sidecar.BypassLabel: sidecar.BypassValue})
+	namespace, exempt := w.namespace(t, nil), w.namespace(t, map[string]string{podentry.BypassLabel: podentry.BypassValue})
 	for preferPolicy, path := range w.ways(t) {
 		t.Run(string(path), func(t *testing.T) {
 			i := w.injection(preferPolicy)
@@ -78,7 +79,7 @@ spec:
 				"of kube-system":                         {"kube-system", shop, "web"},
 				"of the operator's own namespace":        {install.Namespace, restricted, "web"},
 				"of a namespace that is to be let alone": {exempt, shop, "web"},
-				"to be let alone":                        {namespace, strings.Replace(shop, "app: shop", "app: shop, "+sidecar.BypassLabel+": "+sidecar.BypassValue, 1), "web"},
+				"to be let alone":                        {namespace, strings.Replace(shop, "app: shop", "app: shop, "+podentry.BypassLabel+": "+podentry.BypassValue, 1), "web"},
 				"that a kubelet shows":                   {namespace, mirror, "web"},
 			} {
 				pod, err := w.pod(t, tc.namespace, tc.pod)

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is admission for AdvancedCronJobs of apps.kruise.io: it fills in defaults and refuses what cannot work.
+//
+// Beside what holds for all kinds (package admission): a template of pods or of a Job that the API server would refuse is refused, and an update through
+// v1alpha1 keeps imageListPullJobTemplate, which OpenKruise's v1alpha1 does not know.
+package admission
+
+import (
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-advancedcronjob,mutating=true,groups=apps.kruise.io,resources=advancedcronjobs,verbs=create;update,versions=v1beta1,name=default.advancedcronjobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-advancedcronjob,mutating=false,groups=apps.kruise.io,resources=advancedcronjobs,verbs=create;update,versions=v1beta1,name=validate.advancedcronjobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// Kind are the rules for AdvancedCronJobs.
+func Kind() admit.Kind[appsv1beta1.AdvancedCronJob, *appsv1beta1.AdvancedCronJob] {
+	return admit.Kind[appsv1beta1.AdvancedCronJob, *appsv1beta1.AdvancedCronJob]{
+		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("AdvancedCronJob"),
+		Older:            appsv1alpha1.GroupVersion().Version,
+		Opaque:           []string{},
+		Keep:             Keep,
+		Default:          Default,
+		Validate:         Validate,
+		ValidateUpdate:   ValidateUpdate,
+		Warnings:         Warnings,
+		Templates:        podTemplate,
+		RefuseTemplates:  true,
+	}
+}
+
+// podTemplate is what the runs make their pods from.
+func podTemplate(cron *appsv1beta1.AdvancedCronJob) admit.Templates {
+	switch template := &cron.Spec.Template; {
+	case template.JobTemplate != nil:
+		return admit.Templates{Pod: &template.JobTemplate.Spec.Template, Job: &template.JobTemplate.Spec, Field: within("jobTemplate")}
+	case template.BroadcastJobTemplate != nil:
+		return admit.Templates{Pod: &template.BroadcastJobTemplate.Spec.Template, Field: within("broadcastJobTemplate")}
+	default:
+		return admit.Templates{}
+	}
+}
+
+// within names a field of the spec of a run that lies in a template.
+func within(template string) func(string) string {
+	return func(path string) string { return "spec.template." + template + "." + path }
+}

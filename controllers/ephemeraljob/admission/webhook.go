@@ -1,0 +1,68 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is admission for EphemeralJobs of apps.kruise.io: it fills in defaults and refuses what cannot work.
+//
+// Beside what holds for all kinds (package admission): the selector and the template cannot be changed once the job exists, since pods that
+// were served would not be served again. Both versions have the same fields, so a client of v1alpha1 loses nothing.
+package admission
+
+import (
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-ephemeraljob,mutating=true,groups=apps.kruise.io,resources=ephemeraljobs,verbs=create;update,versions=v1beta1,name=default.ephemeraljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-ephemeraljob,mutating=false,groups=apps.kruise.io,resources=ephemeraljobs,verbs=create;update,versions=v1beta1,name=validate.ephemeraljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+const defaultParallelism int32 = 1
+
+// Kind are the rules for EphemeralJobs.
+func Kind() admit.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob] {
+	return admit.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob]{
+		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("EphemeralJob"),
+		Default:          Default,
+		Validate:         Validate,
+		ValidateUpdate:   ValidateUpdate,
+	}
+}
+
+// Default fills in what the user left out, but for the time to live, which OpenKruise leaves out as well. The containers stay as written: the
+// API server fills in theirs when they are added to a pod.
+func Default(job *appsv1beta1.EphemeralJob) {
+	rules.OrDefault(&job.Spec.Parallelism, defaultParallelism)
+}
+
+// Validate returns what is wrong with an EphemeralJob that Default has filled in.
+func Validate(job *appsv1beta1.EphemeralJob) field.ErrorList {
+	spec, path := &job.Spec, field.NewPath("spec")
+	errs := rules.Metadata(&job.ObjectMeta, field.NewPath("metadata"))
+	if selector := spec.Selector; selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		errs = append(errs, field.Required(path.Child("selector"), "must name labels: an empty selector would mean every pod of the namespace"))
+	} else {
+		errs = append(errs, rules.LabelSelector(selector, path.Child("selector"))...)
+	}
+	errs = append(errs, rules.NotNegative(spec.Replicas, path.Child("replicas"))...)
+	errs = append(errs, rules.NotNegative(spec.Parallelism, path.Child("parallelism"))...)
+	errs = append(errs, rules.NotNegative(spec.ActiveDeadlineSeconds, path.Child("activeDeadlineSeconds"))...)
+	errs = append(errs, rules.NotNegative(spec.TTLSecondsAfterFinished, path.Child("ttlSecondsAfterFinished"))...)
+	return append(errs, containers(spec.Template.EphemeralContainers, path.Child("template", "ephemeralContainers"))...)
+}
+
+// ValidateUpdate returns what may not change.
+func ValidateUpdate(job, old *appsv1beta1.EphemeralJob) field.ErrorList {
+	const why = "cannot be changed once the job exists: pods that have the containers would keep them; create another job"
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	if !equality.Semantic.DeepEqual(job.Spec.Selector, old.Spec.Selector) {
+		errs = append(errs, field.Forbidden(path.Child("selector"), why))
+	}
+	if !equality.Semantic.DeepEqual(job.Spec.Template, old.Spec.Template) {
+		errs = append(errs, field.Forbidden(path.Child("template"), why))
+	}
+	return errs
+}

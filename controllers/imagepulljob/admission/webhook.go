@@ -1,0 +1,52 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is admission for ImagePullJobs of apps.kruise.io: it fills in defaults and refuses what cannot work. Both versions have
+// the same fields, so a client of v1alpha1 loses nothing.
+package admission
+
+import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-imagepulljob,mutating=true,groups=apps.kruise.io,resources=imagepulljobs,verbs=create;update,versions=v1beta1,name=default.imagepulljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-imagepulljob,mutating=false,groups=apps.kruise.io,resources=imagepulljobs,verbs=create;update,versions=v1beta1,name=validate.imagepulljobs.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// Kind are the rules for ImagePullJobs. daemon is the gate KruiseDaemon: without it no image would be pulled.
+func Kind(daemon bool) admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePullJob] {
+	return admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePullJob]{
+		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImagePullJob"),
+		Default:          Default,
+		Validate: func(job *appsv1beta1.ImagePullJob) field.ErrorList {
+			if !daemon {
+				return rules.NobodyPulls()
+			}
+			return Validate(job)
+		},
+		ValidateUpdate: func(_, _ *appsv1beta1.ImagePullJob) field.ErrorList {
+			if !daemon {
+				return rules.NobodyPulls()
+			}
+			return nil
+		},
+	}
+}
+
+// Default fills in what the user left out.
+func Default(job *appsv1beta1.ImagePullJob) {
+	rules.DefaultImagePull(&job.Spec.ImagePullJobTemplate)
+	job.Spec.ImagePullPolicy = cmp.Or(job.Spec.ImagePullPolicy, appsv1beta1.PullIfNotPresent)
+}
+
+// Validate returns what is wrong with an ImagePullJob that Default has filled in.
+func Validate(job *appsv1beta1.ImagePullJob) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := rules.Image(job.Spec.Image, path.Child("image"))
+	return append(errs, rules.ImagePull(&job.Spec.ImagePullJobTemplate, path)...)
+}

@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is admission for NodeImages of apps.kruise.io: it fills in defaults, sorts tags and refuses what cannot work. Both versions have the same
+// fields, so a client of v1alpha1 loses nothing.
+package admission
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/distribution/reference"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-nodeimage,mutating=true,groups=apps.kruise.io,resources=nodeimages,verbs=create;update,versions=v1beta1,name=default.nodeimages.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-nodeimage,mutating=false,groups=apps.kruise.io,resources=nodeimages,verbs=create;update,versions=v1beta1,name=validate.nodeimages.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// keptSeconds is how long a tag stays after its end when that is left out.
+const keptSeconds = 24 * 60 * 60
+
+// maxTags is how many tags one list may have. All of them are written to the API server whenever one changes.
+const maxTags = 3000
+
+func tags(list *appsv1beta1.NodeImage) int {
+	n := 0
+	for _, entry := range list.Spec.Images {
+		n += len(entry.Tags)
+	}
+	return n
+}
+
+// Kind are the rules for NodeImages.
+func Kind() admit.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
+	return admit.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage]{
+		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("NodeImage"),
+		Default:          func(list *appsv1beta1.NodeImage) { Default(list, time.Now()) },
+		Validate:         Validate,
+	}
+}
+
+// Default fills in what was left out, and sorts the tags by their names.
+func Default(list *appsv1beta1.NodeImage, now time.Time) {
+	if tags(list) > maxTags {
+		return // Validate refuses it, unless it is stored as it is.
+	}
+	for repository, entry := range list.Spec.Images {
+		for i := range entry.Tags {
+			tag := &entry.Tags[i]
+			if tag.CreatedAt == nil {
+				created := metav1.NewTime(now.UTC().Truncate(time.Second))
+				tag.CreatedAt = &created
+			}
+			if tag.PullPolicy == nil {
+				tag.PullPolicy = &appsv1beta1.ImageTagPullPolicy{}
+			}
+			rules.OrDefault(&tag.PullPolicy.TimeoutSeconds, 600)
+			rules.OrDefault(&tag.PullPolicy.BackoffLimit, 3)
+			rules.OrDefault(&tag.PullPolicy.TTLSecondsAfterFinished, keptSeconds)
+		}
+		slices.SortStableFunc(entry.Tags, func(a, b appsv1beta1.ImageTagSpec) int { return cmp.Compare(a.Tag, b.Tag) })
+		list.Spec.Images[repository] = entry
+	}
+}
+
+// Validate returns what is wrong with a NodeImage that Default has filled in.
+func Validate(list *appsv1beta1.NodeImage) field.ErrorList {
+	if tags(list) > maxTags {
+		return field.ErrorList{field.TooMany(field.NewPath("spec", "images"), -1, maxTags)}
+	}
+	var errs field.ErrorList
+	for _, repository := range slices.Sorted(maps.Keys(list.Spec.Images)) {
+		path := field.NewPath("spec", "images").Key(repository)
+		named, err := reference.ParseNormalizedNamed(repository)
+		if err != nil || !reference.IsNameOnly(named) {
+			errs = append(errs, field.Invalid(path, repository, "must be a repository without a tag, such as nginx or registry.example:5000/team/app"))
+			continue
+		}
+		if short := reference.FamiliarName(named); short != repository {
+			errs = append(errs, field.Invalid(path, repository, "must be in the short form, "+short))
+			continue
+		}
+		for i := range list.Spec.Images[repository].Tags {
+			tag := &list.Spec.Images[repository].Tags[i]
+			if _, err := (image.Reference{Repository: repository, Tag: tag.Tag}).Full(); err != nil {
+				errs = append(errs, field.Invalid(path.Child("tags").Index(i).Child("tag"), tag.Tag, "must be a tag, or a digest such as sha256:..."))
+			}
+		}
+	}
+	return errs
+}

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is admission for PodProbeMarkers: it fills in the defaults that the kubelet has for probes, and refuses what cannot be
+// carried out.
+package admission
+
+import (
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1alpha1-podprobemarker,mutating=true,groups=apps.kruise.io,resources=podprobemarkers,verbs=create;update,versions=v1alpha1,name=default.podprobemarkers.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1alpha1-podprobemarker,mutating=false,groups=apps.kruise.io,resources=podprobemarkers,verbs=create;update,versions=v1alpha1,name=validate.podprobemarkers.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// Options are the feature gates that admission of a marker depends on.
+type Options struct {
+	// Probes is the gate PodProbeMarkerGate, which is off without KruiseDaemon: without it nobody would carry markers out.
+	Probes bool
+}
+
+// OptionsOf are the gates as far as they concern admission of markers.
+func OptionsOf(gates features.Set) Options {
+	return Options{Probes: gates.Enabled(features.PodProbeMarker)}
+}
+
+// Kind are the rules for PodProbeMarkers.
+func Kind(o Options) admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker] {
+	return admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker]{
+		GroupVersionKind: appsv1alpha1.GroupVersion().WithKind("PodProbeMarker"),
+		Default:          Default,
+		Validate: func(m *appsv1alpha1.PodProbeMarker) field.ErrorList {
+			if !o.Probes {
+				return field.ErrorList{gateOff()}
+			}
+			return Validate(m)
+		},
+		ValidateUpdate: func(m, old *appsv1alpha1.PodProbeMarker) field.ErrorList {
+			if !o.Probes {
+				return field.ErrorList{gateOff()}
+			}
+			return ValidateUpdate(m, old)
+		},
+	}
+}
+
+func gateOff() *field.Error {
+	return field.Forbidden(field.NewPath("spec"), "nothing would be probed: the feature gate PodProbeMarkerGate, or KruiseDaemon, is off")
+}
+
+// Default fills in what the user left out.
+func Default(m *appsv1alpha1.PodProbeMarker) {
+	for i := range m.Spec.Probes {
+		probing.Default(&m.Spec.Probes[i].Probe)
+	}
+}

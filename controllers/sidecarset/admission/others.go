@@ -1,0 +1,391 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets,verbs=get;list
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list
+// +kubebuilder:rbac:groups="",namespace=kruise-system,resources=configmaps,resourceNames=kruise-configuration,verbs=get
+
+const (
+	// configuration is the ConfigMap in the operator's namespace that says which annotations sets may write, under the key whitelist.
+	configuration = "kruise-configuration"
+	whitelist     = "SidecarSet_PatchPodMetadata_WhiteList"
+	// maxObjects and maxBytes are how many other sets, or revisions of a set, are looked at, and how many bytes the API server may send of them.
+	maxObjects = 2000
+	maxBytes   = 4 << 20
+)
+
+func limits() pages.Limits { return pages.Limits{Objects: maxObjects, Bytes: maxBytes} }
+
+// Others looks up what a SidecarSet has to agree with.
+type Others struct {
+	// Reader asks the API server. It should not be cached: it is asked rarely, and about what has just been written.
+	Reader client.Reader
+	// Namespace is the operator's own.
+	Namespace string
+}
+
+// checkWith returns what is wrong as far as only the cluster knows, and the warnings. What cannot be found out is let in: the controller
+// reports what then becomes of the set.
+func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
+	return func(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
+		ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
+		defer cancel()
+		if set.DeletionTimestamp != nil {
+			return nil, nil
+		}
+		errs, warnings := o.others(ctx, set, old)
+		if ctx.Err() == nil {
+			errs = append(errs, o.revision(ctx, set, old)...)
+		}
+		if ctx.Err() == nil {
+			errs = append(errs, o.metadata(ctx, set, old, options)...)
+		}
+		return errs, warnings
+	}
+}
+
+// others are the conflicts with other sets, without those that the stored set has already, and a warning if very many can select the same pods.
+func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
+	now, before := comparisonOf(set), comparisonOf(old)
+	counts, alike := old == nil || !sameSelectors(set, old), 0
+	more, err := o.each(ctx, func(other *appsv1beta1.SidecarSet) {
+		if now.with(other) && old != nil {
+			before.with(other)
+		}
+		if counts && other.Name != set.Name && overlap(&set.Spec, &other.Spec) {
+			alike++
+		}
+	})
+	if err != nil || more {
+		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all others", "name", set.Name, "reason", err)
+	}
+	if err != nil {
+		return nil, nil
+	}
+	var warnings []string
+	if alike >= manyAlike {
+		warnings = []string{fmt.Sprintf("spec.selector: %d other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", alike)}
+	}
+	errs := now.faults(!more)
+	if old == nil || len(errs) == 0 {
+		return errs, warnings
+	}
+	return admit.Introduced(errs, before.faults(!more)), warnings
+}
+
+// manyAlike is how many other sets that can select the same pods are worth a warning: each that does is one more step of their creation.
+const manyAlike = 10
+
+// sameSelectors says that two sets select the same pods, as far as their selectors say so in the same way.
+func sameSelectors(a, b *appsv1beta1.SidecarSet) bool {
+	return equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector) && equality.Semantic.DeepEqual(a.Spec.NamespaceSelector, b.Spec.NamespaceSelector)
+}
+
+// each has look see the SidecarSets, and says whether there are more than are looked at. They are read without their types: the webhook may not have been asked
+// when one was stored, and a quantity of a few letters can take minutes to parse. Of one that cannot be decoded, which is not injected, look sees no spec.
+func (o Others) each(ctx context.Context, look func(*appsv1beta1.SidecarSet)) (more bool, err error) {
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSetList"))
+	return pages.Read(ctx, o.Reader, stored, limits(), func(page *unstructured.UnstructuredList) bool {
+		for i := range page.Items {
+			look(comparedPart(ctx, &page.Items[i]))
+		}
+		return true
+	})
+}
+
+// comparedPart is what is compared of a stored SidecarSet.
+func comparedPart(ctx context.Context, stored *unstructured.Unstructured) *appsv1beta1.SidecarSet {
+	set := &appsv1beta1.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: stored.GetName(), Annotations: stored.GetAnnotations()}}
+	spec, _ := stored.Object["spec"].(map[string]any)
+	if err := quantity.FromUnstructured(spec, &set.Spec); err != nil {
+		ctrl.LoggerFrom(ctx).Info("A stored SidecarSet cannot be decoded", "name", set.Name, "reason", err.Error())
+		set.Spec = appsv1beta1.SidecarSetSpec{}
+	}
+	return set
+}
+
+// comparison finds the conflicts of a set with others. A canary and its base never meet on a pod.
+type comparison struct {
+	set *appsv1beta1.SidecarSet
+	// ours are its patches, with defaults.
+	ours []appsv1beta1.SidecarSetPatchPodMetadata
+	// based says that the base of a canary exists.
+	based bool
+	errs  field.ErrorList
+}
+
+// comparisonOf returns the comparison of a set, nil for none.
+func comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
+	if set == nil {
+		return nil
+	}
+	return &comparison{set: set, ours: patchesOf(set)}
+}
+
+// with compares the set with another one, and says whether there are conflicts. When there are many already, more are not told.
+func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
+	if other.Name == c.set.Name || len(c.errs) > wire.MaxErrors {
+		return false
+	}
+	known := len(c.errs)
+	switch base := c.set.Annotations[shared.AnnotationSidecarSetBase]; {
+	case isCanary(c.set) && other.Name == base:
+		c.based = true
+		if isCanary(other) {
+			c.errs = append(c.errs, field.Invalid(basePath(), base, "is a canary itself"))
+		}
+	case isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == c.set.Name:
+	case overlap(&c.set.Spec, &other.Spec):
+		c.errs = append(c.errs, conflict(c.set, c.ours, other)...)
+	}
+	return len(c.errs) > known
+}
+
+// faults are the conflicts. Only when all sets have been compared, a base that was not among them does not exist.
+func (c *comparison) faults(all bool) field.ErrorList {
+	if all && isCanary(c.set) && !c.based {
+		return append(c.errs, field.NotFound(basePath(), c.set.Annotations[shared.AnnotationSidecarSetBase]))
+	}
+	return c.errs
+}
+
+func basePath() *field.Path {
+	return field.NewPath("metadata", "annotations").Key(shared.AnnotationSidecarSetBase)
+}
+
+// patchesOf are the patches of a set, with defaults.
+func patchesOf(set *appsv1beta1.SidecarSet) []appsv1beta1.SidecarSetPatchPodMetadata {
+	return sidecarspec.PayloadOf(&appsv1beta1.SidecarSetSpec{PatchPodMetadata: set.Spec.PatchPodMetadata}, nil).PatchPodMetadata
+}
+
+// sameVolume says whether two volumes are equal, defaults aside. These are filled in only where it matters: sets may have thousands of volumes.
+func sameVolume(a, b *corev1.Volume) bool {
+	if equality.Semantic.DeepEqual(a, b) {
+		return true
+	}
+	a, b = a.DeepCopy(), b.DeepCopy()
+	podtemplate.DefaultVolume(a)
+	podtemplate.DefaultVolume(b)
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// conflict are the names that two sets would give a pod twice. ours are the patches of set, with defaults.
+func conflict(set *appsv1beta1.SidecarSet, ours []appsv1beta1.SidecarSetPatchPodMetadata, other *appsv1beta1.SidecarSet) field.ErrorList {
+	path := field.NewPath("spec")
+	same := func(what string) string {
+		return fmt.Sprintf("SidecarSet %s, which can select the same pods, has %s", other.Name, what)
+	}
+	taken := map[string]bool{}
+	for _, sidecars := range [][]appsv1beta1.SidecarContainer{other.Spec.Containers, other.Spec.InitContainers} {
+		for i := range sidecars {
+			for _, name := range namesOf(&sidecars[i]) {
+				taken[name] = true
+			}
+		}
+	}
+	var errs field.ErrorList
+	for list, sidecars := range map[string][]appsv1beta1.SidecarContainer{"containers": set.Spec.Containers, "initContainers": set.Spec.InitContainers} {
+		for i := range sidecars {
+			if slices.ContainsFunc(namesOf(&sidecars[i]), func(name string) bool { return taken[name] }) {
+				errs = append(errs, field.Invalid(path.Child(list).Index(i).Child("name"), sidecars[i].Name, same("a container of this name")))
+			}
+		}
+	}
+	volumes := map[string]*corev1.Volume{}
+	for i := range other.Spec.Volumes {
+		volumes[other.Spec.Volumes[i].Name] = &other.Spec.Volumes[i]
+	}
+	for i := range set.Spec.Volumes {
+		volume := &set.Spec.Volumes[i]
+		if theirs := volumes[volume.Name]; theirs != nil && !sameVolume(volume, theirs) {
+			errs = append(errs, field.Invalid(path.Child("volumes").Index(i), volume.Name, same("another volume of this name")))
+		}
+	}
+	written := map[string]appsv1beta1.SidecarSetPatchPolicy{}
+	for _, patch := range patchesOf(other) {
+		for key := range patch.Annotations {
+			written[key] = patch.PatchPolicy
+		}
+	}
+	for i, patch := range ours {
+		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
+			if policy, ok := written[key]; ok && orderMatters(patch.PatchPolicy, policy) {
+				errs = append(errs, field.Invalid(path.Child("patchPodMetadata").Index(i).Child("annotations").Key(key), key, same("the same annotation with patchPolicy "+string(policy))))
+			}
+		}
+	}
+	slices.SortStableFunc(errs, func(a, b *field.Error) int { return cmp.Compare(a.Field, b.Field) })
+	return errs
+}
+
+// orderMatters says that two policies for one annotation depend on which comes last.
+func orderMatters(a, b appsv1beta1.SidecarSetPatchPolicy) bool {
+	const retain, overwrite = appsv1beta1.SidecarSetRetainPatchPolicy, appsv1beta1.SidecarSetOverwritePatchPolicy
+	return a != retain && b != retain && (a == overwrite || b == overwrite)
+}
+
+// revision requires that the revision which new pods shall get exists.
+func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) field.ErrorList {
+	wanted := set.Spec.InjectionStrategy.Revision
+	if wanted == nil || old != nil && equality.Semantic.DeepEqual(wanted, old.Spec.InjectionStrategy.Revision) {
+		return nil
+	}
+	path := field.NewPath("spec", "injectionStrategy", "revision")
+	version := ptr.Deref(wanted.CustomVersion, "")
+	is := func(r *metav1.PartialObjectMetadata) bool {
+		return r.Labels[shared.LabelSidecarSetCustomVersion] == version
+	}
+	missing := field.NotFound(path.Child("customVersion"), version)
+	if name := ptr.Deref(wanted.RevisionName, ""); wanted.RevisionName != nil {
+		is = func(r *metav1.PartialObjectMetadata) bool { return r.Name == name }
+		missing = field.NotFound(path.Child("revisionName"), name)
+	}
+	for _, namespace := range sidecarspec.RevisionNamespaces(o.Namespace) {
+		revisions := &metav1.PartialObjectMetadataList{}
+		revisions.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
+		found := false
+		more, err := pages.Read(ctx, o.Reader, revisions, limits(), func(list *metav1.PartialObjectMetadataList) bool {
+			for i := range list.Items {
+				found = found || is(&list.Items[i])
+			}
+			return !found
+		}, client.InNamespace(namespace), client.MatchingLabels{shared.LabelSidecarSetName: set.Name})
+		switch {
+		case found:
+			return nil
+		case err != nil || more:
+			ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all its revisions", "name", set.Name, "reason", err)
+			return nil
+		}
+	}
+	return field.ErrorList{missing}
+}
+
+// allowance is what the ConfigMap says.
+type allowance struct {
+	Rules []struct {
+		Selector                  *metav1.LabelSelector `json:"selector"`
+		AllowedAnnotationKeyExprs []string              `json:"allowedAnnotationKeyExprs"`
+	} `json:"rules"`
+}
+
+// addition is an annotation that a set writes, and that the stored one does not, or not so.
+type addition struct {
+	key string
+	at  *field.Path
+}
+
+// added are the annotations that a set writes, without those that the stored one writes in the same way.
+func added(set, old *appsv1beta1.SidecarSet, path *field.Path) []addition {
+	type written struct {
+		key, value string
+		policy     appsv1beta1.SidecarSetPatchPolicy
+	}
+	stored := map[written]bool{}
+	if old != nil {
+		for _, patch := range patchesOf(old) {
+			for key, value := range patch.Annotations {
+				stored[written{key, value, patch.PatchPolicy}] = true
+			}
+		}
+	}
+	var all []addition
+	for i, patch := range patchesOf(set) {
+		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
+			if !stored[written{key, patch.Annotations[key], patch.PatchPolicy}] {
+				all = append(all, addition{key, path.Index(i).Child("annotations").Key(key)})
+			}
+		}
+	}
+	return all
+}
+
+// metadata requires that the annotations which the set writes are allowed. What the stored set writes may have been allowed once, or let in without
+// admission: it does not keep the set from writing less.
+func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, options Options) field.ErrorList {
+	path := field.NewPath("spec", "patchPodMetadata")
+	additions := added(set, old, path)
+	if len(additions) == 0 {
+		return nil
+	}
+	config := &corev1.ConfigMap{}
+	err := o.Reader.Get(ctx, client.ObjectKey{Namespace: o.Namespace, Name: configuration}, config)
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsForbidden(err) {
+		ctrl.LoggerFrom(ctx).Error(err, "Letting a SidecarSet in without a look at the ConfigMap", "name", set.Name)
+		return nil
+	}
+	where := fmt.Sprintf("key %s of ConfigMap %s/%s", whitelist, o.Namespace, configuration)
+	var allowed allowance
+	if text := config.Data[whitelist]; text != "" {
+		if err := json.Unmarshal([]byte(text), &allowed); err != nil {
+			return field.ErrorList{field.Forbidden(path, where+" cannot be decoded: "+err.Error())}
+		}
+	}
+	exprs, applies := allowed.of(set)
+	if !applies {
+		if options.AnyMetadata {
+			return nil
+		}
+		return field.ErrorList{field.Forbidden(path, "no rule under "+where+" applies to this set, so it may write no annotations")}
+	}
+	var errs field.ErrorList
+	for _, one := range additions {
+		if !slices.ContainsFunc(exprs, func(e *regexp.Regexp) bool { return e.MatchString(one.key) }) {
+			errs = append(errs, field.Forbidden(one.at, "no rule under "+where+" allows it"))
+		}
+	}
+	return errs
+}
+
+// of are the expressions of the rules that apply to a set. Expressions and selectors that cannot be parsed allow nothing.
+func (a allowance) of(set *appsv1beta1.SidecarSet) (exprs []*regexp.Regexp, applies bool) {
+	for _, rule := range a.Rules {
+		if rule.Selector != nil {
+			selector, err := metav1.LabelSelectorAsSelector(rule.Selector)
+			if err != nil || !selector.Matches(labels.Set(set.Labels)) {
+				continue
+			}
+		}
+		applies = true
+		for _, text := range rule.AllowedAnnotationKeyExprs {
+			if expr, err := regexp.Compile(text); err == nil {
+				exprs = append(exprs, expr)
+			}
+		}
+	}
+	return exprs, applies
+}

@@ -1,0 +1,59 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// placeholder stands for the pod's own containers in what the API server is asked about.
+const placeholder = "kruise-operator-check"
+
+// Templates is a pod that has nothing but what the set adds, for the API server to judge.
+func Templates(set *appsv1beta1.SidecarSet) admit.Templates {
+	spec := corev1.PodSpec{Volumes: set.Spec.Volumes}
+	for i := range set.Spec.InitContainers {
+		spec.InitContainers = append(spec.InitContainers, set.Spec.InitContainers[i].Container)
+	}
+	for i := range set.Spec.Containers {
+		spec.Containers = append(spec.Containers, set.Spec.Containers[i].Container)
+	}
+	spec.Containers = append(spec.Containers, corev1.Container{Name: placeholder, Image: placeholder})
+	return admit.Templates{
+		Pod:   &corev1.PodTemplateSpec{Spec: spec},
+		Field: func(path string) string { return "spec." + strings.TrimPrefix(path, "spec.template.spec.") },
+	}
+}
+
+// isObject says that a text is a JSON object.
+func isObject(text string) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal([]byte(text), &object) == nil && object != nil
+}
+
+// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+func Warnings(set, _ *appsv1beta1.SidecarSet) []string {
+	var warnings []string
+	for i := range set.Spec.Containers {
+		warnings = append(warnings, jobsidecar.ContainerWarnings(&set.Spec.Containers[i].Container, field.NewPath("spec", "containers").Index(i))...)
+		for j, transfer := range set.Spec.Containers[i].TransferEnv {
+			if transfer.EnvName == "" && len(transfer.EnvNames) == 0 || transfer.SourceContainerName == "" && transfer.SourceContainerNameFrom == nil {
+				warnings = append(warnings, fmt.Sprintf("spec.containers[%d].transferEnv[%d]: copies nothing: it needs a container and a variable", i, j))
+			}
+		}
+	}
+	if v := set.Spec.UpdateStrategy.MaxUnavailable; v != nil && (v.IntValue() == 0 && v.StrVal == "" || v.StrVal == "0%") {
+		warnings = append(warnings, "spec.updateStrategy.maxUnavailable: is 0, so pods that are ready are never updated")
+	}
+	return warnings
+}

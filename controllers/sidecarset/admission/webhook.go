@@ -1,0 +1,57 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission is admission for SidecarSets: it fills in defaults and refuses what cannot work.
+//
+// Beside what holds for all kinds (package admission): a dry run asks the API server whether it would accept a pod with these containers and
+// volumes, and other SidecarSets that would add the same names to the same pods are rejected as conflicts.
+package admission
+
+import (
+	"strings"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-sidecarset,mutating=true,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=default.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=validate.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// Options are the feature gates that admission of a SidecarSet depends on.
+type Options struct {
+	// AnyMetadata is the gate SidecarSetPatchPodMetadataDefaultsAllowed: where no rule says which annotations a set may write, it may write any.
+	AnyMetadata bool
+}
+
+// OptionsOf are the gates as far as they concern admission of SidecarSets.
+func OptionsOf(gates features.Set) Options {
+	return Options{AnyMetadata: gates.Enabled(features.SidecarSetPatchPodMetadataDefaultsAllowed)}
+}
+
+// textInV1alpha1 is an explanation for a client of v1alpha1, which may have sent no namespaceSelector.
+func textInV1alpha1(path, text string) string {
+	if strings.HasPrefix(path, "spec.namespaceSelector") {
+		return text + "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
+	}
+	return text
+}
+
+// Kind are the rules for SidecarSets.
+func Kind(o Options, others Others) admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
+	return admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet]{
+		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("SidecarSet"),
+		Older:            appsv1alpha1.GroupVersion().Version,
+		OlderText:        textInV1alpha1,
+		Default:          func(set *appsv1beta1.SidecarSet) { sidecarspec.Default(&set.Spec) },
+		Validate:         Validate,
+		ValidateUpdate:   ValidateUpdate,
+		LookUp:           others.checkWith(o),
+		Warnings:         Warnings,
+		ChecksMetadata:   true,
+		Templates:        Templates,
+		RefuseTemplates:  true,
+	}
+}

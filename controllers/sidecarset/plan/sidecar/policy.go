@@ -1,0 +1,81 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	_ "embed" // policy.yaml
+	"fmt"
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
+)
+
+//go:embed policy.yaml
+var policyText []byte
+
+// PolicyName is the name of the static policy.
+const PolicyName = "kruise-operator-sidecars"
+
+// AnchorName is the name of a binding of the policy that matches no pod, and of its revision. Without any binding, an API server would
+// forget how to read revisions, and refuse pods later.
+const AnchorName = PolicyName + "-anchor"
+
+// BindingLabels selects the bindings, and others of the operator.
+const BindingLabels = nameLabel + "=" + operatorName
+
+const (
+	nameLabel    = "app.kubernetes.io/name"
+	operatorName = "kruise-operator"
+)
+
+// Policy is the static policy for an operator in a namespace.
+func Policy(operatorNamespace string) (*admissionv1.MutatingAdmissionPolicy, error) {
+	policy := &admissionv1.MutatingAdmissionPolicy{}
+	if err := yaml.UnmarshalStrict(policyText, policy); err != nil {
+		return nil, fmt.Errorf("decoding the policy of SidecarSets: %w", err)
+	}
+	policy.Spec.MatchConstraints.NamespaceSelector = podentry.Selector(podentry.NamespaceExclusions(operatorNamespace))
+	return policy, nil
+}
+
+// Binding makes the policy inject one set.
+func Binding(set Registration, operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	binding := bindingTo(EntryName(set.Set), set.Revision, operatorNamespace, owner)
+	binding.Spec.MatchResources = &admissionv1.MatchResources{
+		MatchPolicy:       ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: podentry.Selector(slices.Clone(set.Match.Namespace)), ObjectSelector: podentry.Selector(slices.Clone(set.Match.Labels)),
+	}
+	return binding
+}
+
+// Anchor is the binding that matches no pod.
+func Anchor(operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	binding := bindingTo(AnchorName, AnchorName, operatorNamespace, owner)
+	binding.Spec.MatchResources = &admissionv1.MatchResources{
+		MatchPolicy:       ptr.To(admissionv1.Equivalent),
+		NamespaceSelector: &metav1.LabelSelector{},
+		ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{"operator.kruise.io/never": "matches"}},
+	}
+	return binding
+}
+
+func bindingTo(name, revision, namespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	return &admissionv1.MutatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "MutatingAdmissionPolicyBinding"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{nameLabel: operatorName}, OwnerReferences: []metav1.OwnerReference{owner}},
+		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
+			PolicyName: PolicyName,
+			ParamRef: &admissionv1.ParamRef{
+				Name: revision, Namespace: namespace,
+				// A missing revision belongs to a deleted set, or to an operator that was uninstalled: no pod is refused for it.
+				ParameterNotFoundAction: ptr.To(admissionv1.AllowAction),
+			},
+		},
+	}
+}

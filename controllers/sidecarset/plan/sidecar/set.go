@@ -1,0 +1,256 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
+)
+
+// Set is a SidecarSet as far as injection goes, read from the stored object: of containers and volumes every field survives, also
+// those that this version does not know.
+type Set struct {
+	Name  string
+	Match Match
+	// Base is the set whose canary this is.
+	Base string
+	// Paused injects nothing.
+	Paused bool
+	// Latest is what the spec says, Pinned the historic revision that injectionStrategy asks for, when it was found.
+	Latest Payload
+	Pinned *Payload
+	// Revision is how injectionStrategy names a historic revision; nil: it does not.
+	Revision *RevisionChoice
+	// UpdatePaused, UpdateSelector and Partition are of the update strategy. They decide whom a pinned revision concerns.
+	UpdatePaused   bool
+	UpdateSelector []podentry.Requirement
+	Partition      *intstr.IntOrString
+	// SortByName orders ordinary sidecars of all sets by name, as init containers always are.
+	SortByName bool
+}
+
+// RevisionChoice names a historic revision.
+type RevisionChoice struct {
+	Name, CustomVersion, Policy string
+}
+
+// Payload is what a set injects at one revision.
+type Payload struct {
+	InitContainers, Containers, Volumes []map[string]any
+	Secrets                             []string
+	Patches                             []PodMetadata
+	// Hash and HashWithoutImage are of the sidecars. Revision is the name of the ControllerRevision, Time when it was made.
+	Hash, HashWithoutImage, Revision, Time string
+}
+
+// PodMetadata is one entry of patchPodMetadata.
+type PodMetadata struct {
+	Annotations map[string]string `json:"annotations,omitempty"`
+	PatchPolicy string            `json:"patchPolicy,omitempty"`
+}
+
+// stored is the part of a SidecarSet that is read.
+type stored struct {
+	Spec struct {
+		payload           `json:",inline"`
+		Selector          *metav1.LabelSelector `json:"selector,omitempty"`
+		NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+		UpdateStrategy    struct {
+			Paused    bool                  `json:"paused,omitempty"`
+			Selector  *metav1.LabelSelector `json:"selector,omitempty"`
+			Partition *intstr.IntOrString   `json:"partition,omitempty"`
+		} `json:"updateStrategy,omitempty"`
+		InjectionStrategy struct {
+			Paused   bool `json:"paused,omitempty"`
+			Revision *struct {
+				RevisionName  *string `json:"revisionName,omitempty"`
+				CustomVersion *string `json:"customVersion,omitempty"`
+				Policy        string  `json:"policy,omitempty"`
+			} `json:"revision,omitempty"`
+		} `json:"injectionStrategy,omitempty"`
+	} `json:"spec,omitempty"`
+	Status struct {
+		LatestRevision string `json:"latestRevision,omitempty"`
+	} `json:"status,omitempty"`
+}
+
+// payload is what both a spec and the data of a historic revision have.
+type payload struct {
+	InitContainers   []map[string]any              `json:"initContainers,omitempty"`
+	Containers       []map[string]any              `json:"containers,omitempty"`
+	Volumes          []map[string]any              `json:"volumes,omitempty"`
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+	PatchPodMetadata []PodMetadata                 `json:"patchPodMetadata,omitempty"`
+}
+
+// ParseSet reads a stored SidecarSet. Latest gets its hashes and its revision from the annotations and the status.
+func ParseSet(object map[string]any) (*Set, error) {
+	var from stored
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": object["spec"], "status": object["status"]}, &from); err != nil {
+		return nil, fmt.Errorf("decoding the SidecarSet: %w", err)
+	}
+	var meta struct {
+		Metadata struct {
+			Name              string            `json:"name"`
+			CreationTimestamp string            `json:"creationTimestamp"`
+			Annotations       map[string]string `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"metadata": object["metadata"]}, &meta); err != nil {
+		return nil, fmt.Errorf("decoding the metadata of the SidecarSet: %w", err)
+	}
+	spec, annotations := from.Spec, meta.Metadata.Annotations
+	set := &Set{
+		Name: meta.Metadata.Name, Paused: spec.InjectionStrategy.Paused, UpdatePaused: spec.UpdateStrategy.Paused, Partition: spec.UpdateStrategy.Partition,
+		Latest: spec.payload.payload(),
+	}
+	set.Latest.Hash, set.Latest.HashWithoutImage = annotations[HashAnnotation], annotations[HashWithoutImageAnnotation]
+	set.Latest.Revision, set.Latest.Time = from.Status.LatestRevision, meta.Metadata.CreationTimestamp
+	if annotations[CanaryAnnotation] == "true" {
+		set.Base = annotations[BaseAnnotation]
+	}
+	if r := spec.InjectionStrategy.Revision; r != nil && (r.RevisionName != nil || r.CustomVersion != nil) {
+		set.Revision = &RevisionChoice{Policy: r.Policy}
+		if r.RevisionName != nil {
+			set.Revision.Name = *r.RevisionName
+		} else {
+			set.Revision.CustomVersion = *r.CustomVersion
+		}
+	}
+	return set, set.selectors(spec.Selector, spec.NamespaceSelector, spec.UpdateStrategy.Selector)
+}
+
+func (s *Set) selectors(pods, namespaces, update *metav1.LabelSelector) error {
+	var err error
+	if s.Match.Labels, err = requirementsOf(pods); err != nil {
+		return fmt.Errorf("spec.selector: %w", err)
+	}
+	if len(s.Match.Labels) == 0 {
+		return errors.New("spec.selector: it must have at least one requirement")
+	}
+	if s.Match.Namespace, err = requirementsOf(namespaces); err != nil {
+		return fmt.Errorf("spec.namespaceSelector: %w", err)
+	}
+	if s.UpdateSelector, err = requirementsOf(update); err != nil {
+		return fmt.Errorf("spec.updateStrategy.selector: %w", err)
+	}
+	return nil
+}
+
+// ParseRevision reads the data of a historic revision, decoded. The names and hashes are the caller's to fill in.
+func ParseRevision(data map[string]any) (*Payload, error) {
+	var from struct {
+		Spec payload `json:"spec"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(data, &from); err != nil {
+		return nil, fmt.Errorf("decoding the revision: %w", err)
+	}
+	p := from.Spec.payload()
+	return &p, nil
+}
+
+func (p payload) payload() Payload {
+	secrets := make([]string, len(p.ImagePullSecrets))
+	for i := range p.ImagePullSecrets {
+		secrets[i] = p.ImagePullSecrets[i].Name
+	}
+	// OpenKruise has stored any patchPolicy. One that there is not does nothing.
+	patches := slices.DeleteFunc(slices.Clone(p.PatchPodMetadata), func(m PodMetadata) bool {
+		return !slices.Contains([]string{"", Retain, Overwrite, MergePatchJSON}, m.PatchPolicy)
+	})
+	return Payload{InitContainers: p.InitContainers, Containers: p.Containers, Volumes: p.Volumes, Secrets: secrets, Patches: patches}
+}
+
+// template is one sidecar, split into the container and what a SidecarSet says about it.
+type template struct {
+	container map[string]any
+	name      string
+	extra     extra
+}
+
+// extra is what a SidecarContainer has beside the fields of a container.
+type extra struct {
+	PodInjectPolicy string `json:"podInjectPolicy,omitempty"`
+	UpgradeStrategy struct {
+		UpgradeType          string `json:"upgradeType,omitempty"`
+		HotUpgradeEmptyImage string `json:"hotUpgradeEmptyImage,omitempty"`
+	} `json:"upgradeStrategy,omitempty"`
+	ShareVolumePolicy       share  `json:"shareVolumePolicy,omitempty"`
+	ShareVolumeDevicePolicy *share `json:"shareVolumeDevicePolicy,omitempty"`
+	TransferEnv             []struct {
+		SourceContainerName     string `json:"sourceContainerName,omitempty"`
+		SourceContainerNameFrom *struct {
+			FieldRef *corev1.ObjectFieldSelector `json:"fieldRef,omitempty"`
+		} `json:"sourceContainerNameFrom,omitempty"`
+		EnvName  string   `json:"envName,omitempty"`
+		EnvNames []string `json:"envNames,omitempty"`
+	} `json:"transferEnv,omitempty"`
+	ResourcesPolicy *struct {
+		TargetContainersMode      string `json:"targetContainersMode,omitempty"`
+		TargetContainersNameRegex string `json:"targetContainersNameRegex,omitempty"`
+		ResourcesExpr             struct {
+			Limits   map[string]string `json:"limits,omitempty"`
+			Requests map[string]string `json:"requests,omitempty"`
+		} `json:"resourcesExpr,omitempty"`
+	} `json:"resourcesPolicy,omitempty"`
+}
+
+type share struct {
+	Type string `json:"type,omitempty"`
+}
+
+const (
+	before  = "BeforeAppContainer"
+	hot     = "HotUpgrade"
+	enabled = "enabled"
+)
+
+// extraFields are the fields of a SidecarContainer that no container has.
+func extraFields() []string {
+	return []string{"podInjectPolicy", "upgradeStrategy", "shareVolumePolicy", "shareVolumeDevicePolicy", "transferEnv", "resourcesPolicy"}
+}
+
+// split takes a SidecarContainer apart.
+func split(sidecar map[string]any) (template, error) {
+	var t template
+	part := map[string]any{}
+	t.container = runtime.DeepCopyJSON(sidecar)
+	for _, field := range extraFields() {
+		if value, has := t.container[field]; has && value != nil {
+			part[field] = value
+		}
+		delete(t.container, field)
+	}
+	dropNulls(t.container)
+	t.name, _ = t.container["name"].(string)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(part, &t.extra); err != nil {
+		return t, fmt.Errorf("decoding container %s: %w", t.name, err)
+	}
+	return t, nil
+}
+
+// dropNulls removes the fields that are null, which an API server reads as absent: an expression would take them for fields that are there.
+func dropNulls(value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			if member == nil {
+				delete(value, name)
+			}
+			dropNulls(member)
+		}
+	case []any:
+		for _, item := range value {
+			dropNulls(item)
+		}
+	}
+}

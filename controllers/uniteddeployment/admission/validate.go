@@ -1,0 +1,354 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
+)
+
+// Validate returns what is wrong with a UnitedDeployment that Default has filled in.
+func Validate(set *appsv1beta1.UnitedDeployment) field.ErrorList {
+	spec, path := &set.Spec, field.NewPath("spec")
+	errs := rules.ObjectKeys(&set.ObjectMeta, field.NewPath("metadata"))
+	if r := spec.Replicas; r != nil && *r < 0 {
+		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
+	}
+	pod, faults := validateTemplate(set, path)
+	errs = append(errs, faults...)
+	errs = append(errs, validateTopology(set, pod, path.Child("topology"))...)
+	return append(errs, validatePartitions(set, path.Child("updateStrategy", "manualUpdate", "partitions"))...)
+}
+
+// validateTemplate requires one template whose labels the selector matches, and leaves the rest to its kind. It returns the pod template.
+func validateTemplate(set *appsv1beta1.UnitedDeployment, path *field.Path) (map[string]any, field.ErrorList) {
+	given := united.Given(&set.Spec.Template)
+	at := path.Child("template")
+	switch {
+	case len(given) == 0:
+		return nil, field.ErrorList{field.Required(at, "one of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate")}
+	case len(given) > 1:
+		return nil, field.ErrorList{field.Invalid(at, given[0].Field+", "+given[1].Field, "only one template may be set")}
+	}
+	adapter := given[0]
+	template, at := adapter.Template(&set.Spec.Template), at.Child(adapter.Field)
+	errs := rules.ObjectKeys(&template.Metadata, at.Child("metadata"))
+	errs = append(errs, rules.Selects(set.Spec.Selector, template.Metadata.Labels, path.Child("selector"), at.Child("metadata", "labels"))...)
+
+	spec := map[string]any{}
+	if err := utiljson.Unmarshal(template.Spec.Raw, &spec); err != nil {
+		return nil, append(errs, field.Invalid(at.Child("spec"), "", "must be an object"))
+	}
+	pod, ok := spec["template"].(map[string]any)
+	if !ok {
+		return nil, append(errs, field.Required(at.Child("spec", "template"), "the pod template"))
+	}
+	carried, _, err := unstructured.NestedStringMap(pod, "metadata", "labels")
+	labelsAt := at.Child("spec", "template", "metadata", "labels")
+	if err != nil {
+		return nil, append(errs, field.Invalid(labelsAt, "", "must be a map of texts"))
+	}
+	if len(errs) == 0 {
+		errs = rules.Selects(set.Spec.Selector, carried, path.Child("selector"), labelsAt)
+	}
+	if adapter.Reservable() && adapter.Field == "cloneSetTemplate" {
+		return pod, errs // Values that a CloneSet's template should not have are ignored; see Warnings.
+	}
+	if value, found := spec["replicas"]; found && value != nil {
+		errs = append(errs, field.Invalid(at.Child("spec", "replicas"), value, "must be absent: it follows from spec.replicas and spec.topology"))
+	}
+	value, found, _ := unstructured.NestedFieldNoCopy(spec, "updateStrategy", "rollingUpdate", "partition")
+	if found && value != nil && adapter.Partitioned(spec) {
+		errs = append(errs, field.Invalid(at.Child("spec", "updateStrategy", "rollingUpdate", "partition"), value,
+			"must be absent: it follows from spec.updateStrategy.manualUpdate.partitions"))
+	}
+	return pod, errs
+}
+
+func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, path *field.Path) field.ErrorList {
+	topology := &set.Spec.Topology
+	fixed, bounded := sized(set)
+	errs := validateSchedule(set, path.Child("scheduleStrategy"))
+	if fixed && bounded {
+		errs = append(errs, field.Invalid(path.Child("subsets"), "", "replicas cannot be combined with minReplicas and maxReplicas, in any subset"))
+	}
+	adaptive := topology.ScheduleStrategy.Type == appsv1beta1.AdaptiveScheduleStrategy
+	names, capped := map[string]bool{}, len(topology.Subsets) > 0
+	patches := newPatches(set, pod)
+	for i := range topology.Subsets {
+		sub, at := &topology.Subsets[i], path.Child("subsets").Index(i)
+		switch {
+		case sub.Name == "":
+			errs = append(errs, field.Required(at.Child("name"), "a DNS label"))
+		case names[sub.Name]:
+			errs = append(errs, field.Duplicate(at.Child("name"), sub.Name))
+		default:
+			for _, fault := range validation.IsDNS1123Label(sub.Name) {
+				errs = append(errs, field.Invalid(at.Child("name"), sub.Name, fault))
+			}
+		}
+		names[sub.Name] = true
+		capped = capped && sub.MaxReplicas != nil
+		if adaptive && sub.Replicas != nil {
+			errs = append(errs, field.Forbidden(at.Child("replicas"), "cannot be combined with the schedule strategy Adaptive"))
+		}
+		errs = append(errs, validateNodes(&sub.NodeSelectorTerm, at.Child("nodeSelectorTerm"))...)
+		for j := range sub.Tolerations {
+			errs = append(errs, validateToleration(&sub.Tolerations[j], at.Child("tolerations").Index(j))...)
+		}
+		errs = append(errs, validateSizes(sub, int(ptr.Deref(set.Spec.Replicas, 1)), at)...)
+		errs = append(errs, patches.validate(sub, at.Child("patch"))...)
+	}
+	if capped {
+		errs = append(errs, field.Invalid(path.Child("subsets"), "", "at least one subset must have no maxReplicas"))
+	}
+	return errs
+}
+
+func validateSchedule(set *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	adaptive := set.Spec.Topology.ScheduleStrategy.Adaptive
+	if adaptive == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	for name, value := range map[string]*int32{
+		"rescheduleCriticalSeconds": adaptive.RescheduleCriticalSeconds, "unschedulableDuration": adaptive.UnschedulableDuration,
+	} {
+		if value != nil && *value < 0 {
+			errs = append(errs, field.Invalid(path.Child("adaptive", name), *value, "must be 0 or more"))
+		}
+	}
+	given := united.Given(&set.Spec.Template)
+	if adaptive.ReserveUnschedulablePods && len(given) == 1 && !given[0].Reservable() {
+		errs = append(errs, field.Invalid(path.Child("adaptive", "reserveUnschedulablePods"), true, "is for cloneSetTemplate and deploymentTemplate only"))
+	}
+	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
+	return errs
+}
+
+const aSize = "must be a whole number of at least 0, or a whole percentage from 0% to 100%"
+
+func validateSizes(sub *appsv1beta1.Subset, replicas int, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	parse := func(name string, value *intstr.IntOrString) *subset.Size {
+		if value == nil {
+			return nil
+		}
+		size, err := subset.Parse(*value)
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Child(name), rules.Plain(*value), aSize))
+		}
+		return size
+	}
+	parse("replicas", sub.Replicas)
+	least, most := parse("minReplicas", sub.MinReplicas), parse("maxReplicas", sub.MaxReplicas)
+	if least != nil && most != nil && least.Of(replicas) > most.Of(replicas) {
+		errs = append(errs, field.Invalid(path.Child("minReplicas"), rules.Plain(*sub.MinReplicas),
+			fmt.Sprintf("must not be more than maxReplicas, which is %s", sub.MaxReplicas.String())))
+	}
+	return errs
+}
+
+func validatePartitions(set *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	manual := set.Spec.UpdateStrategy.ManualUpdate
+	if manual == nil {
+		return nil
+	}
+	var errs field.ErrorList
+	known := subsetsByName(set)
+	for _, name := range slices.Sorted(maps.Keys(manual.Partitions)) {
+		if known[name] == nil {
+			errs = append(errs, field.Invalid(path.Key(name), name, "is the name of no subset"))
+		}
+		if n := manual.Partitions[name]; n < 0 {
+			errs = append(errs, field.Invalid(path.Key(name), n, "must be 0 or more"))
+		}
+	}
+	return errs
+}
+
+// ValidateSum requires fixed sizes that add up to all pods, or to less where a subset has none. An update that leaves the topology alone passes:
+// the scale subresource, which autoscalers write, is not asked about, and has the same effect. The sizes are cut or filled up then, and that does not
+// keep the rest of the topology from being changed.
+func ValidateSum(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
+	errs := sumFaults(set)
+	if len(errs) == 0 || old == nil {
+		return errs
+	}
+	if equality.Semantic.DeepEqual(set.Spec.Topology, old.Spec.Topology) || sameSizes(set, old) && len(sumFaults(old)) > 0 {
+		return nil
+	}
+	return errs
+}
+
+// sumFaults returns what is wrong with the sum of fixed sizes.
+func sumFaults(set *appsv1beta1.UnitedDeployment) field.ErrorList {
+	sum, open := sumOf(set)
+	replicas := int(ptr.Deref(set.Spec.Replicas, 1))
+	path := field.NewPath("spec", "topology", "subsets")
+	switch {
+	case sum > replicas:
+		return field.ErrorList{field.Invalid(path, sum, fmt.Sprintf("the replicas of the subsets must not add up to more than spec.replicas, which is %d", replicas))}
+	case !open && sum != replicas:
+		return field.ErrorList{field.Invalid(path, sum,
+			fmt.Sprintf("the replicas of the subsets must add up to spec.replicas, which is %d, unless a subset has none", replicas))}
+	}
+	return nil
+}
+
+// sameSizes says that two sets have the same subsets with the same fixed sizes.
+func sameSizes(a, b *appsv1beta1.UnitedDeployment) bool {
+	known := subsetsByName(b)
+	return len(a.Spec.Topology.Subsets) == len(b.Spec.Topology.Subsets) && !slices.ContainsFunc(a.Spec.Topology.Subsets, func(sub appsv1beta1.Subset) bool {
+		other := known[sub.Name]
+		return other == nil || !equality.Semantic.DeepEqual(sub.Replicas, other.Replicas)
+	})
+}
+
+// sumOf adds up fixed sizes; open says that a subset has none, and takes what is left.
+func sumOf(set *appsv1beta1.UnitedDeployment) (sum int, open bool) {
+	open = len(set.Spec.Topology.Subsets) == 0
+	for i := range set.Spec.Topology.Subsets {
+		value := set.Spec.Topology.Subsets[i].Replicas
+		if value == nil {
+			open = true
+			continue
+		}
+		if size, err := subset.Parse(*value); err == nil {
+			sum += size.Of(int(ptr.Deref(set.Spec.Replicas, 1)))
+		}
+	}
+	return sum, open
+}
+
+// subsetsByName are the subsets of a set; of those with the same name, the first.
+func subsetsByName(set *appsv1beta1.UnitedDeployment) map[string]*appsv1beta1.Subset {
+	subsets := make(map[string]*appsv1beta1.Subset, len(set.Spec.Topology.Subsets))
+	for i := range set.Spec.Topology.Subsets {
+		if sub := &set.Spec.Topology.Subsets[i]; subsets[sub.Name] == nil {
+			subsets[sub.Name] = sub
+		}
+	}
+	return subsets
+}
+
+// ValidateUpdate returns what may not change. Default has filled in both objects.
+func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
+	stored := subsetsByName(old)
+	for i := range set.Spec.Topology.Subsets {
+		sub := &set.Spec.Topology.Subsets[i]
+		before, path := stored[sub.Name], path.Child("topology", "subsets").Index(i)
+		if before == nil {
+			continue
+		}
+		// What no pod may have can be corrected: no workload was made of it. So can matchFields, which have no effect.
+		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions) &&
+			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
+			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
+		}
+		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) &&
+			!slices.ContainsFunc(before.Tolerations, func(t corev1.Toleration) bool { return len(validateToleration(&t, nil)) > 0 }) {
+			errs = append(errs, field.Forbidden(path.Child("tolerations"), "cannot be changed once the subset exists; patch can tolerate other taints"))
+		}
+	}
+	return append(errs, validateTemplateUpdate(set, old, path.Child("template"))...)
+}
+
+// validateTemplateUpdate refuses to change what the kind of the workloads does not let change: they could never follow.
+func validateTemplateUpdate(set, old *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
+	now, before := united.Given(&set.Spec.Template), united.Given(&old.Spec.Template)
+	if len(now) != 1 || len(before) != 1 || now[0].Field != before[0].Field {
+		return nil
+	}
+	changeable, limited := now[0].Changeable()
+	if !limited {
+		return nil
+	}
+	is, was := map[string]any{}, map[string]any{}
+	if json.Unmarshal(now[0].Template(&set.Spec.Template).Spec.Raw, &is) != nil || json.Unmarshal(now[0].Template(&old.Spec.Template).Spec.Raw, &was) != nil {
+		return nil
+	}
+	var changed []string
+	for key := range mergedKeys(is, was) {
+		if key != "replicas" && key != "selector" && !slices.Contains(changeable, key) && !united.Says(meant(key, is[key]), meant(key, was[key])) {
+			changed = append(changed, key)
+		}
+	}
+	slices.Sort(changed)
+	var errs field.ErrorList
+	for _, key := range changed {
+		errs = append(errs, field.Forbidden(path.Child(now[0].Field, "spec", key), "cannot be changed: the workloads of the subsets do not let it change"))
+	}
+	return errs
+}
+
+// meant is the value of a field of a StatefulSet without what the API server would write into it. OpenKruise wrote defaults into stored templates, and
+// a manifest that is applied again has none.
+func meant(key string, value any) any {
+	switch key {
+	case "podManagementPolicy":
+		if value == string(appsv1.OrderedReadyPodManagement) {
+			return nil
+		}
+	case "volumeClaimTemplates":
+		list, ok := value.([]any)
+		if !ok {
+			return value
+		}
+		claims := make([]any, len(list))
+		for i := range list {
+			claims[i] = meantClaim(list[i])
+		}
+		return claims
+	}
+	return value
+}
+
+func meantClaim(value any) any {
+	claim, ok := value.(map[string]any)
+	if !ok {
+		return value
+	}
+	claim = maps.Clone(claim)
+	for _, written := range []string{"apiVersion", "kind", "status"} {
+		delete(claim, written)
+	}
+	if spec, ok := claim["spec"].(map[string]any); ok && spec["volumeMode"] == string(corev1.PersistentVolumeFilesystem) {
+		spec = maps.Clone(spec)
+		delete(spec, "volumeMode")
+		claim["spec"] = spec
+	}
+	return claim
+}
+
+func mergedKeys(a, b map[string]any) map[string]bool {
+	keys := map[string]bool{}
+	for key := range a {
+		keys[key] = true
+	}
+	for key := range b {
+		keys[key] = true
+	}
+	return keys
+}

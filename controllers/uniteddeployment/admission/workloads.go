@@ -1,0 +1,170 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/united"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=create
+// +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=create
+
+// maxAsked is about how many subsets the API server is asked at most. What is wrong with others shows in the status.
+const maxAsked = 10
+
+// maxSent is how much of workloads is sent for one request after the first, by weight of their template.
+const maxSent = 2 << 20
+
+// maxTogether is how much memory all workloads of a new set may take, by weight of their template: a few kilobytes of template, once for each of
+// hundreds of subsets, would be gigabytes in the operator. heaviest is what a byte of JSON weighs at most.
+const maxTogether, heaviest = 256 << 20, 200
+
+// Workloads asks the API server about the workloads that a UnitedDeployment would have.
+type Workloads struct {
+	// Client creates them, as a dry run.
+	Client client.Writer
+}
+
+// check returns what the API server finds wrong with the workloads that are new, or made of new values. What is wrong with the stored ones,
+// too, is not held against an update.
+func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
+	if w.Client == nil {
+		return nil
+	}
+	now, was := sync.OnceValue(func() *united.Spec { return united.Parse(set) }), sync.OnceValue(func() *united.Spec { return united.Parse(old) })
+	if errs := together(set, old, now, was); len(errs) > 0 {
+		return errs
+	}
+	asked, left := 0, maxSent
+	var fine []*appsv1beta1.Subset
+	stored := map[string]*appsv1beta1.Subset{}
+	if old != nil {
+		stored = subsetsByName(old)
+	}
+	sameTemplate := old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
+	for i := range set.Spec.Topology.Subsets {
+		sub := &set.Spec.Topology.Subsets[i]
+		before := sameButSizes(stored[sub.Name], sub)
+		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return acceptedTogether(sub, other) }) {
+			continue
+		}
+		if asked++; asked > maxAsked || left <= 0 || ctx.Err() != nil {
+			return nil
+		}
+		left -= weight(now().Template)
+		errs := w.ask(ctx, now(), sub.Name)
+		if len(errs) == 0 {
+			fine = append(fine, sub)
+		}
+		if len(errs) > 0 && before {
+			if ctx.Err() != nil {
+				return nil // whether they are new is not known
+			}
+			errs = admit.Introduced(errs, w.ask(ctx, was(), sub.Name))
+		}
+		if len(errs) > 0 {
+			return errs
+		}
+	}
+	return nil
+}
+
+// together refuses a template that, for all subsets together, would take too much memory, unless the stored object takes as much.
+func together(set, old *appsv1beta1.UnitedDeployment, now, was func() *united.Spec) field.ErrorList {
+	takes := memoryOf(set, now)
+	if takes <= maxTogether || old != nil && takes <= memoryOf(old, was) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "topology", "subsets"), len(set.Spec.Topology.Subsets), fmt.Sprintf(
+		"the workloads of all subsets would take about %d MiB of memory, at most %d MiB are allowed: have fewer subsets, or a smaller template",
+		takes>>20, maxTogether>>20))}
+}
+
+// memoryOf is about how many bytes the workloads of a set take. It is not computed where it is less than what counts.
+func memoryOf(set *appsv1beta1.UnitedDeployment, parsed func() *united.Spec) int {
+	subsets, length := len(set.Spec.Topology.Subsets), 0
+	for _, adapter := range united.Given(&set.Spec.Template) {
+		length += len(adapter.Template(&set.Spec.Template).Spec.Raw)
+	}
+	if subsets*length <= maxTogether/heaviest {
+		return 0
+	}
+	return subsets * weight(parsed().Template)
+}
+
+// acceptedTogether says that the API server takes the workloads of both subsets or of none. Node selectors and tolerations have been judged already,
+// one by one; what matters is whether there are any, and any that not every API server takes.
+func acceptedTogether(a, b *appsv1beta1.Subset) bool {
+	return equality.Semantic.DeepEqual(a.Patch, b.Patch) && (len(a.Tolerations) > 0) == (len(b.Tolerations) > 0) &&
+		slices.ContainsFunc(a.Tolerations, compares) == slices.ContainsFunc(b.Tolerations, compares) &&
+		(len(a.NodeSelectorTerm.MatchExpressions) > 0) == (len(b.NodeSelectorTerm.MatchExpressions) > 0)
+}
+
+// sameButSizes says that the stored object has the subset as it is, sizes excepted.
+func sameButSizes(stored, sub *appsv1beta1.Subset) bool {
+	return stored != nil && equality.Semantic.DeepEqual(stored.NodeSelectorTerm, sub.NodeSelectorTerm) &&
+		equality.Semantic.DeepEqual(stored.Tolerations, sub.Tolerations) && equality.Semantic.DeepEqual(stored.Patch, sub.Patch)
+}
+
+// ask returns what the API server finds wrong with the workload of a subset. Without an answer there is nothing.
+func (w Workloads) ask(ctx context.Context, spec *united.Spec, name string) field.ErrorList {
+	i := slices.IndexFunc(spec.Subsets, func(s united.Subset) bool { return s.Name == name })
+	if spec.Invalid != nil || i < 0 {
+		return nil
+	}
+	wanted, err := spec.Manifest(&spec.Subsets[i], united.Target{Name: united.Names(spec.Set.Name, name)[0], Revision: spec.Set.Name + "-0000000000", Size: 1})
+	path := field.NewPath("spec", "template", spec.Adapter.Field)
+	if err != nil {
+		return field.ErrorList{field.Invalid(path, "", fmt.Sprintf("subset %s: %v", name, err))}
+	}
+	wanted.SetGenerateName(wanted.GetName() + "-")
+	wanted.SetName("")
+	wanted.SetOwnerReferences(nil)
+	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
+	defer cancel()
+	return faultsOf(ctx, w.Client.Create(ctx, wanted, client.DryRunAll), path, name)
+}
+
+// faultsOf are the faults that an answer names. Answers that are about something else, such as a quota, are no faults.
+func faultsOf(ctx context.Context, err error, path *field.Path, name string) field.ErrorList {
+	var status apierrors.APIStatus
+	if err == nil || !errors.As(err, &status) || !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+		if err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("Letting a workload in unchecked", "subset", name, "reason", err.Error())
+		}
+		return nil
+	}
+	var errs field.ErrorList
+	if details := status.Status().Details; details != nil {
+		for _, cause := range details.Causes {
+			if cause.Field == "<nil>" && len(details.Causes) > 1 {
+				continue // that rules were not checked, because of the other causes
+			}
+			at := path
+			if cause.Field != "" && cause.Field != "<nil>" {
+				at = path.Child(cause.Field)
+			}
+			errs = append(errs, field.Invalid(at, field.OmitValueType{}, fmt.Sprintf("subset %s: %s", name, strings.TrimPrefix(cause.Message, "Invalid value: "))))
+		}
+	}
+	if len(errs) == 0 {
+		errs = append(errs, field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("subset %s: %s", name, status.Status().Message)))
+	}
+	return errs
+}

@@ -1,0 +1,490 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admit is the common part of the webhooks of all kinds. Each kind supplies its rules as a Kind, and this package applies them to
+// the requests of the API server.
+//
+// What holds for every kind:
+//
+//   - an update that does not change the spec is admitted without checks, so that finalizers and metadata can always be edited;
+//   - what is written back are the defaults and nothing else: fields that this version does not know survive, and pod and claim
+//     templates stay as written;
+//   - the rules are about the stored version, to which the API server converts first; errors name the fields in the client's own version, and fields
+//     that only the newer version has survive updates through the older one;
+//   - faults that the stored object already has do not block an update;
+//   - a value that cannot be decoded is refused with its path;
+//   - the cost of a request is bounded: what is too large is refused before it is decoded (wire.TooLarge), at most wire.MaxErrors errors are
+//     reported, and questions to the API server are few and end with the request.
+package admit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+)
+
+const (
+	// LookupTimeout is how long one question to the API server may take.
+	LookupTimeout = 4 * time.Second
+	// lookupsTimeout is how long all questions of one request may take together. It leaves time to answer within the ten seconds that
+	// the webhooks have.
+	lookupsTimeout = 2 * LookupTimeout
+)
+
+// Object is a pointer to a kind's type.
+type Object[T any] interface {
+	*T
+	DeepCopy() *T
+}
+
+// Kind is what a kind adds to the frame: its rules. Functions that are nil have nothing to say. All but LookUp and
+// Complete are pure.
+type Kind[T any, P Object[T]] struct {
+	// GroupVersionKind is the stored version, in which requests arrive.
+	schema.GroupVersionKind
+	// Older is a served version whose clients do not know all fields of the stored one. Empty: there is none.
+	Older string
+	// NewerFields are the fields of the spec that Older lacks, templates excepted. An update through Older that leaves them out keeps the stored ones.
+	NewerFields []string
+	// Opaque are the fields of the spec that Default and Keep do not see. Nil: template and volumeClaimTemplates, which can be long and may
+	// hold what our types do not know.
+	Opaque []string
+	// Keep brings back from the stored object what an update through Older left out and NewerFields does not cover.
+	Keep func(set, old P)
+	// Retain brings back from the stored object what Complete filled in and an update leaves out, through whichever version: kubectl apply
+	// replaces whole lists. It is given what Default is given.
+	Retain func(set, old P)
+	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
+	Default func(set P)
+	// Complete fills in what only the cluster knows about a new object, after Default, and returns why that cannot be done. It is given what Default is
+	// given, and the object's namespace.
+	Complete func(ctx context.Context, namespace string, set P) field.ErrorList
+	// Validate returns what is wrong with an object that Default has filled in.
+	Validate func(set P) field.ErrorList
+	// ValidateCreate returns what a new object may not have, while a stored one may. Nil: nothing. Default has filled it in.
+	ValidateCreate func(set P) field.ErrorList
+	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
+	ValidateUpdate func(set, old P) field.ErrorList
+	// LookUp returns the faults that can only be found by asking the cluster, or else the warnings that depend on it. It is called once for objects
+	// that have no other fault. old is nil for a creation.
+	LookUp func(ctx context.Context, set, old P) (errs field.ErrorList, warnings []string)
+	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
+	// a creation.
+	Warnings func(set, old P) []string
+	// ChecksMetadata says that rules look at annotations: updates of metadata alone are checked, too.
+	ChecksMetadata bool
+	// Templates are what the object makes its pods from. The API server is asked about new ones.
+	Templates func(set P) Templates
+	// RefuseTemplates refuses an object whose templates have faults. Otherwise they are warnings.
+	RefuseTemplates bool
+	// OlderField is the name that a field of the stored version has in Older. Nil: no name differs.
+	OlderField func(path string) string
+	// OlderText says what an error about a field of the stored version explains to a client of Older. Nil: the same.
+	OlderText func(path, text string) string
+}
+
+// MutatePath is where the API server calls the Defaulter.
+func (k Kind[T, P]) MutatePath() string { return k.path("mutate") }
+
+// ValidatePath is where the API server calls the Validator.
+func (k Kind[T, P]) ValidatePath() string { return k.path("validate") }
+
+func (k Kind[T, P]) path(verb string) string {
+	return strings.ToLower("/" + verb + "-" + strings.ReplaceAll(k.Group, ".", "-") + "-" + k.Version + "-" + k.Kind)
+}
+
+// Faults returns what the pure rules find wrong with an object that Default has filled in. old is the stored object of an update, nil
+// for a creation. Faults that the stored object already has do not block an update: they may be from a time without admission, and refusing
+// every later change would not repair them.
+func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
+	errs := shortened(k.Validate(set))
+	if old == nil {
+		if k.ValidateCreate != nil {
+			errs = append(errs, shortened(k.ValidateCreate(set))...)
+		}
+		return errs
+	}
+	before := P(old.DeepCopy())
+	k.Default(before)
+	if len(errs) > 0 {
+		errs = Introduced(errs, shortened(k.Validate(before)))
+	}
+	if k.ValidateUpdate != nil {
+		errs = append(errs, shortened(k.ValidateUpdate(set, before))...)
+	}
+	return errs
+}
+
+// maxMoved is up to how many known faults are looked for at other places.
+const maxMoved = 1000
+
+// Introduced returns the errs that are not among known. An error is known if one with the same text is at the same place, or at another place of a list
+// whose items may have moved.
+func Introduced(errs, known field.ErrorList) field.ErrorList {
+	return introduced(errs, known, func(e *field.Error) fault { return fault{e.Field, e.ErrorBody()} })
+}
+
+// fault is what is wrong with a field, in words.
+type fault struct{ field, text string }
+
+// introduced is Introduced for faults of any type. of says which fault one is.
+func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
+	if len(found) == 0 || len(known) == 0 {
+		return found
+	}
+	stored := make(map[fault]struct{}, len(known))
+	for _, one := range known {
+		stored[of(one)] = struct{}{}
+	}
+	var same, rest S
+	for _, one := range found {
+		if _, is := stored[of(one)]; is {
+			same = append(same, one)
+		} else {
+			rest = append(rest, one)
+		}
+	}
+	if len(rest) == 0 || len(known) > maxMoved {
+		return rest
+	}
+	moved := make(map[fault]int, len(known))
+	for _, one := range known {
+		moved[of(one).anywhere()]++
+	}
+	for _, one := range same {
+		moved[of(one).anywhere()]--
+	}
+	return slices.DeleteFunc(rest, func(one E) bool {
+		there := of(one).anywhere()
+		moved[there]--
+		return moved[there] >= 0
+	})
+}
+
+// anywhere is the fault wherever in lists its field is.
+func (f fault) anywhere() fault {
+	var path strings.Builder
+	for i, part := range strings.Split(f.field, "[") {
+		index, rest, found := strings.Cut(part, "]")
+		if _, err := strconv.Atoi(index); i > 0 && found && err == nil {
+			part = "]" + rest
+		}
+		path.WriteString(part)
+		path.WriteByte('[')
+	}
+	return fault{path.String(), f.text}
+}
+
+// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.
+func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
+	if req.Operation != admissionv1.Update {
+		return nil
+	}
+	old := P(new(T))
+	if errs := wire.DecodeRest(req.OldObject.Raw, old); len(errs) > 0 {
+		ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", k.Kind, "reason", errs[0].Error(), "count", len(errs))
+	}
+	return old
+}
+
+// throughOlder says whether the client spoke the older version. The objects of the request are converted already.
+func (k Kind[T, P]) throughOlder(req ctrladmission.Request) bool {
+	return k.Older != "" && req.RequestKind != nil && req.RequestKind.Version == k.Older
+}
+
+// Defaulter is the mutating webhook of the kind.
+func (k Kind[T, P]) Defaulter() ctrladmission.Handler { return defaulter[T, P]{Kind: k} }
+
+type defaulter[T any, P Object[T]] struct{ Kind Kind[T, P] }
+
+// Handle fills in defaults, and keeps the fields that a client of an older version cannot know. An object that cannot be decoded, or is too large, is let
+// through: the schema or the validator refuses it and says what is wrong.
+func (d defaulter[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+	if tooLarge(req) != nil || specUnchanged(req) {
+		return ctrladmission.Allowed("")
+	}
+	response, err := d.defaulted(ctx, req)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("No defaults for an object that cannot be decoded", "reason", err.Error())
+		return ctrladmission.Allowed("")
+	}
+	return response
+}
+
+// defaulted answers with the difference that defaults make to the part of the object that they are about.
+func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Request) (ctrladmission.Response, error) {
+	part, err := wire.PartOf(req.Object.Raw, d.Kind.opaque()...)
+	if err != nil {
+		return ctrladmission.Response{}, err
+	}
+	if err := d.tooLong(part, req); err != nil {
+		return refuse(d.Kind.GroupKind(), req.Name, field.ErrorList{err}), nil
+	}
+	var stored *wire.Part
+	whole, older := part, d.Kind.throughOlder(req)
+	if req.Operation == admissionv1.Update && (older || d.Kind.Retain != nil) {
+		if stored, err = wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err != nil {
+			return ctrladmission.Response{}, err
+		}
+	}
+	if stored != nil && older {
+		whole = part.With(stored, d.Kind.NewerFields...)
+	}
+	before, err := decode[T, P](whole, strictly)
+	if err != nil {
+		return ctrladmission.Response{}, err
+	}
+	after := P(before.DeepCopy())
+	if keeps := older && d.Kind.Keep != nil; stored != nil && (keeps || d.Kind.Retain != nil) {
+		old, err := decode[T, P](stored, wire.DecodeRest)
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("A stored object has values that cannot be decoded", "kind", d.Kind.Kind, "reason", err.Error())
+		}
+		if keeps {
+			d.Kind.Keep(after, old)
+		}
+		if d.Kind.Retain != nil {
+			d.Kind.Retain(after, old)
+		}
+	}
+	d.Kind.Default(after)
+	if req.Operation == admissionv1.Create && d.Kind.Complete != nil {
+		ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
+		defer cancel()
+		if errs := d.Kind.Complete(ctx, req.Namespace, after); len(errs) > 0 {
+			return refuse(d.Kind.GroupKind(), req.Name, errs), nil
+		}
+	}
+	if whole == part && reflect.DeepEqual(before, after) {
+		return ctrladmission.Allowed(""), nil
+	}
+	return difference(part, whole, before, after)
+}
+
+// maxPart is how many bytes the labels and the spec without templates may have.
+const maxPart = 1 << 20
+
+// tooLong refuses a part that is too long, on an update only one that is longer than it was.
+func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *field.Error {
+	if part.Size() <= maxPart {
+		return nil
+	}
+	if req.Operation == admissionv1.Update {
+		if stored, err := wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err == nil && stored.Size() >= part.Size() {
+			return nil
+		}
+	}
+	e := field.TooLong(field.NewPath("spec"), "", maxPart)
+	e.Detail = fmt.Sprintf("without its templates, it may not be more than %d bytes", maxPart)
+	return e
+}
+
+// strictly decodes what a client sent.
+func strictly(raw []byte, into any) field.ErrorList {
+	_, errs := wire.Decode(raw, into)
+	return errs
+}
+
+// decode reads a part of an object.
+func decode[T any, P Object[T]](part *wire.Part, by func(raw []byte, into any) field.ErrorList) (P, error) {
+	raw, err := json.Marshal(part)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a part of the object: %w", err)
+	}
+	set := P(new(T))
+	if errs := by(raw, set); len(errs) > 0 {
+		return set, errs[0]
+	}
+	return set, nil
+}
+
+// difference is the response that patches part to whole, with the changes from before to after merged in.
+func difference(part, whole *wire.Part, before, after any) (ctrladmission.Response, error) {
+	original, err := json.Marshal(part)
+	if err != nil {
+		return ctrladmission.Response{}, fmt.Errorf("encoding a part of the object: %w", err)
+	}
+	changed, err := json.Marshal(whole)
+	if err != nil {
+		return ctrladmission.Response{}, fmt.Errorf("encoding a part of the object: %w", err)
+	}
+	changed, err = wire.Merge(changed, before, after)
+	if err != nil {
+		return ctrladmission.Response{}, err
+	}
+	return ctrladmission.PatchResponseFromRaw(original, changed), nil
+}
+
+// opaque are the fields of the spec that no default is about.
+func (k Kind[T, P]) opaque() []string {
+	if k.Opaque != nil {
+		return k.Opaque
+	}
+	return []string{"template", "volumeClaimTemplates"}
+}
+
+// Cluster is what a Validator asks and knows about the cluster.
+type Cluster struct {
+	// Checker asks the API server about templates.
+	Checker templatecheck.Checker
+	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, users who set it get a warning.
+	Protects Protection
+}
+
+// Validator is the validating webhook of the kind.
+func (k Kind[T, P]) Validator(c Cluster) ctrladmission.Handler {
+	return validator[T, P]{Kind: k, Cluster: c}
+}
+
+type validator[T any, P Object[T]] struct {
+	Cluster
+	Kind Kind[T, P]
+}
+
+// Handle refuses what cannot work and warns of what may not.
+func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+	if errs := tooLarge(req); errs != nil {
+		return v.refuse(req, errs)
+	}
+	unprotected, sameSpec := unprotected(req, v.Kind.Kind, v.Protects), specUnchanged(req)
+	if sameSpec && !v.Kind.ChecksMetadata {
+		return ctrladmission.Allowed("").WithWarnings(unprotected...)
+	}
+	set := P(new(T))
+	unknown, errs := wire.Decode(req.Object.Raw, set)
+	if len(errs) > 0 {
+		if !sameSpec {
+			return v.refuse(req, errs)
+		}
+		set = P(new(T)) // what is stored like that does not keep its metadata from being edited
+		_ = wire.DecodeRest(req.Object.Raw, set)
+	}
+	old := v.Kind.stored(ctx, req)
+	if errs := v.Kind.Faults(set, old); len(errs) > 0 {
+		return v.refuse(req, errs)
+	}
+
+	if ctx.Err() != nil {
+		return unawaited(ctx)
+	}
+	request := ctx
+	ctx, cancel := context.WithTimeout(ctx, lookupsTimeout)
+	defer cancel()
+	var found []string
+	if v.Kind.LookUp != nil {
+		errs, warnings := v.Kind.LookUp(ctx, set, old)
+		if len(errs) > 0 {
+			return v.refuse(req, errs)
+		}
+		found = warnings
+	}
+	var warnings []string
+	if v.Kind.Warnings != nil {
+		warnings = v.Kind.Warnings(set, old)
+	}
+	warnings = v.inClientsWords(req, append(warnings, found...))
+	if v.Kind.Templates != nil && ctx.Err() == nil {
+		faults := v.templateFaults(ctx, cmp.Or(req.Namespace, metav1.NamespaceDefault), set, old)
+		refused, warned := v.judge(faults)
+		if len(refused) > 0 {
+			return refuseTemplate(v.Kind.GroupKind(), req.Name, refused)
+		}
+		warnings = append(warnings, warnOfTemplate(warned)...)
+	}
+	if request.Err() != nil {
+		return unawaited(request)
+	}
+	return ctrladmission.Allowed("").WithWarnings(firstWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected))...)
+}
+
+// unawaited is the answer to a request whose client has gone.
+func unawaited(ctx context.Context) ctrladmission.Response {
+	return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err())
+}
+
+// judge says which faults refuse the object and which are warnings. OpenKruise takes what the server takes in a template and only
+// refuses in a pod, so that is no reason to refuse.
+func (v validator[T, P]) judge(faults []templatecheck.Fault) (refused, warned []templatecheck.Fault) {
+	for _, fault := range faults {
+		if v.Kind.RefuseTemplates && !fault.PodsOnly {
+			refused = append(refused, fault)
+		} else {
+			warned = append(warned, fault)
+		}
+	}
+	return refused, warned
+}
+
+// templateFaults returns the faults of new templates. Where they refuse the object, those that the stored ones have, too, are left out.
+func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, set, old P) []templatecheck.Fault {
+	is := v.Kind.Templates(set)
+	if is.Pod == nil {
+		return nil
+	}
+	if old == nil {
+		return is.faults(ctx, v.Checker, namespace)
+	}
+	was := v.Kind.Templates(old)
+	if is.same(was) {
+		return nil
+	}
+	faults := is.faults(ctx, v.Checker, namespace)
+	if len(faults) == 0 || !v.Kind.RefuseTemplates {
+		return faults
+	}
+	if was.Pod == nil {
+		return faults
+	}
+	if ctx.Err() != nil {
+		return nil // whether they are new is not known
+	}
+	known := was.faults(ctx, v.Checker, namespace)
+	return introduced(faults, known, func(f templatecheck.Fault) fault { return fault{f.Field, f.Message} })
+}
+
+func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList) ctrladmission.Response {
+	errs = first(errs) // the others are not shown, and need no name
+	if v.Kind.throughOlder(req) {
+		for i, err := range errs {
+			named := *err
+			if v.Kind.OlderField != nil {
+				named.Field = v.Kind.OlderField(err.Field)
+			}
+			if v.Kind.OlderText != nil {
+				named.Detail = v.Kind.OlderText(err.Field, err.Detail)
+			}
+			errs[i] = &named
+		}
+	}
+	return refuse(v.Kind.GroupKind(), req.Name, errs)
+}
+
+// inClientsWords renames the fields with which warnings begin for a client of the older version.
+func (v validator[T, P]) inClientsWords(req ctrladmission.Request, warnings []string) []string {
+	if v.Kind.OlderField == nil || !v.Kind.throughOlder(req) {
+		return warnings
+	}
+	renamed := make([]string, len(warnings))
+	for i, warning := range warnings {
+		path, text, _ := strings.Cut(warning, ": ")
+		renamed[i] = fmt.Sprintf("%s: %s", v.Kind.OlderField(path), text)
+	}
+	return renamed
+}
