@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+package conversion_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 
@@ -29,9 +28,8 @@ func FuzzConversion(f *testing.F) {
 			return
 		}
 		const alpha, beta = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
-		for kind, convert := range map[string]func(context.Context, []byte, string) ([]byte, error){
-			"CloneSet": CloneSet, "DaemonSet": DaemonSet, "SidecarSet": SidecarSet,
-		} {
+		for _, of := range converters() {
+			kind, convert := of.Kind, of.Convert
 			for from, to := range map[string]string{alpha: beta, beta: alpha} {
 				object := []byte(`{"apiVersion":"` + from + `","kind":"` + kind + `","metadata":` + string(metadata) + `,"spec":` + string(spec) + `}`)
 				fuzzing.Within(t, len(object), func() {

@@ -69,7 +69,7 @@ func TestALongListIsConvertedObjectByObject(t *testing.T) {
 	const count, size = 40, 1 << 20
 	before := inUse()
 	answer := &measuring{header: http.Header{}}
-	conversion.NewHandler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, reviewOf(count, size)))
+	handler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, reviewOf(count, size)))
 	if answer.bytes < count*size {
 		t.Fatalf("the answer has %d bytes", answer.bytes)
 	}
@@ -82,7 +82,7 @@ func TestARequestThatIsTooLargeIsRefusedUnread(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, unread(t))
 	request.ContentLength = 1 << 30
 	recorder := httptest.NewRecorder()
-	conversion.NewHandler().ServeHTTP(recorder, request)
+	handler().ServeHTTP(recorder, request)
 	if text := refusal(t, recorder); !strings.Contains(text, "in pages") {
 		t.Errorf("refused with %q", text)
 	}
@@ -108,14 +108,14 @@ func unread(t *testing.T) io.Reader {
 // What is answered at one time has a limit, too: who comes later waits, unread, until others are done, or nobody waits for the answer any more.
 func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := conversion.NewHandler()
+		served := handler()
 		send := func(ctx context.Context, length int64, body io.Reader) chan *httptest.ResponseRecorder {
 			done := make(chan *httptest.ResponseRecorder, 1)
 			go func() {
 				request := httptest.NewRequestWithContext(ctx, http.MethodPost, conversion.Path, body)
 				request.ContentLength = length
 				recorder := httptest.NewRecorder()
-				handler.ServeHTTP(recorder, request)
+				served.ServeHTTP(recorder, request)
 				done <- recorder
 			}()
 			return done
@@ -151,12 +151,12 @@ func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 // the body is unread, so that the list would keep its place before others.
 func TestAListWaitsForOthersSecondsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		handler := conversion.NewHandler()
+		served := handler()
 		serve := func(body io.Reader) *httptest.ResponseRecorder {
 			request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, body)
 			request.ContentLength = 100 << 20
 			recorder := httptest.NewRecorder()
-			handler.ServeHTTP(recorder, request)
+			served.ServeHTTP(recorder, request)
 			return recorder
 		}
 		slow, write := io.Pipe()
@@ -177,7 +177,7 @@ func TestAListWaitsForOthersSecondsOnly(t *testing.T) {
 // Who still sends a list that is refused reads why, by both versions of HTTP.
 func TestWhoStillSendsAListReadsWhyItIsRefused(t *testing.T) {
 	for _, version := range []int{1, 2} {
-		server := httptest.NewUnstartedServer(conversion.NewHandler())
+		server := httptest.NewUnstartedServer(handler())
 		server.EnableHTTP2 = version == 2
 		server.StartTLS()
 		const length = 200 << 20
@@ -216,7 +216,7 @@ func TestAReviewIsNotReadLongBeforeItsObjects(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, conversion.Path, body)
 	request.ContentLength = 100 << 20
 	recorder := httptest.NewRecorder()
-	conversion.NewHandler().ServeHTTP(recorder, request)
+	handler().ServeHTTP(recorder, request)
 	if recorder.Code != http.StatusBadRequest || read > 4<<20 {
 		t.Errorf("answered %d %s after %d bytes", recorder.Code, recorder.Body, read)
 	}
@@ -262,7 +262,7 @@ func TestNothingIsConvertedWhenNobodyWaits(t *testing.T) {
 	}
 	body := io.MultiReader(bytes.NewReader(all[:50]), then(cancel), bytes.NewReader(all[50:]))
 	recorder := httptest.NewRecorder()
-	conversion.NewHandler().ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodPost, conversion.Path, body))
+	handler().ServeHTTP(recorder, httptest.NewRequestWithContext(ctx, http.MethodPost, conversion.Path, body))
 	if text := recorder.Body.String(); recorder.Code != http.StatusOK || !strings.Contains(text, `"Failure"`) || !strings.Contains(text, "nobody waits") {
 		t.Errorf("answered %d %s", recorder.Code, text)
 	}

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	cloneset "github.com/kruise-operator/kruise-operator/controllers/cloneset/convert"
+	containerrecreaterequest "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
+	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
 )
 
 // Short members of a list take many times their length when they are decoded: two bytes are a condition of more than a hundred.
@@ -25,36 +27,36 @@ func TestOneObjectWithLongListsIsConvertedInLittleMemory(t *testing.T) {
 		err     string
 	}{
 		"conditions of a request": {
-			conversion.ContainerRecreateRequest, object("v1beta1", "ContainerRecreateRequest", ``, `"status":{"conditions":`+list+`}`), "v1alpha1", "",
+			containerrecreaterequest.Converter().Convert, object("v1beta1", "ContainerRecreateRequest", ``, `"status":{"conditions":`+list+`}`), "v1alpha1", "",
 		},
 		"snapshot of a request": {
-			conversion.ContainerRecreateRequest, object("v1beta1", "ContainerRecreateRequest", ``, `"status":{"containerStatusSnapshot":`+list+`}`), "v1alpha1", "",
+			containerrecreaterequest.Converter().Convert, object("v1beta1", "ContainerRecreateRequest", ``, `"status":{"containerStatusSnapshot":`+list+`}`), "v1alpha1", "",
 		},
 		"a request whose annotation is the snapshot": {
-			conversion.ContainerRecreateRequest,
+			containerrecreaterequest.Converter().Convert,
 			object("v1alpha1", "ContainerRecreateRequest", `,"annotations":{"crr.apps.kruise.io/sync-container-statuses":"`+list+`"}`, `"status":{}`), "v1beta1", "",
 		},
 		"a policy for updates": {
-			conversion.CloneSet, object("v1beta1", "CloneSet", ``, `"spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":`+text+`}}}`), "v1alpha1",
+			cloneset.Converter().Convert, object("v1beta1", "CloneSet", ``, `"spec":{"updateStrategy":{"rollingUpdate":{"podUpdatePolicy":`+text+`}}}`), "v1alpha1",
 			"spec.updateStrategy has 3000040 bytes, at most 1572864 can be stored",
 		},
 		"unknown fields of a strategy": {
-			conversion.CloneSet, object("v1beta1", "CloneSet", ``, `"spec":{"updateStrategy":{"rollingUpdate":{"unknown":`+list+`}}}`), "v1alpha1",
+			cloneset.Converter().Convert, object("v1beta1", "CloneSet", ``, `"spec":{"updateStrategy":{"rollingUpdate":{"unknown":`+list+`}}}`), "v1alpha1",
 			"spec.updateStrategy has 3000034 bytes, at most 1572864 can be stored",
 		},
 		"a selector beside a namespace": {
-			conversion.SidecarSet, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespace":"shop","namespaceSelector":{"matchExpressions":`+list+`}}`), "v1beta1",
+			sidecarset.Converter().Convert, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespace":"shop","namespaceSelector":{"matchExpressions":`+list+`}}`), "v1beta1",
 			"spec.namespace and spec.namespaceSelector: together they have 3000031 bytes, and may have 65536",
 		},
 		"a selector alone": {
-			conversion.SidecarSet, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespaceSelector":{"matchExpressions":`+list+`}}`), "v1beta1", "",
+			sidecarset.Converter().Convert, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespaceSelector":{"matchExpressions":`+list+`}}`), "v1beta1", "",
 		},
 		"a namespace": {
-			conversion.SidecarSet, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespace":`+text+`}`), "v1beta1",
+			sidecarset.Converter().Convert, object("v1alpha1", "SidecarSet", ``, `"spec":{"namespace":`+text+`}`), "v1beta1",
 			"spec.namespace and spec.namespaceSelector: together they have 3000002 bytes, and may have 65536",
 		},
 		"a selector that looks as if it were made from a namespace": {
-			conversion.SidecarSet, object("v1beta1", "SidecarSet", `,"annotations":{"operator.kruise.io/conversion-data":"{\"apiVersion\":\"apps.kruise.io/v1alpha1\",\"fields\":{\"namespace\":\"shop\"}}"}`,
+			sidecarset.Converter().Convert, object("v1beta1", "SidecarSet", `,"annotations":{"operator.kruise.io/conversion-data":"{\"apiVersion\":\"apps.kruise.io/v1alpha1\",\"fields\":{\"namespace\":\"shop\"}}"}`,
 				`"spec":{"namespaceSelector":{"matchExpressions":`+list+`}}`), "v1alpha1", "",
 		},
 	} {
@@ -88,7 +90,7 @@ func TestALongStatusIsNotReplacedByAnnotations(t *testing.T) {
 	raw := `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"ContainerRecreateRequest","metadata":{"name":"web","annotations":{` +
 		`"crr.apps.kruise.io/sync-container-statuses":"[{\"name\":\"a\"}]","crr.apps.kruise.io/unready-acquired":"2026-01-01T10:00:05Z"}},` +
 		`"status":{"conditions":` + long + `,"containerStatusSnapshot":` + long + `}}`
-	got, err := conversion.ContainerRecreateRequest(t.Context(), []byte(raw), "apps.kruise.io/v1beta1")
+	got, err := containerrecreaterequest.Converter().Convert(t.Context(), []byte(raw), "apps.kruise.io/v1beta1")
 	if err != nil {
 		t.Fatal(err)
 	}

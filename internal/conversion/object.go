@@ -1,251 +1,187 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
+// Package conversion is the frame in which kinds convert their objects between the version that the code works with, the hub, and older versions, the
+// spokes. It promises for every kind:
+//
+//   - an object that is converted and converted back is the same object, in both directions, but for defaults that only one version needs;
+//   - what a client writes in one version reads back as written, and leaves alone what only the other version can say.
+//
+// Some values of one version cannot be expressed in the other. They are kept in one annotation, shared.AnnotationConversionData. Converting back
+// is a three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
+//
+// It works on JSON, because templates have no schema: one may hold fields that our types do not know. An object whose conversion fails can be neither
+// read nor corrected nor deleted.
 package conversion
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
 
-// CloneSet converts a stored CloneSet to the version apiVersion ("apps.kruise.io/v1alpha1").
-//
-// It works on JSON because templates have no schema: one may hold fields that our types do not know, or values that they cannot decode.
-// Everything but annotations, scaleStrategy and updateStrategy is therefore as it is in the source, and so are values in the two
-// strategies that cannot be decoded. An object whose conversion fails can be neither read nor corrected nor deleted.
-func CloneSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
-	source, err := open(raw)
-	if err != nil {
-		return nil, fmt.Errorf("converting a CloneSet: %w", err)
-	}
-	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
-	var converted []byte
-	switch {
-	case source.apiVersion == apiVersion:
-		return raw, nil
-	case source.apiVersion == hub && apiVersion == spoke:
-		converted, err = convert(ctx, source, CloneSetToV1alpha1, inV1alpha1)
-	case source.apiVersion == spoke && apiVersion == hub:
-		converted, err = convert(ctx, source, CloneSetFromV1alpha1, inV1beta1)
-	default:
-		err = fmt.Errorf("%s cannot become %s", source.apiVersion, apiVersion)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("converting a CloneSet: %w", err)
-	}
-	result, err := source.restore(converted, apiVersion)
-	if err != nil {
-		return nil, fmt.Errorf("converting a CloneSet: %w", err)
-	}
-	return result, nil
+// Converter changes the objects of one kind from one version to the other, in place. It is pure.
+type Converter struct {
+	schema.GroupKind
+	ToV1alpha1, FromV1alpha1 func(*Object) error
 }
 
-// convert returns the converted parts of the source, and keeps in it what is converted by its place.
-func convert[From, To any](
-	ctx context.Context, source *opened, by func(context.Context, *From, *To) error, elsewhere counterpart,
-) ([]byte, error) {
+// Convert converts a stored object to the version apiVersion ("apps.kruise.io/v1alpha1").
+func (c Converter) Convert(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
+	converted, err := c.convert(ctx, raw, apiVersion)
+	if err != nil {
+		return nil, fmt.Errorf("converting a %s: %w", c.Kind, err)
+	}
+	return converted, nil
+}
+
+func (c Converter) convert(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	from, err := decode[From](source, elsewhere)
+	object, err := open(raw)
 	if err != nil {
 		return nil, err
 	}
-	to := new(To)
-	if err := by(ctx, from, to); err != nil {
+	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
+	switch {
+	case object.apiVersion == apiVersion:
+		return raw, nil
+	case object.apiVersion == hub && apiVersion == spoke:
+		err = c.ToV1alpha1(object)
+	case object.apiVersion == spoke && apiVersion == hub:
+		err = c.FromV1alpha1(object)
+	default:
+		err = fmt.Errorf("%s cannot become %s", object.apiVersion, apiVersion)
+	}
+	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(to)
+	return object.encode(apiVersion)
 }
 
-// members are the fields of a JSON object.
-type members map[string]json.RawMessage
+// Members are the fields of a JSON object.
+type Members map[string]json.RawMessage
 
-// opened is an object in two parts: what conversion is about, and what passes through.
-type opened struct {
-	apiVersion          string
-	top, metadata, spec members
-	// byPlace is what is converted by its place alone, with its place in the result.
-	byPlace []placed
+// Object is an object whose parts are changed where they are. What no Converter touches passes through.
+type Object struct {
+	apiVersion string
+	// Top has all fields; of metadata and spec it has them as they were.
+	Top, Metadata, Spec Members
 }
 
-// converting are the fields of the spec that differ between versions. All others pass through.
-func converting() []string { return []string{scaleField, updateField} }
+// Fields of every object.
+const (
+	MetadataField    = "metadata"
+	AnnotationsField = "annotations"
+	LabelsField      = "labels"
+	SpecField        = "spec"
+	StatusField      = "status"
+)
 
-func open(raw []byte) (*opened, error) {
+// MaxDecoded is the longest part of an object that is decoded where it decides the memory of a conversion, in bytes: two bytes can be a list's item of
+// hundreds.
+const MaxDecoded = 64 << 10
+
+func open(raw []byte) (*Object, error) {
 	// Stored objects are far below: the API server limits annotations and labels, and drops what is not in the schema.
 	for _, large := range wire.Oversized(raw) {
-		known := slices.Contains([]string{"", metadataField, specField}, large.Path)
+		known := slices.Contains([]string{"", MetadataField, SpecField}, large.Path)
 		listed := large.Path == "metadata.annotations" || large.Path == "metadata.labels"
 		if large.IsList() && (known || listed && large.Has > wire.MaxValues) {
 			return nil, fmt.Errorf("%q has %d members, which is too many", large.Path, large.Has)
 		}
 	}
-	o := &opened{}
-	if err := json.Unmarshal(raw, &o.top); err != nil {
+	o := &Object{}
+	if err := json.Unmarshal(raw, &o.Top); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(o.top["apiVersion"], &o.apiVersion); err != nil {
+	if err := json.Unmarshal(o.Top["apiVersion"], &o.apiVersion); err != nil {
 		return nil, fmt.Errorf("apiVersion: %w", err)
 	}
-	if text, found := o.top[metadataField]; found {
-		if err := json.Unmarshal(text, &o.metadata); err != nil {
+	if text, found := o.Top[MetadataField]; found {
+		if err := json.Unmarshal(text, &o.Metadata); err != nil {
 			return nil, fmt.Errorf("metadata: %w", err)
 		}
 	}
-	if text, found := o.top[specField]; found {
-		if err := json.Unmarshal(text, &o.spec); err != nil {
+	if text, found := o.Top[SpecField]; found {
+		if err := json.Unmarshal(text, &o.Spec); err != nil {
 			return nil, fmt.Errorf("spec: %w", err)
 		}
 	}
 	return o, nil
 }
 
-// decode reads the part of the object that conversion is about. What stands in the way in the two strategies is converted by its place.
-func decode[From any](o *opened, elsewhere counterpart) (*From, error) {
-	spec := members{}
-	length := 0
-	for _, name := range converting() {
-		if value, found := o.spec[name]; found {
-			if len(value) > maxStored {
-				return nil, fmt.Errorf("spec.%s has %d bytes, at most %d can be stored", name, len(value), maxStored)
-			}
-			spec[name] = value
-			length += len(value)
-		}
+// encode puts the object together again.
+func (o *Object) encode(apiVersion string) ([]byte, error) {
+	result := map[string]any{}
+	for name, value := range o.Top {
+		result[name] = value
 	}
-	if length <= maxDecoded {
-		if from, err := decodeParts[From](o, spec); err == nil {
-			return from, nil
-		}
+	result["apiVersion"] = apiVersion
+	if o.Metadata != nil {
+		result[MetadataField] = o.Metadata
 	}
-	var err error
-	if o.byPlace, err = takeUndecodable[From](spec, elsewhere); err != nil {
-		return nil, err
+	if o.Spec != nil {
+		result[SpecField] = o.Spec
 	}
-	return decodeParts[From](o, spec)
+	return json.Marshal(result)
 }
 
-func decodeParts[From any](o *opened, spec members) (*From, error) {
-	convertible, err := o.convertible(spec)
-	if err != nil {
-		return nil, err
-	}
-	from := new(From)
-	if _, errs := wire.Decode(convertible, from); len(errs) > 0 {
-		return nil, errs.ToAggregate()
-	}
-	return from, nil
-}
-
-func (o *opened) convertible(spec members) ([]byte, error) {
-	return json.Marshal(map[string]any{
-		metadataField: map[string]any{
-			annotationsField: only(o.metadata[annotationsField], convertingAnnotations()),
-			"labels":         only(o.metadata["labels"], []string{v1alpha1.LabelExcludePreparingDelete}),
-		},
-		specField: spec,
-	})
-}
-
-// convertingAnnotations are the annotations that conversion is about. All others pass through.
-func convertingAnnotations() []string {
-	return append(preDownloadKeys(), shared.AnnotationConversionData)
-}
-
-// only are the named members of an object. Values that are not objects stay as they are: decoding reports them.
-func only(text json.RawMessage, names []string) any {
-	var all members
-	if json.Unmarshal(text, &all) != nil {
-		return text
-	}
-	some := members{}
-	for _, name := range names {
-		if value, found := all[name]; found {
-			some[name] = value
-		}
-	}
-	return some
-}
-
-// annotations are those of the source, with the converted ones in place of those that conversion is about. None: nil.
-func (o *opened) annotations(converted members) (members, error) {
-	all := members{}
-	if text, found := o.metadata[annotationsField]; found {
+// Annotations are those of the object; none is an empty map.
+func (o *Object) Annotations() (Members, error) {
+	all := Members{}
+	if text, found := o.Metadata[AnnotationsField]; found {
 		if err := json.Unmarshal(text, &all); err != nil {
 			return nil, fmt.Errorf("annotations: %w", err)
 		}
 	}
-	for _, name := range convertingAnnotations() {
-		delete(all, name)
-	}
-	if len(all)+len(converted) == 0 {
-		return nil, nil
-	}
 	if all == nil {
-		all = members{}
+		all = Members{}
 	}
-	maps.Copy(all, converted)
 	return all, nil
 }
 
-// restore puts the parts together again.
-func (o *opened) restore(converted []byte, apiVersion string) ([]byte, error) {
-	var is struct {
-		Metadata struct {
-			Annotations members `json:"annotations"`
-		} `json:"metadata"`
-		Spec members `json:"spec"`
+// SetAnnotations makes these the annotations of the object.
+func (o *Object) SetAnnotations(all Members) error {
+	if len(all) == 0 {
+		delete(o.Metadata, AnnotationsField)
+		return nil
 	}
-	if err := json.Unmarshal(converted, &is); err != nil {
-		return nil, err
-	}
-	if len(o.byPlace) > 0 {
-		if is.Spec == nil {
-			is.Spec = members{}
-		}
-		for _, value := range o.byPlace {
-			if err := (placed{path: value.path[1:], value: value.value}).put(is.Spec); err != nil {
-				return nil, err
-			}
-		}
-	}
-	result := map[string]any{}
-	for name, value := range o.top {
-		result[name] = value
-	}
-	result["apiVersion"] = apiVersion
-	annotations, err := o.annotations(is.Metadata.Annotations)
+	text, err := json.Marshal(all)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if o.metadata != nil || annotations != nil {
-		metadata := map[string]any{}
-		for name, value := range o.metadata {
-			metadata[name] = value
-		}
-		delete(metadata, annotationsField)
-		if annotations != nil {
-			metadata[annotationsField] = annotations
-		}
-		result[metadataField] = metadata
+	if o.Metadata == nil {
+		o.Metadata = Members{}
 	}
-	if o.spec != nil {
-		for _, name := range converting() {
-			delete(o.spec, name)
-			if value, found := is.Spec[name]; found {
-				o.spec[name] = value
-			}
-		}
-		result[specField] = o.spec
+	o.Metadata[AnnotationsField] = text
+	return nil
+}
+
+// MembersOf are the members of an object; false if the text is none, or has more members than any of ours.
+func MembersOf(text json.RawMessage) (Members, bool) {
+	if tooMany(wire.Oversized(text), "") {
+		return nil, false
 	}
-	return json.Marshal(result)
+	var inner Members
+	err := json.Unmarshal(text, &inner)
+	return inner, err == nil && inner != nil
+}
+
+// tooMany says whether the list or object at path is among those that have too many members.
+func tooMany(found []wire.Oversize, path string) bool {
+	return slices.ContainsFunc(found, func(o wire.Oversize) bool { return o.Path == path && o.IsList() })
+}
+
+// DecodeShort decodes a value that is not too long for it, and says whether it could.
+func DecodeShort(text json.RawMessage, into any) bool {
+	return len(text) <= MaxDecoded && json.Unmarshal(text, into) == nil
 }

@@ -11,15 +11,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
-
-	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
 // Path is where the API server calls Handler.
@@ -52,11 +50,14 @@ var errUnread = errors.New("the objects are not read")
 // holds up no other request: the API server calls webhooks by HTTP/1.1, so that each waits on a connection of its own. Only where it finds the webhook at a
 // local address, as a process beside it, requests share a connection.
 type Handler struct {
-	bytes *semaphore.Weighted
+	bytes      *semaphore.Weighted
+	converters []Converter
 }
 
-// NewHandler returns a handler.
-func NewHandler() Handler { return Handler{semaphore.NewWeighted(maxReview)} }
+// NewHandler returns a handler for the objects of these kinds.
+func NewHandler(converters ...Converter) Handler {
+	return Handler{semaphore.NewWeighted(maxReview), converters}
+}
 
 // ServeHTTP converts all objects of a review, or says why it cannot.
 func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +68,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	body := &io.LimitedReader{R: http.MaxBytesReader(w, r.Body, maxReview), N: ordinary}
-	review := review{ctx: r.Context(), decoder: json.NewDecoder(body)}
+	review := review{ctx: r.Context(), decoder: json.NewDecoder(body), converters: h.converters}
 	weight, acquired := r.ContentLength, int64(0)
 	if weight < 0 { // not known
 		weight = maxReview
@@ -124,8 +125,9 @@ func awaited(ctx context.Context) error {
 
 // review is a ConversionReview while it is read.
 type review struct {
-	ctx     context.Context
-	decoder *json.Decoder
+	ctx        context.Context
+	decoder    *json.Decoder
+	converters []Converter
 	// admit is called before objects are read. With an error none is.
 	admit func(context.Context) error
 	metav1.TypeMeta
@@ -212,7 +214,7 @@ func (r *review) convert(object json.RawMessage) {
 	if r.failure != nil {
 		return
 	}
-	converted, err := convertObject(r.ctx, object, r.version)
+	converted, err := convertObject(r.ctx, r.converters, object, r.version)
 	if err != nil {
 		r.failure, r.converted = err, nil
 		return
@@ -281,18 +283,8 @@ func (r *review) answer(w io.Writer) error {
 	return nil
 }
 
-// converters are the kinds whose versions differ in shape: one line for every kind of the table that is converted.
-func converters() map[schema.GroupKind]func(ctx context.Context, object []byte, version string) ([]byte, error) {
-	return map[schema.GroupKind]func(context.Context, []byte, string) ([]byte, error){
-		{Group: v1beta1.GroupVersion().Group, Kind: "CloneSet"}:                 CloneSet,
-		{Group: v1beta1.GroupVersion().Group, Kind: "ContainerRecreateRequest"}: ContainerRecreateRequest,
-		{Group: v1beta1.GroupVersion().Group, Kind: "DaemonSet"}:                DaemonSet,
-		{Group: v1beta1.GroupVersion().Group, Kind: "SidecarSet"}:               SidecarSet,
-	}
-}
-
 // convertObject converts one object.
-func convertObject(ctx context.Context, object []byte, version string) ([]byte, error) {
+func convertObject(ctx context.Context, converters []Converter, object []byte, version string) ([]byte, error) {
 	if err := awaited(ctx); err != nil {
 		return nil, err
 	}
@@ -305,11 +297,11 @@ func convertObject(ctx context.Context, object []byte, version string) ([]byte, 
 	}
 	name := about.Metadata.Namespace + "/" + about.Metadata.Name
 	kind := about.GroupVersionKind().GroupKind()
-	convert, ok := converters()[kind]
-	if !ok {
+	i := slices.IndexFunc(converters, func(c Converter) bool { return c.GroupKind == kind })
+	if i < 0 {
 		return nil, fmt.Errorf("%s: there is no conversion for %s", name, kind)
 	}
-	raw, err := convert(ctx, object, version)
+	raw, err := converters[i].Convert(ctx, object, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

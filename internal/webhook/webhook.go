@@ -16,8 +16,11 @@ import (
 	advancedcronjob "github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/admission"
 	broadcastjob "github.com/kruise-operator/kruise-operator/controllers/broadcastjob/admission"
 	cloneset "github.com/kruise-operator/kruise-operator/controllers/cloneset/admission"
+	clonesetconvert "github.com/kruise-operator/kruise-operator/controllers/cloneset/convert"
 	containerrecreaterequest "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/admission"
+	containerrecreaterequestconvert "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
 	daemonset "github.com/kruise-operator/kruise-operator/controllers/daemonset/admission"
+	daemonsetconvert "github.com/kruise-operator/kruise-operator/controllers/daemonset/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	ephemeraljob "github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/admission"
 	imagelistpulljob "github.com/kruise-operator/kruise-operator/controllers/imagelistpulljob/admission"
@@ -27,6 +30,7 @@ import (
 	podprobemarker "github.com/kruise-operator/kruise-operator/controllers/podprobemarker/admission"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/podprobes"
 	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/admission"
+	sidecarsetconvert "github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
 	statefulset "github.com/kruise-operator/kruise-operator/controllers/statefulset/admission"
 	uniteddeployment "github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/admission"
@@ -68,7 +72,7 @@ func Setup(mgr ctrl.Manager, deps Deps) error {
 // Register registers every webhook at a server. Conversion is also served for kinds that are not managed: without it the API server could not even delete
 // their stored objects. Every kind in the table that has admission has one line here.
 func Register(server webhook.Server, deps Deps) {
-	server.Register(conversion.Path, conversion.NewHandler())
+	server.Register(conversion.Path, conversion.NewHandler(clonesetconvert.Converter(), containerrecreaterequestconvert.Converter(), daemonsetconvert.Converter(), sidecarsetconvert.Converter()))
 	// Only entries that the controller of SidecarSets writes lead there.
 	server.Register(podinject.Path, &podinject.Handler{Reader: deps.Client, Namespace: deps.Namespace})
 	// Only the configuration that the reconciler of the Kruise object writes leads there.

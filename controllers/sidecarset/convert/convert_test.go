@@ -1,18 +1,17 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+package convert
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
 const (
@@ -28,7 +27,7 @@ func sidecarSetJSON(version, metadata, spec string) string {
 func converted(t *testing.T, object, version string) (whole, shown string) {
 	t.Helper()
 	before := object
-	result, err := SidecarSet(t.Context(), []byte(object), version)
+	result, err := Converter().Convert(t.Context(), []byte(object), version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +50,6 @@ func converted(t *testing.T, object, version string) (whole, shown string) {
 		t.Fatal(err)
 	}
 	return string(result), string(text)
-}
-
-func same(t *testing.T, what, got, want string) {
-	t.Helper()
-	var a, b any
-	if err := json.Unmarshal([]byte(got), &a); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(want), &b); err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(b, a); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", what, diff)
-	}
 }
 
 const (
@@ -115,12 +100,12 @@ func TestSidecarSetBetweenVersions(t *testing.T) {
 			to := map[string]string{hubVersion: spokeVersion, spokeVersion: hubVersion}[tc.from]
 			source := sidecarSetJSON(tc.from, tc.metadata, tc.spec)
 			whole, shown := converted(t, source, to)
-			same(t, "converted", shown, sidecarSetJSON(to, tc.wantMetadata, tc.wantSpec))
+			testutil.SameJSON(t, "converted", shown, sidecarSetJSON(to, tc.wantMetadata, tc.wantSpec))
 			back, _ := converted(t, whole, tc.from)
 			if strings.Contains(name, "an empty namespace") {
 				return // Two ways to say the same.
 			}
-			same(t, "converted and converted back", back, source)
+			testutil.SameJSON(t, "converted and converted back", back, source)
 		})
 	}
 }
@@ -128,9 +113,9 @@ func TestSidecarSetBetweenVersions(t *testing.T) {
 func TestSidecarSetNamespaceChangedInTheOlderVersion(t *testing.T) {
 	stored, _ := converted(t, sidecarSetJSON(spokeVersion, "", `"namespace":"shop"`), hubVersion)
 	read, _ := converted(t, stored, spokeVersion)
-	same(t, "read again", read, sidecarSetJSON(spokeVersion, "", `"namespace":"shop"`))
+	testutil.SameJSON(t, "read again", read, sidecarSetJSON(spokeVersion, "", `"namespace":"shop"`))
 	_, shown := converted(t, strings.Replace(read, `"shop"`, `"store"`, 1), hubVersion)
-	same(t, "changed", shown, sidecarSetJSON(hubVersion, "", `"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"store"}}`))
+	testutil.SameJSON(t, "changed", shown, sidecarSetJSON(hubVersion, "", `"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"store"}}`))
 }
 
 func TestSidecarSetSelectorChangedInTheNewerVersion(t *testing.T) {
@@ -138,11 +123,11 @@ func TestSidecarSetSelectorChangedInTheNewerVersion(t *testing.T) {
 	changed := strings.Replace(stored, `"kubernetes.io/metadata.name":"shop"}},`, `"team":"a"}},`, 1)
 	changed = strings.Replace(changed, `{"matchLabels":{"kubernetes.io/metadata.name":"shop"}}}`, `{"matchLabels":{"team":"a"}}}`, 1)
 	read, _ := converted(t, changed, spokeVersion)
-	same(t, "read", read, sidecarSetJSON(spokeVersion, "", teamSelector))
+	testutil.SameJSON(t, "read", read, sidecarSetJSON(spokeVersion, "", teamSelector))
 }
 
 func TestSidecarSetVersionsThatAreNotServed(t *testing.T) {
-	if _, err := SidecarSet(t.Context(), []byte(sidecarSetJSON(hubVersion, "", "")), "apps.kruise.io/v9"); err == nil {
+	if _, err := Converter().Convert(t.Context(), []byte(sidecarSetJSON(hubVersion, "", "")), "apps.kruise.io/v9"); err == nil {
 		t.Error("it was converted to a version that does not exist")
 	}
 	if got, want := v1beta1.GroupVersion().String()+v1alpha1.GroupVersion().String(), hubVersion+spokeVersion; got != want {

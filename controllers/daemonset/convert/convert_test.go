@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+package convert
 
 import (
 	"testing"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
 func daemonSetJSON(version, metadata, spec, status string) string {
@@ -42,16 +43,16 @@ func TestDaemonSetConversion(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			hub, err := DaemonSet(t.Context(), []byte(tc.v1alpha1), v1beta1.GroupVersion().String())
+			hub, err := Converter().Convert(t.Context(), []byte(tc.v1alpha1), v1beta1.GroupVersion().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "v1beta1", string(hub), tc.v1beta1)
-			spoke, err := DaemonSet(t.Context(), []byte(tc.v1beta1), v1alpha1.GroupVersion().String())
+			testutil.SameJSON(t, "v1beta1", string(hub), tc.v1beta1)
+			spoke, err := Converter().Convert(t.Context(), []byte(tc.v1beta1), v1alpha1.GroupVersion().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "v1alpha1", string(spoke), tc.v1alpha1)
+			testutil.SameJSON(t, "v1alpha1", string(spoke), tc.v1alpha1)
 		})
 	}
 }
@@ -90,21 +91,21 @@ func TestDaemonSetConversionOneWay(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := DaemonSet(t.Context(), []byte(tc.from), "apps.kruise.io/"+tc.version)
+			got, err := Converter().Convert(t.Context(), []byte(tc.from), "apps.kruise.io/"+tc.version)
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, tc.version, string(got), tc.want)
+			testutil.SameJSON(t, tc.version, string(got), tc.want)
 		})
 	}
 }
 
 func TestDaemonSetsOfUnknownVersionsAreNotConverted(t *testing.T) {
 	object := daemonSetJSON("v1beta1", ``, ``, ``)
-	if _, err := DaemonSet(t.Context(), []byte(object), "apps.kruise.io/v2"); err == nil {
+	if _, err := Converter().Convert(t.Context(), []byte(object), "apps.kruise.io/v2"); err == nil {
 		t.Error("v2 was made up")
 	}
-	unchanged, err := DaemonSet(t.Context(), []byte(object), "apps.kruise.io/v1beta1")
+	unchanged, err := Converter().Convert(t.Context(), []byte(object), "apps.kruise.io/v1beta1")
 	if err != nil || string(unchanged) != object {
 		t.Errorf("%s, error %v", unchanged, err)
 	}

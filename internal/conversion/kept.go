@@ -1,17 +1,6 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion converts our kinds between the version that the code works with, the hub, and older versions, the spokes.
-//
-// Two promises hold for every kind here:
-//
-//   - an object that is converted and converted back is the same object, in both directions, but for defaults that only one version needs;
-//   - what a client writes in one version reads back as written, and leaves alone what only the other version can say.
-//
-// Some values of one version cannot be expressed in the other. They are kept in one annotation, shared.AnnotationConversionData. Converting back
-// is a three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
-//
-// The functions are pure and do not change their source. Handler serves them to the API server.
 package conversion
 
 import (
@@ -27,9 +16,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// conversionData is the value of the annotation: the same fields of one object in the version that it is about, and in the version of the
+// Kept is the value of the annotation: the same fields of one object in the version that it is about, and in the version of the
 // object that carries it.
-type conversionData[F, Shown any] struct {
+type Kept[F, Shown any] struct {
 	// APIVersion is the version of Fields.
 	APIVersion string `json:"apiVersion"`
 	// Fields are the original.
@@ -38,9 +27,9 @@ type conversionData[F, Shown any] struct {
 	Shown Shown `json:"shown"`
 }
 
-// put writes the fields of another version to an object. It replaces the map of annotations, which may be shared.
-func put[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, fields F, shown Shown) error {
-	text, err := json.Marshal(conversionData[F, Shown]{APIVersion: version.String(), Fields: fields, Shown: shown})
+// Keep writes the fields of another version to an object. It replaces the map of annotations, which may be shared.
+func Keep[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, fields F, shown Shown) error {
+	text, err := json.Marshal(Kept[F, Shown]{APIVersion: version.String(), Fields: fields, Shown: shown})
 	if err != nil {
 		return fmt.Errorf("keeping fields of %s: %w", version, err)
 	}
@@ -56,9 +45,9 @@ func put[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, f
 // maxConversionData is the longest annotation that is decoded, in bytes. The API server stores no longer ones.
 const maxConversionData = 256 << 10
 
-// take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
+// Take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
 // decoded, or is about a version that it should not be about, comes from somebody else: there are no fields then.
-func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *conversionData[F, Shown] {
+func Take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *Kept[F, Shown] {
 	text, found := object.Annotations[shared.AnnotationConversionData]
 	if !found {
 		return nil
@@ -73,15 +62,15 @@ func take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) 
 	if len(text) > maxConversionData {
 		return nil
 	}
-	kept := &conversionData[F, Shown]{}
+	kept := &Kept[F, Shown]{}
 	if err := json.Unmarshal([]byte(text), kept); err != nil || kept.APIVersion != version.String() {
 		return nil
 	}
 	return kept
 }
 
-// rebase brings to original what changed from shown to written. Lists are replaced as a whole.
-func rebase[F any](original, shown, written F) (F, error) {
+// Rebase brings to original what changed from shown to written. Lists are replaced as a whole.
+func Rebase[F any](original, shown, written F) (F, error) {
 	if equality.Semantic.DeepEqual(shown, written) {
 		return original, nil
 	}

@@ -1,13 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+package convert
 
 import (
 	"testing"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
 func requestJSON(version, metadata, status string) string {
@@ -36,16 +37,16 @@ func TestContainerRecreateRequestConversion(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			hub, err := ContainerRecreateRequest(t.Context(), []byte(tc.v1alpha1), v1beta1.GroupVersion().String())
+			hub, err := Converter().Convert(t.Context(), []byte(tc.v1alpha1), v1beta1.GroupVersion().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "v1beta1", string(hub), tc.v1beta1)
-			spoke, err := ContainerRecreateRequest(t.Context(), []byte(tc.v1beta1), v1alpha1.GroupVersion().String())
+			testutil.SameJSON(t, "v1beta1", string(hub), tc.v1beta1)
+			spoke, err := Converter().Convert(t.Context(), []byte(tc.v1beta1), v1alpha1.GroupVersion().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "v1alpha1", string(spoke), tc.v1alpha1)
+			testutil.SameJSON(t, "v1alpha1", string(spoke), tc.v1alpha1)
 		})
 	}
 }
@@ -72,11 +73,11 @@ func TestContainerRecreateRequestsOfOlderManagers(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ContainerRecreateRequest(t.Context(), []byte(tc.from), v1beta1.GroupVersion().String())
+			got, err := Converter().Convert(t.Context(), []byte(tc.from), v1beta1.GroupVersion().String())
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, "v1beta1", string(got), tc.want)
+			testutil.SameJSON(t, "v1beta1", string(got), tc.want)
 		})
 	}
 }

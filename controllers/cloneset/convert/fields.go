@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+package convert
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"maps"
 	"strconv"
@@ -17,17 +16,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
-// CloneSetToV1alpha1 writes to spoke what hub is in v1alpha1.
-func CloneSetToV1alpha1(_ context.Context, hub *v1beta1.CloneSet, spoke *v1alpha1.CloneSet) error {
+// ToV1alpha1 writes to spoke what hub is in v1alpha1.
+func ToV1alpha1(hub *v1beta1.CloneSet, spoke *v1alpha1.CloneSet) error {
 	hub = hub.DeepCopy()
-	kept := take[clonesetV1alpha1, clonesetV1beta1](&hub.ObjectMeta, v1alpha1.GroupVersion())
+	kept := conversion.Take[fieldsV1alpha1, fieldsV1beta1](&hub.ObjectMeta, v1alpha1.GroupVersion())
 
-	is := clonesetFieldsV1beta1(hub)
-	will := lowerCloneSet(is)
+	is := fieldsOfV1beta1(hub)
+	will := lower(is)
 	if kept != nil {
-		rebased, err := rebase(kept.Fields.withType(), lowerCloneSet(kept.Shown), will)
+		rebased, err := conversion.Rebase(kept.Fields.withType(), lower(kept.Shown), will)
 		if err != nil {
 			return fmt.Errorf("converting CloneSet %s to v1alpha1: %w", hub.Name, err)
 		}
@@ -57,22 +57,22 @@ func CloneSetToV1alpha1(_ context.Context, hub *v1beta1.CloneSet, spoke *v1alpha
 	}
 	spoke.Status = hub.Status
 
-	if equality.Semantic.DeepEqual(raiseCloneSet(will), is) {
+	if equality.Semantic.DeepEqual(raise(will), is) {
 		return nil
 	}
-	return put(&spoke.ObjectMeta, v1beta1.GroupVersion(), is, will)
+	return conversion.Keep(&spoke.ObjectMeta, v1beta1.GroupVersion(), is, will)
 }
 
-// CloneSetFromV1alpha1 writes to hub what spoke is in the hub version.
-func CloneSetFromV1alpha1(_ context.Context, spoke *v1alpha1.CloneSet, hub *v1beta1.CloneSet) error {
+// FromV1alpha1 writes to hub what spoke is in the hub version.
+func FromV1alpha1(spoke *v1alpha1.CloneSet, hub *v1beta1.CloneSet) error {
 	spoke = spoke.DeepCopy()
-	kept := take[clonesetV1beta1, clonesetV1alpha1](&spoke.ObjectMeta, v1beta1.GroupVersion())
+	kept := conversion.Take[fieldsV1beta1, fieldsV1alpha1](&spoke.ObjectMeta, v1beta1.GroupVersion())
 
-	is := clonesetFieldsV1alpha1(spoke)
-	will := raiseCloneSet(is)
+	is := fieldsOfV1alpha1(spoke)
+	will := raise(is)
 	if kept != nil {
 		original, shown := kept.Fields, kept.Shown
-		rebased, err := rebase(original, raiseCloneSetWhole(shown), raiseCloneSetWhole(is))
+		rebased, err := conversion.Rebase(original, raiseWhole(shown), raiseWhole(is))
 		if err != nil {
 			return fmt.Errorf("converting CloneSet %s from v1alpha1: %w", spoke.Name, err)
 		}
@@ -108,14 +108,14 @@ func CloneSetFromV1alpha1(_ context.Context, spoke *v1alpha1.CloneSet, hub *v1be
 	}
 	hub.Status = spoke.Status
 
-	if equality.Semantic.DeepEqual(lowerCloneSet(will), is) {
+	if equality.Semantic.DeepEqual(lower(will), is) {
 		return nil
 	}
-	return put(&hub.ObjectMeta, v1alpha1.GroupVersion(), is, will)
+	return conversion.Keep(&hub.ObjectMeta, v1alpha1.GroupVersion(), is, will)
 }
 
-// clonesetV1beta1 are the parts of a CloneSet that v1alpha1 says otherwise, as v1beta1 has them.
-type clonesetV1beta1 struct {
+// fieldsV1beta1 are the parts of a CloneSet that v1alpha1 says otherwise, as v1beta1 has them.
+type fieldsV1beta1 struct {
 	// Annotations are those about pulling images ahead, and no others.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// ExcludeLabel is the value of v1alpha1.LabelExcludePreparingDelete, empty when there is none.
@@ -124,15 +124,15 @@ type clonesetV1beta1 struct {
 	UpdateStrategy         v1beta1.CloneSetUpdateStrategy `json:"updateStrategy"`
 }
 
-// clonesetV1alpha1 are the same parts as v1alpha1 has them.
-type clonesetV1alpha1 struct {
+// fieldsV1alpha1 are the same parts as v1alpha1 has them.
+type fieldsV1alpha1 struct {
 	Annotations    map[string]string               `json:"annotations,omitempty"`
 	ExcludeLabel   string                          `json:"excludeLabel,omitempty"`
 	UpdateStrategy v1alpha1.CloneSetUpdateStrategy `json:"updateStrategy"`
 }
 
-func clonesetFieldsV1beta1(set *v1beta1.CloneSet) clonesetV1beta1 {
-	return clonesetV1beta1{
+func fieldsOfV1beta1(set *v1beta1.CloneSet) fieldsV1beta1 {
+	return fieldsV1beta1{
 		Annotations:            preDownloadAnnotations(set.Annotations),
 		ExcludeLabel:           set.Labels[v1alpha1.LabelExcludePreparingDelete],
 		ExcludePreparingDelete: set.Spec.ScaleStrategy.ExcludePreparingDelete,
@@ -140,8 +140,8 @@ func clonesetFieldsV1beta1(set *v1beta1.CloneSet) clonesetV1beta1 {
 	}
 }
 
-func clonesetFieldsV1alpha1(set *v1alpha1.CloneSet) clonesetV1alpha1 {
-	return clonesetV1alpha1{
+func fieldsOfV1alpha1(set *v1alpha1.CloneSet) fieldsV1alpha1 {
+	return fieldsV1alpha1{
 		Annotations:    preDownloadAnnotations(set.Annotations),
 		ExcludeLabel:   set.Labels[v1alpha1.LabelExcludePreparingDelete],
 		UpdateStrategy: set.Spec.UpdateStrategy,
@@ -149,18 +149,18 @@ func clonesetFieldsV1alpha1(set *v1alpha1.CloneSet) clonesetV1alpha1 {
 }
 
 // withType fills in the type that admission of v1alpha1 gives where there is none. Admission works on v1beta1, which says it always.
-func (f clonesetV1alpha1) withType() clonesetV1alpha1 {
+func (f fieldsV1alpha1) withType() fieldsV1alpha1 {
 	f.UpdateStrategy.Type = cmp.Or(f.UpdateStrategy.Type, v1alpha1.RecreateCloneSetUpdateStrategyType)
 	return f
 }
 
-func (f clonesetV1alpha1) onDelete() bool {
+func (f fieldsV1alpha1) onDelete() bool {
 	return f.UpdateStrategy.Type == v1alpha1.OnDeleteCloneSetUpdateStrategyType
 }
 
 // sharesStrategyWith says whether a written strategy is the kept one with changes. When the type OnDelete came or went, it is
 // another one. It also is when the kept one is OnDelete without rollingUpdate: v1alpha1 has no way to ask for an empty one.
-func (f clonesetV1beta1) sharesStrategyWith(written clonesetV1alpha1) bool {
+func (f fieldsV1beta1) sharesStrategyWith(written fieldsV1alpha1) bool {
 	kept := &f.UpdateStrategy
 	if kept.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		return written.onDelete() && kept.RollingUpdate != nil
@@ -168,9 +168,9 @@ func (f clonesetV1beta1) sharesStrategyWith(written clonesetV1alpha1) bool {
 	return !written.onDelete()
 }
 
-// lowerCloneSet is the rule from v1beta1 to v1alpha1: one type for both choices, and annotations for pulling images ahead.
-func lowerCloneSet(from clonesetV1beta1) clonesetV1alpha1 {
-	to := clonesetV1alpha1{Annotations: maps.Clone(from.Annotations), ExcludeLabel: from.ExcludeLabel}
+// lower is the rule from v1beta1 to v1alpha1: one type for both choices, and annotations for pulling images ahead.
+func lower(from fieldsV1beta1) fieldsV1alpha1 {
+	to := fieldsV1alpha1{Annotations: maps.Clone(from.Annotations), ExcludeLabel: from.ExcludeLabel}
 	strategy := &to.UpdateStrategy
 	strategy.Type = v1alpha1.RecreateCloneSetUpdateStrategyType
 
@@ -201,17 +201,17 @@ func lowerCloneSet(from clonesetV1beta1) clonesetV1alpha1 {
 	return to
 }
 
-// raiseCloneSet is the rule from v1alpha1 to v1beta1. With the type OnDelete no other field has a meaning, so none is raised.
-func raiseCloneSet(from clonesetV1alpha1) clonesetV1beta1 {
-	to := raiseCloneSetWhole(from)
+// raise is the rule from v1alpha1 to v1beta1. With the type OnDelete no other field has a meaning, so none is raised.
+func raise(from fieldsV1alpha1) fieldsV1beta1 {
+	to := raiseWhole(from)
 	if from.onDelete() {
 		to.UpdateStrategy.RollingUpdate = nil
 	}
 	return to
 }
 
-// raiseCloneSetWhole is raiseCloneSet that raises the other fields of OnDelete too, for telling what a client changed.
-func raiseCloneSetWhole(from clonesetV1alpha1) clonesetV1beta1 {
+// raiseWhole is raise that raises the other fields of OnDelete too, for telling what a client changed.
+func raiseWhole(from fieldsV1alpha1) fieldsV1beta1 {
 	strategy := from.UpdateStrategy.DeepCopy()
 	rolling := &v1beta1.RollingUpdateCloneSetStrategy{
 		PodUpdatePolicy:       shared.RecreatePods,
@@ -223,7 +223,7 @@ func raiseCloneSetWhole(from clonesetV1alpha1) clonesetV1beta1 {
 		ScatterStrategy:       strategy.ScatterStrategy,
 		InPlaceUpdateStrategy: inPlaceStrategy(strategy.InPlaceUpdateStrategy, from.Annotations),
 	}
-	to := clonesetV1beta1{
+	to := fieldsV1beta1{
 		Annotations:            maps.Clone(from.Annotations),
 		ExcludeLabel:           from.ExcludeLabel,
 		ExcludePreparingDelete: from.ExcludeLabel == "true",

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+// Package convert converts ContainerRecreateRequests between their versions.
+package convert
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -13,15 +13,18 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
-// ContainerRecreateRequest converts a stored request to the version apiVersion ("apps.kruise.io/v1alpha1").
+// Converter converts requests.
 //
 // Both versions have the same fields. Clients of v1alpha1 look for two parts of the status in annotations: the snapshot of container statuses,
 // and since when the pod is held not ready. They are written for them. On the way back an annotation says what the status does not say; one
 // that says the same is dropped, and one that cannot be read stays where it is.
-func ContainerRecreateRequest(_ context.Context, raw []byte, apiVersion string) ([]byte, error) {
-	return whole(raw, apiVersion, "ContainerRecreateRequest", (*opened).requestToV1alpha1, (*opened).requestFromV1alpha1)
+func Converter() conversion.Converter {
+	return conversion.Converter{
+		GroupKind: v1beta1.GroupVersion().WithKind("ContainerRecreateRequest").GroupKind(), ToV1alpha1: toV1alpha1, FromV1alpha1: fromV1alpha1,
+	}
 }
 
 const (
@@ -29,17 +32,17 @@ const (
 	conditionsField = "conditions"
 )
 
-type requestSnapshot = []v1beta1.ContainerRecreateRequestSyncContainerStatus
+type statuses = []v1beta1.ContainerRecreateRequestSyncContainerStatus
 
 // said is what the status of a request says of the two parts.
-func (o *opened) said() (status members, snapshot requestSnapshot, conditions []metav1.Condition, held *metav1.Condition) {
-	status, isObject := membersOf(o.top[statusField])
+func said(o *conversion.Object) (status conversion.Members, snapshot statuses, conditions []metav1.Condition, held *metav1.Condition) {
+	status, isObject := conversion.MembersOf(o.Top[conversion.StatusField])
 	if !isObject {
-		return members{}, nil, nil, nil
+		return conversion.Members{}, nil, nil, nil
 	}
 	// What cannot be decoded, or is too long for it, is left as it is, and says nothing.
-	_ = decodeShort(status[snapshotField], &snapshot)
-	if !decodeShort(status[conditionsField], &conditions) {
+	_ = conversion.DecodeShort(status[snapshotField], &snapshot)
+	if !conversion.DecodeShort(status[conditionsField], &conditions) {
 		conditions = nil
 	}
 	for i := range conditions {
@@ -50,17 +53,12 @@ func (o *opened) said() (status members, snapshot requestSnapshot, conditions []
 	return status, snapshot, conditions, held
 }
 
-// decodeShort decodes a value that is not too long for it, and says whether it could.
-func decodeShort(text json.RawMessage, into any) bool {
-	return len(text) <= maxDecoded && json.Unmarshal(text, into) == nil
-}
-
-func (o *opened) requestToV1alpha1() error {
-	_, snapshot, _, held := o.said()
+func toV1alpha1(o *conversion.Object) error {
+	_, snapshot, _, held := said(o)
 	if len(snapshot) == 0 && held == nil {
 		return nil
 	}
-	annotations, err := o.annotationsBut("")
+	annotations, err := o.Annotations()
 	if err != nil {
 		return err
 	}
@@ -76,11 +74,11 @@ func (o *opened) requestToV1alpha1() error {
 		}
 		annotations[v1alpha1.AnnotationUnreadyAcquired] = text
 	}
-	return o.setAnnotations(annotations)
+	return o.SetAnnotations(annotations)
 }
 
 // setText makes the JSON of a value the text of an annotation.
-func setText(annotations members, key string, value any) error {
+func setText(annotations conversion.Members, key string, value any) error {
 	inner, err := json.Marshal(value)
 	if err != nil {
 		return err
@@ -89,19 +87,19 @@ func setText(annotations members, key string, value any) error {
 	return err
 }
 
-func (o *opened) requestFromV1alpha1() error {
-	annotations, err := o.annotationsBut("")
+func fromV1alpha1(o *conversion.Object) error {
+	annotations, err := o.Annotations()
 	if err != nil || len(annotations) == 0 {
 		return err
 	}
-	status, snapshot, conditions, held := o.said()
+	status, snapshot, conditions, held := said(o)
 	changed := false
 	var text string
-	var written requestSnapshot
+	var written statuses
 	key := v1alpha1.AnnotationSyncContainerStatuses
-	if decodeShort(annotations[key], &text) && decodeShort([]byte(text), &written) && len(written) > 0 {
+	if conversion.DecodeShort(annotations[key], &text) && conversion.DecodeShort([]byte(text), &written) && len(written) > 0 {
 		switch {
-		case len(status[snapshotField]) > maxDecoded: // it was not read, and wins
+		case len(status[snapshotField]) > conversion.MaxDecoded: // it was not read, and wins
 		case equality.Semantic.DeepEqual(written, snapshot):
 			delete(annotations, key)
 		case len(snapshot) == 0:
@@ -112,10 +110,10 @@ func (o *opened) requestFromV1alpha1() error {
 		}
 	}
 	key = v1alpha1.AnnotationUnreadyAcquired
-	if decodeShort(annotations[key], &text) {
+	if conversion.DecodeShort(annotations[key], &text) {
 		at, err := time.Parse(time.RFC3339, text)
 		switch {
-		case err != nil || len(status[conditionsField]) > maxDecoded:
+		case err != nil || len(status[conditionsField]) > conversion.MaxDecoded:
 		case held != nil && held.LastTransitionTime.Time.Equal(at):
 			delete(annotations, key)
 		case held == nil:
@@ -130,9 +128,9 @@ func (o *opened) requestFromV1alpha1() error {
 		}
 	}
 	if changed {
-		if o.top[statusField], err = json.Marshal(status); err != nil {
+		if o.Top[conversion.StatusField], err = json.Marshal(status); err != nil {
 			return err
 		}
 	}
-	return o.setAnnotations(annotations)
+	return o.SetAnnotations(annotations)
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+package convert
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 
 	kjson "sigs.k8s.io/json"
 
-	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
 // placed is a value that is converted by its place alone: it is in the other version as it is, at path.
@@ -26,10 +26,6 @@ type placed struct {
 	value json.RawMessage
 }
 
-// maxDecoded is the longest part of an object that is decoded where it decides the memory of a conversion, in bytes: two bytes can be a list's item of
-// hundreds.
-const maxDecoded = 64 << 10
-
 // maxStored is more than an etcd takes of an object, in bytes, unless somebody allowed it more. What is longer comes from a client and may be refused.
 const maxStored = 3 << 19
 
@@ -38,13 +34,13 @@ type counterpart func(path []string) ([]string, bool)
 
 // takeUndecodable takes the members of the strategies that From cannot decode out of the spec, each as a whole, and returns them with
 // their places in the other version. Members that have no place there stay; decoding names them.
-func takeUndecodable[From any](spec members, elsewhere counterpart) ([]placed, error) {
+func takeUndecodable[From any](spec conversion.Members, elsewhere counterpart) ([]placed, error) {
 	var found []placed
 	for _, name := range converting() {
 		if _, has := spec[name]; !has {
 			continue
 		}
-		taken, err := takeMembers[From](spec, []string{specField, name}, elsewhere)
+		taken, err := takeMembers[From](spec, []string{conversion.SpecField, name}, elsewhere)
 		if err != nil {
 			return nil, err
 		}
@@ -55,9 +51,9 @@ func takeUndecodable[From any](spec members, elsewhere counterpart) ([]placed, e
 
 // takeMembers does so for the member of in that path ends with: as a whole if it is no object or has too many members, else member by
 // member.
-func takeMembers[From any](in members, path []string, elsewhere counterpart) ([]placed, error) {
+func takeMembers[From any](in conversion.Members, path []string, elsewhere counterpart) ([]placed, error) {
 	name := path[len(path)-1]
-	inner, isObject := membersOf(in[name])
+	inner, isObject := conversion.MembersOf(in[name])
 	if !isObject {
 		if to, ok := elsewhere(path); ok && !decodes[From](path, in[name]) {
 			value := in[name]
@@ -90,29 +86,14 @@ func takeMembers[From any](in members, path []string, elsewhere counterpart) ([]
 	return found, err
 }
 
-// membersOf are the members of an object; false if the text is none, or has more members than any of ours.
-func membersOf(text json.RawMessage) (members, bool) {
-	if tooMany(wire.Oversized(text), "") {
-		return nil, false
-	}
-	var inner members
-	err := json.Unmarshal(text, &inner)
-	return inner, err == nil && inner != nil
-}
-
-// tooMany says whether the list or object at path is among those that have too many members.
-func tooMany(found []wire.Oversize, path string) bool {
-	return slices.ContainsFunc(found, func(o wire.Oversize) bool { return o.Path == path && o.IsList() })
-}
-
 // decodes says whether From can decode the value at its path, and it is not too long for it. null leaves every field as it is.
 func decodes[From any](path []string, value json.RawMessage) bool {
-	if len(value) > maxDecoded {
+	if len(value) > conversion.MaxDecoded {
 		return false
 	}
 	text := value
 	for _, name := range slices.Backward(path) {
-		wrapped, err := json.Marshal(members{name: text})
+		wrapped, err := json.Marshal(conversion.Members{name: text})
 		if err != nil {
 			return false
 		}
@@ -122,20 +103,20 @@ func decodes[From any](path []string, value json.RawMessage) bool {
 }
 
 // put writes the value to its place in the members of an object.
-func (p placed) put(in members) error {
+func (p placed) put(in conversion.Members) error {
 	at := p.path[0]
 	if len(p.path) == 1 {
 		in[at] = p.value
 		return nil
 	}
-	var inner members
+	var inner conversion.Members
 	if text, found := in[at]; found {
 		if err := json.Unmarshal(text, &inner); err != nil {
 			return fmt.Errorf("keeping a value that cannot be decoded: %w", err)
 		}
 	}
 	if inner == nil {
-		inner = members{}
+		inner = conversion.Members{}
 	}
 	if err := (placed{path: p.path[1:], value: p.value}).put(inner); err != nil {
 		return err
@@ -146,10 +127,6 @@ func (p placed) put(in members) error {
 }
 
 const (
-	metadataField      = "metadata"
-	annotationsField   = "annotations"
-	labelsField        = "labels"
-	specField          = "spec"
 	scaleField         = "scaleStrategy"
 	updateField        = "updateStrategy"
 	rollingUpdateField = "rollingUpdate"
@@ -159,9 +136,9 @@ const (
 func inV1beta1(path []string) ([]string, bool) {
 	switch whole := strings.Join(path, "."); {
 	case whole == "spec.scaleStrategy.disablePVCReuse":
-		return []string{specField, scaleField, "enablePVCReuse"}, true // what is neither true nor false has no opposite
+		return []string{conversion.SpecField, scaleField, "enablePVCReuse"}, true // what is neither true nor false has no opposite
 	case len(path) == 3 && path[1] == updateField && path[2] != "type":
-		return []string{specField, updateField, rollingUpdateField, path[2]}, true
+		return []string{conversion.SpecField, updateField, rollingUpdateField, path[2]}, true
 	default:
 		return path, inBoth(whole)
 	}
@@ -171,9 +148,9 @@ func inV1beta1(path []string) ([]string, bool) {
 func inV1alpha1(path []string) ([]string, bool) {
 	switch whole := strings.Join(path, "."); {
 	case whole == "spec.scaleStrategy.enablePVCReuse":
-		return []string{specField, scaleField, "disablePVCReuse"}, true
+		return []string{conversion.SpecField, scaleField, "disablePVCReuse"}, true
 	case len(path) == 4:
-		return []string{specField, updateField, path[3]}, path[3] != "podUpdatePolicy"
+		return []string{conversion.SpecField, updateField, path[3]}, path[3] != "podUpdatePolicy"
 	default:
 		return path, inBoth(whole)
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion_test
+package convert_test
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	"github.com/kruise-operator/kruise-operator/controllers/cloneset/convert"
 )
 
 // rounds is how many random objects each property is tried with.
@@ -211,7 +211,7 @@ func pick[T any](c randfill.Continue, from ...T) T { return from[c.Intn(len(from
 func toSpoke(t *testing.T, hub *v1beta1.CloneSet) *v1alpha1.CloneSet {
 	t.Helper()
 	spoke := &v1alpha1.CloneSet{}
-	if err := conversion.CloneSetToV1alpha1(t.Context(), hub, spoke); err != nil {
+	if err := convert.ToV1alpha1(hub, spoke); err != nil {
 		t.Fatal(err)
 	}
 	return spoke
@@ -220,7 +220,7 @@ func toSpoke(t *testing.T, hub *v1beta1.CloneSet) *v1alpha1.CloneSet {
 func fromSpoke(t *testing.T, spoke *v1alpha1.CloneSet) *v1beta1.CloneSet {
 	t.Helper()
 	hub := &v1beta1.CloneSet{}
-	if err := conversion.CloneSetFromV1alpha1(t.Context(), spoke, hub); err != nil {
+	if err := convert.FromV1alpha1(spoke, hub); err != nil {
 		t.Fatal(err)
 	}
 	return hub

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package conversion
+// Package convert converts SidecarSets between their versions.
+package convert
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
 // Fields of a SidecarSet that the versions do not share.
@@ -26,46 +27,35 @@ const (
 	customVersionField     = "customVersion"
 )
 
-// SidecarSet converts a stored SidecarSet to the version apiVersion ("apps.kruise.io/v1alpha1").
+// Converter converts SidecarSets.
 //
 // The versions differ in three fields and one label. Everything else passes through as JSON: containers and volumes have no schema.
 //
 //   - namespace of v1alpha1 is a part of namespaceSelector in v1beta1. OpenKruise drops a namespaceSelector that is given beside it; here
 //     both hold, unless the selector is nothing but what conversion made of an earlier namespace.
 //   - the label apps.kruise.io/sidecarset-custom-version of v1alpha1 is customVersion in v1beta1.
-func SidecarSet(ctx context.Context, raw []byte, apiVersion string) ([]byte, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
+func Converter() conversion.Converter {
+	changing := func(change func(*sidecarSet) error) func(*conversion.Object) error {
+		return func(object *conversion.Object) error {
+			set := &sidecarSet{Object: object}
+			if err := set.decode(); err != nil {
+				return err
+			}
+			if err := change(set); err != nil {
+				return err
+			}
+			return set.encode()
+		}
 	}
-	source, err := open(raw)
-	if err != nil {
-		return nil, fmt.Errorf("converting a SidecarSet: %w", err)
+	return conversion.Converter{
+		GroupKind:  v1beta1.GroupVersion().WithKind("SidecarSet").GroupKind(),
+		ToV1alpha1: changing((*sidecarSet).toV1alpha1), FromV1alpha1: changing((*sidecarSet).toV1beta1),
 	}
-	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
-	set := &sidecarSet{opened: source}
-	switch {
-	case source.apiVersion == apiVersion:
-		return raw, nil
-	case source.apiVersion == hub && apiVersion == spoke:
-		err = set.toV1alpha1()
-	case source.apiVersion == spoke && apiVersion == hub:
-		err = set.toV1beta1()
-	default:
-		err = fmt.Errorf("%s cannot become %s", source.apiVersion, apiVersion)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("converting a SidecarSet: %w", err)
-	}
-	result, err := set.restore(apiVersion)
-	if err != nil {
-		return nil, fmt.Errorf("converting a SidecarSet: %w", err)
-	}
-	return result, nil
 }
 
 // sidecarSet is a SidecarSet whose parts are changed where they are.
 type sidecarSet struct {
-	*opened
+	*conversion.Object
 	// object has the annotations and labels.
 	object metav1.ObjectMeta
 }
@@ -83,10 +73,7 @@ type writtenVersion struct {
 }
 
 func (s *sidecarSet) toV1beta1() error {
-	if err := s.decode(); err != nil {
-		return err
-	}
-	stashed := take[writtenVersion, writtenVersion](&s.object, v1beta1.GroupVersion())
+	stashed := conversion.Take[writtenVersion, writtenVersion](&s.object, v1beta1.GroupVersion())
 	if err := s.namespaceToSelector(); err != nil {
 		return err
 	}
@@ -100,12 +87,9 @@ func (s *sidecarSet) toV1beta1() error {
 }
 
 func (s *sidecarSet) toV1alpha1() error {
-	if err := s.decode(); err != nil {
-		return err
-	}
-	stashed := take[writtenNamespaces, *metav1.LabelSelector](&s.object, v1alpha1.GroupVersion())
+	stashed := conversion.Take[writtenNamespaces, *metav1.LabelSelector](&s.object, v1alpha1.GroupVersion())
 	// A longer selector was not made from a namespace.
-	if stashed != nil && len(s.spec[namespaceSelectorField]) <= maxDecoded {
+	if stashed != nil && len(s.Spec[namespaceSelectorField]) <= conversion.MaxDecoded {
 		var selector *metav1.LabelSelector
 		if err := s.readSpec(namespaceSelectorField, &selector); err != nil {
 			return err
@@ -125,17 +109,17 @@ func (s *sidecarSet) toV1alpha1() error {
 // namespaceToSelector makes namespace a part of namespaceSelector, and keeps how both were written.
 func (s *sidecarSet) namespaceToSelector() error {
 	var written writtenNamespaces
-	length := len(s.spec[namespaceField])
+	length := len(s.Spec[namespaceField])
 	if length > len(`""`) {
-		length += len(s.spec[namespaceSelectorField])
+		length += len(s.Spec[namespaceSelectorField])
 	}
-	if length > maxDecoded { // passing it on would drop the namespace, and the set would select the pods of all
-		return fmt.Errorf("spec.namespace and spec.namespaceSelector: together they have %d bytes, and may have %d", length, maxDecoded)
+	if length > conversion.MaxDecoded { // passing it on would drop the namespace, and the set would select the pods of all
+		return fmt.Errorf("spec.namespace and spec.namespaceSelector: together they have %d bytes, and may have %d", length, conversion.MaxDecoded)
 	}
 	if err := s.readSpec(namespaceField, &written.Namespace); err != nil {
 		return err
 	}
-	delete(s.spec, namespaceField)
+	delete(s.Spec, namespaceField)
 	if written.Namespace == "" {
 		return nil
 	}
@@ -146,7 +130,7 @@ func (s *sidecarSet) namespaceToSelector() error {
 	if err := s.setSpec(namespaceSelectorField, selector, true); err != nil {
 		return err
 	}
-	return put(&s.object, v1alpha1.GroupVersion(), written, selector)
+	return conversion.Keep(&s.object, v1alpha1.GroupVersion(), written, selector)
 }
 
 // versionToLabel makes customVersion a label. What a label cannot hold, and a label that is there besides, is kept.
@@ -155,7 +139,7 @@ func (s *sidecarSet) versionToLabel() error {
 	if err := s.readSpec(customVersionField, &version.CustomVersion); err != nil {
 		return err
 	}
-	delete(s.spec, customVersionField)
+	delete(s.Spec, customVersionField)
 	if label, labeled := s.object.Labels[shared.LabelSidecarSetCustomVersion]; labeled {
 		version.Label = &label
 	}
@@ -168,7 +152,7 @@ func (s *sidecarSet) versionToLabel() error {
 	if !lost {
 		return nil
 	}
-	return put(&s.object, v1beta1.GroupVersion(), version, writtenVersion{Label: label})
+	return conversion.Keep(&s.object, v1beta1.GroupVersion(), version, writtenVersion{Label: label})
 }
 
 // labelOnly is what v1alpha1 shows of a version.
@@ -204,8 +188,8 @@ func selectNamespace(namespace string, other *metav1.LabelSelector) *metav1.Labe
 }
 
 func (s *sidecarSet) decode() error {
-	for name, into := range map[string]*map[string]string{annotationsField: &s.object.Annotations, labelsField: &s.object.Labels} {
-		if text, found := s.metadata[name]; found {
+	for name, into := range map[string]*map[string]string{conversion.AnnotationsField: &s.object.Annotations, conversion.LabelsField: &s.object.Labels} {
+		if text, found := s.Metadata[name]; found {
 			if err := json.Unmarshal(text, into); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -216,7 +200,7 @@ func (s *sidecarSet) decode() error {
 
 // readSpec decodes a field of the spec, if it is there.
 func (s *sidecarSet) readSpec(name string, into any) error {
-	text, found := s.spec[name]
+	text, found := s.Spec[name]
 	if !found {
 		return nil
 	}
@@ -229,17 +213,17 @@ func (s *sidecarSet) readSpec(name string, into any) error {
 // setSpec sets a field of the spec, or removes it.
 func (s *sidecarSet) setSpec(name string, value any, is bool) error {
 	if !is {
-		delete(s.spec, name)
+		delete(s.Spec, name)
 		return nil
 	}
 	text, err := json.Marshal(value)
 	if err != nil {
 		return fmt.Errorf("spec.%s: %w", name, err)
 	}
-	if s.spec == nil {
-		s.spec = members{}
+	if s.Spec == nil {
+		s.Spec = conversion.Members{}
 	}
-	s.spec[name] = text
+	s.Spec[name] = text
 	return nil
 }
 
@@ -256,28 +240,21 @@ func (s *sidecarSet) setLabel(value *string) {
 	s.object.Labels = labels
 }
 
-// restore puts the parts together again.
-func (s *sidecarSet) restore(apiVersion string) ([]byte, error) {
-	result := map[string]any{}
-	for name, value := range s.top {
-		result[name] = value
-	}
-	result["apiVersion"] = apiVersion
-	if s.spec != nil {
-		result[specField] = s.spec
-	}
-	metadata := map[string]any{}
-	for name, value := range s.metadata {
-		metadata[name] = value
-	}
-	for name, values := range map[string]map[string]string{annotationsField: s.object.Annotations, labelsField: s.object.Labels} {
-		delete(metadata, name)
-		if len(values) > 0 {
-			metadata[name] = values
+// encode puts annotations and labels back.
+func (s *sidecarSet) encode() error {
+	for name, values := range map[string]map[string]string{conversion.AnnotationsField: s.object.Annotations, conversion.LabelsField: s.object.Labels} {
+		if len(values) == 0 {
+			delete(s.Metadata, name)
+			continue
 		}
+		text, err := json.Marshal(values)
+		if err != nil {
+			return err
+		}
+		if s.Metadata == nil {
+			s.Metadata = conversion.Members{}
+		}
+		s.Metadata[name] = text
 	}
-	if s.metadata != nil || len(metadata) > 0 {
-		result[metadataField] = metadata
-	}
-	return json.Marshal(result)
+	return nil
 }

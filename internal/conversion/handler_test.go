@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package conversion_test
+
+import (
+	cloneset "github.com/kruise-operator/kruise-operator/controllers/cloneset/convert"
+	containerrecreaterequest "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
+	daemonset "github.com/kruise-operator/kruise-operator/controllers/daemonset/convert"
+	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
+	"github.com/kruise-operator/kruise-operator/internal/conversion"
+)
+
+func converters() []conversion.Converter {
+	return []conversion.Converter{cloneset.Converter(), containerrecreaterequest.Converter(), daemonset.Converter(), sidecarset.Converter()}
+}
+
+func handler() conversion.Handler { return conversion.NewHandler(converters()...) }
