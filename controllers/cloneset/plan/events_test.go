@@ -5,6 +5,7 @@ package plan
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -60,5 +61,19 @@ func TestEventsOfActions(t *testing.T) {
 				t.Errorf("events (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodsWhoseImageAPolicyRewroteAreReplacedAndTheSetSaysWhy(t *testing.T) {
+	mirrored := func(pod *corev1.Pod) { pod.Spec.Containers[0].Image = "mirror/web:1" }
+	w := newSimulation(t, 2, inPlace)
+	w.do(change("p01", mirrored), change("p02", mirrored), image("2"), maxUnavailable(1))
+	plan := Plan(Parse(w.set, w.o), w.snapshot())
+	const why = "container main runs image mirror/web:1 and its revision says web:1"
+	if note, ok := plan.HeldFor("Replaced"); !ok || !strings.Contains(note.Message, why) {
+		t.Errorf("the condition says %q", note.Message)
+	}
+	if len(plan.Actions) != 1 || plan.Actions[0].Step != "Delete" || !strings.Contains(plan.Actions[0].Success.Message, why) {
+		t.Errorf("the plan is %+v", plan.Actions)
 	}
 }

@@ -229,9 +229,9 @@ func (r *run) copyUnproven(
 	}
 }
 
-func put[V any](m *map[string]V, key string, value V) {
+func put[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
 	if *m == nil {
-		*m = map[string]V{}
+		*m = M{}
 	}
 	(*m)[key] = value
 }

@@ -243,12 +243,12 @@ func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Diff
 		}
 	}
 	if o.EnvFromMetadata {
-		labels, annotations := changedKeys(from.Labels, to.Labels), changedKeys(from.Annotations, to.Annotations)
+		keys := changedKeys(from, to)
 		for _, meta := range earlier.pending.refs {
-			keepKeys(labels, to.Labels, meta.Labels)
-			keepKeys(annotations, to.Annotations, meta.Annotations)
+			keepKeys(keys.labels, to.Labels, meta.Labels)
+			keepKeys(keys.annotations, to.Annotations, meta.Annotations)
 		}
-		for name, reads := range referencesOf(to.Spec.Containers, labels, annotations) {
+		for name, reads := range referencesOf(pod.Spec.Containers, keys) {
 			put(&c.refs, name, reads.meta())
 		}
 	}

@@ -32,6 +32,10 @@ type Difference struct {
 	Images map[string]string
 	// Resources are the new resources of the containers whose resources differ.
 	Resources map[string]corev1.ResourceRequirements
+
+	// before are the containers of the old template by name, keys the metadata that was added or changed.
+	before map[string]corev1.Container
+	keys   references
 }
 
 // CompareRevisions is Compare for the templates of two revisions under a policy. With Options.ClaimTemplates the volume claim templates of their
@@ -44,13 +48,13 @@ func CompareRevisions(old, target revision.Revision, policy shared.PodUpdatePoli
 	return d
 }
 
-// Compare says whether a pod of the old template may be changed in place to the target. Both are compared with their defaults
-// filled in. What may differ:
+// Compare says whether a pod of the old template may be changed in place to the target; On says it of a live pod. Both are compared with their
+// defaults filled in. What may differ:
 //
 //   - labels, annotations and finalizers; but not a key that a container reads through its environment, unless
 //     Options.EnvFromMetadata. Removing such a key, and adding the first label or annotation of the template, do not count;
 //   - images of main containers;
-//   - with Options.Resources, cpu and memory of main containers that both templates set, as long as the QoS class stays.
+//   - with Options.Resources, cpu and memory of main containers that both templates set.
 //
 // A container with a restart policy of its own that is not Always must not have to restart for it: whether it does is up to how it ended.
 //
@@ -60,20 +64,17 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 		return refuse("the revision of the pod is no longer recorded, so it cannot be compared with the new one")
 	}
 	a, b := defaulted(old, target, o)
-	qosBefore, qosAfter := qosClass(&a.Spec), qosClass(&b.Spec)
 	d := CompareContainers("spec.template.spec.containers", a.Spec.Containers, b.Spec.Containers, o)
 	if !d.InPlace {
 		return d
-	}
-	if len(d.Resources) > 0 && qosBefore != qosAfter {
-		return refuse(fmt.Sprintf("the QoS class would change from %s to %s: it is fixed for the life of a pod", qosBefore, qosAfter))
 	}
 	a.Spec.Containers = b.Spec.Containers
 	if field := changedField(&a.Spec, &b.Spec); field != "" {
 		return refuse("spec.template.spec." + field + " changed: only image, resources and metadata can change in place")
 	}
 
-	reads := changedReferences(a, b)
+	d.keys = changedKeys(a, b)
+	reads := referencesOf(b.Spec.Containers, d.keys)
 	if len(reads) > 0 && !o.EnvFromMetadata {
 		for i, container := range b.Spec.Containers {
 			if keys, ok := reads[container.Name]; ok {
@@ -107,8 +108,7 @@ func defaulted(old, target *corev1.PodTemplateSpec, o Options) (a, b *corev1.Pod
 }
 
 // CompareContainers is the part of Compare that is about main containers, for those who have no whole template. The lists have their defaults
-// filled in; path is the field that holds them, for the reason. MetadataOnly says that none of the containers differs. That the QoS class of a
-// pod stays the same where resources differ is for the caller to see to.
+// filled in; path is the field that holds them, for the reason. MetadataOnly says that none of the containers differs.
 func CompareContainers(path string, old, target []corev1.Container, o Options) Difference {
 	if !sameNames(old, target) {
 		return refuse(path + " changed: containers cannot be added, removed, renamed or moved in place")
@@ -117,9 +117,11 @@ func CompareContainers(path string, old, target []corev1.Container, o Options) D
 		InPlace:   true,
 		Images:    map[string]string{},
 		Resources: map[string]corev1.ResourceRequirements{},
+		before:    map[string]corev1.Container{},
 	}
 	for i := range target {
 		before, after := old[i], &target[i]
+		d.before[after.Name] = before
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if !restartsAlways(after) && (before.Image != after.Image || resizeRestarts(&before, after)) {
 			return refuse(notRestarted(at, after))

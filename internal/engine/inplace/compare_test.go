@@ -130,13 +130,6 @@ func TestCompare(t *testing.T) {
 			old: request("example.io/gpu", "1"), target: request("example.io/gpu", "2"), o: all,
 			refused: "spec.template.spec.containers[0].resources.requests[example.io/gpu] changed: only cpu and memory",
 		},
-		"resources that change the QoS class do not qualify": {
-			old: join(guaranteed("1"), only1), target: join(guaranteed("1"), only1, request("cpu", "500m")), o: all,
-			refused: "the QoS class would change from Guaranteed to Burstable",
-		},
-		"resources that keep the QoS class Guaranteed qualify": {
-			old: join(guaranteed("1"), only1), target: join(guaranteed("2"), only1), o: all, resources: 1,
-		},
 
 		"the image of a container that is not restarted when it ends well does not qualify": {
 			old: ownPolicy(corev1.ContainerRestartPolicyOnFailure), target: join(ownPolicy(corev1.ContainerRestartPolicyOnFailure), image(1, "log:2")),

@@ -99,21 +99,19 @@ func (r references) meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Labels: r.labels, Annotations: r.annotations}
 }
 
-// changedReferences returns, by container, the keys that were added or got another value and that the container reads.
-func changedReferences(from, to *corev1.PodTemplateSpec) map[string]references {
-	return referencesOf(to.Spec.Containers, changedKeys(from.Labels, to.Labels), changedKeys(from.Annotations, to.Annotations))
-}
-
 // referencesOf returns which of the keys each container reads; containers that read none are left out.
-func referencesOf(containers []corev1.Container, labels, annotations map[string]string) map[string]references {
+func referencesOf(containers []corev1.Container, keys references) map[string]references {
 	out := map[string]references{}
+	if keys.isZero() {
+		return out
+	}
 	for i := range containers {
 		r := references{labels: map[string]string{}, annotations: map[string]string{}}
 		for _, variable := range metadataVariables(&containers[i]) {
-			if value, ok := labels[variable.label]; ok {
+			if value, ok := keys.labels[variable.label]; ok {
 				r.labels[variable.label] = value
 			}
-			if value, ok := annotations[variable.annotation]; ok {
+			if value, ok := keys.annotations[variable.annotation]; ok {
 				r.annotations[variable.annotation] = value
 			}
 		}
@@ -124,9 +122,13 @@ func referencesOf(containers []corev1.Container, labels, annotations map[string]
 	return out
 }
 
-// changedKeys returns the keys that were added or changed one by one. None when there was no key before: a map that is added
+// changedKeys returns the labels and annotations that were added or changed one by one. None when there was no key before: a map that is added
 // as a whole does not count.
-func changedKeys(from, to map[string]string) map[string]string {
+func changedKeys(from, to *corev1.PodTemplateSpec) references {
+	return references{labels: changedIn(from.Labels, to.Labels), annotations: changedIn(from.Annotations, to.Annotations)}
+}
+
+func changedIn(from, to map[string]string) map[string]string {
 	changed := map[string]string{}
 	if len(from) == 0 {
 		return changed

@@ -55,7 +55,7 @@ func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	if r.Policy != shared.InPlaceIfPossible && r.Policy != shared.InPlaceOnly {
 		return MethodReplace, ""
 	}
-	difference := p.difference(pod.Revision, r)
+	difference := p.difference(pod.Revision, r).On(pod.Object, p.InPlace)
 	if gate := p.needsGate || difference.ForMetadata; difference.InPlace && gate && !podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
 		difference = inplace.Difference{Reason: "a container reads changed metadata through its environment, and the node daemon restarts containers " +
 			"only in pods with the readiness gate " + string(shared.GateInPlaceUpdateReady)}

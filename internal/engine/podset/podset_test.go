@@ -337,12 +337,15 @@ func TestWay(t *testing.T) {
 		"env":   {Name: "env", Template: template("web:1", "x")},
 		"new":   target,
 	}}}
+	live := func(image string) *corev1.Pod { return &corev1.Pod{Spec: template(image, "").Spec} }
 	cases := map[string]struct {
 		from   string
 		policy shared.PodUpdatePolicy
 		want   UpdateMethod
 	}{
 		"a pod at the target":                          {"new", shared.InPlaceIfPossible, MethodNone},
+		"an image rewritten at creation, if possible":  {"mirrored", shared.InPlaceIfPossible, MethodReplace},
+		"an image rewritten at creation, in place":     {"mirrored", shared.InPlaceOnly, MethodRefused},
 		"an image, if possible":                        {"image", shared.InPlaceIfPossible, MethodInPlace},
 		"an image, recreate":                           {"image", shared.RecreatePods, MethodReplace},
 		"an image, by default":                         {"image", "", MethodReplace},
@@ -355,7 +358,11 @@ func TestWay(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, why := pass.UpdateMethod(&Pod{Revision: tc.from}, Rollout{Target: target, Policy: tc.policy})
+			pod := &Pod{Revision: tc.from, Object: live("web:1")}
+			if tc.from == "mirrored" {
+				pod = &Pod{Revision: "image", Object: live("mirror/web:1")}
+			}
+			got, why := pass.UpdateMethod(pod, Rollout{Target: target, Policy: tc.policy})
 			notInPlace := got == MethodRefused || got == MethodReplace && tc.policy == shared.InPlaceIfPossible
 			if got != tc.want || notInPlace != (why != "") {
 				t.Errorf("method %q (%s), want %q", got, why, tc.want)
