@@ -84,6 +84,8 @@ type nodeState struct {
 	// outcome is how the pod of the node has ended, by what is remembered or by the pod itself. stored says that it is remembered.
 	outcome Outcome
 	stored  bool
+	// disrupted is a pod that was evicted or preempted, or that the node refused: its program has not failed.
+	disrupted *podset.Pod
 	// pod is the one at work there. occupied says that there is a pod that keeps another one away: at work, terminating, or stopped for good.
 	pod      *podset.Pod
 	occupied bool
@@ -134,7 +136,8 @@ func (s *Spec) overRestarted(pod *corev1.Pod) bool {
 
 // look brings nodes, pods and what is remembered together. stop says that the deadline is over: whatever is at work has failed.
 //
-// A pod that has ended keeps its node finished, and so does what is remembered, whatever becomes of either. Only nodes that exist are
+// A pod that has ended keeps its node finished, unless something else than its program ended it. So does what is remembered, whatever becomes of
+// either. Only nodes that exist are
 // remembered: one that is gone can never come back with its UID.
 func look(spec *Spec, s Snapshot, stop bool) view {
 	v := view{was: recordOf(spec.Job.Status.Finished), nodes: make([]nodeState, len(s.Nodes))}
@@ -162,15 +165,18 @@ func (v *view) place(pod *podset.Pod, at *nodeState) {
 	own := at != nil && belongs(pod.Object, at.Node)
 	switch {
 	case ended && own:
-		at.occupied = at.occupied || pod.Terminating
+		disrupted := podstate.Disrupted(pod.Object)
+		at.occupied = at.occupied || pod.Terminating || disrupted
 		switch {
 		case at.outcome != Unfinished:
+		case disrupted:
+			at.disrupted = pod
 		case pod.Object.Status.Phase == corev1.PodSucceeded:
 			at.outcome = Succeeded
 		case !pod.Terminating: // one that is deleted while it works ends as failed, too, and has not failed
 			at.outcome = Failed
 		}
-		if pod.Object.Status.Phase == corev1.PodFailed && !pod.Terminating {
+		if pod.Object.Status.Phase == corev1.PodFailed && !pod.Terminating && !disrupted {
 			v.failures = append(v.failures, pod)
 		}
 	case ended: // of a node that is gone

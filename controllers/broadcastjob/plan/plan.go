@@ -93,7 +93,7 @@ func (s *Spec) NeedsNodes() bool { return ended(s) == "" }
 //  4. running pods are deleted if their node no longer fits, if it should have no pod, or if they count as failed;
 //  5. no pod is created while a failure pauses the job (Pause), as long as some could be: a job in which nothing is left to do completes;
 //  6. the job has completed when every desired node is finished, unless it is of the type Never;
-//  7. nodes that fit, are not finished and have no pod get one, as parallelism allows.
+//  7. nodes that fit, are not finished and have no pod get one, as parallelism allows. A pod that was evicted or preempted is deleted for that.
 //
 // A pod that counts as failed and still runs is deleted only when the stored status remembers its node: the pod is the evidence until then.
 func Plan(spec *Spec, s Snapshot) Decision {
@@ -194,6 +194,15 @@ func (d *Decision) remove(pods []*podset.Pod, reason string) {
 	}
 }
 
+// removeDisrupted makes room for another pod of the same name.
+func (d *Decision) removeDisrupted(pod *podset.Pod) {
+	action := podset.DeletePod(pod.Slot, pod.Object, podset.ReasonFinished)
+	what := fmt.Sprintf("pod %s of node %s", podset.Failed(pod.Object), pod.Slot)
+	action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "Deleted " + what + ", to start it again: its program has not failed"}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: "Deleting " + what}
+	d.Actions = append(d.Actions, action)
+}
+
 // finished says that every desired node is finished, and that no pod is at work.
 func (d *Decision) finished() bool {
 	v := &d.view
@@ -217,6 +226,8 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 		unfinished++
 		free := room > 0 && created < podset.MaxCreations
 		switch {
+		case at.disrupted != nil && !at.disrupted.Terminating:
+			d.removeDisrupted(at.disrupted)
 		case at.occupied: // by its pod, or by one that is going
 		case retries != nil && d.Yields(retries, spec.creationKey(at.Node), free):
 			d.createPod(spec, at.Node)

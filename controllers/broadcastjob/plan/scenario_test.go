@@ -349,6 +349,28 @@ func TestPodThatIsDeletedWhileItWorksHasNotFailed(t *testing.T) {
 	w.expectWorking("n0 n1")
 }
 
+// A pod that its node evicted failed its job, and the node was not tried again.
+func TestAnEvictedPodFailsNoJobAndItsNodeIsTriedAgain(t *testing.T) {
+	for _, policy := range []appsv1beta1.BroadcastJobFailurePolicyType{appsv1beta1.BroadcastJobFailFast, appsv1beta1.BroadcastJobContinue, appsv1beta1.BroadcastJobPause} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := newSimulation(t, 2, onFailure(policy))
+			w.at(0)
+			w.changePod(w.podOn("n0").Name, func(pod *corev1.Pod) {
+				pod.Status.Phase, pod.Status.Reason = corev1.PodFailed, "Evicted"
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+			})
+			w.at(1)
+			w.expect(appsv1beta1.BroadcastJobRunning, 2, 1, 0, 0)
+			w.collect()
+			w.at(2)
+			w.expectWorking("n0 n1")
+			w.end(corev1.PodSucceeded, "n0", "n1")
+			w.at(3)
+			w.expect(appsv1beta1.BroadcastJobCompleted, 2, 0, 2, 0)
+		})
+	}
+}
+
 // A pod stayed terminating on a node that did not answer, and its job said for ever that pods are at work.
 func TestAPodThatDoesNotEndIsNamed(t *testing.T) {
 	w := newSimulation(t, 2)

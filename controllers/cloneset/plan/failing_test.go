@@ -37,6 +37,14 @@ func refused(w *simulation, n int, ago, lived time.Duration) {
 	}
 }
 
+// evicted makes of failed pods such as ran and were evicted.
+func evicted(w *simulation) {
+	for _, pod := range w.Pods {
+		pod.Status.Reason = "Evicted"
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "main", ContainerID: "sim://a"}}
+	}
+}
+
 // A pod that its node refused was replaced hundreds of times a minute, and each one left its volume claims behind.
 func TestPodsThatFailAtOnceAreReplacedLessAndLessOften(t *testing.T) {
 	cases := map[string]struct {
@@ -59,6 +67,7 @@ func TestPodsThatFailAtOnceAreReplacedLessAndLessOften(t *testing.T) {
 		"another template is another try":                 {replicas: 1, failed: 40, change: image("2"), created: 1},
 		"a pod that ran for a while failed for itself":    {replicas: 1, failed: 40, lived: 11 * time.Minute, created: 1},
 		"what is long ago is forgotten":                   {replicas: 1, failed: 3, ago: 31 * time.Minute, created: 1},
+		"pods that were evicted have not failed":          {replicas: 1, failed: 40, change: evicted, created: 1},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

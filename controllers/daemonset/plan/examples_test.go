@@ -288,7 +288,7 @@ func TestAFailedPodIsReplacedWithAWarning(t *testing.T) {
 	w.do(happens("agent-n1a", podsettest.Evict))
 	plan := w.plan()
 	if len(plan.Actions) != 1 || plan.Actions[0].Success.Reason != "FailedDaemonPod" || !plan.Actions[0].Success.Warning ||
-		plan.Actions[0].Failure.Reason != "FailedDelete" || !plan.Actions[0].ReplacesFailed {
+		plan.Actions[0].Failure.Reason != "FailedDelete" || plan.Actions[0].ReplacesFailed {
 		t.Errorf("planned %+v", plan.Actions)
 	}
 	w.rest()

@@ -316,7 +316,7 @@ func TestPlan(t *testing.T) {
 		},
 		"the way is chosen pod by pod": {
 			replicas: 3, steps: []func(*simulation){inPlace, maxUnavailable(3), running, env, image("2"), func(w *simulation) { w.snapshot() },
-				label(shared.LabelControllerRevisionHash, "web-2-env", 1), image("3"), label(shared.LabelControllerRevisionHash, "web-lost", 0)},
+				label(shared.LabelControllerRevisionHash, "web-2-env", 1), func(w *simulation) { w.pod(1).Spec.Containers[0].Image = "web:2" }, image("3"), label(shared.LabelControllerRevisionHash, "web-lost", 0)},
 			want: []string{"Delete web-2 Outdated", "Edit web-1 InPlaceUpdate Updating", "Delete web-0 Outdated"}, held: []string{"Replaced"},
 		},
 		"InPlaceOnly never replaces a pod": {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Steps of plans for pods and their volume claims.
@@ -50,13 +51,17 @@ func EditPod(slot planning.Slot, pod *corev1.Pod, e edit.Edit, reason string) pl
 	return planning.Action{Verb: planning.VerbPatch, Step: StepEdit, Kind: KindPod(), Object: pod, Slot: slot, Change: e, Reason: reason}
 }
 
-// DeletePod deletes a pod. With ReasonFinished it makes room for another one in its slot.
+// DeletePod deletes a pod. With ReasonFinished it makes room for another one in its slot, at once where a disruption stopped the pod: one that its node
+// refused ran no container, and the next one may be refused as well.
 func DeletePod(slot planning.Slot, pod *corev1.Pod, reason string) planning.Action {
 	return planning.Action{
 		Verb: planning.VerbDelete, Step: StepDelete, Kind: KindPod(), Object: pod, Slot: slot, Reason: reason,
-		ReplacesFailed: reason == ReasonFinished,
+		ReplacesFailed: reason == ReasonFinished && !stoppedFromOutside(pod),
 	}
 }
+
+// stoppedFromOutside says that the pod ran and has failed without a fault of its program.
+func stoppedFromOutside(pod *corev1.Pod) bool { return podstate.Disrupted(pod) && podstate.Ran(pod) }
 
 // CreateClaim creates a claim. One of that name that exists will do.
 func CreateClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason string) planning.Action {

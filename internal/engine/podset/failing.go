@@ -45,7 +45,7 @@ type EarlyFailures struct {
 }
 
 // EarlyFailures are those of the pods at the given revisions: with another template, counting starts again. A pod that became available ends a row of
-// failures, and those before its creation no longer count. So does a long time without failures: failed pods stay, and would otherwise still count when a
+// failures, and those before its creation no longer count. One that was evicted or preempted says nothing. So does a long time without failures: failed pods stay, and would otherwise still count when a
 // set that was scaled in is scaled out again.
 func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 	var f EarlyFailures
@@ -62,7 +62,7 @@ func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 	var failures []failure
 	for i := range s.Pods {
 		pod := &s.Pods[i]
-		if pod.Object.Status.Phase != corev1.PodFailed || pod.Terminating || !slices.Contains(revisions, pod.Revision) {
+		if pod.Object.Status.Phase != corev1.PodFailed || pod.Terminating || stoppedFromOutside(pod.Object) || !slices.Contains(revisions, pod.Revision) {
 			continue
 		}
 		at := failedAt(pod.Object)

@@ -370,3 +370,26 @@ func TestWay(t *testing.T) {
 		})
 	}
 }
+
+// Pods of a DaemonSet that were evicted three times were said to fail again and again, and came back minutes later.
+func TestReplacingAnEvictedPodIsNoFailure(t *testing.T) {
+	cases := map[string]struct {
+		reason, container string
+		slowed            bool
+	}{
+		"the program failed":        {container: "sim://a", slowed: true},
+		"the pod was evicted":       {reason: "Evicted", container: "sim://a"},
+		"the node refused the pod":  {reason: "NodeShutdown", slowed: true},
+		"the node preempted others": {reason: "Preempting", container: "sim://a"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			pod := object("web", func(pod *corev1.Pod) {
+				pod.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: tc.reason, ContainerStatuses: []corev1.ContainerStatus{{ContainerID: tc.container}}}
+			})
+			if got := DeletePod("n1", pod, ReasonFinished).ReplacesFailed; got != tc.slowed {
+				t.Errorf("counts as a failure: %v, want %v", got, tc.slowed)
+			}
+		})
+	}
+}
