@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -47,6 +48,9 @@ type configuration struct {
 
 	have    *unstructured.Unstructured
 	entered []admissionv1.MutatingWebhook // what is there, in this type for both kinds
+	// standing are entries that stay as they are, announced the marks of those that were announced.
+	standing  []admissionv1.MutatingWebhook
+	announced map[string]string
 }
 
 // registered is a way and its entry.
@@ -61,6 +65,7 @@ func (c *configuration) write(ctx context.Context) error {
 	if err := c.read(ctx); err != nil {
 		return err
 	}
+	c.stands()
 	var all []registered
 	for _, w := range c.ways {
 		entry, err := c.entryOf(w)
@@ -71,11 +76,11 @@ func (c *configuration) write(ctx context.Context) error {
 		all = append(all, registered{way: w, entry: entry, late: late})
 	}
 	all = c.fitting(all)
-	err := c.put(ctx, entriesOf(all))
+	err := c.put(ctx, c.entriesOf(all))
 	if refuses(err) {
 		all, err = c.sift(ctx, nil, all)
 		if err == nil {
-			err = c.put(ctx, entriesOf(all))
+			err = c.put(ctx, c.entriesOf(all))
 		}
 	}
 	if err != nil {
@@ -173,7 +178,7 @@ func sizeOf(value any) int {
 
 // sift leaves out of some entries those that the server refuses beside others that it takes. It asks by dry runs, for halves of what it refused.
 func (c *configuration) sift(ctx context.Context, beside, some []registered) ([]registered, error) {
-	err := c.put(ctx, entriesOf(slices.Concat(beside, some)), client.DryRunAll)
+	err := c.put(ctx, c.entriesOf(slices.Concat(beside, some)), client.DryRunAll)
 	switch {
 	case err == nil:
 		return some, nil
@@ -206,10 +211,11 @@ func (c *configuration) instead(ctx context.Context, beside []registered, hook *
 	return c.sift(ctx, beside, []registered{{way: *w, entry: entry}})
 }
 
-func entriesOf(all []registered) []admissionv1.MutatingWebhook {
-	entries := make([]admissionv1.MutatingWebhook, len(all))
+// entriesOf are the entries of some ways, behind those that stand.
+func (c *configuration) entriesOf(all []registered) []admissionv1.MutatingWebhook {
+	entries := slices.Clone(c.standing)
 	for i := range all {
-		entries[i] = all[i].entry
+		entries = append(entries, all[i].entry)
 	}
 	return entries
 }
@@ -227,7 +233,7 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	case len(entries) == 0:
 		uid := c.have.GetUID()
 		return client.IgnoreNotFound(c.options.Client.Delete(ctx, c.have, client.Preconditions{UID: &uid}))
-	case equality.Semantic.DeepEqual(entries, c.entered) && equality.Semantic.DeepEqual(owners, c.have.GetOwnerReferences()):
+	case equality.Semantic.DeepEqual(entries, c.entered) && equality.Semantic.DeepEqual(owners, c.have.GetOwnerReferences()) && maps.Equal(c.announced, marksOf(c.have)):
 		return nil
 	}
 	object, err := c.object(entries, owners)
@@ -259,7 +265,7 @@ func (c *configuration) without(ctx context.Context, applied *unstructured.Unstr
 
 // object is the configuration with these entries. Another writer keeps the certificate trusted: the server refuses it when that one was faster.
 func (c *configuration) object(entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference) (*unstructured.Unstructured, error) {
-	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners}, Webhooks: entries}
+	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners, Annotations: c.announced}, Webhooks: entries}
 	if c.have != nil {
 		typed.ResourceVersion = c.have.GetResourceVersion()
 	}

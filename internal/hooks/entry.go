@@ -85,12 +85,12 @@ func (h *Hook) entry(operator string, beyond []admissionv1.MatchCondition, call 
 	return admissionv1.MutatingWebhook{
 		Name:         h.Name,
 		ClientConfig: call,
-		Rules: []admissionv1.RuleWithOperations{{
+		Rules: append([]admissionv1.RuleWithOperations{{
 			Operations: h.Verbs,
 			Rule: admissionv1.Rule{
 				APIGroups: []string{h.Resource.Group}, APIVersions: []string{h.Resource.Version}, Resources: []string{resource}, Scope: &scope,
 			},
-		}},
+		}}, h.Also...),
 		FailurePolicy:           ptr.To(cmp.Or(h.OnFailure, admissionv1.Fail)),
 		MatchPolicy:             ptr.To(admissionv1.Equivalent),
 		NamespaceSelector:       with(namespaces),

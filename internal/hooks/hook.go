@@ -61,6 +61,10 @@ type Hook struct {
 	SideEffects admissionv1.SideEffectClass
 	// Again calls a mutating hook a second time when something changed the object after it.
 	Again bool
+	// Also are further requests that it is called for.
+	Also []admissionv1.RuleWithOperations
+	// Hold leaves what is registered under the names of the hook and its bindings as it is, and what that refers to.
+	Hold bool
 
 	// Params are what path and bindings refer to: ControllerRevisions in the operator's namespace, with OwnLabel. They are there before the hook, and go
 	// after it.

@@ -82,6 +82,10 @@ func (p *pass) say(hook *Hook, state State) {
 
 // register writes everything of a hook but its webhook. What the server refused stays as it was last taken.
 func (p *pass) register(ctx context.Context, hook *Hook) error {
+	if hook.Hold {
+		p.hold(hook)
+		return nil
+	}
 	if p.owner.Name == "" && (hook.Path == "" || hook.OnFailure != admissionv1.Ignore || len(hook.Params) > 0) {
 		p.say(hook, State{Reason: Ownerless, Message: "the installation has no object that goes with it, so that this would stay when the operator is removed"})
 		return nil

@@ -371,7 +371,7 @@ func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, 
 	return errs
 }
 
-// of are the expressions of the rules that apply to a set. Expressions and selectors that cannot be parsed allow nothing.
+// of are the expressions of the rules that apply to a set. A rule without expressions counts as none, and what cannot be parsed allows nothing.
 func (a allowance) of(set *appsv1beta1.SidecarSet) (exprs []*regexp.Regexp, applies bool) {
 	for _, rule := range a.Rules {
 		if rule.Selector != nil {
@@ -380,7 +380,7 @@ func (a allowance) of(set *appsv1beta1.SidecarSet) (exprs []*regexp.Regexp, appl
 				continue
 			}
 		}
-		applies = true
+		applies = applies || len(rule.AllowedAnnotationKeyExprs) > 0
 		for _, text := range rule.AllowedAnnotationKeyExprs {
 			if expr, err := regexp.Compile(text); err == nil {
 				exprs = append(exprs, expr)

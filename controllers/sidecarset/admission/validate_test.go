@@ -335,6 +335,8 @@ func TestAnnotationsHaveToBeAllowed(t *testing.T) {
 		"a rule that does not match":             {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["^x$"]}]}`), want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
 		"a rule that does not match, the gate":   {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["^x$"]}]}`), options: admission.Options{AnyMetadata: true}, want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
 		"a rule for other sets":                  {config: config(`{"rules":[{"selector":{"matchLabels":{"a":"b"}},"allowedAnnotationKeyExprs":["^k$"]}]}`), want: []string{`spec.patchPodMetadata: Forbidden`}},
+		"a rule without expressions is none":     {config: config(`{"rules":[{"allowedAnnotationKeyExprs":[]}]}`), want: []string{`spec.patchPodMetadata: Forbidden: no rule under key`}},
+		"one without expressions, with the gate": {config: config(`{"rules":[{"selector":{}}]}`), options: admission.Options{AnyMetadata: true}},
 		"rules that cannot be decoded":           {config: config(`]`), want: []string{`spec.patchPodMetadata: Forbidden`}},
 		"an expression that cannot be parsed is": {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["("]}]}`), want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
 	}
