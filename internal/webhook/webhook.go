@@ -93,7 +93,7 @@ func Register(server webhook.Server, deps Deps) {
 	serve(server, deps, imagelistpulljob.Kind(deps.Gates.Enabled(features.KruiseDaemon)))
 	serve(server, deps, imagepulljob.Kind(deps.Gates.Enabled(features.KruiseDaemon)))
 	serve(server, deps, nodeimage.Kind())
-	serve(server, deps, podprobemarker.Kind(podprobemarker.OptionsOf(deps.Gates)))
+	serve(server, deps, podprobemarker.Kind(podprobemarker.OptionsOf(deps.Gates), podprobemarker.Workloads{Reader: deps.Client}))
 	serve(server, deps, sidecarset.Kind(sidecarset.OptionsOf(deps.Gates), sidecarset.Others{Reader: deps.Client, Namespace: deps.Namespace}))
 	serve(server, deps, statefulset.Kind(statefulset.OptionsOf(deps.Gates), statefulset.StorageClasses{Reader: deps.Client}))
 	serve(server, deps, uniteddeployment.Kind(uniteddeployment.Workloads{Client: deps.Client}))

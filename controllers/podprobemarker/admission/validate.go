@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
@@ -41,7 +42,7 @@ func taken() []string {
 	return []string{
 		string(corev1.PodScheduled), string(corev1.PodInitialized), string(corev1.PodReady), string(corev1.ContainersReady),
 		string(corev1.PodReadyToStartContainers), string(corev1.DisruptionTarget), "PodResizePending", "PodResizeInProgress",
-		"KruisePodReady", "InPlaceUpdateReady",
+		"KruisePodReady", "InPlaceUpdateReady", "SidecarTerminated",
 	}
 }
 
@@ -166,7 +167,15 @@ func policies(all []appsv1alpha1.ProbeMarkerPolicy, selected sets.Set[string], p
 		for _, key := range sets.List(sets.KeySet(policy.Labels).Intersection(selected)) {
 			errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "must not be a label of spec.selector: the marker would choose other pods by what it finds"))
 		}
+		for _, key := range sets.List(sets.KeySet(policy.Labels)) {
+			if probing.ReservedLabel(key) {
+				errs = append(errs, field.Forbidden(at.Child("labels").Key(key), "is reserved: Kubernetes or this operator steers pods by it"))
+			}
+		}
 		for _, key := range sets.List(sets.KeySet(policy.Annotations)) {
+			if probing.ReservedAnnotation(key) {
+				errs = append(errs, field.Forbidden(at.Child("annotations").Key(key), "is reserved: this operator steers pods by it"))
+			}
 			if len(policy.Annotations[key]) > maxAnnotation {
 				errs = append(errs, field.TooLong(at.Child("annotations").Key(key), "", maxAnnotation))
 			}

@@ -29,7 +29,7 @@ func OptionsOf(gates features.Set) Options {
 }
 
 // Kind are the rules for PodProbeMarkers.
-func Kind(o Options) admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker] {
+func Kind(o Options, workloads Workloads) admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker] {
 	return admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker]{
 		GroupVersionKind: appsv1alpha1.GroupVersion().WithKind("PodProbeMarker"),
 		Default:          Default,
@@ -45,6 +45,7 @@ func Kind(o Options) admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodPr
 			}
 			return ValidateUpdate(m, old)
 		},
+		LookUp: workloads.check,
 	}
 }
 

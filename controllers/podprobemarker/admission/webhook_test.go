@@ -4,13 +4,17 @@
 package admission
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
@@ -42,7 +46,7 @@ func marker(t *testing.T, spec, probe string) *appsv1alpha1.PodProbeMarker {
 func check(m, old *appsv1alpha1.PodProbeMarker, gate bool) field.ErrorList {
 	m = m.DeepCopy()
 	Default(m)
-	return Kind(Options{Probes: gate}).Faults(m, old)
+	return Kind(Options{Probes: gate}, Workloads{}).Faults(m, old)
 }
 
 func TestDefaultsAreThoseOfTheKubelet(t *testing.T) {
@@ -104,6 +108,13 @@ func TestWhatIsRefused(t *testing.T) {
 		"a label that is none":            {probe: `{"markerPolicy":[{"state":"Failed","labels":{"a":"b c"}}]}`, want: `markerPolicy[0].labels: Invalid value: "b c"`},
 		"an annotation that is none":      {probe: `{"markerPolicy":[{"state":"Failed","annotations":{"a b":"c"}}]}`, want: "markerPolicy[0].annotations"},
 		"a label of the selector":         {probe: `{"markerPolicy":[{"state":"Failed","labels":{"app":"broken"}}]}`, want: "markerPolicy[0].labels[app]: Forbidden"},
+		"the revision of a workload":      {probe: `{"markerPolicy":[{"state":"Failed","labels":{"controller-revision-hash":"x"}}]}`, want: "labels[controller-revision-hash]: Forbidden"},
+		"a label of Kubernetes":           {probe: `{"markerPolicy":[{"state":"Failed","labels":{"batch.kubernetes.io/job-name":"x"}}]}`, want: "labels[batch.kubernetes.io/job-name]: Forbidden"},
+		"a label of users in its domain":  {probe: `{"markerPolicy":[{"state":"Failed","labels":{"app.kubernetes.io/component":"x"}}]}`},
+		"the label that deletes a pod":    {probe: `{"markerPolicy":[{"state":"Failed","labels":{"apps.kruise.io/specified-delete":"true"}}]}`, want: "labels[apps.kruise.io/specified-delete]: Forbidden"},
+		"the lifecycle of a pod":          {probe: `{"markerPolicy":[{"state":"Failed","labels":{"lifecycle.apps.kruise.io/state":"Normal"}}]}`, want: "Forbidden: is reserved"},
+		"an annotation of this operator":  {probe: `{"markerPolicy":[{"state":"Failed","annotations":{"kruise.io/sidecarset-hash":"x"}}]}`, want: "annotations[kruise.io/sidecarset-hash]: Forbidden"},
+		"an annotation of the autoscaler": {probe: `{"markerPolicy":[{"state":"Failed","annotations":{"cluster-autoscaler.kubernetes.io/safe-to-evict":"true"}}]}`},
 		"an annotation like a book":       {probe: `{"markerPolicy":[{"state":"Failed","annotations":{"a":"` + long + `"}}]}`, want: "markerPolicy[0].annotations[a]: Too long"},
 	}
 	for name, tc := range cases {
@@ -159,5 +170,39 @@ func TestWithoutTheGateNothingIsTaken(t *testing.T) {
 		if got := fmt.Sprint(check(marker(t, "", `{"probe":{"periodSeconds":3}}`), old, false).ToAggregate()); !strings.Contains(got, "PodProbeMarkerGate") {
 			t.Errorf("%s: %s", name, got)
 		}
+	}
+}
+
+// A marker took pods from their CloneSet: its result changed a label by which the set selects.
+func TestAMarkerDoesNotTakePodsFromTheirWorkload(t *testing.T) {
+	all, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		workload string
+		refused  bool
+	}{
+		"a CloneSet":              {`{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","spec":{"selector":{"matchLabels":{"app":"game","idle":"no"}}}}`, true},
+		"a Deployment":            {`{"apiVersion":"apps/v1","kind":"Deployment","spec":{"selector":{"matchExpressions":[{"key":"idle","operator":"DoesNotExist"}]}}}`, true},
+		"a ReplicationController": {`{"apiVersion":"v1","kind":"ReplicationController","spec":{"selector":{"idle":"no"}}}`, true},
+		"another label":           {`{"apiVersion":"apps/v1","kind":"StatefulSet","spec":{"selector":{"matchLabels":{"app":"game"}}}}`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workload := &unstructured.Unstructured{}
+			if err := json.Unmarshal([]byte(tc.workload), &workload.Object); err != nil {
+				t.Fatal(err)
+			}
+			workload.SetNamespace("default")
+			workload.SetName("web")
+			kind := Kind(Options{Probes: true}, Workloads{Reader: testutil.NewClient(all, nil, workload)})
+			m := marker(t, "", "")
+			if errs, _ := kind.LookUp(t.Context(), m, nil); (len(errs) > 0) != tc.refused {
+				t.Errorf("created: %v", errs)
+			}
+			if errs, _ := kind.LookUp(t.Context(), m, m); len(errs) > 0 {
+				t.Errorf("one that is stored is changed otherwise: %v", errs)
+			}
+		})
 	}
 }

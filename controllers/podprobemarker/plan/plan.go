@@ -198,6 +198,9 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	if !held {
 		d.finalize(spec, StepHold, append(slices.Clone(spec.Object.Finalizers), appsv1alpha1.FinalizerPodProbeMarker))
 	}
+	for _, key := range spec.Marker.Withheld {
+		d.faults = append(d.faults, "markerPolicy has "+key+", which is reserved and not written")
+	}
 	own, before := ownMarks(spec.Marker, s.Others), spec.Marker.Before(s.Others)
 	for i := range s.Nodes {
 		node := &s.Nodes[i]

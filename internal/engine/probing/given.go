@@ -41,6 +41,9 @@ func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodConta
 		}
 	}
 	written := change
+	// What was written before it was reserved stays: others steer by it.
+	was.Labels = slices.DeleteFunc(was.Labels, ReservedLabel)
+	was.Annotations = slices.DeleteFunc(was.Annotations, ReservedAnnotation)
 	is.Labels = still(was.Labels, change.Labels, pod.Labels, labels, written.RemoveLabel)
 	is.Annotations = still(was.Annotations, change.Annotations, pod.Annotations, annotations, written.RemoveAnnotation)
 	switch now := is.text(); now {

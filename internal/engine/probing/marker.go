@@ -35,6 +35,8 @@ type Marker struct {
 	Selector labels.Selector
 	// Probes are its probes. Read-only.
 	Probes []appsv1alpha1.PodContainerProbe
+	// Withheld are labels and annotations of the policies that are reserved and not written, sorted.
+	Withheld []string
 	// Deleting says that it is being deleted: it wants nothing any more.
 	Deleting bool
 }
@@ -45,9 +47,9 @@ func Parse(m *appsv1alpha1.PodProbeMarker) (*Marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Marker{
-		Namespace: m.Namespace, Name: m.Name, Selector: selector, Probes: m.Spec.Probes, Deleting: m.DeletionTimestamp != nil,
-	}, nil
+	marker := &Marker{Namespace: m.Namespace, Name: m.Name, Selector: selector, Deleting: m.DeletionTimestamp != nil}
+	marker.Probes, marker.Withheld = allowed(m.Spec.Probes)
+	return marker, nil
 }
 
 // ParseStored is Parse for a marker as it is stored; nil for one that cannot be carried out, of which its own reconciler says why.
