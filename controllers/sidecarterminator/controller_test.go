@@ -46,6 +46,8 @@ func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 	ignored := done()
 	ignored.Spec.Containers[1].Env[0].Value = "TRUE"
 	ignored.Spec.Containers[1].Env = append(ignored.Spec.Containers[1].Env, corev1.EnvVar{Name: jobsidecar.EnvIgnoreExitCode, Value: "true"})
+	ignored.Status.Phase = corev1.PodFailed
+	ignored.Status.ContainerStatuses[1].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 143}}
 	for name, tc := range map[string]struct {
 		pod     *corev1.Pod
 		objects []client.Object

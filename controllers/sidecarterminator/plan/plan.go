@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +27,8 @@ const (
 	longest = 120
 	// timeToLive is how long a request is kept after its end, in seconds. When sidecars run after that, there is another one.
 	timeToLive = 30
+	// longestGrace is how long sidecars have to stop, in seconds, whatever grace period their pod asks for.
+	longestGrace = 300
 	// defaultGrace is the grace period of pods that say nothing, in seconds.
 	defaultGrace = 30
 )
@@ -58,17 +61,17 @@ type Decision struct {
 // RequestName is the name of the request for a pod.
 func RequestName(pod *corev1.Pod) string { return restart.TerminationPrefix + string(pod.UID) }
 
-// Plan says what to do:
+// Plan says what to do. The phase is written last: a pod that has ended uses no quota any more, so nothing of it may run on.
 //
 //  1. nothing for a pod that is not due;
 //  2. on a virtual node sidecars get the image that ends at once; nothing else is known there;
-//  3. sidecars whose exit codes count are stopped by a request to the daemon of the node; while there is one, nothing else is done;
-//  4. when these have ended, or there are none, and others are left whose exit codes are ignored, the pod gets its phase by its main
-//     containers, and then a request for those. Under OnFailure a sidecar that has crashed and waits for its next start is one of these,
-//     whatever its mark says: there is nothing to stop, and it might wait, or go on, for ever;
+//  3. sidecars that run are stopped by a request to the daemon of the node, in a bounded time. Nothing else is done until they have ended;
+//  4. the pod gets its phase by the containers whose exit codes count when others have ended, as the pod or the request says. Under OnFailure a
+//     sidecar that has crashed and waits for its next start is one of the others, whatever its mark says: it might wait, or go on, for ever;
 //  5. under OnFailure a sidecar that was stopped, has ended with another code than 0 and was started again would go on for ever: the pod gets
-//     its phase, too. The kubelet stops what is left;
-//  6. a phase that the kubelet overwrote, because it reported the pod before it saw the phase, is written again, request or not.
+//     its phase, too. The kubelet stops what is left, and another request bounds the time for that;
+//  6. a phase that the kubelet overwrote, because it reported the pod before it saw the phase, is written again, request or not. One that the
+//     kubelet took from an exit code that does not count is corrected once.
 func Plan(s Snapshot) Decision {
 	var d Decision
 	if !Due(s.Pod) {
@@ -78,47 +81,56 @@ func Plan(s Snapshot) Decision {
 		d.exchange(s.Pod)
 		return d
 	}
-	counted, left, crashed := unfinished(s.Pod)
-	undecided := len(counted) == 0 && len(left)+len(crashed) > 0
-	foreign := s.Request != nil && !metav1.IsControlledBy(s.Request, s.Pod)
-	if s.Request != nil && !foreign {
-		if !over(s.Pod) && (undecided && (ended(s.Request) || decided(s.Pod)) || startedAgain(s, counted)) {
-			d.Phase = outcome(s.Pod)
-		}
-		return d
-	}
+	running, crashed := unfinished(s.Pod)
+	own := s.Request != nil && ours(s.Request, s.Pod)
+	ended := misjudged(s.Pod) || len(running) == 0 && crashed || own && allStopped(s, running)
+	again := own && startedAgain(s, running)
 	switch {
-	case len(counted) > 0 && !over(s.Pod):
-		d.request(s.Pod, counted)
-	case undecided && !over(s.Pod):
+	case misjudged(s.Pod), !over(s.Pod) && (ended || again || decided(s.Pod)):
 		d.Phase = outcome(s.Pod)
-	case len(left) > 0:
-		d.request(s.Pod, left)
-	}
-	if foreign && d.Create != nil {
-		d.Create, d.Stopped, d.Taken = nil, nil, true
+	case s.Request == nil && len(running) > 0:
+		d.request(s.Pod, running)
+	case s.Request != nil && !own && len(running) > 0:
+		d.Taken = true
 	}
 	return d
 }
 
-// unfinished are the sidecars for the daemon that have not ended: those whose exit codes count, those whose exit codes are ignored, and those
-// of either kind that have crashed and wait for their next start.
-func unfinished(pod *corev1.Pod) (counted, left, crashed []string) {
+// ours says that the operator has made a request: others may use its name, and even its owner, but with longer times.
+func ours(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
+	strategy, ttl := r.Spec.Strategy, r.Spec.TTLSecondsAfterFinished
+	return metav1.IsControlledBy(r, pod) && ttl != nil && *ttl <= timeToLive && strategy != nil &&
+		(strategy.TerminationGracePeriodSeconds == nil || *strategy.TerminationGracePeriodSeconds <= longestGrace)
+}
+
+// unfinished are the sidecars for the daemon that have not ended, and whether there are others that have crashed and wait for their next start.
+func unfinished(pod *corev1.Pod) (running []string, crashed bool) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if !jobsidecar.ByDaemon(c) || jobsidecar.Terminated(pod, c.Name) != nil {
-			continue
-		}
 		switch {
+		case !jobsidecar.ByDaemon(c) || jobsidecar.Terminated(pod, c.Name) != nil:
 		case waitsForRestart(pod, c.Name):
-			crashed = append(crashed, c.Name)
-		case jobsidecar.Ignored(c):
-			left = append(left, c.Name)
+			crashed = true
 		default:
-			counted = append(counted, c.Name)
+			running = append(running, c.Name)
 		}
 	}
-	return counted, left, crashed
+	return running, crashed
+}
+
+// allStopped says that the request has stopped all sidecars that the pod still shows as running, and that none of their exit codes counts.
+func allStopped(s Snapshot, running []string) bool {
+	return len(running) > 0 && !slices.ContainsFunc(running, func(name string) bool {
+		status := restart.StatusOf(s.Pod, name)
+		return status == nil || !ignored(s.Pod, name) || !slices.ContainsFunc(s.Request.Status.ContainerRecreateStates,
+			func(state appsv1beta1.ContainerRecreateRequestContainerRecreateState) bool {
+				return state.Name == name && state.IsKilled && state.ContainerID == status.ContainerID
+			})
+	})
+}
+
+func ignored(pod *corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name && jobsidecar.Ignored(&c) })
 }
 
 // waitsForRestart says that a container does not run, has failed before, and would be started again.
@@ -146,18 +158,17 @@ func (d *Decision) exchange(pod *corev1.Pod) {
 }
 
 func (d *Decision) request(pod *corev1.Pod, containers []string) {
-	grace := int64(defaultGrace)
-	if pod.Spec.TerminationGracePeriodSeconds != nil {
-		grace = *pod.Spec.TerminationGracePeriodSeconds
-	}
+	grace := min(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, defaultGrace), longestGrace)
 	r := &appsv1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: RequestName(pod),
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(pod, corev1.SchemeGroupVersion.WithKind("Pod"))},
 	}}
 	r.Spec = appsv1beta1.ContainerRecreateRequestSpec{
-		PodName:                 pod.Name,
-		Strategy:                &appsv1beta1.ContainerRecreateRequestStrategy{ForceRecreate: true, FailurePolicy: appsv1beta1.RecreateIgnore},
-		ActiveDeadlineSeconds:   ptr.To(min(grace, 1<<31) + longest),
+		PodName: pod.Name,
+		Strategy: &appsv1beta1.ContainerRecreateRequestStrategy{
+			ForceRecreate: true, FailurePolicy: appsv1beta1.RecreateIgnore, TerminationGracePeriodSeconds: &grace,
+		},
+		ActiveDeadlineSeconds:   ptr.To(grace + longest),
 		TTLSecondsAfterFinished: ptr.To[int32](timeToLive),
 	}
 	for _, name := range containers {
@@ -175,13 +186,13 @@ func decided(pod *corev1.Pod) bool {
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// startedAgain says that a sidecar whose exit code counts was stopped by the request, which is over, and runs again.
-func startedAgain(s Snapshot, counted []string) bool {
+// startedAgain says that a sidecar was stopped by the request, which is over, and runs again.
+func startedAgain(s Snapshot, running []string) bool {
 	if !ended(s.Request) || s.Pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
 	}
 	for _, state := range s.Request.Status.ContainerRecreateStates {
-		for _, name := range counted {
+		for _, name := range running {
 			if status := restart.StatusOf(s.Pod, name); state.Name == name && state.IsKilled && status != nil && status.ContainerID != state.ContainerID {
 				return true
 			}

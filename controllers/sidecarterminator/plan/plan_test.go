@@ -114,6 +114,8 @@ func request(over bool, killed ...string) *v1beta1.ContainerRecreateRequest {
 	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "job-1", UID: "uid", Controller: ptr.To(true)}},
 	}}
+	r.Spec.TTLSecondsAfterFinished = ptr.To[int32](timeToLive)
+	r.Spec.Strategy = &v1beta1.ContainerRecreateRequestStrategy{TerminationGracePeriodSeconds: ptr.To[int64](10)}
 	if over {
 		r.Status.Phase = v1beta1.RecreateCompleted
 	}
@@ -123,6 +125,12 @@ func request(over bool, killed ...string) *v1beta1.ContainerRecreateRequest {
 		})
 	}
 	return r
+}
+
+// judged is a pod that the kubelet calls failed.
+func judged(p *corev1.Pod) *corev1.Pod {
+	p.Status.Phase = corev1.PodFailed
+	return p
 }
 
 func TestPlan(t *testing.T) {
@@ -143,14 +151,19 @@ func TestPlan(t *testing.T) {
 		"one that has both marks, too":                           {pod: pod(never, "main - 0", "side "+strict+","+exit+" running"), want: "request side"},
 		"while there is a request, there is no other":            {pod: pod(never, "main - 0", "side "+strict+" running"), request: request(false)},
 		"nor when it is over, until it is deleted":               {pod: pod(never, "main - 0", "side "+strict+" running"), request: request(true)},
-		"a sidecar whose exit code is ignored: first the phase":  {pod: pod(never, "main - 0", "side "+ignore+" running"), want: "phase Succeeded"},
-		"by the main containers":                                 {pod: pod(never, "main - 1", "side "+ignore+" running"), want: "phase Failed"},
-		"and then a request":                                     {pod: failed, want: "request side"},
+		"a sidecar whose exit code is ignored is stopped, too":   {pod: pod(never, "main - 0", "side "+ignore+" running"), want: "request side"},
+		"it has not stopped yet":                                 {pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(false)},
+		"it could not be stopped":                                {pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(true)},
+		"it has stopped: the phase":                              {pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(false, "side"), want: "phase Succeeded"},
+		"by the main containers":                                 {pod: pod(never, "main - 1", "side "+ignore+" running"), request: request(true, "side"), want: "phase Failed"},
+		"the kubelet was faster":                                 {pod: judged(pod(never, "main - 0", "side "+ignore+" 143")), request: request(true, "side"), want: "phase Succeeded"},
+		"a code that counts is not corrected":                    {pod: judged(pod(never, "main - 0", "s1 "+strict+" 143", "s2 "+ignore+" 143"))},
+		"a pod that ended with its phase has a sidecar running":  {pod: failed, want: "request side"},
 		"a phase that the kubelet overwrote is written again":    {pod: overwritten, want: "phase Succeeded"},
 		"beside the request, too":                                {pod: overwritten, request: request(false), want: "phase Succeeded"},
-		"with both kinds, the exit codes that count come first":  {pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1"},
+		"both kinds are stopped together":                        {pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1,s2"},
 		"their request is under way":                             {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(false, "s1")},
-		"and then the phase":                                     {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1"), want: "phase Succeeded"},
+		"and then the phase":                                     {pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1", "s2"), want: "phase Succeeded"},
 		"a sidecar that is started again after its stop":         {pod: restarted, request: request(true, "side"), want: "phase Succeeded"},
 		"it is being started again, and the request is not over": {pod: restarted, request: request(false, "side")},
 		"it runs, but was never stopped":                         {pod: pod(onFailure, "main - 0", "side "+strict+" running"), request: request(true)},
@@ -241,17 +254,18 @@ func TestPodsUntilTheirEnd(t *testing.T) {
 			{pod: pod(never, "main - 0", "side "+strict+" running"), want: "request side"},
 			{pod: pod(never, "main - 0", "side "+strict+" 137"), request: request(true, "side")},
 		},
-		"an ignored code does not count: first the phase, then the stop": {
-			{pod: pod(never, "main - 0", "side "+ignore+" running"), want: "phase Succeeded"},
-			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" running")), want: "request side"},
-			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" running")), request: request(false)},
+		"an ignored code does not count: first the stop, then the phase": {
+			{pod: pod(never, "main - 0", "side "+ignore+" running"), want: "request side"},
+			{pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(false)},
+			{pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(false, "side"), want: "phase Succeeded"},
 			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side")},
+			{pod: decided(corev1.PodFailed, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side")},
 		},
 		"sidecars of both kinds": {
-			{pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1"},
+			{pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1,s2"},
 			{pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(false, "s1")},
-			{pod: pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running"), request: request(true, "s1"), want: "phase Succeeded"},
-			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" running")), request: request(true, "s1")},
+			{pod: judged(pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" 143")), request: request(true, "s1", "s2"), want: "phase Succeeded"},
+			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "s1 "+strict+" 0", "s2 "+ignore+" 143")), request: request(true, "s1", "s2")},
 		},
 		"a virtual node": {
 			{pod: pod(never, "main - running", "side "+exit+" running"), virtual: true},
@@ -273,7 +287,7 @@ func TestPodsUntilTheirEnd(t *testing.T) {
 		},
 		"a sidecar waits for its next start beside one that runs": {
 			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" running")), want: "request s2"},
-			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" 0")), request: request(false, "s2")},
+			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" running")), request: request(false)},
 			{pod: crashed(pod(onFailure, "main - 0", "s1 "+strict+" waiting", "s2 "+strict+" 0")), request: request(true, "s2"), want: "phase Succeeded"},
 		},
 		"one that has not been started yet has not crashed": {
@@ -331,6 +345,30 @@ func told(t *testing.T, d Decision) string {
 		did = append(did, "image "+container+"="+image)
 	}
 	return strings.Join(did, "; ")
+}
+
+// A pod was Succeeded, and used no quota any more, while its sidecar ran on for the year that its grace period allows.
+func TestAPodThatRunsOnForAYearHasNotSucceeded(t *testing.T) {
+	p := pod(never, "main - 0", "side "+ignore+" running")
+	p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](365 * 24 * 3600)
+	d := Plan(Snapshot{Pod: p})
+	if d.Phase != "" || d.Create == nil || *d.Create.Spec.Strategy.TerminationGracePeriodSeconds != longestGrace || *d.Create.Spec.ActiveDeadlineSeconds != longestGrace+longest {
+		t.Errorf("%+v", d)
+	}
+	own := request(true, "side")
+	own.Spec.Strategy.TerminationGracePeriodSeconds = p.Spec.TerminationGracePeriodSeconds
+	if d := Plan(Snapshot{Pod: p, Request: own}); d.Phase != "" || !d.Taken {
+		t.Errorf("with a request that the user made: %+v", d)
+	}
+}
+
+// A pod that is evicted has failed, whatever its containers ended with.
+func TestAnEvictedPodHasFailed(t *testing.T) {
+	evicted := judged(pod(never, "main - 0", "side "+ignore+" 137"))
+	evicted.Status.Reason = "Evicted"
+	if d := Plan(Snapshot{Pod: evicted}); d.Phase != "" {
+		t.Errorf("%+v", d)
+	}
 }
 
 // Anybody may create a request of that name. It stops nothing of the pod, and when it goes the pod gets its own.

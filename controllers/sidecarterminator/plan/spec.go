@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +16,8 @@ import (
 // HasSidecars says that a pod has sidecars that may have to be stopped, whatever they are at.
 func HasSidecars(pod *corev1.Pod) bool { return jobsidecar.HasSidecars(pod) }
 
-// Due says that the main containers of a pod are done and at least one of its sidecars is not. A pod of sidecars alone has no main
-// containers, so it is due as soon as it runs.
+// Due says that the main containers of a pod are done and at least one of its sidecars is not, or has wrongly made the pod fail. A pod of sidecars
+// alone has no main containers, so it is due as soon as it runs.
 func Due(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || !jobsidecar.MainDone(pod) {
 		return false
@@ -26,7 +27,16 @@ func Due(pod *corev1.Pod) bool {
 			return true
 		}
 	}
-	return false
+	return misjudged(pod)
+}
+
+// misjudged says that the kubelet calls a pod failed only for exit codes that do not count. A reason is there when it failed as a whole.
+func misjudged(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "" || decided(pod) || outcome(pod) != corev1.PodSucceeded {
+		return false
+	}
+	disrupted := podstate.Condition(pod, corev1.DisruptionTarget)
+	return disrupted == nil && !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return jobsidecar.Terminated(pod, c.Name) == nil })
 }
 
 // SinceMain is how long before now the last main container of a pod has ended; false when there is none, or one has not.
@@ -48,11 +58,13 @@ func SinceMain(pod *corev1.Pod, now time.Time) (time.Duration, bool) {
 	return max(0, now.Sub(last)), !last.IsZero()
 }
 
-// outcome is the phase of a pod by its main containers alone.
+// outcome is the phase of a pod by the containers whose exit codes count. Under OnFailure those of sidecars do not: they would be started again.
 func outcome(pod *corev1.Pod) corev1.PodPhase {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
-		if ended := jobsidecar.Terminated(pod, c.Name); !jobsidecar.Is(c) && (ended == nil || ended.ExitCode != 0) {
+		ended := jobsidecar.Terminated(pod, c.Name)
+		counts := !jobsidecar.Is(c) || ended != nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever && !jobsidecar.Ignored(c)
+		if counts && (ended == nil || ended.ExitCode != 0) {
 			return corev1.PodFailed
 		}
 	}

@@ -83,7 +83,9 @@ func TestSidecarsOfFinishedPodsAreStopped(t *testing.T) {
 func TestExitCodesOfSidecarsThatAreIgnored(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	n.Apply(strings.Replace(worker(env.Nodes.Names()[1], "ignored",
+	node := env.Nodes.Names()[1]
+	simdaemon.Run(t, env, node, 0)
+	n.Apply(strings.Replace(worker(node, "ignored",
 		`{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}, {name: KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE, value: "true"}`),
 		"annotations: {", "annotations: {"+simnode.ExitCode+`: "143,main=0", `, 1))
 	podIs(n, "ignored", "gets its phase by its main container", func(pod *corev1.Pod) bool {
