@@ -235,7 +235,7 @@ func (n *NodeDaemon) Conflict() string {
 		return ""
 	}
 	return fmt.Sprintf("DaemonSet %s of OpenKruise runs beside the node daemon of this operator. By default both listen on port 10221, so that the one of this operator "+
-		"cannot start, and restarts of containers do not end; with another port, images are pulled and probes are run twice. When no pod waits for OpenKruise's any "+
+		"cannot start, and restarts of containers do not end; with another port (spec.nodeDaemon.port), images are pulled and probes are run twice. When no pod waits for OpenKruise's any "+
 		"more, delete it: kubectl --namespace=%s delete daemonset %s", n.Foreign, n.Foreign.Namespace, n.Foreign.Name)
 }
 
@@ -300,7 +300,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	}
 	d := operands.Daemon{
 		Namespace: n.Deployment.Namespace, Resources: settings.Resources, Tolerations: settings.Tolerations, Socket: settings.CRISocketPath,
-		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName,
+		NoProbes: n.NoProbes, NoReports: n.NoReports, PriorityClass: settings.PriorityClassName, Port: settings.Port,
 		SELinux: settings.SELinuxOptions, Privileged: settings.Privileged,
 		Image: operands.DaemonImage(settings.Image, os.Getenv(relatedDaemon), own.Spec.Template.Spec.Containers[at].Image, images.Repository),
 	}

@@ -279,6 +279,13 @@ type NodeDaemonSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="must be an absolute path"
 	CRISocketPath string `json:"criSocketPath,omitempty"`
 
+	// port is where the daemon serves its health and metrics over http, on the network of the nodes. 0 serves nothing, and the kubelet then does not check
+	// the daemon. When omitted, it is 10221.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=65535
+	Port *int32 `json:"port,omitempty"`
+
 	// seLinuxOptions are those of the daemon's container. Set type to "spc_t" where SELinux keeps containers from the socket of the container
 	// runtime. When omitted, the container runtime chooses the context, as for other containers.
 	// +optional

@@ -5,6 +5,7 @@ package operands
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,6 +51,8 @@ type Daemon struct {
 	Socket string
 	// CredentialConfig is a file on the nodes that configures credential provider plugins, CredentialFolder where these are. Empty: none are used.
 	CredentialConfig, CredentialFolder string
+	// Port is where it serves its health and metrics, on the network of the node; 0: nowhere. Nil: that of the manifest.
+	Port *int32
 	// NoProbes keeps it from probing.
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run.
@@ -86,6 +89,10 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 		set = append(set, mount("credential-plugins", d.CredentialFolder, mountedPlugins)...)
 		args = append(args, "--credential-provider-config="+path.Join(mountedConfig, path.Base(d.CredentialConfig)), "--credential-provider-bin-dir="+mountedPlugins)
 	}
+	set = append(set, portOf(d.Port)...)
+	if d.Port != nil {
+		args = append(args, addressOf(*d.Port))
+	}
 	if d.NoProbes {
 		args = append(args, "--no-probes")
 	}
@@ -107,6 +114,30 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 		patchOf("RoleBinding", "kruise-operator-pull-secrets", []map[string]any{replace("/subjects/0/namespace", d.Namespace)}),
 	}}
 	return manifests.RenderOver("operands/daemon", overlay)
+}
+
+// portOf changes the port in the manifest. Without one, the kubelet has nothing to check.
+func portOf(port *int32) []map[string]any {
+	const container = "/spec/template/spec/containers/0/"
+	switch {
+	case port == nil:
+		return nil
+	case *port == 0:
+		var gone []map[string]any
+		for _, field := range []string{"ports", "readinessProbe", "livenessProbe"} {
+			gone = append(gone, map[string]any{"op": "remove", "path": container + field})
+		}
+		return gone
+	}
+	return []map[string]any{replace(container+"ports/0/containerPort", *port), replace(container+"ports/0/hostPort", *port)}
+}
+
+// addressOf is the flag for a port.
+func addressOf(port int32) string {
+	if port == 0 {
+		return "--addr=0"
+	}
+	return fmt.Sprintf("--addr=:%d", port)
 }
 
 // DaemonImage is the image of the node daemon: the one that is asked for, else the one that the environment names, else the operator's own,

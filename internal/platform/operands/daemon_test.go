@@ -104,6 +104,22 @@ func TestTheDaemonHasTheRightsThatItIsGiven(t *testing.T) {
 	}
 }
 
+// The port was taken on nodes, and nothing could change it.
+func TestThePortOfTheDaemonCanBeChangedAndSwitchedOff(t *testing.T) {
+	of := func(port int32) corev1.Container {
+		d := Daemon{Namespace: "op", Image: "x", Port: &port}
+		return rendered[appsv1.DaemonSet](t, d, "DaemonSet", DaemonName).Spec.Template.Spec.Containers[0]
+	}
+	c := of(11221)
+	if !slices.Equal(c.Args, []string{"--addr=:11221"}) || len(c.Ports) != 1 || c.Ports[0].ContainerPort != 11221 || c.Ports[0].HostPort != 11221 ||
+		c.LivenessProbe.HTTPGet.Port.StrVal != c.Ports[0].Name || c.ReadinessProbe.HTTPGet.Port.StrVal != c.Ports[0].Name {
+		t.Errorf("another port: %+v", c)
+	}
+	if c := of(0); !slices.Equal(c.Args, []string{"--addr=0"}) || len(c.Ports) > 0 || c.LivenessProbe != nil || c.ReadinessProbe != nil {
+		t.Errorf("no port: %+v", c)
+	}
+}
+
 func TestTheDaemonSeesTheFoldersOfCredentialProviders(t *testing.T) {
 	d := Daemon{Namespace: "op", Image: "x", CredentialConfig: "/etc/providers/config.yaml", CredentialFolder: "/opt/providers"}
 	pod := rendered[appsv1.DaemonSet](t, d, "DaemonSet", DaemonName).Spec.Template.Spec
