@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // wanted are the images that a CloneSet and two SidecarSets want for the same pods, and the template that status.currentRevision names.
@@ -256,13 +257,17 @@ func TestExploreSidecarSetsBesideACloneSet(t *testing.T) {
 		pods          int
 		to            wanted
 		workloadFirst bool
+		long          bool
 	}{
 		{name: "two pods and both SidecarSets, which come first", pods: 2, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}},
 		{name: "two pods and both SidecarSets, the CloneSet comes first", pods: 2, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}, workloadFirst: true},
 		{name: "three pods and one of the SidecarSets", pods: 3, to: wanted{main: 2, logs: 2, mesh: 1, current: 1}},
-		{name: "three pods and both SidecarSets", pods: 3, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}},
+		{name: "three pods and both SidecarSets", pods: 3, to: wanted{main: 2, logs: 2, mesh: 2, current: 1}, long: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.long {
+				sample.Long(t, "the same with two pods, and three pods with one SidecarSet")
+			}
 			all := newTogether(t, tc.pods, tc.workloadFirst)
 			start := &podsettest.State[wanted]{Set: wanted{1, 1, 1, 1}}
 			if err := podsettest.BringUp(start, podsettest.Cluster{}, all.step, 100); err != nil {

@@ -19,6 +19,7 @@ import (
 	imagepulljob "github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // An exploration visits every state that a small cluster with an ImagePullJob can reach: by passes of the job and of the NodeImages that are
@@ -366,7 +367,7 @@ func TestExploreImagePullJob(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := &pullExploration{t: t, ends: tc.ends, silent: tc.silent, begins: tc.begins, slow: tc.slow, waits: tc.waits, faults: 1}
-			if podsettest.Full() {
+			if sample.All() {
 				e.faults = 2
 			}
 			e.start = newPulls(tc.nodes, func(job *v1beta1.ImagePullJob) {

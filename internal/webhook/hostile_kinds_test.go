@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +22,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // place is a field of a kind: the names of the fields on the way to it. "[]" is the first item of a list, "{}" a key of a map.
@@ -41,38 +40,9 @@ func (p place) String() string { return strings.Join(p.at, ".") }
 // maxStored is the largest object that an etcd takes, unless somebody changed that.
 const maxStored = 3 << 19
 
-const (
-	// every is which share of the requests about a place is sent in one run, and rarer how many times rarer those are that can hardly find anything new.
-	// It is always the same share, unless HOSTILE_SEED names another one, from 0 to every*rarer-1. EXPLORE=full sends all at once, in more than an hour.
-	every, rarer = 12, 8
-	seedVariable = "HOSTILE_SEED"
-)
-
-// share says which of the requests are sent.
-type share struct {
-	full bool
-	seed int
-}
-
-// shareOf is the share that the environment names.
-func shareOf(t testing.TB) share {
-	t.Helper()
-	if podsettest.Full() {
-		return share{full: true}
-	}
-	seed := 0
-	if text := os.Getenv(seedVariable); text != "" {
-		var err error
-		if seed, err = strconv.Atoi(text); err != nil {
-			t.Fatalf("%s: %v", seedVariable, err)
-		}
-	}
-	t.Logf("%s=%d", seedVariable, seed)
-	return share{seed: seed}
-}
-
-// has says whether a request is among one in so many.
-func (s share) has(request, in int) bool { return s.full || (request+s.seed)%in == 0 }
+// Of the requests about a place one in every is sent each day, and of those that hardly find anything new one in every*rarer. All of them take more than an
+// hour.
+const every, rarer = 48, 8
 
 // foreignLevels is how deep the places of Kubernetes' own types go.
 const foreignLevels = 3
@@ -132,21 +102,23 @@ func shapesOf(of reflect.Type, size int) map[string]func() string {
 		shapes["long texts"] = func() string { return `[` + times(`"!`+strings.Repeat("%d", 100)+`"`, 5_000) + `]` }
 		shapes["empty objects"] = func() string { return `[` + times(`{}`, 1_990) + `]` }
 		shapes["more empty objects"] = func() string { return `[` + many(`{}`, size) + `]` }
-		shapes["objects"] = func() string { return `[` + times(sample(of.Elem(), "x%d", 0), 1_900) + `]` }
-		shapes["equal objects"] = func() string { return `[` + times(sample(of.Elem(), "a", 0), 1_900) + `]` }
-		shapes["objects with bad names"] = func() string { return `[` + times(sample(of.Elem(), "!%d", 0), 1_900) + `]` }
-		shapes["a few objects with long lists"] = func() string { return `[` + times(sample(of.Elem(), "x%d", 300), 20) + `]` }
+		shapes["objects"] = func() string { return `[` + times(exampleOf(of.Elem(), "x%d", 0), 1_900) + `]` }
+		shapes["equal objects"] = func() string { return `[` + times(exampleOf(of.Elem(), "a", 0), 1_900) + `]` }
+		shapes["objects with bad names"] = func() string { return `[` + times(exampleOf(of.Elem(), "!%d", 0), 1_900) + `]` }
+		shapes["a few objects with long lists"] = func() string { return `[` + times(exampleOf(of.Elem(), "x%d", 300), 20) + `]` }
 	case reflect.Map:
-		shapes["keys"] = func() string { return `{` + times(`"k%d":`+sample(of.Elem(), "x%d", 0), 9_990) + `}` }
-		shapes["bad keys"] = func() string { return `{` + times(`"!%d":`+sample(of.Elem(), "!", 0), 1_990) + `}` }
+		shapes["keys"] = func() string { return `{` + times(`"k%d":`+exampleOf(of.Elem(), "x%d", 0), 9_990) + `}` }
+		shapes["bad keys"] = func() string { return `{` + times(`"!%d":`+exampleOf(of.Elem(), "!", 0), 1_990) + `}` }
 		shapes["keys of numbers"] = func() string { return `{` + times(`"k%d":%d`, 9_990) + `}` }
 		shapes["more keys"] = func() string { return `{` + many(`"k%d":{}`, size) + `}` }
 		shapes["a long key"] = func() string { return `{"` + strings.Repeat("k", size) + `":7}` }
-		shapes["an object under a long key"] = func() string { return `{"` + strings.Repeat("k", size-1<<17) + `":` + sample(of.Elem(), "!", 40) + `}` }
+		shapes["an object under a long key"] = func() string {
+			return `{"` + strings.Repeat("k", size-1<<17) + `":` + exampleOf(of.Elem(), "!", 40) + `}`
+		}
 	case reflect.Struct:
 		shapes["unknown fields"] = func() string { return `{` + times(`"f%d":{"a":0}`, 9_990) + `}` }
 		shapes["more unknown fields"] = func() string { return `{` + many(`"f%d":0`, size) + `}` }
-		shapes["all fields as texts"] = func() string { return sample(of, "x", 100) }
+		shapes["all fields as texts"] = func() string { return exampleOf(of, "x", 100) }
 	case reflect.String:
 		shapes["a long text of marks"] = func() string { return `"` + strings.Repeat(`\"`, long/2) + `"` }
 		shapes["a repetition"] = func() string { return `"` + strings.Repeat(`a{1000}`, long/7) + `"` }
@@ -162,8 +134,8 @@ func refusedForSize() []string {
 	return []string{"a longer text", "more empty objects", "more keys", "a long key", "an object under a long key", "more unknown fields"}
 }
 
-// sample is an object of a type whose texts are all the given one. Its own lists have n items.
-func sample(of reflect.Type, text string, n int) string {
+// exampleOf is an object of a type whose texts are all the given one. Its own lists have n items.
+func exampleOf(of reflect.Type, text string, n int) string {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
 	}
@@ -173,9 +145,9 @@ func sample(of reflect.Type, text string, n int) string {
 	case of.Kind() == reflect.Bool:
 		return `true`
 	case of.Kind() == reflect.Slice:
-		return `[` + times(strings.ReplaceAll(sample(of.Elem(), text, 0), "%d", "0"), n) + `]`
+		return `[` + times(strings.ReplaceAll(exampleOf(of.Elem(), text, 0), "%d", "0"), n) + `]`
 	case of.Kind() == reflect.Map:
-		return `{` + times(`"`+strings.ReplaceAll(text, "%d", "")+`%d":`+strings.ReplaceAll(sample(of.Elem(), text, 0), "%d", "0"), n) + `}`
+		return `{` + times(`"`+strings.ReplaceAll(text, "%d", "")+`%d":`+strings.ReplaceAll(exampleOf(of.Elem(), text, 0), "%d", "0"), n) + `}`
 	case reflect.PointerTo(of).Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return `"` + text + `"`
 	case of.Kind() == reflect.Struct:
@@ -196,7 +168,7 @@ func sample(of reflect.Type, text string, n int) string {
 				continue
 			}
 			if name != "" && name != "-" {
-				fields = append(fields, `"`+name+`":`+sample(t, text, n))
+				fields = append(fields, `"`+name+`":`+exampleOf(t, text, n))
 			}
 		}
 		return `{` + strings.Join(fields, ",") + `}`
@@ -289,31 +261,33 @@ func typed(t testing.TB, kind kinds.Kind, version string) []place {
 // attempt is one request: what is put where, and the stored object, if there is one.
 type attempt struct{ what, object, stored string }
 
-// attempts are what a hostile client sends about one version of a kind. Most of the bodies differ by the place alone, so a share of them is sent.
-func attempts(t testing.TB, kind kinds.Kind, version string, of share, send func(attempt)) {
+// attempts are what a hostile client sends about one version of a kind: today's part of it, since most bodies differ by the place alone.
+func attempts(t testing.TB, kind kinds.Kind, version string, send func(attempt)) {
 	const size = hostileSize - 1<<16
 	base := full(t, kind, version)
 	stored, err := json.Marshal(full(t, kind, kind.Storage))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range typed(t, kind, version) {
+	turn := 0
+	for _, p := range typed(t, kind, version) {
 		shapes := shapesOf(p.of, size)
-		for j, name := range slices.Sorted(maps.Keys(shapes)) {
-			turn, in := i+j, every
+		for _, name := range slices.Sorted(maps.Keys(shapes)) {
+			turn++
+			in := every
 			if p.foreign || version != kind.Storage || slices.Contains(refusedForSize(), name) {
 				in *= rarer
 			}
-			if !of.has(turn, in) {
+			if !sample.Has(turn, in) {
 				continue
 			}
 			object, what := placed(t, base, p.at, shapes[name]()), fmt.Sprintf("%s at %s", name, p)
 			send(attempt{what: "create with " + what, object: object})
-			keeps := len(object) < maxStored && (of.full || (turn+of.seed)/in%2 == 0)
+			keeps := len(object) < maxStored && (sample.All() || (turn+sample.Day())/in%2 == 0)
 			if keeps {
 				send(attempt{what: "update that keeps " + what, object: object, stored: strings.Replace(object, `"spec":{`, `"spec":{"was":1,`, 1)})
 			}
-			if of.full || !keeps {
+			if sample.All() || !keeps {
 				send(attempt{what: "update to " + what, object: object, stored: string(stored)})
 			}
 		}
@@ -332,7 +306,6 @@ func memoryOf(kind kinds.Kind) uint64 {
 // TestNoFieldOfAKindOccupiesTheOperator puts what is hostile at the fields of every kind, one after the other.
 func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	s, c := serve()
-	of := shareOf(t)
 	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
 		t.Run(kind.Name, func(t *testing.T) {
 			sent := 0
@@ -343,7 +316,7 @@ func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 				}
 			}()
 			for _, version := range kind.Versions {
-				attempts(t, kind, version, of, func(a attempt) {
+				attempts(t, kind, version, func(a attempt) {
 					for at, handler := range s.handlers {
 						if !strings.HasSuffix(at, "-"+kind.Lower()) && (at != "/convert" || !kind.Converted || a.stored != "") {
 							continue

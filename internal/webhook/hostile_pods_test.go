@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -34,6 +35,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/listserver"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 )
 
@@ -344,11 +346,18 @@ func reviewOf(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	return bytes.Replace(body, []byte(stored), or(request.OldObject.Raw), 1)
 }
 
-// TestNoPodOccupiesTheOperator sends what a client that may create pods can send, and what may be deleted in a cluster.
+// TestNoPodOccupiesTheOperator sends what a client that may create pods can send, and what may be deleted in a cluster: each
+// body every other day.
 func TestNoPodOccupiesTheOperator(t *testing.T) {
 	s, c := servePods(t)
-	for at, requests := range others() {
-		for name, request := range requests() {
+	handlers := others()
+	for i, at := range slices.Sorted(maps.Keys(handlers)) {
+		requests := handlers[at]()
+		for j, name := range slices.Sorted(maps.Keys(requests)) {
+			if !sample.Has(i+j, 2) {
+				continue
+			}
+			request := requests[name]
 			body := reviewOf(t, request)
 			post := httptest.NewRequest(http.MethodPost, at+"revision", bytes.NewReader(body))
 			post.Header.Set("Content-Type", "application/json")

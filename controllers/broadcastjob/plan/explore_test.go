@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // An exploration visits every state that a small cluster with one job can reach: by passes that are carried out whole, by passes of which only
@@ -240,7 +241,7 @@ func TestExplore(t *testing.T) {
 	cases := map[string]struct {
 		options []func(*simulation)
 		ends    []corev1.PodPhase
-		// faults are those of a full exploration, which EXPLORE=full asks for. Every day there is one at most.
+		// faults are those of make test-all. Every day there is one at most.
 		faults int
 		rests  func(*simulation) bool
 	}{
@@ -277,7 +278,7 @@ func TestExplore(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			faults := tc.faults
-			if !podsettest.Full() {
+			if !sample.All() {
 				faults = min(faults, 1)
 			}
 			(&exploration{t: t, start: newSimulation(t, 3, tc.options...), ends: tc.ends, faults: faults, rests: tc.rests}).run()

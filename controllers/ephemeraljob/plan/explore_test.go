@@ -15,6 +15,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // An exploration visits every state that a small namespace with one job can reach: by passes that are carried out whole, by passes of which
@@ -212,7 +213,7 @@ func TestExplore(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			faults := 1
-			if podsettest.Full() {
+			if sample.All() {
 				faults = 2
 			}
 			(&exploration{t: t, start: newSimulation(t, 3, tc.options...), exits: tc.exits, faults: faults}).run()

@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // pairOfSets are the images that two sets want for the same pods.
@@ -93,14 +94,14 @@ func withinLimit(of func(pairOfSets) []*plan.Spec) podsettest.Invariant[pairOfSe
 	}}
 }
 
-// TestExploreTwoSets visits every state of two pods, or three where EXPLORE is full, that two sets update at the same time, with a
+// TestExploreTwoSets visits every state of two pods, or three with make test-all, that two sets update at the same time, with a
 // crash anywhere.
 func TestExploreTwoSets(t *testing.T) {
 	of := specs(t)
 	begin := pairOfSets{1, 1}
 	start := &podsettest.State[pairOfSets]{Set: begin}
 	pods := 2
-	if podsettest.Full() {
+	if sample.All() {
 		pods = 3 // This takes a minute.
 	}
 	for i := range pods {

@@ -78,7 +78,7 @@ type layout struct {
 	empty bool
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
 	least int
-	// large explorations take minutes and are for EXPLORE=full alone.
+	// large explorations take minutes and are for make test-all alone.
 	large bool
 
 	revisions map[string]revision.Revision

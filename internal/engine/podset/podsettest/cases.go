@@ -5,19 +5,17 @@ package podsettest
 
 import (
 	"maps"
-	"os"
 	"slices"
 	"testing"
-)
 
-// Full says that large explorations are wanted too: those that are no part of the daily tests.
-func Full() bool { return os.Getenv("EXPLORE") == "full" }
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
+)
 
 // Size is how large the exploration of a case is.
 type Size struct {
 	// Least is how many states there are at least: fewer mean that the case does not explore what it says.
 	Least int
-	// Large explorations take minutes and are for Full alone.
+	// Large explorations take minutes and are for make test-all alone.
 	Large bool
 }
 
@@ -25,15 +23,25 @@ type Size struct {
 // has more fails: it has to be made smaller, so that it is explored to its end.
 const maxOfLarge = 500_000
 
-// ExploreEach explores every case as a test of its own.
+// Cases of many states take turns: each is explored once in so many days. Smaller ones of the same behavior are explored every day.
+const many, days = 3000, 4
+
+// ExploreEach explores the cases of today, each as a test of its own.
 func ExploreEach[L any, W comparable](t *testing.T, cases map[string]L, size func(L) Size, exploration func(L, *testing.T) Exploration[W]) {
 	t.Helper()
-	larger := 0
+	turns, larger, later := 0, 0, 0
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		s := size(cases[name])
-		if s.Large && !Full() {
+		if s.Large && !sample.All() {
 			larger++
 			continue
+		}
+		if s.Least >= many {
+			turns++
+			if !sample.Has(turns, days) {
+				later++
+				continue
+			}
 		}
 		t.Run(name, func(t *testing.T) {
 			e := exploration(cases[name], t)
@@ -45,5 +53,5 @@ func ExploreEach[L any, W comparable](t *testing.T, cases map[string]L, size fun
 			}
 		})
 	}
-	t.Logf("explored %d cases; %d take minutes and are left to make explore-full", len(cases)-larger, larger)
+	t.Logf("explored %d cases; %d are left to the next days, and %d that take minutes to make test-all", len(cases)-larger-later, later, larger)
 }

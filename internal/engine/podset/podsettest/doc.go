@@ -12,7 +12,7 @@
 //   - An Exploration visits every state that can be reached: by each action of a plan alone, by each half of an action that takes
 //     two requests, by the whole plan, by every move of the cluster and by every change of the user, in any order. It then shows
 //     that the goal can be reached from every one of them, and that a state in which nothing is planned leaves nothing undone.
-//     Those that take minutes are explored only where EXPLORE is full.
+//     Those that take minutes are explored only by make test-all.
 //   - An Invariant holds in every step of both. The ones that all workloads share are written once, here.
 //
 // # Time
@@ -55,6 +55,6 @@
 //
 // # Daily and full
 //
-// What ends in some seconds is explored every day. ExploreEach leaves large cases to full explorations (EXPLORE=full);
+// What ends in a second is explored every day, larger cases by turns. ExploreEach leaves the largest to make test-all;
 // docs/operations/testing.md says what they cover.
 package podsettest

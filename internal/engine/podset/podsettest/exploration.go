@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // Exploration visits every state that can be reached.
@@ -126,7 +127,7 @@ func (r Result) String() string {
 // Explore runs the exploration and fails the test if anything is wrong.
 func Explore[W comparable](t testing.TB, e Exploration[W]) Result {
 	t.Helper()
-	if Full() {
+	if sample.All() {
 		e.Progress = func(text string) { t.Log(text) }
 	}
 	result := e.Run()

@@ -15,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // agent is a workload with one pod for each node.
@@ -198,7 +199,7 @@ func TestExplorationOfNodes(t *testing.T) {
 		"replaces the pods of all nodes at the same time ": {planner: agentPlanner{ignoresLimit: true}, want: "never more slots unavailable than allowed: "},
 	}
 	for name, tc := range cases {
-		if tc.large && !Full() {
+		if tc.large && !sample.All() {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
