@@ -48,19 +48,18 @@ recording: ## Record `make demo` and render it as docs/images/demo.svg; needs as
 	npx --yes svg-term-cli@2.1.1 --in dist/demo.cast --out docs/images/demo.svg --window --no-cursor
 
 .PHONY: test
-test: ## Run all suites, two at a time, and print what ran, how long it took, what was skipped and why, and what was not run.
+test: ## Run all suites, of long ones the part of the day, two at a time, and print what ran, how long it took, what was skipped and why, and what was not run.
 	@$(RUN) ./cmd/suites $(SUITES)
 
 ##@ Suites
 
+.PHONY: test-all
+test-all: ## Run all suites with all of the long tests, such as all explorations and hostile bodies: some hours.
+	@$(RUN) ./cmd/suites --all $(SUITES)
+
 .PHONY: test-unit
 test-unit: ## Tables, scenarios and the exhaustive exploration of planners; needs no cluster.
 	@$(RUN) ./cmd/suites unit exploration
-
-.PHONY: explore-full
-explore-full: ## Explore the large cases of planners, too: some minutes on one core, with 1 GB of memory.
-	@EXPLORE=full go test -count=1 -p=1 -timeout=2h -v -run='^TestExplore$$' ./controllers/...
-	@EXPLORE=full go test -count=1 -timeout=1h -v -run='^TestExplorationOfNodes$$' ./internal/engine/podset/podsettest
 
 .PHONY: test-integration
 test-integration: ## Admission, status, ownership, watches and the public typed client against a real API server.

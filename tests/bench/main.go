@@ -116,7 +116,7 @@ type figure struct {
 	WritesPerPod float64 `json:"writesPerPod"`
 	Conflicts    int     `json:"conflicts"`
 	CPUMillisPod float64 `json:"cpuMillisecondsPerPod"`
-	// CodecMicros is what encoding and decoding one small pod cost meanwhile, in microseconds of processor time: see speed. CPU figures compare in
+	// CodecMicros is what encoding and decoding one small pod cost meanwhile, in microseconds of processor time: see package speed. CPU figures compare in
 	// proportion to it.
 	CodecMicros float64 `json:"codecMicroseconds,omitempty"`
 	// PeakRSSMiB is the highest resident set size of the process so far.

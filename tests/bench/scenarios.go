@@ -32,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
+	"github.com/kruise-operator/kruise-operator/tests/framework/speed"
 )
 
 // run holds what the scenarios share.
@@ -539,7 +540,7 @@ type took struct {
 
 // measure runs a scenario and books what the operator asked of the server meanwhile and until the sets' statuses say it is over.
 func (b *run) measure(ctx context.Context, name string, pods int, do func() (took, error), sets ...*subject) (figure, error) {
-	codec, err := speed()
+	codec, err := speed.Measure()
 	if err != nil {
 		return figure{}, err
 	}
@@ -569,7 +570,7 @@ func (b *run) measure(ctx context.Context, name string, pods int, do func() (too
 	if err != nil {
 		return f, err
 	}
-	later, err := speed()
+	later, err := speed.Measure()
 	f.CodecMicros = float64((codec + later).Microseconds()) / 2
 	return f, err
 }

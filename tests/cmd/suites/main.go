@@ -4,7 +4,8 @@
 //go:build unix
 
 // Command suites runs the test suites of this repository, two side by side, goes on when one fails, and prints what ran, how long it
-// took, what was skipped and why, and what was not run. Without arguments it runs all suites but those that must be asked for.
+// took, what was skipped and why, and what was not run. Without arguments it runs all suites but those that must be asked for: a
+// part of the long ones, which changes by the day.
 package main
 
 import (
@@ -13,12 +14,16 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
+	"github.com/kruise-operator/kruise-operator/tests/framework/speed"
 )
 
 // options are those of the command line.
@@ -29,6 +34,8 @@ type options struct {
 	lanes int
 	// events is a folder for the events of each suite, in the form of `go test -json`. Empty: they are not kept.
 	events string
+	// all runs everything: all suites, and all of the long ones.
+	all bool
 }
 
 func main() {
@@ -44,16 +51,27 @@ func main() {
 			if err := repository.EnterRoot(); err != nil {
 				return err
 			}
-			chosen, err := choose(allSuites(), names)
+			chosen, err := choose(allSuites(), names, o.all)
 			if err != nil {
 				return err
 			}
+			if err := setSample(o.all, time.Now()); err != nil {
+				return err
+			}
+			codec, err := speed.Measure()
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s=%s repeats today's part of long tests. Encoding and decoding a pod takes %s here; budgets are for %s.\n",
+				sample.DayVariable, os.Getenv(sample.DayVariable), codec, referenceSpeed)
+			fit(chosen, codec)
 			results := runAll(cmd.Context(), chosen, o)
-			return summarize(os.Stdout, results, unchosen(allSuites(), chosen))
+			return summarize(os.Stdout, results, unchosen(allSuites(), chosen, o.all))
 		},
 	}
 	cmd.Flags().StringVar(&o.format, "format", "pkgname-and-test-fails", "how progress is printed: a format of gotestsum")
 	cmd.Flags().IntVar(&o.lanes, "lanes", 2, "how many suites run at the same time")
+	cmd.Flags().BoolVar(&o.all, "all", false, "run everything: suites that must be asked for, and all of the long tests")
 	cmd.Flags().StringVar(&o.events, "events", "", "folder to write the events of each suite to, for tools such as `gotestsum tool slowest`")
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "suites:", err)
@@ -61,8 +79,27 @@ func main() {
 	}
 }
 
+// setSample tells the tests which part of the long ones to run.
+func setSample(all bool, now time.Time) error {
+	if os.Getenv(sample.DayVariable) == "" {
+		day := now.Unix() / int64(24*time.Hour/time.Second)
+		if err := os.Setenv(sample.DayVariable, strconv.FormatInt(day, 10)); err != nil {
+			return err
+		}
+	}
+	if !all {
+		return nil
+	}
+	return os.Setenv(sample.AllVariable, "true")
+}
+
 // choose returns the named suites, or without names those that are not on demand.
-func choose(all []suite, names []string) ([]suite, error) {
+func choose(all []suite, names []string, everything bool) ([]suite, error) {
+	if everything {
+		for i := range all {
+			all[i].onDemand, all[i].timeout, all[i].budget = false, longest, longest
+		}
+	}
 	if len(names) == 0 {
 		return slices.DeleteFunc(all, func(s suite) bool { return s.onDemand }), nil
 	}
@@ -82,12 +119,12 @@ func choose(all []suite, names []string) ([]suite, error) {
 }
 
 // unchosen says what is not run: the other suites, and what is no suite.
-func unchosen(all, chosen []suite) []string {
+func unchosen(all, chosen []suite, everything bool) []string {
 	var left []string
 	for _, s := range all {
 		if !slices.ContainsFunc(chosen, func(c suite) bool { return c.name == s.name }) {
 			left = append(left, s.name+", "+s.about+": make test SUITES="+s.name)
 		}
 	}
-	return append(left, notSuites()...)
+	return append(left, notSuites(everything)...)
 }

@@ -132,7 +132,8 @@ func run(ctx context.Context, s suite, o options, out io.Writer) result {
 func runModule(
 	ctx context.Context, s suite, module string, packages []string, o options, out io.Writer,
 ) (*testjson.Execution, time.Duration, error) {
-	args := append([]string{"-C", module, "test", "-json", "-timeout=" + s.timeout.String()}, s.args...)
+	// The linter vets.
+	args := append([]string{"-C", module, "test", "-json", "-vet=off", "-timeout=" + s.timeout.String()}, s.args...)
 	cmd := exec.CommandContext(ctx, "go", append(args, packages...)...)
 	// A suite must be able to stop its clusters: interrupt it, and kill it only if it does not end.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }

@@ -21,13 +21,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/gotestsum/testjson"
 
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 // A new kind has to fit into the budgets, and the budgets into the time that a contributor waits for `make test`. Two packages of the
 // integration suite run at once, so its tests take half as long on the clock.
-func TestBudgetsFitIntoHalfAnHour(t *testing.T) {
+func TestBudgetsFitInto25Minutes(t *testing.T) {
 	lanes := make([]time.Duration, 2)
 	for _, s := range allSuites() {
 		if s.onDemand {
@@ -43,7 +44,7 @@ func TestBudgetsFitIntoHalfAnHour(t *testing.T) {
 		free := slices.Index(lanes, slices.Min(lanes))
 		lanes[free] += onClock
 	}
-	if longest := slices.Max(lanes); longest > 30*time.Minute {
+	if longest := slices.Max(lanes); longest > 25*time.Minute {
 		t.Errorf("suites that need all of their budget take %s", longest)
 	}
 }
@@ -178,18 +179,63 @@ func TestSummaryTellsWhyATestFailed(t *testing.T) {
 
 func TestWhatIsNotRunIsNamed(t *testing.T) {
 	all := allSuites()
-	chosen, err := choose(allSuites(), nil)
+	chosen, err := choose(allSuites(), nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Join(unchosen(all, chosen), "\n")
-	for _, want := range []string{"olm-node", "scorecard", "explore-full", "bench"} {
+	text := strings.Join(unchosen(all, chosen, false), "\n")
+	for _, want := range []string{"olm-node", "scorecard", "test-all", "bench"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not named:\n%s", want, text)
 		}
 	}
 	if strings.Contains(text, "SUITES=unit") {
 		t.Errorf("a suite that runs is named:\n%s", text)
+	}
+}
+
+func TestEverythingRunsOnRequest(t *testing.T) {
+	t.Setenv(sample.DayVariable, "7")
+	t.Setenv(sample.AllVariable, "")
+	chosen, err := choose(allSuites(), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := setSample(true, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if left := unchosen(allSuites(), chosen, true); strings.Contains(strings.Join(left, "\n"), "SUITES=") || !sample.Has(1, 2) || sample.Day() != 7 {
+		t.Errorf("not everything runs: %q, all %t, day %d", left, sample.All(), sample.Day())
+	}
+}
+
+// A day has its part of the long tests, and the parts of in days are everything.
+func TestEachDayHasAnotherPart(t *testing.T) {
+	t.Setenv(sample.AllVariable, "")
+	const in = 4
+	var had []int
+	for day := range in {
+		t.Setenv(sample.DayVariable, "")
+		if err := setSample(false, time.Unix(0, 0).AddDate(56, 0, day)); err != nil {
+			t.Fatal(err)
+		}
+		for i := range in {
+			if sample.Has(i, in) {
+				had = append(had, i)
+			}
+		}
+	}
+	slices.Sort(had)
+	if diff := cmp.Diff([]int{0, 1, 2, 3}, had); diff != "" {
+		t.Errorf("what ran in %d days (-want +got):\n%s", in, diff)
+	}
+}
+
+func TestBudgetsAreThoseOfTheMachine(t *testing.T) {
+	suites := []suite{{name: "unit", budget: time.Hour}}
+	fit(suites, referenceSpeed/2)
+	if suites[0].budget != 30*time.Minute {
+		t.Errorf("twice as fast a machine has %s", suites[0].budget)
 	}
 }
 

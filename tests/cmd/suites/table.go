@@ -22,13 +22,26 @@ type suite struct {
 	args []string
 	// timeout is for the whole suite; `go test` ends it with a stack dump.
 	timeout time.Duration
-	// budget is how long the tests of all packages together may take on two cores, compiling left out. A suite that takes longer is
+	// budget is how long the tests of all packages together may take on two cores of referenceSpeed, compiling left out. A suite that takes longer is
 	// reported, and somebody has to make it faster: with twenty kinds, each minute here is a minute of every change. Today's are for fifteen kinds.
 	budget time.Duration
 	// programs are what its clusters consist of; the suite starts when they are built.
 	programs []binaries.Name
 	// onDemand suites run only when they are named.
 	onDemand bool
+}
+
+// referenceSpeed is how long a slow machine encodes and decodes a pod. Budgets are for such a machine, and shrink in proportion on a faster one.
+const referenceSpeed = 18 * time.Microsecond
+
+// longest is how long a suite may take that runs all of its tests.
+const longest = 6 * time.Hour
+
+// fit turns the budgets into those of a machine of another speed.
+func fit(suites []suite, codec time.Duration) {
+	for i := range suites {
+		suites[i].budget = time.Duration(float64(suites[i].budget) * float64(codec) / float64(referenceSpeed))
+	}
 }
 
 // allSuites are in the order in which they start. The longest are first, so that none is left to run alone at the end; those that need
@@ -40,43 +53,43 @@ func allSuites() []suite {
 		{
 			name: "unit", about: "tables and scenarios, no cluster",
 			packages: []string{"api/...", "config/...", "controllers/...", "internal/...", ".", "tests/cmd/...", "tests/manifests", "tests/injection", "tests/framework/repository"},
-			args:     []string{"-skip=^TestExplore"}, timeout: 20 * time.Minute, budget: 6 * time.Minute,
+			args:     []string{"-skip=^TestExplore"}, timeout: 20 * time.Minute, budget: 5 * time.Minute,
 		},
 		{
 			name: "e2e", about: "flows, on a real control plane with simulated nodes",
 			packages: []string{"tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
-			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 16 * time.Minute,
+			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 13 * time.Minute,
 			programs: controlPlane(),
 		},
 		{
 			name: "chaos", about: "what the operator sees and writes is perturbed: a sample, on a real control plane with simulated nodes",
 			packages: []string{"tests/chaos"},
-			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 15 * time.Minute, budget: 6 * time.Minute,
+			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 15 * time.Minute, budget: 5 * time.Minute,
 			programs: controlPlane(),
 		},
 		{
 			name: "exploration", about: "every reachable state of small sets",
 			packages: []string{"controllers/...", "internal/engine/..."},
-			args:     []string{"-count=1", "-run=^TestExplore", "-v"}, timeout: 20 * time.Minute, budget: 6 * time.Minute,
+			args:     []string{"-count=1", "-run=^TestExplore", "-v"}, timeout: 20 * time.Minute, budget: 4 * time.Minute,
 		},
 		{
 			name: "integration", about: "wiring, against a real API server",
 			packages: []string{"tests/integration/..."},
 			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
-			args: []string{"-p=2", "-count=1"}, timeout: 30 * time.Minute, budget: 16 * time.Minute,
+			args: []string{"-p=2", "-count=1"}, timeout: 30 * time.Minute, budget: 13 * time.Minute,
 			programs: controlPlane(),
 		},
 		{
 			name: "node", about: "what only a kubelet and a container runtime show",
 			packages: []string{"tests/node", "tests/node/daemon", "tests/node/incluster"},
-			args:     serial, timeout: 20 * time.Minute, budget: 8 * time.Minute,
+			args:     serial, timeout: 20 * time.Minute, budget: 7 * time.Minute,
 			programs: append(controlPlane(), binaries.Kubelet),
 		},
 		{
 			name: "framework", about: "the local cluster and the simulated nodes themselves",
 			packages: []string{"tests/framework/..."},
-			args:     serial, timeout: 20 * time.Minute, budget: 4 * time.Minute,
+			args:     serial, timeout: 20 * time.Minute, budget: 3 * time.Minute,
 			programs: append(controlPlane(), binaries.Kubelet, binaries.OPM, binaries.OperatorSDK),
 		},
 		{
@@ -101,13 +114,16 @@ func controlPlane() []binaries.Name {
 }
 
 // notSuites is what no suite runs, and how to run it.
-func notSuites() []string {
-	return []string{
+func notSuites(all bool) []string {
+	not := []string{
 		"scorecard in pods: make scorecard",
-		"exploration of large sets: make explore-full",
 		"all that chaos can try, not a sample: make test-chaos",
 		"benchmark: make bench",
 	}
+	if !all {
+		not = append(not, "all of the long tests, not today's part: make test-all")
+	}
+	return not
 }
 
 // programsOf are the programs that the suites need, in the order in which they need them.

@@ -3,7 +3,8 @@
 
 //go:build unix
 
-package main
+// Package speed says how fast the machine is at the moment.
+package speed
 
 import (
 	"encoding/json"
@@ -14,17 +15,23 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 )
 
-// speed is how much processor time it takes to encode and decode one pod here and now, while every processor does that: the median of several looks.
+// Measure is how much processor time it takes to encode and decode one pod here and now, while every processor does that: the median of several looks.
 // Processors differ, one that is shared differs by the minute, and two that are one core by turns are slower together. So figures of processor time can
 // be compared only beside it.
-func speed() (time.Duration, error) {
+func Measure() (time.Duration, error) {
 	const looks, pods = 9, 250
-	template := podTemplate("speed", "example/web:v1")
-	pod := corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "speed"}},
+		Spec: corev1.PodSpec{
+			ReadinessGates: []corev1.PodReadinessGate{{ConditionType: "InPlaceUpdateReady"}, {ConditionType: "KruisePodReady"}},
+			Containers:     []corev1.Container{{Name: "main", Image: "example/web:v1"}},
+		},
+	}
 	var mu sync.Mutex
 	var took []time.Duration
 	var all errgroup.Group
