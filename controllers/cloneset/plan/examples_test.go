@@ -117,6 +117,52 @@ func TestGrowingIsLimited(t *testing.T) {
 	w.expect("pods", w.available(), 12)
 }
 
+// An update took six of ten pods, and scaleStrategy let them come back two at a time.
+func TestAnUpdateTakesNoMorePodsThanTheScaleLimitLetsComeBack(t *testing.T) {
+	for name, change := range map[string]func(*simulation){"update": image("2"), "specified": ask("p01", "p02", "p03", "p04")} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 10, maxUnavailable("60%"), scaleMaxUnavailable("20%"))
+			w.rest(change)
+			w.expect("fewest available", w.minAvailable, 8)
+			w.expect("pods", len(w.Pods), 10)
+		})
+	}
+	w := newSimulation(t, 10, inPlace, maxUnavailable("60%"), scaleMaxUnavailable("20%"))
+	w.rest(image("2"))
+	w.expect("fewest available while all are updated in place", w.minAvailable, 4)
+	w = newSimulation(t, 4, maxUnavailable(2))
+	w.rest(image("2"), scaleMaxUnavailable(0))
+	w.expect("available where none may be created", w.available(), 4)
+	w.expect("condition", w.condition(appsv1beta1.CloneSetStalled), "True MaxUnavailableZero")
+}
+
+// A canary that its partition held was forgotten when the set was scaled to 0 and back.
+func TestACanaryIsNotForgottenWhenTheSetIsScaledTo0(t *testing.T) {
+	for _, keep := range []any{2, "50%"} {
+		w := newSimulation(t, 4, partition(keep))
+		w.rest(image("2"))
+		w.rest(replicas(0))
+		w.rest(replicas(4))
+		w.expect("kept", w.at("1"), 2)
+		w.expect("updated", w.at("2"), 2)
+	}
+	w := newSimulation(t, 4, partition(2))
+	w.rest(image("2"))
+	w.rest(replicas(2), func(w *simulation) {
+		for _, pod := range w.Pods {
+			if pod.Labels[shared.LabelControllerRevisionHash] == "web-1" {
+				w.set.Spec.ScaleStrategy.PodsToDelete = append(w.set.Spec.ScaleStrategy.PodsToDelete, pod.Name)
+			}
+		}
+	})
+	w.rest(replicas(4))
+	w.expect("kept, whose pods the user had named", w.at("1"), 2)
+	w = newSimulation(t, 4)
+	w.rest(image("2"), replicas(0))
+	w.rest(replicas(2))
+	w.expect("updated, without a partition", w.at("2"), 2)
+}
+
 func TestGrowingThatIsLimitedStopsNoDeletion(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.rest(image("2"), broken("2"), replicas(6), scaleMaxUnavailable(2), partition(2))

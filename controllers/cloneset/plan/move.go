@@ -71,7 +71,7 @@ func (p *planner) move(s diff) {
 
 // moveInOrder moves pods until no more may move, and returns the others. limit is how many may be unavailable at the target revision.
 func (p *planner) moveInOrder(candidates []*podset.Pod, limit int, rollout podset.Rollout) (blocked []*podset.Pod) {
-	atTarget, missing := 0, len(p.pods) < p.Replicas
+	atTarget, missing, replaced := 0, len(p.pods) < p.Replicas, p.pass.ReplacedBy(rollout)
 	for _, pod := range p.pods {
 		if pod.Revision == rollout.Target.Name && !pod.Available && !specified(pod) && !preparingDelete(pod) {
 			atTarget++
@@ -79,7 +79,7 @@ func (p *planner) moveInOrder(candidates []*podset.Pod, limit int, rollout podse
 	}
 	for i, pod := range candidates {
 		free := atTarget == 0 && !pod.InService() && (!missing || pod.Trouble.Lasting)
-		if atTarget >= limit && !free || !p.unavailable.Admit(pod) {
+		if atTarget >= limit && !free || !p.unavailable.Admit(pod, replaced(pod)) {
 			return candidates[i:]
 		}
 		atTarget++

@@ -26,6 +26,9 @@ const (
 	noteClaimsReturning = "ClaimsReturning"
 )
 
+// scaleLimit is the field that limits creations.
+const scaleLimit = "scaleStrategy.maxUnavailable"
+
 // Plan decides the next step of a CloneSet.
 //
 //  1. Leaving: pods at their preDelete hook are deleted when it is released, or brought back when they are needed after all.
@@ -111,7 +114,10 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 		p.existing[slot] = true
 	}
 	surplus := max(len(p.pods)-p.Replicas, 0)
-	p.unavailable = podset.Limit{Name: "maxUnavailable", Max: p.MaxUnavailable + surplus, Extra: surplus}
+	p.unavailable = podset.Limit{
+		Name: "maxUnavailable", Max: p.MaxUnavailable + surplus, Extra: surplus,
+		RefillName: scaleLimit, Refill: p.ScaleMaxUnavailable + surplus,
+	}
 	p.unavailable.UseOthers(max(p.Replicas-len(p.pods), 0))
 	for _, pod := range p.pods {
 		if !pod.Available {

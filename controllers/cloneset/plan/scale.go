@@ -56,7 +56,7 @@ func (p *planner) create(s diff) {
 		p.pass.Recheck(time.Second)
 	}
 	if s.held > 0 {
-		limit := podset.Limit{Name: "scaleStrategy.maxUnavailable", Max: p.ScaleMaxUnavailable}
+		limit := podset.Limit{Name: scaleLimit, Max: p.ScaleMaxUnavailable}
 		for _, pod := range p.pods {
 			if !pod.Available && (preparingDelete(pod) || !specified(pod)) {
 				limit.Use(pod)
@@ -122,7 +122,8 @@ func (p *planner) removeSpecified() {
 // removeInTurn removes pods while there is room. One whose removal was refused leaves its place to the others until its next try.
 func (p *planner) removeInTurn(pods []*podset.Pod, reason string) {
 	pods, refused := p.pass.YieldingRemovals(pods, true)
-	admitted, blocked := p.unavailable.Select(pods)
+	replaced := func(*podset.Pod) bool { return reason != podset.ReasonScaleIn }
+	admitted, blocked := p.unavailable.Select(pods, replaced)
 	p.blocked = append(p.blocked, blocked...)
 	_, due := p.pass.YieldingRemovals(blocked, false)
 	for _, pod := range slices.Concat(admitted, refused, due) {

@@ -154,6 +154,8 @@ func (s *Spec) parseRolling(o Options) error {
 		return fmt.Errorf(field+"%w", err)
 	}
 	s.Partition, s.MaxUnavailable, s.MaxSurge = int(partition), int(unavailable), int(surge)
+	ofMany, _ := budget.CloneSetPartition(rolling.Partition, 100)
+	s.KeepsOld = ofMany > 0
 	s.PartitionRollback = o.PartitionRollback
 	return nil
 }

@@ -108,10 +108,10 @@ func countedOf(s podset.Snapshot) podset.Snapshot {
 	return counted
 }
 
-// rolledOut says that all pods are at the update revision. That all replicas exist is part of it: a set that is scaled in the middle of a
-// canary must not forget the revision that the partition keeps.
+// rolledOut says that all pods are at the update revision. That all replicas exist is part of it: a set that is scaled in the middle of a canary, also to
+// 0, must not forget the revision that the partition keeps.
 func rolledOut(spec *Spec, counts podset.Counts) bool {
-	return counts.Updated == counts.Replicas && int(counts.Replicas) == spec.Replicas
+	return !spec.KeepsOld && counts.Updated == counts.Replicas && int(counts.Replicas) == spec.Replicas
 }
 
 // Events are the events about what a pass says for the first time, or about another spec than before, and about pods that
@@ -166,7 +166,7 @@ func failed(s *podset.Snapshot) []podset.Pod {
 
 func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
 	blocked, isBlocked := podset.Blocked(&plan)
-	zero, isAtZero := atZero(spec, s, &plan)
+	zero, isAtZero := atZero(spec, s, counts, &plan)
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated)
 	if !isAtZero && !spec.OnDelete && !spec.Paused {
 		moving = moving || len(s.Pods)-int(counts.Updated) > spec.Partition && int(counts.Updated) < spec.Replicas-spec.Partition
@@ -190,16 +190,20 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 
 // atZero is the note about pods that wait for a limit of no pods, which no pod can ever free: their user has to raise it. Admission refuses
 // maxUnavailable 0 without a surge only when there are replicas, and kubectl scale can add them later. A paused set has no surge.
-func atZero(spec *Spec, s *podset.Snapshot, plan *planning.Plan) (planning.Note, bool) {
+func atZero(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan *planning.Plan) (planning.Note, bool) {
 	if spec.MaxUnavailable+spec.MaxSurge == 0 && len(s.Pods) <= spec.Replicas {
 		if note, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok {
 			return note, true
 		}
 	}
-	if spec.ScaleMaxUnavailable == 0 {
+	switch {
+	case spec.ScaleMaxUnavailable > 0:
+		return planning.Note{}, false
+	case int(counts.Available) >= spec.Replicas: // otherwise those that are not may free maxUnavailable
+		return plan.HeldFor(noteScaleUpLimited, podset.ReasonMaxUnavailable)
+	default:
 		return plan.HeldFor(noteScaleUpLimited)
 	}
-	return planning.Note{}, false
 }
 
 // setFailures adds the two conditions that are present only while something fails.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -18,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 func TestScenarioPartition(t *testing.T) {
@@ -49,6 +51,44 @@ func TestScenarioCanarySelector(t *testing.T) {
 	w.when("no selector", updateSelector(nil))
 	w.expect("updated", w.at("2"), "n0 n1 n2 n3 n4 n5")
 	w.Golden()
+}
+
+// A pod within minReadySeconds did not use up maxUnavailable, and the update took another node's pod beside it.
+func TestAPodThatIsReadyAndNotYetAvailableUsesUpTheLimit(t *testing.T) {
+	for young, want := range map[string]string{ // in the order of the update, behind another pod and before it
+		"agent-n1a": " (3 pods wait: maxUnavailable 1 is used up by agent-n1a)",
+		"agent-n2a": "Delete agent-n2a Outdated (2 pods wait: maxUnavailable 1 is used up by agent-n2a)",
+	} {
+		w := newSimulation(t, nodeNames(3), maxUnavailable(1), minReady(20))
+		podstate.Condition(w.Pod(young), corev1.PodReady).LastTransitionTime = metav1.NewTime(w.Time)
+		w.do(image("2"))
+		w.Pass()
+		w.expect(young, strings.Join(w.ActionLines(), ", ")+" ("+w.Plan.HeldMessages("")+")", want)
+		w.rest()
+		w.expect("updated", w.at("2"), "n0 n1 n2")
+	}
+}
+
+// With a surge, a pod stayed for ever on a node that the new template does not tolerate.
+func TestThePodOfANodeThatTheNewTemplateDoesNotTolerateGoes(t *testing.T) {
+	tolerate := func(w *simulation) {
+		w.set.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
+	}
+	for name, strategy := range map[string][]func(*simulation){"surge": {maxSurge(1), maxUnavailable(0)}, "maxUnavailable": {maxUnavailable(1)}} {
+		w := newSimulation(t, nodeNames(3), append(strategy, tolerate, taint("n1", "dedicated", corev1.TaintEffectNoSchedule))...)
+		w.rest(image("2"), paused(true), func(w *simulation) { w.set.Spec.Template.Spec.Tolerations = nil })
+		w.expect("while paused, "+name, w.at("1"), "n0 n1 n2")
+		w.rest(paused(false))
+		w.expectPods("n0b:2, n2b:2")
+	}
+}
+
+// A pod that did not end on a node that no longer matches held the update of all others.
+func TestAnUpdateDoesNotWaitForThePodOfANodeThatShallHaveNone(t *testing.T) {
+	w := newSimulation(t, nodeNames(3), maxUnavailable(1), label("n0", "lane", "x"), label("n1", "lane", "x"))
+	w.rest(happens("n2", podsettest.LoseNode), nodeSelector(map[string]string{"lane": "x"}), image("2"))
+	w.expect("updated", w.at("2"), "n0 n1")
+	w.expect("message", w.message(), "Pods are on their way out: agent-n2a.")
 }
 
 func TestScenarioInPlace(t *testing.T) {

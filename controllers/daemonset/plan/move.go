@@ -90,14 +90,16 @@ func (p *planner) targets() []target {
 	return all[:min(len(all), max(nodes-p.Partition, 0))]
 }
 
-// move updates pods under maxUnavailable. A node without exactly one pod uses up the limit, and so does an updated pod that is not available.
-// Outdated pods that are not in service move at once, and use it up from then on; the others move in order while there is room. One whose change was
-// refused leaves its place to the others until its next try.
+// move updates pods under maxUnavailable. A node that may have a pod and has not exactly one uses up the limit, and so does a pod that is not available.
+// Outdated pods that are not in service move at once; the others move in order while there is room. One whose change was refused leaves its place to the
+// others until its next try.
 func (p *planner) move(targets []target) {
 	limit := podset.Limit{Name: "maxUnavailable", Max: p.MaxUnavailable}
 	var movable []*podset.Pod
 	for _, t := range targets {
 		switch {
+		case t.fresh == nil && t.old == nil && !t.shouldContinue():
+			// Its pod is going for good: the update must not wait for it, however long that takes.
 		case t.fresh == nil && t.old == nil && len(t.pods) > 0:
 			limit.Use(t.pods[0]) // terminating, for as long as the kubelet does not answer, or finished
 		case t.fresh == nil && t.old == nil:
@@ -111,6 +113,9 @@ func (p *planner) move(targets []target) {
 		case preparingDelete(t.old), p.pass.Taken(t.old):
 			limit.Use(t.old)
 		default:
+			if !t.old.Available {
+				limit.Use(t.old)
+			}
 			movable = append(movable, t.old)
 		}
 	}
@@ -120,7 +125,7 @@ func (p *planner) move(targets []target) {
 	}
 	p.pass.HoldReplaced(movable, p.rollout())
 	movable, refused := p.pass.Yielding(movable, p.rollout(), true)
-	admitted, waiting := limit.Select(movable)
+	admitted, waiting := limit.Select(movable, p.pass.ReplacedBy(p.rollout()))
 	_, due := p.pass.Yielding(waiting, p.rollout(), false)
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod)

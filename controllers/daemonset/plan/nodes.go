@@ -20,16 +20,17 @@ import (
 )
 
 // Compile reads from the template of a set which nodes its pods fit. The pods have the tolerations of daemons beside those of the template.
-func Compile(set *appsv1beta1.DaemonSet) nodefit.Pod {
-	spec := &set.Spec.Template.Spec
+func Compile(set *appsv1beta1.DaemonSet) nodefit.Pod { return compile(&set.Spec.Template.Spec) }
+
+func compile(spec *corev1.PodSpec) nodefit.Pod {
 	return nodefit.Compile(spec, nodefit.DaemonTolerations(spec.HostNetwork)...)
 }
 
 // Node is a node of the cluster as the set sees it.
 type Node struct {
 	Name string
-	// Labels are for updateStrategy.rollingUpdate.selector. Read-only.
-	Labels map[string]string
+	// Object is the node. Read-only.
+	Object *corev1.Node
 	nodefit.Result
 }
 
@@ -37,7 +38,7 @@ type Node struct {
 func Nodes(pod nodefit.Pod, objects []corev1.Node) []Node {
 	nodes := make([]Node, len(objects))
 	for i := range objects {
-		nodes[i] = Node{Name: objects[i].Name, Labels: objects[i].Labels, Result: pod.Fit(&objects[i])}
+		nodes[i] = Node{Name: objects[i].Name, Object: &objects[i], Result: pod.Fit(&objects[i])}
 	}
 	slices.SortFunc(nodes, func(a, b Node) int { return cmp.Compare(a.Name, b.Name) })
 	return nodes
@@ -140,5 +141,5 @@ func (s *Spec) selects(at *place) bool {
 	if s.NodeSelector == nil {
 		return true
 	}
-	return at.node != nil && s.NodeSelector.Matches(labels.Set(at.node.Labels))
+	return at.node != nil && s.NodeSelector.Matches(labels.Set(at.node.Object.Labels))
 }

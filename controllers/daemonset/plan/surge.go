@@ -14,7 +14,7 @@ import (
 //
 // A node whose old pod is not in service gets its new pod at once. The others follow in order while fewer nodes than maxSurge wait for
 // their new pod, or for the preDelete hook of the old one. A node whose new pod was refused leaves its place to the next one until its next try. Nodes
-// that should not run a pod get none: theirs stays as it is.
+// that should not run a pod get none. Theirs goes if it is the new template that does not fit, and stays if neither does, as on a node that is not ready.
 func (p *planner) surge(targets []target) {
 	surging := 0
 	var candidates []*place
@@ -27,6 +27,9 @@ func (p *planner) surge(targets []target) {
 		case t.fresh != nil:
 			surging++
 		case !t.shouldRun():
+			if p.fitted(t) {
+				p.moveOne(t.old)
+			}
 		case !t.old.InService():
 			p.create(t.place, reasonSurge)
 		default:
@@ -40,4 +43,10 @@ func (p *planner) surge(targets []target) {
 			Slots:   slotsOf(waiting),
 		})
 	}
+}
+
+// fitted says that the node should run a pod by the template of the one that it has.
+func (p *planner) fitted(t target) bool {
+	old := p.s.Revisions[t.old.Revision]
+	return t.node != nil && old.Template != nil && compile(&old.Template.Spec).Fit(t.node.Object).ShouldRun
 }

@@ -36,19 +36,18 @@ const (
 const afterClaims = 100 * time.Millisecond
 
 // keepClaims corrects the claims of existing pods: their owners always, and claims that a pending pod lacks are created. Claims of all surplus pods
-// get the owners with which they go, not only those of the pod whose turn it is: another one may be lost before.
+// get the owners with which they go, not only those of the pod whose turn it is: another one may be lost before. A terminating pod whose ordinal is
+// wanted again gives its claims back: they go with it otherwise.
 func (p *planner) keepClaims() {
-	if len(p.Claims.Claims) == 0 {
-		return
-	}
 	for _, pod := range p.surplus {
 		p.fixOwners(pod, true)
 	}
 	for _, pod := range p.pods {
+		p.fixOwners(pod.Pod, false)
 		if pod.Terminating {
+			p.letGo(pod.Pod)
 			continue
 		}
-		p.fixOwners(pod.Pod, false)
 		p.holdStuck(pod.Pod)
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue

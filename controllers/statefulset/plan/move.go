@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -31,7 +30,7 @@ func (p *planner) move() {
 	if p.Unordered {
 		movable, refused = p.pass.Yielding(movable, rollout, true)
 	}
-	admitted, waiting := p.unavailable.Select(movable)
+	admitted, waiting := p.unavailable.Select(movable, p.pass.ReplacedBy(rollout))
 	if p.Unordered {
 		_, due = p.pass.Yielding(waiting, rollout, false)
 	}
@@ -50,7 +49,7 @@ func (p *planner) removeSpecified(specified []*podset.Pod) (blocked []*podset.Po
 	others, refused := p.pass.YieldingRemovals(specified, true)
 	var admitted []*podset.Pod
 	for _, pod := range others {
-		if p.unavailable.Admit(pod) {
+		if p.unavailable.Admit(pod, true) {
 			admitted = append(admitted, pod)
 		} else {
 			blocked = append(blocked, pod)
@@ -68,29 +67,22 @@ func (p *planner) removeSpecified(specified []*podset.Pod) (blocked []*podset.Po
 	return blocked
 }
 
-// moveUnavailable is what OrderedReady does of step 3 while it stops at a pod that is not available. It moves one outdated pod that is not
-// in service: that pod may be the one at which it stops, and the next revision may repair it. It waits while a pod is terminating or
-// being updated. Pods that wait at their preDelete hook because their user deletes them go on being removed.
+// moveUnavailable is what OrderedReady does of step 3 while it stops at a pod that is not available: that pod may be the one that its user wants
+// replaced, or that the next revision repairs. Pods that are not available go where their user deletes them. Otherwise one outdated pod that is not in
+// service is moved, unless a pod is terminating or being updated.
 func (p *planner) moveUnavailable() {
 	specified := p.specified()
 	if p.OnDelete || p.Paused {
 		p.holdAll(specified)
 		return
 	}
-	for _, pod := range specified {
-		if pod.State == shared.StatePreparingDelete {
-			p.removeWanted(pod, podset.ReasonSpecifiedDelete)
-			return
-		}
+	p.countUnavailable()
+	broken := slices.DeleteFunc(specified, func(pod *podset.Pod) bool { return pod.Available })
+	if blocked := p.removeSpecified(broken); len(blocked) < len(broken) {
+		return
 	}
 	for _, pod := range p.pods {
 		if pod.Terminating || pod.Revision == p.s.Update.Name && underWay(pod.Pod) {
-			return
-		}
-	}
-	for _, pod := range specified {
-		if p.outdated(pod) && !pod.InService() {
-			p.removeWanted(pod, podset.ReasonSpecifiedDelete)
 			return
 		}
 	}

@@ -23,6 +23,9 @@ const (
 	noteClaimGoing          = "ClaimBeingDeleted"
 )
 
+// scaleLimit is the field that limits creations.
+const scaleLimit = "scaleStrategy.maxUnavailable"
+
 // Plan decides the next step of a StatefulSet.
 //
 //  1. Replicas: finished pods are removed, missing ones created, claims corrected.
@@ -91,6 +94,9 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 		pods:        make([]member, 0, len(s.Pods)),
 		unavailable: podset.Limit{Name: "maxUnavailable", Max: spec.MaxUnavailable},
 		touched:     map[string]bool{},
+	}
+	if spec.Parallel { // in order, one pod is created after the other anyway
+		p.unavailable.Refill, p.unavailable.RefillName = spec.ScaleMaxUnavailable, scaleLimit
 	}
 	for i := range s.Pods {
 		pod := &s.Pods[i]

@@ -228,6 +228,10 @@ func TestPlan(t *testing.T) {
 			replicas: 4, steps: []func(*simulation){ordered, running, replicas(2), unready(2, 3)},
 			held: []string{"PodNotReady"},
 		},
+		"an ordered set removes a surplus pod that is not ready and that its user deletes": {
+			replicas: 4, steps: []func(*simulation){ordered, running, replicas(2), unready(2, 3), specified(3)},
+			want: []string{"Delete web-3 ScaleIn"},
+		},
 		"an ordered set removes the only surplus pod that is not ready": {
 			replicas: 4, steps: []func(*simulation){ordered, running, replicas(2), unready(3)},
 			want: []string{"Delete web-3 ScaleIn"},
@@ -286,6 +290,26 @@ func TestPlan(t *testing.T) {
 		"pods that are ready but not for long enough are not taken down beyond the limit": {
 			replicas: 3, steps: []func(*simulation){minReady(60), func(w *simulation) { w.Pass(); w.Kubelets() }, image("2")},
 			held: []string{"MaxUnavailable"},
+		},
+		"an ordered set moves three pods at a time from the top": {
+			replicas: 6, steps: []func(*simulation){ordered, maxUnavailable(3), running, image("2")},
+			want: []string{"Delete web-5 Outdated", "Delete web-4 Outdated", "Delete web-3 Outdated"}, held: []string{"MaxUnavailable"},
+		},
+		"no more pods are replaced than the scale limit lets be created": {
+			replicas: 10, steps: []func(*simulation){maxUnavailable("60%"), scaleMaxUnavailable("20%"), running, image("2")},
+			want: []string{"Delete web-9 Outdated", "Delete web-8 Outdated"}, held: []string{"MaxUnavailable"},
+		},
+		"pods that are missing or not available use up what may be replaced under the scale limit": {
+			replicas: 10, steps: []func(*simulation){maxUnavailable(6), scaleMaxUnavailable(2), running, unready(0), image("2")},
+			want: []string{"Delete web-0 Outdated", "Delete web-9 Outdated"}, held: []string{"MaxUnavailable"},
+		},
+		"the scale limit does not hold for pods that are updated in place": {
+			replicas: 4, steps: []func(*simulation){inPlace, maxUnavailable(2), scaleMaxUnavailable(1), running, image("2")},
+			want: []string{"Edit web-3 InPlaceUpdate Updating", "Edit web-2 InPlaceUpdate Updating"}, held: []string{"MaxUnavailable"},
+		},
+		"no more pods are deleted by label than the scale limit lets be created": {
+			replicas: 4, steps: []func(*simulation){maxUnavailable(3), scaleMaxUnavailable(1), running, specified(0, 1, 2)},
+			want: []string{"Delete web-2 SpecifiedDelete"}, held: []string{"MaxUnavailable"},
 		},
 		"an ordered set moves one pod": {
 			replicas: 3, steps: []func(*simulation){ordered, running, image("2")},
@@ -446,6 +470,27 @@ func TestPlan(t *testing.T) {
 			want: []string{"Delete web-1 SpecifiedDelete"}, held: []string{"PodNotReady"},
 		},
 
+		"a label on the broken updated pod that stops an ordered set is followed": {
+			replicas: 3, steps: []func(*simulation){ordered, running, unready(1), specified(1)},
+			want: []string{"Delete web-1 SpecifiedDelete"}, held: []string{"PodNotReady"},
+		},
+		"a label on a broken pod is followed although another one stops an ordered set": {
+			replicas: 3, steps: []func(*simulation){ordered, running, unready(0, 2), specified(2)},
+			want: []string{"Delete web-2 SpecifiedDelete"}, held: []string{"PodNotReady"},
+		},
+		"a label on a pod whose update in place never ends is followed in an ordered set": {
+			replicas: 2, steps: []func(*simulation){ordered, inPlace, running, image("2"), func(w *simulation) { w.breaks("web:2"); w.Pass() }, specified(1)},
+			want: []string{"Delete web-1 SpecifiedDelete"}, held: []string{"PodNotReady"},
+		},
+		"a label on a pod that is about to be available is followed in an ordered set": {
+			replicas: 2, steps: []func(*simulation){ordered, minReady(30), running, func(w *simulation) { setReady(w.pod(1), false, w.Time); setReady(w.pod(1), true, w.Time) }, specified(1)},
+			want: []string{"Delete web-1 SpecifiedDelete"}, held: []string{"PodNotReady"},
+		},
+		"a label does nothing in a paused ordered set": {
+			replicas: 3, steps: []func(*simulation){ordered, paused, running, unready(1), specified(1)},
+			held: []string{"PodNotReady", "Paused"},
+		},
+
 		// Claims.
 		"claims are created with the pod": {
 			replicas: 1, steps: []func(*simulation){storage("1Gi")},
@@ -479,6 +524,26 @@ func TestPlan(t *testing.T) {
 		"claims of all surplus pods are condemned, although an ordered set removes one pod at a time": {
 			replicas: 3, steps: []func(*simulation){ordered, storage("1Gi"), retention("Delete", "Retain"), running, replicas(1)},
 			want: []string{"EditClaim data-web-2 ClaimOwners", "EditClaim data-web-1 ClaimOwners"},
+		},
+		"a terminating pod that is wanted again gives its claim back": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), terminating(1)},
+			want: []string{"EditClaim data-web-1 ClaimOwners"},
+		},
+		"a terminating pod that is wanted again gives its claim back in order": {
+			replicas: 2, steps: []func(*simulation){ordered, storage("1Gi"), retention("Delete", "Delete"), running, condemned(1), terminating(1)},
+			want: []string{"EditClaim data-web-1 ClaimOwners"},
+		},
+		"a terminating pod that is wanted again gives its claim back while the gate is off": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), running, condemned(1), terminating(1), func(w *simulation) { w.o.AutoDeletePVC = false }},
+			want: []string{"EditClaim data-web-1 ClaimOwners"},
+		},
+		"a terminating pod that is wanted again gives back the claim of a dropped template": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), running, condemned(1), terminating(1), func(w *simulation) { w.set.Spec.VolumeClaimTemplates = nil }},
+			want: []string{"EditClaim data-web-1 ClaimOwners"},
+		},
+		"a terminating surplus pod gives its claim back when claims are to stay": {
+			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, replicas(1), condemned(1), terminating(1), retention("Retain", "Retain")},
+			want: []string{"EditClaim data-web-1 ClaimOwners"},
 		},
 		"a pod that is wanted again is not replaced while its claim would go with it": {
 			replicas: 2, steps: []func(*simulation){storage("1Gi"), retention("Delete", "Retain"), running, condemned(1), image("2")},

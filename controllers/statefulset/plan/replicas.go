@@ -30,7 +30,7 @@ func (p *planner) replicasAtOnce() {
 	}
 
 	missing := p.Ordinals.Len() - len(p.pods)
-	limit := podset.Limit{Name: "scaleStrategy.maxUnavailable", Max: p.ScaleMaxUnavailable}
+	limit := podset.Limit{Name: scaleLimit, Max: p.ScaleMaxUnavailable}
 	created, waiting := 0, []planning.Slot(nil)
 	var going []string
 	left := missing

@@ -19,18 +19,19 @@ func (p *planner) scaleInAtOnce() {
 }
 
 // scaleInInOrder removes the pod with the highest ordinal that the set does not ask for, and waits until it is gone, also while it is
-// waiting at its preDelete hook. A pod that is not available waits until it is, unless it is the lowest of those, has finished or is
-// being deleted already. It reports whether there was nothing to do.
+// waiting at its preDelete hook. A pod that is not available waits until it is, unless it is the lowest of those, has finished, is being deleted
+// already, or its user deletes it. It reports whether there was nothing to do.
 func (p *planner) scaleInInOrder() bool {
 	if len(p.surplus) == 0 {
 		return true
 	}
 	pod := p.surplus[0]
+	_, specified := pod.Object.Labels[shared.LabelSpecifiedDelete]
 	switch {
 	case pod.Terminating:
 		p.fixOwners(pod, true)
 		p.holdFor(pod, noteTerminating, "is terminating")
-	case pod.Available, pod.State == shared.StatePreparingDelete, podstate.Finished(pod.Object), pod == p.lowestUnavailable():
+	case pod.Available, specified, pod.State == shared.StatePreparingDelete, podstate.Finished(pod.Object), pod == p.lowestUnavailable():
 		p.removeSurplus(pod)
 	default:
 		p.holdFor(pod, notePodNotReady, "is not available yet, and neither is a pod below it")

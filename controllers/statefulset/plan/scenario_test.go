@@ -252,6 +252,31 @@ func TestDataOfADroppedTemplateIsKeptWithAPodThatIsWantedAgain(t *testing.T) {
 	}
 }
 
+// A user scaled in and out again while the pod was terminating, and its data was gone.
+func TestDataOfAPodThatIsWantedAgainWhileItTerminatesIsKept(t *testing.T) {
+	w := newSimulation(t, 3, storage("1Gi"), retention("Delete", "Retain"), running)
+	uid := w.Claim("data-web-2").UID
+	w.change(replicas(2))
+	w.expect("EditClaim data-web-2 ClaimOwners")
+	w.expect("Delete web-2 ScaleIn")
+	w.change(replicas(3))
+	w.expect("EditClaim data-web-2 ClaimOwners")
+	w.Rest()
+	w.expectNames("0:1 1:1 2:1")
+	if claim := w.Claim("data-web-2"); claim == nil || claim.UID != uid || claim.DeletionTimestamp != nil {
+		t.Errorf("claim of the pod: %+v", claim)
+	}
+}
+
+// An update took six of ten pods, and scaleStrategy let them come back two at a time.
+func TestAnUpdateTakesNoMorePodsThanTheScaleLimitLetsComeBack(t *testing.T) {
+	w := newSimulation(t, 10, maxUnavailable("60%"), scaleMaxUnavailable("20%"), running)
+	w.Always = append(w.Always, atMostUnavailable(2))
+	w.change(image("2"))
+	w.Rest()
+	w.expectNames("0:2 1:2 2:2 3:2 4:2 5:2 6:2 7:2 8:2 9:2")
+}
+
 func TestWhenScaledDelete(t *testing.T) {
 	w := newSimulation(t, 3, storage("1Gi"), retention("Delete", "Retain"), running)
 	w.Held["data-web-1"] = true

@@ -141,6 +141,7 @@ func (s *Spec) parseRolling() error {
 	}
 	s.Paused = rolling.Paused
 	s.Partition = int(max(ptr.Deref(rolling.Partition, 0), 0))
+	s.KeepsOld = s.Partition > 0
 	s.MinReady = time.Duration(ptr.Deref(rolling.MinReadySeconds, 0)) * time.Second
 	if rolling.PodUpdatePolicy != "" {
 		s.PodUpdatePolicy = rolling.PodUpdatePolicy

@@ -80,11 +80,11 @@ func headline(status *appsv1beta1.StatefulSetStatus) podset.Headline {
 	}
 }
 
-// rolledOut says that all pods are at the update revision and ready, with no update in place under way. That all replicas exist is part
-// of it: a set whose pods are all gone for a moment must not forget the revision that a partition keeps. With OnDelete the set moves no
-// pods, so the current revision stays.
+// rolledOut says that all pods are at the update revision and ready, with no update in place under way. That all replicas exist is part of it. The
+// revision that a partition keeps is not forgotten while no pod has it, as when the set was scaled to 0. With OnDelete the set moves no pods, so the
+// current revision stays.
 func rolledOut(spec *Spec, counts podset.Counts) bool {
-	return !spec.OnDelete && counts.Updated == counts.Replicas && counts.UpdatedReady == counts.Replicas && int(counts.Replicas) == spec.Replicas
+	return !spec.OnDelete && !spec.KeepsOld && counts.Updated == counts.Replicas && counts.UpdatedReady == counts.Replicas && int(counts.Replicas) == spec.Replicas
 }
 
 func volumeClaims(spec *Spec, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatus {

@@ -378,6 +378,9 @@ func TestStatusRevisions(t *testing.T) {
 		"with a partition the old revision stays current":               {[]func(*simulation){partition(1), running, image("2"), running}, "web-1"},
 		"OnDelete keeps the old revision":                               {[]func(*simulation){running, onDelete, image("2"), gone(0, 1, 2), running}, "web-1"},
 		"a set whose pods are all gone for a moment keeps its revision": {[]func(*simulation){partition(1), running, image("2"), gone(0, 1, 2)}, "web-1"},
+		"a canary is not forgotten when the set is scaled to 0":         {[]func(*simulation){running, partition(2), image("2"), running, replicas(0), running}, "web-1"},
+		"nor when the pods that the partition keeps are scaled in":      {[]func(*simulation){running, partition(1), unordered(nil), image("2"), running, reserve(0), replicas(2), running}, "web-1"},
+		"scaled to 0, a set without partition takes the new revision":   {[]func(*simulation){running, image("2"), replicas(0), running}, "web-2"},
 		"an update whose pods are not ready is not finished":            {[]func(*simulation){running, image("2"), func(w *simulation) { w.breaks("web:2") }, running}, "web-1"},
 		"a rollback makes the old revision both current and updated":    {[]func(*simulation){running, image("2"), func(w *simulation) { w.Pass() }, image("1"), running}, "web-1"},
 	}

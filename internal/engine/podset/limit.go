@@ -23,6 +23,10 @@ type Limit struct {
 	Max int
 	// Extra is the part of Max that is not from the field: it is for pods that exist beyond replicas.
 	Extra int
+	// Refill is how many pods may be unavailable for missing ones to be created, RefillName the field that sets it: no more are taken for others to take
+	// their place than may come back. Without a name there is no such limit.
+	Refill     int
+	RefillName string
 
 	used   map[types.NamespacedName]struct{}
 	others int
@@ -43,19 +47,27 @@ func (l *Limit) Used() int { return len(l.used) + l.others }
 // Room says whether one more pod may become unavailable.
 func (l *Limit) Room() bool { return l.Used() < l.Max }
 
-// Admit says whether the pod may be taken out of service now, and counts it if so.
+// most is how many pods may be unavailable; replaced says that another pod has to be created then.
+func (l *Limit) most(replaced bool) int {
+	if replaced && l.RefillName != "" {
+		return min(l.Max, l.Refill)
+	}
+	return l.Max
+}
+
+// Admit says whether the pod may be taken out of service now, and counts it if so. replaced says that it is deleted, and another one takes its place.
 //
 //  1. A pod that is not in service is admitted: it is unavailable already, and the change may repair it.
 //  2. An available pod is admitted while there is room.
 //  3. A pod that is ready, but not for the minimum time yet, already counts as unavailable although it is in service. It is admitted unless the
 //     limit is exceeded: otherwise all pods that have just become ready would be taken out of service together.
-func (l *Limit) Admit(pod *Pod) bool {
-	counted := has(l.used, keyOf(pod.Object))
+func (l *Limit) Admit(pod *Pod, replaced bool) bool {
+	counted, most := has(l.used, keyOf(pod.Object)), l.most(replaced)
 	switch {
 	case !pod.InService():
-	case counted && l.Used() > l.Max:
+	case counted && l.Used() > most:
 		return false
-	case !counted && !l.Room():
+	case !counted && l.Used() >= most:
 		return false
 	}
 	l.Use(pod)
@@ -63,8 +75,9 @@ func (l *Limit) Admit(pod *Pod) bool {
 }
 
 // Select splits the pods, in the given order, into those that may be taken out of service now and those that wait. Pods that are not in service come
-// first, wherever they stand in the order, so that they never wait behind a pod in service for which the limit has no room.
-func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
+// first, wherever they stand in the order, so that they never wait behind a pod in service for which the limit has no room. replaced says of which pods
+// others take the place.
+func (l *Limit) Select(pods []*Pod, replaced func(*Pod) bool) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		if !pod.InService() {
 			l.Use(pod)
@@ -74,7 +87,7 @@ func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		switch {
 		case !pod.InService():
-		case len(waiting) == 0 && l.Admit(pod):
+		case len(waiting) == 0 && l.Admit(pod, replaced(pod)):
 			admitted = append(admitted, pod)
 		default:
 			waiting = append(waiting, pod)
@@ -85,13 +98,17 @@ func (l *Limit) Select(pods []*Pod) (admitted, waiting []*Pod) {
 
 // Note says that n pods wait for room; some of their slots are named.
 func (l *Limit) Note(reason string, n int, waiting []planning.Slot) planning.Note {
-	message := fmt.Sprintf("%s: %s is %d", Waits(n), l.Name, l.Max-l.Extra)
+	name, most := l.Name, l.Max-l.Extra
+	if l.Room() { // then it is the other limit that has none
+		name, most = l.RefillName, l.Refill-l.Extra
+	}
+	message := fmt.Sprintf("%s: %s is %d", Waits(n), name, most)
 	if users := l.users(); users != "" {
 		more := ""
 		if l.Extra > 0 {
 			more = fmt.Sprintf(", and %d more for pods above replicas,", l.Extra)
 		}
-		message = fmt.Sprintf("%s: %s %d%s is used up by %s", Waits(n), l.Name, l.Max-l.Extra, more, users)
+		message = fmt.Sprintf("%s: %s %d%s is used up by %s", Waits(n), name, most, more, users)
 	}
 	return planning.Note{Reason: reason, Message: message, Slots: waiting}
 }

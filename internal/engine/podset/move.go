@@ -127,6 +127,14 @@ func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
 	return method == MethodReplace
 }
 
+// ReplacedBy says of pods that they get to the target only by being replaced.
+func (p *Pass) ReplacedBy(r Rollout) func(*Pod) bool {
+	return func(pod *Pod) bool {
+		method, _ := p.UpdateMethod(pod, r)
+		return method == MethodReplace
+	}
+}
+
 // replacedBecause has the event about the deletion of the pod say why it is replaced, where there is something to say.
 func (p *Pass) replacedBecause(pod *Pod, why string) {
 	if why != "" {

@@ -141,7 +141,7 @@ func TestLimitSelect(t *testing.T) {
 			for _, used := range tc.used {
 				limit.UseName(used)
 			}
-			admitted, waiting := limit.Select(tc.pods)
+			admitted, waiting := limit.Select(tc.pods, func(*Pod) bool { return false })
 			if diff := cmp.Diff(tc.admitted, names(admitted), cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("admitted (-want +got):\n%s", diff)
 			}

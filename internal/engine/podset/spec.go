@@ -49,6 +49,8 @@ type Spec struct {
 	Paused bool
 	// Partition is updateStrategy.rollingUpdate.partition: how many pods stay at the current revision.
 	Partition int
+	// KeepsOld says that the partition asks for pods at the current revision. It does so too where Partition is 0 because there are no replicas now.
+	KeepsOld bool
 	// MaxUnavailable is updateStrategy.rollingUpdate.maxUnavailable.
 	MaxUnavailable int
 	// ScaleMaxUnavailable is scaleStrategy.maxUnavailable: how many unavailable pods stop the creation of more.
