@@ -250,6 +250,9 @@ func (l *layout) limit() int {
 	if l.onDelete {
 		return 1
 	}
+	if l.scaleMax > 0 && l.policy == shared.RecreatePods {
+		return min(l.maxUnavailable, l.scaleMax) // no more are taken than may come back
+	}
 	return l.maxUnavailable
 }
 
@@ -296,12 +299,12 @@ func (l *layout) partitionHolds() podsettest.Invariant[setFields] {
 	}}
 }
 
-// currentHolds: the current revision becomes the update revision only when all replicas exist, and all at that revision. Until then new pods
+// currentHolds: the current revision becomes the update revision only when all replicas exist, all at that revision, and no partition. Until then new pods
 // of the partition's share are made from it.
 func (l *layout) currentHolds() podsettest.Invariant[setFields] {
 	return podsettest.Invariant[setFields]{Name: "the current revision stays as long as the rollout", Check: func(e podsettest.Event[setFields]) error {
 		before, after := e.Before.Set, e.After.Set
-		if staying, outdated := l.replicasOf(e.Before); after.current != before.current && (after.current != before.template || outdated > 0 || staying != int(before.replicas)) {
+		if staying, outdated := l.replicasOf(e.Before); after.current != before.current && (after.current != before.template || outdated > 0 || staying != int(before.replicas) || before.partition > 0) {
 			return fmt.Errorf("it becomes %s with %d pods, %d of them outdated; there should be %d", l.revisionName(after.current), staying, outdated, before.replicas)
 		}
 		return nil
@@ -572,7 +575,11 @@ func TestExplore(t *testing.T) {
 		"recreate, three pods, the partition keeps one, some refused": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, partition: 1, edits: 1, scalings: 3, refuses: true},
 		"recreate, three pods and a surge, some are refused":          {policy: recreate, images: good, replicas: 3, maxSurge: 1, edits: 1, scalings: 3, refuses: true},
 		// Fields that few sets have.
-		"in place only, two pods, a template that cannot be reached, with faults":             {policy: shared.InPlaceOnly, images: mixed, replicas: 2, maxUnavailable: 1, edits: 2, faults: everything, anonymous: true, least: 1800},
+		"in place only, two pods, a template that cannot be reached, with faults":         {policy: shared.InPlaceOnly, images: mixed, replicas: 2, maxUnavailable: 1, edits: 2, faults: everything, anonymous: true, least: 1800},
+		"recreate, three pods, two at a time, one unavailable stops the creation of more": {policy: recreate, images: broken, replicas: 3, maxUnavailable: 2, edits: 2, scaleMax: 1, faults: everything[1:3], anonymous: true},
+		"recreate, a canary is scaled to 0 and back": {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 2, anonymous: true, userChanges: []userChange{
+			{"no replicas", func(f *setFields) { f.replicas = 0 }}, {"all replicas", func(f *setFields) { f.replicas = 2 }},
+		}},
 		"in place, two pods are scaled, one unavailable stops the creation of more":           {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, scaleMax: 1, faults: everything, anonymous: true, least: 1250},
 		"in place, two pods and a surge that one unavailable stops, a broken image and back":  {policy: inPlace, images: broken[:2], replicas: 2, maxSurge: 1, edits: 2, scaleMax: 1, faults: everything, anonymous: true, least: 100},
 		"recreate, two pods and a surge, one unavailable stops the creation of more":          {policy: recreate, images: good, replicas: 2, maxUnavailable: 1, maxSurge: 1, edits: 1, scaleMax: 1, anonymous: true, least: 50},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,6 +48,7 @@ type layout struct {
 	// pauses lets the user pause and resume, refusals the server refuse pods and nodes.
 	pauses, refusals int8
 	onDelete         bool
+	minReady         int32
 	least            int
 	large            bool
 
@@ -87,7 +89,7 @@ func (l *layout) set(w setState) *appsv1beta1.DaemonSet {
 		Spec: appsv1beta1.DaemonSetSpec{
 			Selector:  &metav1.LabelSelector{MatchLabels: map[string]string{"app": "agent"}},
 			Template:  *l.template(w.template),
-			Lifecycle: l.hooks,
+			Lifecycle: l.hooks, MinReadySeconds: l.minReady,
 			UpdateStrategy: appsv1beta1.DaemonSetUpdateStrategy{RollingUpdate: &appsv1beta1.RollingUpdateDaemonSet{
 				Type: l.kind, Paused: ptr.To(w.paused), Partition: ptr.To(intstr.FromInt32(int32(w.partition))),
 				MaxUnavailable: ptr.To(intstr.FromInt(l.maxUnavailable)), MaxSurge: ptr.To(intstr.FromInt(l.maxSurge)),
@@ -139,6 +141,8 @@ func staying(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed
 }
 
+func (l *layout) seconds() time.Duration { return time.Duration(l.minReady) * time.Second }
+
 func (l *layout) stopped(w setState) bool { return l.onDelete || w.paused }
 
 func outdated(w setState, pod *corev1.Pod) bool {
@@ -184,7 +188,7 @@ func (l *layout) goal(w *podsettest.State[setState], plan planning.Plan) bool {
 	for _, node := range w.Nodes {
 		pods := podsOf(w, node.Name, staying)
 		if waits(w, node.Name) {
-			if len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podsettest.Available(pod, 0) }) {
+			if len(pods) > 0 && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !podsettest.Available(pod, l.seconds()) }) {
 				continue
 			}
 			return true
@@ -194,7 +198,7 @@ func (l *layout) goal(w *podsettest.State[setState], plan planning.Plan) bool {
 		}
 		hash := pods[0].Labels[shared.LabelControllerRevisionHash]
 		broken := strings.HasPrefix(pods[0].Spec.Containers[0].Image, "!")
-		if !broken && !podsettest.Available(pods[0], 0) || !broken && !podsettest.Runs(pods[0], hash, l.revisions["agent-"+hash].Template) {
+		if !broken && !podsettest.Available(pods[0], l.seconds()) || !broken && !podsettest.Runs(pods[0], hash, l.revisions["agent-"+hash].Template) {
 			return false
 		}
 		if broken && !strings.HasPrefix(l.images[w.Set.template], "!") && !l.stopped(w.Set) {
@@ -251,7 +255,7 @@ func (l *layout) size() podsettest.Size {
 func (l *layout) exploration(t *testing.T) podsettest.Exploration[setState] {
 	t.Helper()
 	l.revisions, l.sets = map[string]revision.Revision{}, map[setState]*appsv1beta1.DaemonSet{}
-	cluster := podsettest.Cluster{Hooks: l.hooks, Nodes: nodeNames(l.nodes)}
+	cluster := podsettest.Cluster{Hooks: l.hooks, Nodes: nodeNames(l.nodes), Clock: l.minReady > 0}
 	for i, image := range l.images {
 		name := "agent-" + hashOf(int8(i))
 		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
@@ -279,7 +283,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setState] {
 					slots = append(slots, planning.Slot(node.Name))
 				}
 				return slots
-			}, podsettest.SlotOfNode, func(w setState) int { return l.maxUnavailable + int(w.partition) }, 0), // nodes that the partition keeps use up nothing
+			}, podsettest.SlotOfNode, func(w setState) int { return l.maxUnavailable + int(w.partition) }, l.seconds()), // nodes that the partition keeps use up nothing
 			podsettest.OnlyNeededChanges(needs),
 			podsettest.OneActionEach[setState](),
 			podsettest.HooksHold[setState](l.hooks),
@@ -301,27 +305,30 @@ func TestExplore(t *testing.T) {
 	nodes := []podsettest.Move{podsettest.AddNode, podsettest.RemoveNode, podsettest.RecreateNode, podsettest.CordonNode, podsettest.UncordonNode, podsettest.LoseNode}
 	hold := &shared.Lifecycle{PreDelete: &shared.LifecycleHook{LabelsHandler: map[string]string{"drain": "wait"}}}
 	podsettest.ExploreEach(t, map[string]*layout{
-		"replaced, three nodes come and go":             {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
-		"in place, three nodes come and go":             {kind: inPlace, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
-		"surging, two nodes come and go":                {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 1, faults: nodes},
-		"replaced, three nodes, pods fail":              {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: pods},
-		"in place where possible, two nodes, pods fail": {kind: inPlace, nodes: 2, maxUnavailable: 1, images: mixed, edits: 2, faults: pods},
-		"surging, two nodes, pods fail":                 {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 1, faults: pods},
-		"replaced, a broken image between":              {kind: standard, nodes: 3, maxUnavailable: 1, images: broken, edits: 2},
-		"in place, a broken image between":              {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2},
-		"surging, a broken image between":               {kind: standard, nodes: 2, maxSurge: 1, images: broken, edits: 2},
-		"replaced, the partition keeps one, nodes":      {kind: standard, nodes: 3, maxUnavailable: 2, partition: 1, images: good, edits: 1, faults: nodes},
-		"replaced, a hook before deletion, pods fail":   {kind: standard, nodes: 2, maxUnavailable: 1, images: good, edits: 2, hooks: hold, faults: pods},
-		"replaced, a hook before deletion, nodes":       {kind: standard, nodes: 2, maxUnavailable: 1, images: good, edits: 1, hooks: hold, faults: nodes},
-		"in place, paused on the way, pods fail":        {kind: inPlace, nodes: 2, maxUnavailable: 1, images: good, edits: 2, pauses: 2, faults: pods},
-		"surging, paused on the way":                    {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 2, pauses: 2},
-		"replaced, three nodes, some are refused":       {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, refusals: 3},
-		"in place, three nodes, some are refused":       {kind: inPlace, nodes: 3, maxUnavailable: 1, images: good, edits: 1, refusals: 3},
-		"in place, a broken image, some are refused":    {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, refusals: 3},
-		"surging, three nodes, some are refused":        {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, refusals: 3},
-		"a hook before deletion, some are refused":      {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, hooks: hold, refusals: 3},
-		"OnDelete, nodes":                               {onDelete: true, nodes: 2, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
-		"surging, three nodes come and go":              {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, faults: nodes},
-		"in place, three nodes, broken between, nodes":  {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, faults: nodes},
+		"replaced, three nodes come and go":              {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
+		"in place, three nodes come and go":              {kind: inPlace, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
+		"surging, two nodes come and go":                 {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 1, faults: nodes},
+		"replaced, three nodes, pods fail":               {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, faults: pods},
+		"in place where possible, two nodes, pods fail":  {kind: inPlace, nodes: 2, maxUnavailable: 1, images: mixed, edits: 2, faults: pods},
+		"surging, two nodes, pods fail":                  {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 1, faults: pods},
+		"replaced, a broken image between":               {kind: standard, nodes: 3, maxUnavailable: 1, images: broken, edits: 2},
+		"in place, a broken image between":               {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2},
+		"surging, a broken image between":                {kind: standard, nodes: 2, maxSurge: 1, images: broken, edits: 2},
+		"replaced, the partition keeps one, nodes":       {kind: standard, nodes: 3, maxUnavailable: 2, partition: 1, images: good, edits: 1, faults: nodes},
+		"replaced, a hook before deletion, pods fail":    {kind: standard, nodes: 2, maxUnavailable: 1, images: good, edits: 2, hooks: hold, faults: pods},
+		"replaced, a hook before deletion, nodes":        {kind: standard, nodes: 2, maxUnavailable: 1, images: good, edits: 1, hooks: hold, faults: nodes},
+		"in place, paused on the way, pods fail":         {kind: inPlace, nodes: 2, maxUnavailable: 1, images: good, edits: 2, pauses: 2, faults: pods},
+		"surging, paused on the way":                     {kind: standard, nodes: 2, maxSurge: 1, images: good, edits: 2, pauses: 2},
+		"replaced, three nodes, some are refused":        {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, refusals: 3},
+		"in place, three nodes, some are refused":        {kind: inPlace, nodes: 3, maxUnavailable: 1, images: good, edits: 1, refusals: 3},
+		"in place, a broken image, some are refused":     {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, refusals: 3},
+		"surging, three nodes, some are refused":         {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, refusals: 3},
+		"a hook before deletion, some are refused":       {kind: standard, nodes: 3, maxUnavailable: 1, images: good, edits: 1, hooks: hold, refusals: 3},
+		"replaced, minimum time, a broken image between": {kind: standard, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, minReady: 10},
+		"replaced, two nodes, minimum time, pods fail":   {kind: standard, nodes: 2, maxUnavailable: 1, images: good, edits: 1, minReady: 10, faults: pods},
+		"surging, minimum time, a broken image between":  {kind: standard, nodes: 2, maxSurge: 1, images: broken, edits: 2, minReady: 10},
+		"OnDelete, nodes":                                {onDelete: true, nodes: 2, maxUnavailable: 1, images: good, edits: 1, faults: nodes},
+		"surging, three nodes come and go":               {kind: standard, nodes: 3, maxSurge: 1, images: good, edits: 1, faults: nodes},
+		"in place, three nodes, broken between, nodes":   {kind: inPlace, nodes: 3, maxUnavailable: 1, images: broken, edits: 2, faults: nodes},
 	}, (*layout).size, (*layout).exploration)
 }

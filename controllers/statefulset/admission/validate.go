@@ -43,7 +43,7 @@ func Validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("ordinals", "start"), o.Start, "must be 0 or more"))
 	}
 	if s := spec.ScaleStrategy; s != nil && s.MaxUnavailable != nil {
-		errs = append(errs, validateMaxUnavailable(*s.MaxUnavailable, parallel, path.Child("scaleStrategy", "maxUnavailable"))...)
+		errs = append(errs, validateScaleStrategy(*s.MaxUnavailable, parallel, path.Child("scaleStrategy", "maxUnavailable"))...)
 	}
 	errs = append(errs, validateUpdateStrategy(spec, parallel, path.Child("updateStrategy"))...)
 	errs = append(errs, rules.NotNegative(spec.RevisionHistoryLimit, path.Child("revisionHistoryLimit"))...)
@@ -94,10 +94,15 @@ func validateReserved(reserved []intstr.IntOrString, path *field.Path) field.Err
 	return errs
 }
 
-func validateMaxUnavailable(v intstr.IntOrString, parallel bool, path *field.Path) field.ErrorList {
-	switch {
-	case !parallel && v != intstr.FromInt32(1):
+func validateScaleStrategy(v intstr.IntOrString, parallel bool, path *field.Path) field.ErrorList {
+	if !parallel && v != intstr.FromInt32(1) {
 		return field.ErrorList{field.Invalid(path, rules.Plain(v), "must be 1 unless podManagementPolicy is Parallel")}
+	}
+	return validateMaxUnavailable(v, path)
+}
+
+func validateMaxUnavailable(v intstr.IntOrString, path *field.Path) field.ErrorList {
+	switch {
 	case v.Type == intstr.Int && v.IntVal < 1:
 		return field.ErrorList{field.Invalid(path, rules.Plain(v), `must be at least 1, or a percentage of at least "1%"`)}
 	case v.Type == intstr.String:
@@ -127,7 +132,7 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	case rolling.MaxUnavailable == nil && !onDelete:
 		errs = append(errs, field.Required(path.Child("maxUnavailable"), "a number of pods, or a percentage"))
 	case rolling.MaxUnavailable != nil:
-		errs = append(errs, validateMaxUnavailable(*rolling.MaxUnavailable, parallel, path.Child("maxUnavailable"))...)
+		errs = append(errs, validateMaxUnavailable(*rolling.MaxUnavailable, path.Child("maxUnavailable"))...)
 	}
 	if s := rolling.MinReadySeconds; s != nil && (*s < 0 || *s > maxMinReadySeconds) {
 		errs = append(errs, field.Invalid(path.Child("minReadySeconds"), *s, fmt.Sprintf("must be from 0 to %d", maxMinReadySeconds)))

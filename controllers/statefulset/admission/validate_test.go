@@ -90,7 +90,7 @@ func TestValidateCreate(t *testing.T) {
 		"updating: a word":             {change: rolling(`maxUnavailable: many`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "many": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
 		"updating: only a sign":        {change: rolling(`maxUnavailable: "%"`), want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "%": must be a whole number of at least 1, or a percentage such as "10%" of at least "1%"`}},
 		"updating: all at once":        {change: rolling(`maxUnavailable: 100%`)},
-		"updating: two in order":       {change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}}}`, want: []string{`spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 2: must be 1 unless podManagementPolicy is Parallel`}},
+		"updating: two in order":       {change: `{spec: {podManagementPolicy: OrderedReady, updateStrategy: {rollingUpdate: {maxUnavailable: 2}}}}`},
 		"minReadySeconds 300":          {change: rolling(`minReadySeconds: 300`)},
 		"minReadySeconds 301":          {change: rolling(`minReadySeconds: 301`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: 301: must be from 0 to 300`}},
 		"minReadySeconds below 0":      {change: rolling(`minReadySeconds: -1`), want: []string{`spec.updateStrategy.rollingUpdate.minReadySeconds: Invalid value: -1: must be from 0 to 300`}},

@@ -110,6 +110,14 @@ func scaling() []userChange {
 	}
 }
 
+// toNothing are the changes of a user who scales to 0 and back.
+func toNothing(replicas int8) []userChange {
+	return []userChange{
+		{"no replicas", func(f *setFields) { f.replicas = 0 }},
+		{"all replicas", func(f *setFields) { f.replicas = replicas }},
+	}
+}
+
 func keep(partition int8) userChange {
 	return userChange{fmt.Sprintf("partition %d", partition), func(f *setFields) { f.partition = partition }}
 }
@@ -312,6 +320,16 @@ func (l *layout) partitionCounts() podsettest.Invariant[setFields] {
 	}}
 }
 
+// currentHolds holds when the current revision stays while a partition keeps it.
+func (l *layout) currentHolds() podsettest.Invariant[setFields] {
+	return podsettest.Invariant[setFields]{Name: "the current revision stays while the partition keeps it", Check: func(e podsettest.Event[setFields]) error {
+		if before, after := e.Before.Set, e.After.Set; after.current != before.current && before.partition > 0 {
+			return fmt.Errorf("it becomes %s, and the partition is %d", l.revisionName(after.current), before.partition)
+		}
+		return nil
+	}}
+}
+
 func (l *layout) needs(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 	_, asked := pod.Labels[shared.LabelSpecifiedDelete]
 	return asked || podstate.Finished(pod) || !slices.Contains(l.wanted(w.Set), pod.Name) ||
@@ -320,11 +338,27 @@ func (l *layout) needs(w *podsettest.State[setFields], pod *corev1.Pod) bool {
 
 func (l *layout) broken(template int8) bool { return strings.HasPrefix(l.images[template], "!") }
 
-// complete: every ordinal has a pod, if none waits for another one.
+// complete: every ordinal has a pod, if none waits for another one; no pod that is not available waits for the deletion that its user asked for; and no claim
+// goes with a terminating pod that is wanted again.
 func (l *layout) complete(w *podsettest.State[setFields]) error {
+	going := slices.ContainsFunc(w.Pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	for _, pod := range w.Pods {
+		if going || l.stopped(w.Set) || l.hooks != nil || len(w.Pods) < len(l.wanted(w.Set)) {
+			break
+		}
+		if pod.Labels[shared.LabelSpecifiedDelete] != "" && !podsettest.Available(pod, l.seconds()) {
+			return fmt.Errorf("pod %s is not available and not deleted, which its user asked for", pod.Name)
+		}
+	}
 	for _, name := range l.wanted(w.Set) {
-		if !l.ordered && l.scaleMax == 0 && w.Pod(name) == nil {
+		claim := w.Claim(claims.Name("data", name))
+		going := claim != nil && claims.Stale(claim, name, "")
+		pod := w.Pod(name)
+		if !l.ordered && l.scaleMax == 0 && pod == nil && !going {
 			return fmt.Errorf("pod %s is missing", name)
+		}
+		if pod != nil && claim != nil && claims.OwnedBy(claim, pod.UID) {
+			return fmt.Errorf("pod %s is wanted again, and its claim goes with it", name)
 		}
 	}
 	return nil
@@ -456,7 +490,11 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 		Changes: l.changes, Goal: l.goal, Resting: l.complete,
 		Always: []podsettest.Invariant[setFields]{
 			podsettest.AtMostUnavailable(func(f setFields) podsettest.Bounds {
-				return podsettest.Bounds{Wanted: l.wanted(f), Max: l.maxUnavailable, MinReady: l.seconds()}
+				most := l.maxUnavailable
+				if l.scaleMax > 0 && l.policy == shared.RecreatePods {
+					most = min(most, l.scaleMax) // no more are taken than may come back
+				}
+				return podsettest.Bounds{Wanted: l.wanted(f), Max: most, MinReady: l.seconds()}
 			}),
 			podsettest.OnlyWanted(l.wanted),
 			podsettest.AtMostPods(func(f setFields) int { return int(f.replicas) }, func(f setFields, pod *corev1.Pod) bool { return slices.Contains(l.wanted(f), pod.Name) }),
@@ -472,6 +510,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 					return slices.Contains(l.wanted(w.Set), pod.Name)
 				}),
 			l.partitionCounts(),
+			l.currentHolds(),
 			podsettest.CreatesWithin(l.scaleMax, l.comesBefore, l.seconds()),
 		},
 	}
@@ -562,12 +601,18 @@ func TestExplore(t *testing.T) {
 		"Parallel, in place, three pods by priority, two at a time, with two faults":           {policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, partition: 1, unordered: true, faults: everything, maxFaults: 2, large: true},
 		"Parallel, in place, two pods, grace period and minimum time, with faults":             {policy: inPlace, images: broken, maxUnavailable: 1, replicas: 2, edits: 2, minReady: 10, grace: 5, faults: everything, maxFaults: 1, least: 29000},
 		// Fields that few sets have.
-		"Parallel, in place only, a template that cannot be reached, with faults":      {policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1300},
-		"OrderedReady, in place only, a template that cannot be reached, with faults":  {ordered: true, policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1000},
-		"Parallel, the first ordinal is 3, scaled, one reserved, with faults":          {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, start: 3, userChanges: append(scaling(), userChange{"ordinal 3 reserved", func(f *setFields) { f.reserved = 3 }}), faults: everything[1:3], maxFaults: 1, least: 3900},
-		"Parallel, one unavailable pod stops the creation of more, with faults":        {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, scaleMax: 1, faults: everything, maxFaults: 1, least: 4500},
-		"Parallel, three pods from nothing, two unavailable stop the creation of more": {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, scaleMax: 2, empty: true, least: 500},
-		"Parallel, in place, claims grow with their template, with faults":             {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, resize: true, userChanges: growing(), faults: everything[1:3], maxFaults: 1, least: 1200},
+		"Parallel, in place only, a template that cannot be reached, with faults":               {policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1300},
+		"OrderedReady, in place only, a template that cannot be reached, with faults":           {ordered: true, policy: shared.InPlaceOnly, images: mixed, maxUnavailable: 1, replicas: 2, edits: 2, faults: everything, maxFaults: 1, least: 1000},
+		"Parallel, the first ordinal is 3, scaled, one reserved, with faults":                   {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, start: 3, userChanges: append(scaling(), userChange{"ordinal 3 reserved", func(f *setFields) { f.reserved = 3 }}), faults: everything[1:3], maxFaults: 1, least: 3900},
+		"Parallel, one unavailable pod stops the creation of more, with faults":                 {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, scaleMax: 1, faults: everything, maxFaults: 1, least: 4500},
+		"Parallel, three pods from nothing, two unavailable stop the creation of more":          {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 3, edits: 1, scaleMax: 2, empty: true, least: 500},
+		"Parallel, recreate, two at a time, one unavailable pod stops the creation of more":     {policy: recreate, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, scaleMax: 1, faults: everything[1:3], maxFaults: 1},
+		"Parallel, recreate, a canary is scaled to 0 and back":                                  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, scalings: 2, userChanges: toNothing(2)},
+		"OrderedReady, recreate, a canary is scaled to 0 and back":                              {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, scalings: 2, userChanges: toNothing(2)},
+		"OrderedReady, recreate, four pods two at a time, a broken image between, minimum time": {ordered: true, policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, minReady: 10},
+		"OrderedReady, in place, broken pods are labelled for deletion":                         {ordered: true, policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, faults: []podsettest.Move{podsettest.RequestDeletion}, maxFaults: 2},
+		"Parallel, claims go with ordinals that are scaled in and out again":                    {policy: recreate, images: good[:1], maxUnavailable: 1, replicas: 2, scalings: 3, claims: true},
+		"Parallel, in place, claims grow with their template, with faults":                      {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, resize: true, userChanges: growing(), faults: everything[1:3], maxFaults: 1, least: 1200},
 	} {
 		cases[name] = l
 	}
