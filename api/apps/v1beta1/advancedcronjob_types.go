@@ -13,7 +13,7 @@ import (
 type AdvancedCronJobSpec struct {
 	// schedule is a cron expression of five fields, such as "30 2 * * 1-5", or a descriptor such as @hourly or "@every 5m". It may begin
 	// with TZ=<zone> or CRON_TZ=<zone> if timeZone is omitted. @every counts from the last run, and from the creation for the first one.
-	// A change counts at once: the newest run that is due by the new schedule since the last one is started.
+	// A change counts from the moment on in which the operator sees it: no run is started for an earlier time.
 	// +required
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Schedule string `json:"schedule"`
@@ -112,6 +112,14 @@ type AdvancedCronJobStatus struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=status
 	NextScheduleTime *metav1.Time `json:"nextScheduleTime,omitempty"`
+	// observedSchedule is the schedule that this status is about, with its time zone.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
+	ObservedSchedule string `json:"observedSchedule,omitempty"`
+	// scheduleChangedTime is when schedule or timeZone was last seen to change. No run is started for an earlier time. Empty: they never changed.
+	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
+	ScheduleChangedTime *metav1.Time `json:"scheduleChangedTime,omitempty"`
 	// conditions say what stops the next run.
 	// +optional
 	// +listType=map

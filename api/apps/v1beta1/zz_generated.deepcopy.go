@@ -158,6 +158,10 @@ func (in *AdvancedCronJobStatus) DeepCopyInto(out *AdvancedCronJobStatus) {
 		in, out := &in.NextScheduleTime, &out.NextScheduleTime
 		*out = (*in).DeepCopy()
 	}
+	if in.ScheduleChangedTime != nil {
+		in, out := &in.ScheduleChangedTime, &out.ScheduleChangedTime
+		*out = (*in).DeepCopy()
+	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions
 		*out = make([]metav1.Condition, len(*in))

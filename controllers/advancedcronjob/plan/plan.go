@@ -83,7 +83,8 @@ const farAhead = 24 * time.Hour
 //  1. What was due until Last is never started again, whether its run still exists or not. Last is the latest of lastScheduleTime, the newest existing
 //     run and what this process has started, so that it survives the deletion of runs as well as a status that could not be written.
 //  2. Of all instants since then, only the newest counts.
-//  3. If Last lies in the future, the clock went back. Then what this process has evaluated counts as over, else Last. The schedule waits
+//  3. What was due before an edit of the schedule counts as over.
+//  4. If Last lies in the future, the clock went back. Then what this process has evaluated counts as over, else Last. The schedule waits
 //     until then, so that nothing is started twice, unless that is more than a day: then it goes on from now.
 func Evaluate(spec *Spec, s Snapshot) Due {
 	d := Due{}
@@ -115,6 +116,9 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 		if d.Since.After(s.Now.Add(farAhead)) {
 			d.Since = s.Now
 		}
+	}
+	if edited := spec.edited(s.Now); edited.After(d.Since) && !edited.After(s.Now) {
+		d.Since = edited
 	}
 	d.Run, d.Missed = spec.Schedule.Missed(anchor, d.Since, s.Now, manyMissed+1)
 	if known[d.Run.Unix()] || d.Run.Equal(d.Last) {

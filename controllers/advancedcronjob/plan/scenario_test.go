@@ -719,8 +719,35 @@ func TestEditedScheduleCountsAtOnce(t *testing.T) {
 	w := newSimulation(t, "0 12 * * *", "10:02:00")
 	w.passes("10:02:00")
 	w.cron.Spec.Schedule = "*/10 * * * *"
-	w.passes("10:15:00", "10:16:00")
+	w.passes("10:02:01", "10:15:00", "10:16:00")
 	w.expect("10:10")
+}
+
+// A schedule that was edited at 10:15 started a run for 10:10 at once.
+func TestAnEditedScheduleStartsNoRunForATimeBeforeTheEdit(t *testing.T) {
+	edits := map[string]func(*simulation){
+		"the schedule":   func(w *simulation) { w.cron.Spec.Schedule = "*/10 * * * *" },
+		"the time zone":  zone("Asia/Kathmandu"), // 5:45 ahead: noon was at 06:15
+		"a broken one":   func(w *simulation) { w.cron.Spec.Schedule = "never" },
+		"to an interval": func(w *simulation) { w.cron.Spec.Schedule = "@every 7m" },
+	}
+	for name, edit := range edits {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, "0 12 * * *", "2026-04-30T12:30:00Z")
+			w.passes("2026-04-30T12:30:01Z")
+			w.at("10:15:20")
+			edit(w)
+			w.passes("10:15:20")
+			w.evaluated, w.begun, w.told = time.Time{}, time.Time{}, EmittedEvents{} // the operator starts anew
+			w.passes("10:15:40")
+			if len(w.started) > 0 {
+				t.Errorf("runs were started\n%s", w.log.String())
+			}
+			w.cron.Spec.Schedule, w.cron.Spec.TimeZone = "*/10 * * * *", nil
+			w.passes("10:17:00", "10:20:01")
+			w.expect("10:20")
+		})
+	}
 }
 
 func TestUnreadableAnnotation(t *testing.T) {

@@ -6,6 +6,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,6 +103,23 @@ func (s *Spec) parseSchedule() error {
 		return fmt.Errorf("spec.schedule: %w", err)
 	}
 	return nil
+}
+
+// scheduleText is spec.schedule with its time zone, as the status remembers it.
+func (s *Spec) scheduleText() string {
+	return strings.TrimSpace(s.Cron.Spec.Schedule + " " + ptr.Deref(s.Cron.Spec.TimeZone, ""))
+}
+
+// edited is when the schedule was last seen to change; zero when it never was.
+func (s *Spec) edited(now time.Time) time.Time {
+	status := &s.Cron.Status
+	switch {
+	case status.ObservedSchedule != "" && status.ObservedSchedule != s.scheduleText():
+		return now
+	case status.ScheduleChangedTime != nil:
+		return status.ScheduleChangedTime.UTC()
+	}
+	return time.Time{}
 }
 
 // newRun is what is created for an instant: named after it, so that no instant is ever started twice.

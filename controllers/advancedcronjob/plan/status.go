@@ -10,11 +10,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // maxActive is how many active runs the status names.
@@ -26,6 +28,13 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 	status := appsv1beta1.AdvancedCronJobStatus{ObservedGeneration: spec.Cron.Generation, Type: spec.Cron.Status.Type}
 	if spec.Adapter != nil {
 		status.Type = spec.Adapter.Kind.Kind
+	}
+	status.ObservedSchedule, status.ScheduleChangedTime = spec.Cron.Status.ObservedSchedule, spec.Cron.Status.ScheduleChangedTime
+	if spec.Invalid == nil {
+		if edited := spec.edited(s.Now); !edited.IsZero() {
+			status.ScheduleChangedTime = ptr.To(podstate.Time(edited))
+		}
+		status.ObservedSchedule = spec.scheduleText()
 	}
 	last := due.Last
 	if Started(outcome) && due.Run.After(last) {

@@ -145,7 +145,8 @@ func Holder(r *appsv1beta1.ContainerRecreateRequest) shared.ReadinessHolder {
 //  1. a request that is over, or being deleted, gives its pod back, and then its finalizer goes;
 //  2. one that is over loses the label by which daemons see it, and is deleted when its time to live is over;
 //  3. one whose pod is gone is over;
-//  4. so is one that the daemon did not take up for 60 seconds, or five minutes while it is being started, unless it is at work on the one before;
+//  4. so is one without a deadline that the daemon did not take up for 60 seconds, or five minutes while it is being started, unless it is at work on the
+//     one before;
 //     whether the daemon is still there that has taken up a request is looked at every minute;
 //  5. so is one that is past its deadline;
 //  6. one that has begun and has an unready grace period gets its finalizer, then its pod is taken out of service, and then the grace
@@ -167,6 +168,8 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 			d.Recheck(Silence - age)
 		case s.DaemonBusy, s.DaemonStarting && age < Starting:
 			d.Recheck(lookAgain)
+		case r.Spec.ActiveDeadlineSeconds != nil: // its user has said how long it may take
+			d.Recheck(daemonInterval)
 		default:
 			d.End, d.EndReason = messageSilent, appsv1beta1.ReasonDaemonSilent
 			return d

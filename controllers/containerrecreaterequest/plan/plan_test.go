@@ -178,10 +178,17 @@ func TestWhatEndsARequest(t *testing.T) {
 		"a daemon that is silent, behind a request that it does not work on": {
 			change: func(w *simulation) { w.first = "crr0"; w.now = w.now.Add(time.Minute) }, message: "daemon has not responded for a long time", reason: "DaemonSilent",
 		},
+		"nothing, while the deadline of its user lasts": {
+			change: func(w *simulation) {
+				w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](600)
+				w.now = w.now.Add(9 * time.Minute)
+			}, recheck: time.Minute,
+		},
 		"its deadline": {
 			change: func(w *simulation) {
 				w.request.Spec.ActiveDeadlineSeconds = ptr.To[int64](5)
 				w.request.Status.Phase = v1beta1.RecreateRecreating
+				w.request.Status.ContainerRecreateStates = []v1beta1.ContainerRecreateRequestContainerRecreateState{{Name: "app", Phase: v1beta1.RecreateRecreating}}
 				w.now = w.now.Add(5 * time.Second)
 			}, message: "recreating has exceeded the activeDeadlineSeconds", reason: "DeadlineExceeded",
 		},
@@ -209,6 +216,11 @@ func TestWhatEndsARequest(t *testing.T) {
 			}
 			if w.request.Status.Phase != v1beta1.RecreateCompleted || w.request.Status.Message != tc.message || w.request.Status.CompletionTime == nil {
 				t.Errorf("status %+v", w.request.Status)
+			}
+			for _, state := range w.request.Status.ContainerRecreateStates {
+				if state.Phase != v1beta1.RecreateFailed || state.Message != tc.message {
+					t.Errorf("a request that is over leaves a container so: %+v", state)
+				}
 			}
 			w.settle()
 			w.says(v1beta1.RecreateConditionSucceeded, metav1.ConditionFalse, tc.reason, "Not restarted: app, log.")

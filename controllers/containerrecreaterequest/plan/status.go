@@ -27,6 +27,7 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 	if d.End != "" {
 		at := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
 		status.Phase, status.CompletionTime, status.Message = appsv1beta1.RecreateCompleted, &at, d.End
+		endStates(&status)
 	}
 	list := conditions.NewList(conditions.FromMeta(r.Status.Conditions), s.Now)
 	if d.Held {
@@ -41,6 +42,16 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 	list.Set(progress(r, &status, s, d, outcome, over).Conditions()...)
 	status.Conditions = list.ToMeta(r.Generation)
 	return status
+}
+
+// endStates makes containers that were not restarted in time ones that failed.
+func endStates(status *appsv1beta1.ContainerRecreateRequestStatus) {
+	for i := range status.ContainerRecreateStates {
+		state := &status.ContainerRecreateStates[i]
+		if state.Phase != appsv1beta1.RecreateSucceeded && state.Phase != appsv1beta1.RecreateFailed {
+			state.Phase, state.Message = appsv1beta1.RecreateFailed, status.Message
+		}
+	}
 }
 
 // succeeded says how a request has ended.
@@ -123,8 +134,11 @@ func progress(
 		waiting.Message = fmt.Sprintf("Request %s for the same pod is carried out first.", s.First)
 	case status.Phase == "":
 		waiting.Reason = appsv1beta1.ReasonWaitingForDaemon
-		waiting.Message = fmt.Sprintf("The daemon of node %s has not taken up the request; the request ends after %s without an answer, or %s while the daemon is being started.",
-			r.Labels[appsv1beta1.LabelRequestNode], Silence, Starting)
+		until := fmt.Sprintf("after %s without an answer, or %s while the daemon is being started", Silence, Starting)
+		if r.Spec.ActiveDeadlineSeconds != nil {
+			until = "at its deadline"
+		}
+		waiting.Message = fmt.Sprintf("The daemon of node %s has not taken up the request; the request ends %s.", r.Labels[appsv1beta1.LabelRequestNode], until)
 	case status.Phase == appsv1beta1.RecreatePending:
 		waiting.Reason = appsv1beta1.ReasonWaitingForDaemon
 		waiting.Message = fmt.Sprintf("It is the turn of this request; the daemon of node %s begins it next.", r.Labels[appsv1beta1.LabelRequestNode])

@@ -136,12 +136,13 @@ func TestBadImage(t *testing.T) {
 	w.expect(appsv1beta1.EphemeralJobWaiting, 3, 0, 1, 0, 0)
 	w.expectCondition("Stalled", "ContainersWait", "pod p0: container dbg waits: ImagePullBackOff: said the kubelet")
 	w.at(60)
-	w.expect(appsv1beta1.EphemeralJobFailed, 3, 0, 1, 0, 0)
+	w.expect(appsv1beta1.EphemeralJobFailed, 3, 0, 0, 0, 3)
 	w.expectCondition("JobFailed", "DeadlineExceeded", "ImagePullBackOff")
 	w.golden()
 }
 
-func TestDeadline(t *testing.T) {
+// A job that had ended at its deadline said for ever that containers run.
+func TestAJobThatItsDeadlineEndedLeavesNoPodUnfinished(t *testing.T) {
 	w := newSimulation(t, 2, parallelism(2), deadline(60))
 	w.at(0)
 	w.run("p0", "p1")
@@ -150,11 +151,11 @@ func TestDeadline(t *testing.T) {
 		t.Errorf("looked at again after %v, want 1s", got)
 	}
 	w.at(60)
-	w.expect(appsv1beta1.EphemeralJobFailed, 2, 2, 0, 0, 0)
+	w.expect(appsv1beta1.EphemeralJobFailed, 2, 0, 0, 0, 2)
 	w.expectCondition("JobFailed", "DeadlineExceeded", "containers in 2 pods go on")
 	w.exit(0, "p0", "p1")
 	w.at(61)
-	w.expect(appsv1beta1.EphemeralJobFailed, 2, 2, 0, 0, 0)
+	w.expect(appsv1beta1.EphemeralJobFailed, 2, 0, 0, 0, 2)
 	w.expectCondition("Stalled", "DeadlineExceeded")
 }
 

@@ -121,6 +121,7 @@ func report(status *appsv1beta1.EphemeralJobStatus, spec *Spec, s Snapshot, d De
 		status.Phase, status.CompletionTime = appsv1beta1.EphemeralJobSucceeded, &now
 	case d.Stage == Ended:
 		status.Phase, status.CompletionTime = appsv1beta1.EphemeralJobFailed, &now
+		status.Running, status.Waiting, status.Failed = 0, 0, status.Matches-status.Succeeded // what the deadline ended has failed
 	case spec.Invalid != nil:
 		status.Phase = appsv1beta1.EphemeralJobError
 	case spec.Paused:
@@ -145,7 +146,7 @@ func endMessage(spec *Spec, d Decision) string {
 	v := &d.view
 	parts := []string{fmt.Sprintf("%d of %d targets succeeded, %d failed", v.counts[Succeeded], len(v.targets), v.counts[Failed])}
 	if d.Failure == appsv1beta1.ReasonDeadlineExceeded {
-		parts = []string{"the job took longer than spec.activeDeadlineSeconds", parts[0]}
+		parts = []string{"the job took longer than spec.activeDeadlineSeconds", fmt.Sprintf("%d of %d targets succeeded", v.counts[Succeeded], len(v.targets))}
 		if v.inProgress > 0 {
 			parts = append(parts, fmt.Sprintf("containers in %s go on", podset.Count(v.inProgress, "pod", "pods")))
 		}

@@ -217,7 +217,7 @@ func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecr
 func (s *Spec) pullPolicy(n *Node) *appsv1beta1.ImageTagPullPolicy {
 	p := &appsv1beta1.ImageTagPullPolicy{TimeoutSeconds: ptr.To(s.Timeout), BackoffLimit: ptr.To(s.Backoff)}
 	if s.Never {
-		p.ActiveDeadlineSeconds = ptr.To(max(int64(neverDeadline), int64(s.Timeout)))
+		p.ActiveDeadlineSeconds = ptr.To(s.roundDeadline())
 		p.TTLSecondsAfterFinished = ptr.To(int32(keptNever - spreadNever/2 + s.spread(n, spreadNever)))
 		return p
 	}
@@ -231,6 +231,14 @@ func (s *Spec) pullPolicy(n *Node) *appsv1beta1.ImageTagPullPolicy {
 	}
 	p.TTLSecondsAfterFinished = ptr.To(int32(min(ttl+int64(kept+s.spread(n, spreadKept)), 1<<31-1)))
 	return p
+}
+
+// roundDeadline is how long one round of a job that never completes may take, in seconds: as long as the tries that its user has asked for.
+func (s *Spec) roundDeadline() int64 {
+	if s.Timeout == defaultTimeout && s.Backoff == defaultBackoff {
+		return neverDeadline
+	}
+	return max(neverDeadline, int64(s.Timeout)*int64(max(s.Backoff, 0)+1))
 }
 
 // spread is a number below limit that is another one for each node, and the same each time.

@@ -362,6 +362,10 @@ func TestHowLongTagsAreKept(t *testing.T) {
 	if got := *Parse(job).pullPolicy(&Node{}).ActiveDeadlineSeconds; got != 1800 {
 		t.Errorf("deadline of a round: %d", got)
 	}
+	job.Spec.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: ptr.To(int32(1200)), BackoffLimit: ptr.To(int32(2))}
+	if got := *Parse(job).pullPolicy(&Node{}).ActiveDeadlineSeconds; got != 3600 {
+		t.Errorf("deadline of a round whose three tries may take 20 minutes each: %d", got)
+	}
 }
 
 // Pull secrets have no place to go before the node daemon's namespace is there. No node is asked without them, and the job says what it waits for.

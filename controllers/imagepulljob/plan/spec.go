@@ -39,7 +39,7 @@ const (
 	// at once.
 	spreadKept  = 300
 	spreadNever = 20 * 60
-	// neverDeadline is how long all tries of one round of a job that never completes may take, unless one try may take longer, in seconds.
+	// neverDeadline is how long one round of a job that never completes may take, in seconds, with the default tries.
 	neverDeadline = 1800
 )
 
