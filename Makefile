@@ -101,9 +101,9 @@ bench: ## Measure starts, updates in place, restart and rest, compared with a ba
 ##@ Generated files and checks
 
 .PHONY: generate
-generate: ## Write the files that are generated from the table of kinds, and the generated Go code.
-	go run ./internal/kinds/generate
+generate: ## Write the generated Go code, and the files that are generated from the table of kinds.
 	$(CONTROLLER_GEN) object:headerFile=tools/boilerplate.go.txt paths=./api/...
+	go run ./internal/kinds/generate
 
 .PHONY: manifests
 manifests: ## Write CRDs, roles and webhook configurations from the markers in the code.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/manager"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
@@ -33,7 +34,7 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	c := config.Config{}
+	c := config.Config{Table: controllers.Table()}
 	run := &cobra.Command{
 		Use:   "run",
 		Short: "Run the manager until the process is told to stop",
@@ -43,7 +44,7 @@ func command() *cobra.Command {
 		},
 	}
 	c.AddFlags(run.Flags())
-	checks := preflight.Command(manager.Connect)
+	checks := preflight.Command(c.Table, manager.Connect)
 	root.AddCommand(run, checks)
 	return root
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers is the list of all reconcilers and of what each one gets.
+// Package controllers is the list of all kinds, and sets up their reconcilers.
 package controllers
 
 import (
@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset"
+	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob"
 	"github.com/kruise-operator/kruise-operator/controllers/imagelistpulljob"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob"
@@ -39,6 +40,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
@@ -49,7 +51,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	gate "github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
@@ -71,51 +73,49 @@ type Deps struct {
 	Operator operatorconfig.Dependencies
 }
 
-// reconciler is how the reconciler of one kind is made and run.
-type reconciler struct {
-	// name is the controller's, and the reportingController of its events.
-	name  string
-	setup func(context.Context, ctrl.Manager, workload.Dependencies, *config.Config) error
-}
+// All are the values of all kinds, sorted by name, and of the features that have no kind.
+func All() []controller.Kind {
+	return []controller.Kind{
+		advancedcronjob.Value(),
+		broadcastjob.Value(),
+		cloneset.Value(),
+		containerrecreaterequest.Value(),
+		daemonset.Value(),
+		ephemeraljob.Value(),
+		imagelistpulljob.Value(),
+		imagepulljob.Value(),
+		operatorconfig.Value(),
+		nodeimage.Value(),
+		nodepodprobe.Value(),
+		podprobemarker.Value(),
+		sidecarset.Value(),
+		statefulset.Value(),
+		uniteddeployment.Value(),
 
-// reconcilers are the reconcilers by kind: one line for every kind of the table that can be switched off.
-func reconcilers() map[string]reconciler {
-	return map[string]reconciler{
-		"AdvancedCronJob":          {advancedcronjob.Name, advancedcronjob.Setup},
-		"BroadcastJob":             {broadcastjob.Name, broadcastjob.Setup},
-		"CloneSet":                 {cloneset.Name, cloneset.Setup},
-		"ContainerRecreateRequest": {containerrecreaterequest.Name, containerrecreaterequest.Setup},
-		"DaemonSet":                {daemonset.Name, daemonset.Setup},
-		"EphemeralJob":             {ephemeraljob.Name, ephemeraljob.Setup},
-		"ImageListPullJob":         {imagelistpulljob.Name, imagelistpulljob.Setup},
-		"ImagePullJob":             {imagepulljob.Name, imagepulljob.Setup},
-		"NodeImage":                {nodeimage.Name, nodeimage.Setup},
-		"NodePodProbe":             {nodepodprobe.Name, nodepodprobe.Setup},
-		"PodProbeMarker":           {podprobemarker.Name, podprobemarker.Setup},
-		"SidecarSet":               {sidecarset.Name, sidecarset.Setup},
-		"StatefulSet":              {statefulset.Name, statefulset.Setup},
-		"UnitedDeployment":         {uniteddeployment.Name, uniteddeployment.Setup},
+		deletionprotection.Value(),
+		launchpriority.Value(),
+		podreadiness.Value(),
+		sidecarterminator.Value(),
 	}
 }
 
-// cleanUps remove, while a kind is off, registered objects that would stay in effect without it.
-func cleanUps() map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error {
-	return map[string]func(ctrl.Manager, workload.Dependencies, *config.Config) error{"SidecarSet": sidecarset.CleanUp}
-}
+// Table is all kinds.
+func Table() kinds.Table { return controller.Table(All()) }
 
 // CacheContents is what the enabled kinds need the cache to keep.
 func CacheContents(c *config.Config) kubecache.Contents {
-	contents := kubecache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) && !rests(k, c) })...)
-	if c.Features.Enabled(features.SidecarTerminator) {
-		contents = contents.Keeping(sidecarterminator.NeedsWholePod)
-	}
-	if ordersContainers(c) {
-		contents = contents.Keeping(launchpriority.NeedsWholePod)
-	}
-	if c.Enabled(kindRequest) {
-		contents = contents.Keeping(podreadiness.NeedsWholePod)
+	contents := kubecache.ContentsFor(c.Table.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) && !rests(k, c) })...)
+	for _, feature := range features() {
+		if feature.Keeps != nil && feature.IsOn(c) && (feature.Requires == "" || c.Enabled(feature.Requires)) {
+			contents = contents.Keeping(feature.Keeps)
+		}
 	}
 	return contents
+}
+
+// features are what has no kind.
+func features() []controller.Kind {
+	return slices.DeleteFunc(All(), func(k controller.Kind) bool { return !k.IsFeature() })
 }
 
 // rests says that a kind has no objects yet and is set up by a restart once it has: what it needs of every pod would be kept for nothing.
@@ -135,13 +135,8 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	if err := setupProviders(mgr, deps, all, configured); err != nil {
 		return err
 	}
-	if err := setupReadiness(mgr, deps, all, configured); err != nil {
+	if err := setupFeatures(ctx, mgr, deps, all, configured); err != nil {
 		return err
-	}
-	if deps.Config.Features.Enabled(features.SidecarTerminator) {
-		if err := setupTerminator(mgr, deps, all, configured); err != nil {
-			return err
-		}
 	}
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }
@@ -155,12 +150,12 @@ func share(mgr ctrl.Manager, deps *Deps) shared {
 	}
 	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock), markers: workload.NewParsed(probing.ParseStored)}
 	gates := deps.Config.Features
-	if gates.Enabled(features.PreDownloadImageForInPlaceUpdate) || gates.Enabled(features.PreDownloadImageForDaemonSetUpdate) {
+	if gates.Enabled(gate.PreDownloadImageForInPlaceUpdate) || gates.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
 	}
 	if deps.Operator.NodeDaemon != nil {
-		deps.Operator.NodeDaemon.NoProbes = !gates.Enabled(features.PodProbeMarker)
-		deps.Operator.NodeDaemon.NoReports = !gates.Enabled(features.DaemonWatchingPod)
+		deps.Operator.NodeDaemon.NoProbes = !gates.Enabled(gate.PodProbeMarker)
+		deps.Operator.NodeDaemon.NoReports = !gates.Enabled(gate.DaemonWatchingPod)
 	}
 	if deps.Config.NodeDaemon {
 		all.daemonNeeds = workload.NewDaemonNeeds(deps.Clock)
@@ -176,31 +171,30 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all shared) (
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
 	indexed := false
-	for _, kind := range kinds.Switchable() {
-		reconciler, wired := reconcilers()[kind.Name]
-		if !wired {
-			return nil, nil, fmt.Errorf("setting up %s: the list of reconcilers lacks it", kind.Name)
+	for _, kind := range All() {
+		if kind.Entry.Controller != kinds.Optional {
+			continue
 		}
-		is, err := stateOf(ctx, mgr, *deps, kind, reconciler.name)
+		is, err := stateOf(ctx, mgr, *deps, kind.Entry, kind.Name)
 		if err != nil {
 			return nil, nil, err
 		}
 		configured = append(configured, is)
 		switch {
 		case !is.Enabled:
-			if err := cleanUp(mgr, *deps, all, kind.Name, reconciler.name); err != nil {
+			if err := setup(ctx, mgr, *deps, all, kind, kind.CleanUp); err != nil {
 				return nil, nil, err
 			}
 			continue
 		case !is.Served:
-			missing = append(missing, kind.Stored())
+			missing = append(missing, kind.Entry.Stored())
 			continue
 		}
 		if needsDaemon(kind, deps.Config) {
-			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Stored())
+			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Entry.Stored())
 		}
-		if rests(kind, deps.Config) {
-			deps.Operator.WithoutObjects = append(deps.Operator.WithoutObjects, kind.Stored())
+		if rests(kind.Entry, deps.Config) {
+			deps.Operator.WithoutObjects = append(deps.Operator.WithoutObjects, kind.Entry.Stored())
 			continue
 		}
 		if !indexed {
@@ -209,12 +203,8 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all shared) (
 			}
 			indexed = true
 		}
-		given, err := dependencies(mgr, *deps, all, reconciler.name, deps.Config.WorkersOf(kind.Name))
-		if err != nil {
+		if err := setup(ctx, mgr, *deps, all, kind, kind.Setup); err != nil {
 			return nil, nil, err
-		}
-		if err := reconciler.setup(ctx, mgr, given, deps.Config); err != nil {
-			return nil, nil, fmt.Errorf("setting up %s: %w", kind.Name, err)
 		}
 	}
 	return configured, missing, nil
@@ -244,26 +234,56 @@ func stateOf(ctx context.Context, mgr ctrl.Manager, deps Deps, kind kinds.Kind, 
 	return is, nil
 }
 
-// needsDaemon says that a kind is carried out by the node daemon.
-func needsDaemon(kind kinds.Kind, c *config.Config) bool {
-	return kind.NodeDaemon && c.NodeDaemon && (kind.Name != "PodProbeMarker" || c.Features.Enabled(features.PodProbeMarker))
+// setup sets up one part of a kind or feature, if it has it.
+func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared, kind controller.Kind, part controller.Setup) error {
+	if part == nil {
+		return nil
+	}
+	given, err := dependencies(mgr, deps, all, kind.Name)
+	given.Scope = kind.Entry.Scope
+	if !kind.IsFeature() {
+		given.Workers = deps.Config.WorkersOf(kind.Entry.Name)
+	}
+	if err == nil {
+		err = part(ctx, mgr, given, deps.Config)
+	}
+	if err != nil {
+		return fmt.Errorf("setting up %s: %w", kind.Name, err)
+	}
+	return nil
 }
 
-// setupLaunchPriority sets up the controller that starts the containers of ordered pods, if there can be such pods, and the Registrar that
-// maintains, or removes, the policy and webhook for pods of other controllers.
+// setupFeatures sets up what has no kind.
+func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
+	for _, feature := range features() {
+		if !feature.IsOn(deps.Config) {
+			continue
+		}
+		if feature.Requires != "" && !served(configured, feature.Requires) {
+			deps.Log.Info("Controller is off: the kind that it needs is off or not served", "controller", feature.Name, "kind", feature.Requires)
+			continue
+		}
+		if err := setup(ctx, mgr, deps, all, feature, feature.Setup); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// needsDaemon says that a kind is carried out by the node daemon.
+func needsDaemon(kind controller.Kind, c *config.Config) bool {
+	return kind.Entry.NodeDaemon && c.NodeDaemon && kind.IsOn(c)
+}
+
+// setupLaunchPriority sets up the Registrar that maintains, or removes, the policy and webhook for pods of other controllers.
 func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
-	given, err := dependencies(mgr, deps, all, launchpriority.Name, 0)
+	given, err := dependencies(mgr, deps, all, launchpriority.Name)
 	if err != nil {
 		return fmt.Errorf("setting up launch priorities: %w", err)
 	}
-	if ordersContainers(deps.Config) {
-		if err := launchpriority.Setup(mgr, given); err != nil {
-			return fmt.Errorf("setting up launch priorities: %w", err)
-		}
-	}
 	registrar := &launchpriority.Registrar{
 		Client: given.Client, Live: given.Live, Clock: given.Clock, Namespace: deps.Config.Namespace,
-		On: deps.Config.Features.Enabled(features.ContainerLaunchPriority), PreferPolicy: deps.Config.AdmissionMode != "Webhook",
+		On: deps.Config.Features.Enabled(gate.ContainerLaunchPriority), PreferPolicy: deps.Config.AdmissionMode != "Webhook",
 	}
 	if deps.Operator.Protection != nil {
 		registrar.Call = deps.Operator.Protection.Call
@@ -277,13 +297,13 @@ func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
 // setupProviders sets up what has new pods ask the providers of virtual nodes for probes, or takes that back.
 func setupProviders(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
 	gates := deps.Config.Features
-	given, err := dependencies(mgr, deps, all, podprobemarker.Name, 0)
+	given, err := dependencies(mgr, deps, all, podprobemarker.Name)
 	if err != nil {
 		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
 	}
 	registrar := &podprobemarker.Registrar{
 		Client: given.Client, Live: given.Live, Cache: given.Cache, Markers: given.Markers, Namespace: deps.Config.Namespace,
-		On: gates.Enabled(features.EnablePodProbeMarkerOnServerless) && gates.Enabled(features.PodProbeMarker) &&
+		On: gates.Enabled(gate.EnablePodProbeMarkerOnServerless) && gates.Enabled(gate.PodProbeMarker) &&
 			served(configured, podprobemarker.Kind().Kind) && deps.Config.ProbesPods,
 	}
 	if deps.Operator.Protection != nil {
@@ -295,68 +315,9 @@ func setupProviders(mgr ctrl.Manager, deps Deps, all shared, configured []operat
 	return nil
 }
 
-// ordersContainers says whether there can be pods whose containers start in order: all of them, or those of kinds that are managed.
-func ordersContainers(c *config.Config) bool {
-	if !c.Features.Enabled(features.PodWebhook) {
-		return false
-	}
-	return c.Features.Enabled(features.ContainerLaunchPriority) ||
-		len(kinds.Where(func(k kinds.Kind) bool { return k.Needs.ControlsPods && c.Enabled(k.Name) })) > 0
-}
-
-// kindRequest is the kind whose objects hold pods out of service, and stop sidecars.
-const kindRequest = "ContainerRecreateRequest"
-
 // served says that a kind is managed.
 func served(configured []operatorconfig.Kind, kind string) bool {
 	return slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served })
-}
-
-// setupReadiness sets up the controller of the readiness gate of pods of others, by which requests hold pods out of service.
-func setupReadiness(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
-	if !served(configured, kindRequest) {
-		return nil
-	}
-	given, err := dependencies(mgr, deps, all, podreadiness.Name, 0)
-	if err == nil {
-		err = podreadiness.Setup(mgr, given)
-	}
-	if err != nil {
-		return fmt.Errorf("setting up the controller of readiness gates: %w", err)
-	}
-	return nil
-}
-
-// setupTerminator sets up what stops the sidecars of pods that are done. On nodes it does so by ContainerRecreateRequests.
-func setupTerminator(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
-	if !served(configured, kindRequest) {
-		deps.Log.Info("Sidecars of finished jobs are not stopped: the kind that it takes is off or not served", "kind", kindRequest)
-		return nil
-	}
-	given, err := dependencies(mgr, deps, all, sidecarterminator.Name, 0)
-	if err == nil {
-		err = sidecarterminator.Setup(mgr, given)
-	}
-	if err != nil {
-		return fmt.Errorf("setting up what stops sidecars: %w", err)
-	}
-	return nil
-}
-
-// cleanUp makes the manager remove what a kind that is switched off has left behind.
-func cleanUp(mgr ctrl.Manager, deps Deps, all shared, kind, name string) error {
-	does, has := cleanUps()[kind]
-	if !has {
-		return nil
-	}
-	given, err := dependencies(mgr, deps, all, name, 0)
-	if err == nil {
-		err = does(mgr, given, deps.Config)
-	}
-	if err != nil {
-		return fmt.Errorf("cleaning up after %s: %w", kind, err)
-	}
-	return nil
 }
 
 // appeared returns what names a kind, of those given, that the API server serves by now.
@@ -377,7 +338,12 @@ func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(co
 
 // NameOf is the name of the controller of a kind, as metrics and logs have it; empty when there is none.
 func NameOf(kind string) string {
-	return reconcilers()[kind].name
+	for _, value := range All() {
+		if value.Entry.Name == kind {
+			return value.Name
+		}
+	}
+	return ""
 }
 
 // shared is what all kinds have together.
@@ -417,7 +383,7 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 }
 
 // dependencies are what the reconciler of one kind is made from. Its events carry the controller's name.
-func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers int) (workload.Dependencies, error) {
+func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) (workload.Dependencies, error) {
 	events := recorder.New(mgr.GetEventRecorder(name), deps.Metrics)
 	if err := mgr.Add(events); err != nil {
 		return workload.Dependencies{}, fmt.Errorf("adding the event recorder: %w", err)
@@ -432,14 +398,13 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string, workers 
 		PullJobs:         all.pullJobs,
 		PullsImages:      deps.Config.Enabled("ImagePullJob"),
 		DaemonNeeds:      all.daemonNeeds,
-		LaunchOrder:      deps.Config.Features.Enabled(features.PodWebhook),
+		LaunchOrder:      deps.Config.Features.Enabled(gate.PodWebhook),
 		Markers:          all.markers,
 		Accepted:         deps.Accepted,
 		Denied:           deps.Denied,
 		Clock:            deps.Clock,
 		Guard:            deps.Guard,
 		CatchUp:          deps.CatchUp,
-		Workers:          workers,
 		WriteTimeout:     deps.Config.WriteTimeout,
 		ReconcileTimeout: deps.Config.ReconcileTimeout,
 	}, nil

@@ -4,11 +4,9 @@
 package controllers
 
 import (
-	"maps"
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/utils/clock"
 
@@ -17,9 +15,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-func TestEveryKindOfTheTableHasItsReconciler(t *testing.T) {
-	if diff := cmp.Diff(kinds.Names(kinds.Switchable()), slices.Sorted(maps.Keys(reconcilers()))); diff != "" {
-		t.Errorf("reconcilers (-the table +the list in controllers.go):\n%s", diff)
+func TestEveryKindThatCanBeSwitchedOffHasItsReconciler(t *testing.T) {
+	for _, kind := range All() {
+		if kind.Entry.Controller == kinds.Optional && (kind.Setup == nil || kind.Name == "") {
+			t.Errorf("%s has no name or no reconciler", kind.Entry.Name)
+		}
+		if kind.Convert != nil && kind.Convert().GroupKind != kind.Entry.GroupKind() {
+			t.Errorf("%s converts %s", kind.Entry.Name, kind.Convert().GroupKind)
+		}
 	}
 }
 

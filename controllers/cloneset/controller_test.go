@@ -46,7 +46,7 @@ type shell struct {
 
 func newShell(t *testing.T, set *appsv1beta1.CloneSet, objects ...client.Object) *shell {
 	t.Helper()
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.CloneSet{}, Stored: append(objects, set)})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.CloneSet{}, Stored: append(objects, set)})
 	return &shell{t: t, server: fake.Server, events: fake.Events, set: set, Reconciler: New(fake.Dependencies, plan.Options{})}
 }
 

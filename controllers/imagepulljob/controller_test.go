@@ -57,7 +57,7 @@ func newShell(t *testing.T) *shell {
 	job.Spec.Image, job.Spec.PullSecrets = "nginx:1", []string{"registry"}
 	job.Spec.CompletionPolicy = appsv1beta1.CompletionPolicy{Type: appsv1beta1.CompleteAlways, ActiveDeadlineSeconds: ptr.To(int64(700))}
 	s := &shell{t: t, job: job, now: clocktesting.NewFakePassiveClock(time.Now())}
-	s.Fake = reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.ImagePullJob{}, Stored: []client.Object{
+	s.Fake = reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.ImagePullJob{}, Stored: []client.Object{
 		job, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "registry"}},
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretNamespace}},
 	}})

@@ -28,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -69,7 +70,7 @@ type reconciler struct {
 }
 
 // Setup makes the manager run the controller.
-func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
+func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	r := &reconciler{
 		Dependencies: d, writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}, waiting: newWaiting(d.Metrics.LaunchWaiting),
 	}

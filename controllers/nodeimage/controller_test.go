@@ -118,7 +118,7 @@ func TestAListWrittenByHandHasTheNodeDaemonDeployed(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	image := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "list"}}
 	image.Spec.Images = map[string]appsv1beta1.ImageSpec{"nginx": {Tags: []appsv1beta1.ImageTagSpec{{Tag: "1", CreatedAt: ptr.To(metav1.Now())}}}}
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.NodeImage{}, Stored: []client.Object{node, image}})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.NodeImage{}, Stored: []client.Object{node, image}})
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	fake.Clock, fake.DaemonNeeds = now, workload.NewDaemonNeeds(now)
 	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies)}

@@ -21,7 +21,7 @@ import (
 func TestMarkersThatOthersParsedAreUsed(t *testing.T) {
 	marker := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "game", UID: "uid", Generation: 1}}
 	marker.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.NodePodProbe{}, Stored: []client.Object{marker}})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1alpha1.NodePodProbe{}, Stored: []client.Object{marker}})
 	times := 0
 	fake.Markers = workload.NewParsed(func(stored *unstructured.Unstructured) *probing.Marker {
 		times++

@@ -217,7 +217,7 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 		}
 	}
 	if r.KeepWebhooks != nil {
-		failed(r.KeepWebhooks(ctx, resourcesOf(r.disabled())))
+		failed(r.KeepWebhooks(ctx, resourcesOf(r.Flags.Table, r.disabled())))
 	}
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))

@@ -37,6 +37,8 @@ type Protection struct {
 	Client client.Client
 	// Manifests are the policy, whose rules are filled in from the table of kinds, its binding, and the webhook.
 	Manifests []byte
+	// Kinds are all kinds.
+	Kinds kinds.Table
 	// On says whether anything is protected.
 	On bool
 	// Call is how the API server calls the operator at a path. Nil: it does not, so there is no webhook.
@@ -53,7 +55,7 @@ func (p *Protection) Apply(ctx context.Context, disabled sets.Set[string]) error
 	}
 	for _, object := range objects {
 		if _, found, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules"); found {
-			rules := slices.Concat(nativeRules(), protectedRules(disabled))
+			rules := slices.Concat(nativeRules(), protectedRules(p.Kinds, disabled))
 			if err := unstructured.SetNestedSlice(object.Object, rules, "spec", "matchConstraints", "resourceRules"); err != nil {
 				return fmt.Errorf("writing the rules of %s: %w", object.GetName(), err)
 			}
@@ -142,14 +144,14 @@ func nativeRules() []any {
 }
 
 // protectedRules match the deletion of objects of the protected kinds that are not disabled: one rule for each group and scope.
-func protectedRules(disabled sets.Set[string]) []any {
+func protectedRules(table kinds.Table, disabled sets.Set[string]) []any {
 	type place struct {
 		group string
 		scope kinds.Scope
 	}
 	var order []place
 	resources := map[place][]any{}
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Protected && !disabled.Has(k.Name) }) {
+	for _, kind := range table.Where(func(k kinds.Kind) bool { return k.Protected && !disabled.Has(k.Name) }) {
 		at := place{kind.Group, kind.Scope}
 		if resources[at] == nil {
 			order = append(order, at)
@@ -181,9 +183,9 @@ func documents(manifests []byte) ([]*unstructured.Unstructured, error) {
 }
 
 // resourcesOf are the resources that the kinds are served as.
-func resourcesOf(names sets.Set[string]) sets.Set[string] {
+func resourcesOf(table kinds.Table, names sets.Set[string]) sets.Set[string] {
 	resources := sets.New[string]()
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return names.Has(k.Name) }) {
+	for _, kind := range table.Where(func(k kinds.Kind) bool { return names.Has(k.Name) }) {
 		resources.Insert(kind.Plural)
 	}
 	return resources

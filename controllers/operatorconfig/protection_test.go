@@ -20,12 +20,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
+
+// known are some kinds.
+func known() kinds.Table { return testutil.Kinds("CloneSet", "StatefulSet") }
 
 // protectedPlurals are the kinds of the table that are protected, but for one.
 func protectedPlurals(but string) []string {
 	var plurals []string
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Protected && k.Name != but }) {
+	for _, kind := range known().Where(func(k kinds.Kind) bool { return k.Name != but }) {
 		plurals = append(plurals, kind.Plural)
 	}
 	return plurals
@@ -52,7 +56,7 @@ func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
 		"it was on":                   {before: true, installed: true},
 		"on":                          {on: true, installed: true, want: protectedPlurals("")},
 		"one kind is disabled":        {on: true, installed: true, disabled: []string{"CloneSet"}, want: protectedPlurals("CloneSet")},
-		"all kinds are disabled":      {on: true, installed: true, before: true, disabled: kinds.Names(kinds.All()), want: []string{}},
+		"all kinds are disabled":      {on: true, installed: true, before: true, disabled: known().Names(), want: []string{}},
 		"without webhooks":            {on: true, installed: true, before: true, uncalled: true, want: protectedPlurals("")},
 		"nothing that it can go with": {on: true, wantErr: installowner.ErrNone},
 		"off, and nothing to go with": {before: true},
@@ -73,7 +77,7 @@ func TestProtectionIsThereWhileItIsAskedFor(t *testing.T) {
 			c := interceptor.NewClient(stored.Build(), interceptor.Funcs{
 				Apply: applying(func(object *unstructured.Unstructured) { applied[object.GetKind()] = object }),
 			})
-			p := &Protection{Client: c, Manifests: policy, On: tc.on, Path: "/ask"}
+			p := &Protection{Client: c, Manifests: policy, Kinds: known(), On: tc.on, Path: "/ask"}
 			if !tc.uncalled {
 				p.Call = func(path string) (map[string]any, error) {
 					return map[string]any{"url": "https://operator" + path}, nil

@@ -42,7 +42,7 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 		Type: "Reconciling", Status: metav1.ConditionFalse, Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results.",
 		LastTransitionTime: metav1.Now(),
 	}}
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker}})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker}})
 	fake.Server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
 		if w.Subresource == "" {
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "podprobemarkers"}, "game", errors.New("a policy keeps it"))
@@ -84,7 +84,7 @@ func TestADeletionThatWaitsForANodeSaysForWhich(t *testing.T) {
 		Probe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/idle.sh"}}}},
 	}}
 	list := &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker, list}})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker, list}})
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	fake.Cache, fake.Clock = carrying{fake.Cache}, now
 	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies), follow: func(context.Context) error { return nil }}
@@ -112,7 +112,7 @@ func TestADeletionThatWaitsForANodeSaysForWhich(t *testing.T) {
 func TestMarkersThatOthersParsedAreUsed(t *testing.T) {
 	other := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "other", UID: "uid", Generation: 1}}
 	other.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "game"}}
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{other}})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{other}})
 	times := 0
 	fake.Markers = workload.NewParsed(func(stored *unstructured.Unstructured) *probing.Marker {
 		times++

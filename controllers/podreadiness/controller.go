@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -73,7 +74,7 @@ func newReconciler(d workload.Dependencies) *reconciler {
 }
 
 // Setup makes the manager run the controller.
-func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
+func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	c, err := workload.NewController(mgr, d, Name, workers, newReconciler(d))
 	if err != nil {
 		return err

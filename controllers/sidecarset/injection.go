@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 )
 
@@ -44,6 +45,8 @@ const (
 
 // InjectionOptions are what injection needs.
 type InjectionOptions struct {
+	// Kinds are all kinds.
+	Kinds kinds.Table
 	// Client writes. Live reads past the cache.
 	Client client.Client
 	Live   client.Reader

@@ -39,7 +39,7 @@ func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config)
 	}
 	options := InjectionOptions{
 		Metadata: watches, Client: d.Client, Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock,
-		PreferPolicy: c.AdmissionMode != "Webhook", SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
+		Kinds: c.Table, PreferPolicy: c.AdmissionMode != "Webhook", SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(Kind())
@@ -55,7 +55,7 @@ func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config)
 
 // CleanUp makes the manager remove what is registered for SidecarSets while the kind is off: no pod may wait for an operator that does not
 // answer for it.
-func CleanUp(mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+func CleanUp(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	none := NewInjection(InjectionOptions{
 		Client: d.Client, Live: d.Live, Namespace: c.Namespace, Clock: d.Clock, PreferPolicy: true,
 		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return nil, nil },

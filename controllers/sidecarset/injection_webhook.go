@@ -261,12 +261,10 @@ func (i *Injection) writeWebhooks(
 // endpoint returns how the API server calls the operator at a path: as the definition of a converted kind says, which the operator keeps
 // right however it was installed.
 func (i *Injection) endpoint(ctx context.Context) (func(path string) admissionv1.WebhookClientConfig, error) {
-	converted := kinds.Where(func(k kinds.Kind) bool { return k.Converted })
 	// Its own kind first: it is served, or nobody would ask.
-	slices.SortStableFunc(converted, func(a, b kinds.Kind) int {
-		return cmp.Compare(map[bool]int{true: 0, false: 1}[a.Name == "SidecarSet"], map[bool]int{true: 0, false: 1}[b.Name == "SidecarSet"])
-	})
-	for _, kind := range converted {
+	own := Value().Entry
+	others := i.options.Kinds.Where(func(k kinds.Kind) bool { return k.Converted && k.Name != own.Name })
+	for _, kind := range append(kinds.Table{own}, others...) {
 		definition := &unstructured.Unstructured{}
 		definition.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 		err := i.options.Live.Get(ctx, client.ObjectKey{Name: kind.Definition()}, definition)

@@ -44,7 +44,7 @@ type shell struct {
 
 func newShell(t *testing.T, namespace string, objects ...client.Object) *shell {
 	t.Helper()
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.SidecarSet{}, Stored: objects})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.SidecarSet{}, Stored: objects})
 	return &shell{t: t, server: fake.Server, events: fake.Events, Reconciler: New(fake.Dependencies, Options{Namespace: namespace})}
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -63,7 +64,7 @@ func newReconciler(d workload.Dependencies) *reconciler {
 }
 
 // Setup makes the manager run the controller.
-func Setup(mgr ctrl.Manager, d workload.Dependencies) error {
+func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	r := newReconciler(d)
 	c, err := workload.NewController(mgr, d, Name, workers, r)
 	if err != nil {

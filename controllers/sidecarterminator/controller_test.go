@@ -62,7 +62,7 @@ func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			stored := append([]client.Object{tc.pod, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}, tc.objects...)
 			f := reconcilertest.New(t, reconcilertest.Options{
-				Kind: "ContainerRecreateRequest", Object: &appsv1beta1.ContainerRecreateRequest{}, Stored: stored,
+				Object: &appsv1beta1.ContainerRecreateRequest{}, Stored: stored,
 			})
 			f.Server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
 				if write.Verb == "create" && tc.refuses != nil {
@@ -92,7 +92,7 @@ func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 func TestAWebhookThatDeniesARequestIsToldWhateverItsCode(t *testing.T) {
 	for _, code := range []int32{http.StatusNotFound, http.StatusConflict} {
 		f := reconcilertest.New(t, reconcilertest.Options{
-			Kind: "ContainerRecreateRequest", Object: &appsv1beta1.ContainerRecreateRequest{},
+			Object: &appsv1beta1.ContainerRecreateRequest{},
 			Stored: []client.Object{done(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}},
 		})
 		f.Server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
@@ -123,7 +123,7 @@ func TestWritesAreCountedByWhatBecameOfThem(t *testing.T) {
 		"ok": nil, "conflict": apierrors.NewConflict(resource, "a", nil), "gone": apierrors.NewNotFound(resource, "a"),
 		"refused": apierrors.NewForbidden(resource, "a", nil), "doubt": context.DeadlineExceeded,
 	} {
-		f := reconcilertest.New(t, reconcilertest.Options{Kind: "ContainerRecreateRequest", Object: &appsv1beta1.ContainerRecreateRequest{}})
+		f := reconcilertest.New(t, reconcilertest.Options{Object: &appsv1beta1.ContainerRecreateRequest{}})
 		var measured dto.Metric
 		if got := newReconciler(f.Dependencies).count("phase", err); !errors.Is(got, err) {
 			t.Errorf("%s: the error is %v", want, got)

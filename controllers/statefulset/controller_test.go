@@ -42,7 +42,7 @@ type shell struct {
 
 func newShell(t *testing.T, objects ...client.Object) *shell {
 	t.Helper()
-	fake := reconcilertest.New(t, reconcilertest.Options{Kind: Kind().Kind, Object: &appsv1beta1.StatefulSet{}, Stored: objects})
+	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.StatefulSet{}, Stored: objects})
 	return &shell{server: fake.Server, events: fake.Events, Reconciler: New(fake.Dependencies, plan.Options{})}
 }
 

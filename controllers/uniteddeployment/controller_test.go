@@ -59,7 +59,7 @@ func children() []client.Object {
 func newShell(t *testing.T, set *appsv1beta1.UnitedDeployment, objects ...client.Object) *shell {
 	t.Helper()
 	fake := reconcilertest.New(t, reconcilertest.Options{
-		Kind: united.Kind().Kind, Object: &appsv1beta1.UnitedDeployment{}, Controlled: children(), Stored: append(objects, set),
+		Entry: Value().Entry, Object: &appsv1beta1.UnitedDeployment{}, Controlled: children(), Stored: append(objects, set),
 	})
 	s := &shell{t: t, server: fake.Server, set: set, Reconciler: New(fake.Dependencies, nil)}
 	s.follow = func(context.Context, *unstructured.Unstructured) error { return nil } // The cache of a shell needs none.

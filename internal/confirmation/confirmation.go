@@ -64,7 +64,7 @@ func Message(kind string, objects int64) string {
 
 // FindWaiting finds the kinds that wait, and changes nothing. lease is the Lease of the leader: without one there was no operator before, and nothing
 // waits. Nor does anything while OpenKruise serves the kinds, or may.
-func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
+func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey, all kinds.Table) (Waiting, error) {
 	held, err := takeover.ReadLease(ctx, c, lease)
 	if err != nil {
 		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
@@ -72,37 +72,37 @@ func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, l
 	if held == nil {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
-	return look(ctx, c, mapper, held)
+	return look(ctx, c, mapper, held, all)
 }
 
 // Begin is FindWaiting, and makes the record of an installation that has none yet.
-func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease client.ObjectKey) (Waiting, error) {
+func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease client.ObjectKey, all kinds.Table) (Waiting, error) {
 	held, err := takeover.ReadLease(ctx, c, lease)
 	if err == nil && held == nil {
 		// Before the election: an operator that is killed before its record is written would take itself for an older version.
 		fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-			Namespace: lease.Namespace, Name: lease.Name, Annotations: map[string]string{Annotation: record(nil)},
+			Namespace: lease.Namespace, Name: lease.Name, Annotations: map[string]string{Annotation: record(all, nil)},
 		}}
 		if err = c.Create(ctx, fresh); err == nil {
 			return nil, nil //nolint:nilnil // none is an answer
 		}
 		if apierrors.IsAlreadyExists(err) { // by another replica
-			return FindWaiting(ctx, c, mapper, lease)
+			return FindWaiting(ctx, c, mapper, lease, all)
 		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
 	}
-	return look(ctx, c, mapper, held)
+	return look(ctx, c, mapper, held, all)
 }
 
-func look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, held *coordinationv1.Lease) (Waiting, error) {
+func look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, held *coordinationv1.Lease, all kinds.Table) (Waiting, error) {
 	served, recorded := held.Annotations[Annotation]
 	before := strings.Split(served, ",")
 	if !recorded {
 		before = servedBefore()
 	}
-	unserved := kinds.Where(func(k kinds.Kind) bool { return k.Controller == kinds.Optional && !slices.Contains(before, k.Name) })
+	unserved := all.Where(func(k kinds.Kind) bool { return k.Controller == kinds.Optional && !slices.Contains(before, k.Name) })
 	if len(unserved) == 0 {
 		return nil, nil //nolint:nilnil // none is an answer
 	}
@@ -146,8 +146,8 @@ func count(ctx context.Context, c client.Reader, mapper meta.RESTMapper, kind ki
 }
 
 // record is what Annotation says when these kinds wait.
-func record(waiting Waiting) string {
-	names := slices.DeleteFunc(kinds.Names(kinds.Switchable()), func(name string) bool { _, waits := waiting[name]; return waits })
+func record(all kinds.Table, waiting Waiting) string {
+	names := slices.DeleteFunc(all.Switchable().Names(), func(name string) bool { _, waits := waiting[name]; return waits })
 	slices.Sort(names)
 	return strings.Join(names, ",")
 }
@@ -160,6 +160,8 @@ type Recorder struct {
 	Mapper meta.RESTMapper
 	// Lease is that of the leader.
 	Lease client.ObjectKey
+	// Kinds are all that there are.
+	Kinds kinds.Table
 	// Waiting are the kinds that wait, and none that are confirmed.
 	Waiting Waiting
 	// Changed is called once when other kinds wait than before, or could be counted at last.
@@ -191,7 +193,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 		if !written {
 			continue
 		}
-		now, err := FindWaiting(ctx, r.Client, r.Mapper, r.Lease)
+		now, err := FindWaiting(ctx, r.Client, r.Mapper, r.Lease, r.Kinds)
 		if err != nil {
 			continue
 		}
@@ -214,7 +216,7 @@ func (r *Recorder) write(ctx context.Context) error {
 	if err != nil || held == nil {
 		return err
 	}
-	want := record(r.Waiting)
+	want := record(r.Kinds, r.Waiting)
 	if have, found := held.Annotations[Annotation]; found && have == want {
 		return nil
 	}

@@ -21,9 +21,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
+	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
 var lease = client.ObjectKey{Namespace: "kruise-system", Name: LeaseName}
+
+// known are some kinds.
+func known() kinds.Table {
+	return testutil.Kinds("AdvancedCronJob", "CloneSet", "SidecarSet", "StatefulSet")
+}
 
 // cluster is an API server that serves all kinds of the table.
 func cluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) client.WithWatch {
@@ -33,7 +39,7 @@ func cluster(t *testing.T, funcs interceptor.Funcs, objects ...client.Object) cl
 		t.Fatal(err)
 	}
 	mapper := meta.NewDefaultRESTMapper(nil)
-	for _, kind := range kinds.Switchable() {
+	for _, kind := range known() {
 		for _, version := range kind.Versions {
 			mapper.Add(kind.GroupKind().WithVersion(version), meta.RESTScopeNamespace)
 		}
@@ -71,13 +77,13 @@ func TestWhatWaits(t *testing.T) {
 		"of a version that served one of them":         {objects: append(sets, leftBy("CloneSet", "SidecarSet")), want: Waiting{"AdvancedCronJob": 1}},
 		"nothing is stored":                            {objects: []client.Object{leftBy()}},
 		"OpenKruise serves them":                       {objects: append(sets, leftBy(), openKruise)},
-		"all were served, whatever is enabled by now":  {objects: append(sets, leftBy(kinds.Names(kinds.Switchable())...))},
-		"a kind of a later version that is not known":  {objects: append(sets, leftBy(append(kinds.Names(kinds.Switchable()), "Rollout")...))},
+		"all were served, whatever is enabled by now":  {objects: append(sets, leftBy(known().Names()...))},
+		"a kind of a later version that is not known":  {objects: append(sets, leftBy(append(known().Names(), "Rollout")...))},
 		"a workload that all versions have reconciled": {objects: []client.Object{leftBy(), stored("CloneSet", "b")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cluster(t, interceptor.Funcs{}, test.objects...)
-			got, err := Begin(t.Context(), c, c.RESTMapper(), lease)
+			got, err := Begin(t.Context(), c, c.RESTMapper(), lease, known())
 			if err != nil || !maps.Equal(got, test.want) {
 				t.Errorf("waiting: %v, %v; want %v", got, err, test.want)
 			}
@@ -94,12 +100,12 @@ func TestWhatCannotBeCountedWaits(t *testing.T) {
 		return c.List(ctx, list, options...)
 	}}
 	c := cluster(t, refuse, leftBy())
-	got, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease)
+	got, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease, known())
 	if err != nil || !maps.Equal(got, Waiting{"SidecarSet": Unknown}) {
 		t.Errorf("waiting: %v, %v", got, err)
 	}
 	none := meta.NewDefaultRESTMapper(nil)
-	if got, err := FindWaiting(t.Context(), c, none, lease); err != nil || len(got) > 0 {
+	if got, err := FindWaiting(t.Context(), c, none, lease, known()); err != nil || len(got) > 0 {
 		t.Errorf("without definitions: %v, %v", got, err)
 	}
 }
@@ -107,35 +113,35 @@ func TestWhatCannotBeCountedWaits(t *testing.T) {
 // An operator that is killed before it is elected does not take itself for an older version at its next start.
 func TestTheRecordOfANewInstallationIsThereBeforeTheElection(t *testing.T) {
 	c := cluster(t, interceptor.Funcs{})
-	if got, err := Begin(t.Context(), c, c.RESTMapper(), lease); err != nil || len(got) > 0 {
+	if got, err := Begin(t.Context(), c, c.RESTMapper(), lease, known()); err != nil || len(got) > 0 {
 		t.Fatalf("waiting at the first start: %v, %v", got, err)
 	}
 	if err := c.Create(t.Context(), stored("SidecarSet", "a")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := Begin(t.Context(), c, c.RESTMapper(), lease); err != nil || len(got) > 0 {
+	if got, err := Begin(t.Context(), c, c.RESTMapper(), lease, known()); err != nil || len(got) > 0 {
 		t.Errorf("waiting at the second start: %v, %v", got, err)
 	}
 }
 
 func TestTheLeaderRecordsWhatItServes(t *testing.T) {
 	c := cluster(t, interceptor.Funcs{}, leftBy(), stored("SidecarSet", "a"))
-	waiting, err := Begin(t.Context(), c, c.RESTMapper(), lease)
+	waiting, err := Begin(t.Context(), c, c.RESTMapper(), lease, known())
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Recorder{Client: c, Mapper: c.RESTMapper(), Lease: lease, Waiting: waiting}
+	r := &Recorder{Client: c, Mapper: c.RESTMapper(), Lease: lease, Kinds: known(), Waiting: waiting}
 	if err := r.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease); err != nil || !maps.Equal(again, Waiting{"SidecarSet": 1}) {
+	if again, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease, known()); err != nil || !maps.Equal(again, Waiting{"SidecarSet": 1}) {
 		t.Errorf("after the record of what it serves: %v, %v", again, err)
 	}
 	r.Waiting = nil // it is confirmed
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease); err != nil || len(again) > 0 {
+	if again, err := FindWaiting(t.Context(), c, c.RESTMapper(), lease, known()); err != nil || len(again) > 0 {
 		t.Errorf("once it is confirmed: %v, %v", again, err)
 	}
 }

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kinds is the table of the kinds that the operator serves. Whatever differs between kinds only by data is read from here:
-// flags, what the cache keeps, which kinds are converted, the roles of users, the generated manifests.
+// Package kinds says what a kind is that the operator serves, as data: names, versions, scope, what the cache keeps. Flags, the roles of users and the
+// generated manifests follow from it.
 //
-// A new kind is one entry in All, beside its own folders. The table holds data alone: it knows no controller, webhook or client, so
-// every layer may import it.
+// It knows no controller, webhook or client, so every layer may import it. Each folder below controllers has the entry of its kind; main hands the Table
+// of all of them down.
 package kinds
 
 import (
@@ -24,7 +24,7 @@ type Kind struct {
 	// Versions are the served ones, oldest first. Storage, one of them, is stored, and it is the one that the code works with.
 	Versions []string
 	Storage  string
-	// Converted says that the versions differ in shape, so that a webhook converts between them.
+	// Converted says that the versions differ in shape, so that a webhook converts between them. It follows from the kind's Convert.
 	Converted bool
 	// Scale says that it has the subresource scale.
 	Scale bool
@@ -35,7 +35,8 @@ type Kind struct {
 	// WorkersFlag is the flag that says how many objects are reconciled at the same time, such as cloneset-workers. Only kinds whose
 	// controller is Optional have one.
 	WorkersFlag string
-	// Admission says that requests for its objects are defaulted and validated by webhooks. Without, its schema holds all its rules.
+	// Admission says that requests for its objects are defaulted and validated by webhooks. Without, its schema holds all its rules. It follows from the
+	// kind's Admission.
 	Admission bool
 	// Protected says that the label policy.kruise.io/delete-protection is honored on its objects. Cascading protects one
 	// that has spec.replicas or, without such a field, status.desiredNumberScheduled above 0.
@@ -104,138 +105,32 @@ type Needs struct {
 	ReadsNodes bool
 }
 
-// All is the table, sorted by name.
-func All() []Kind {
-	return []Kind{
-		{
-			Name: "AdvancedCronJob", Plural: "advancedcronjobs", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: Optional, WorkersFlag: "advancedcronjob-workers", Admission: true, Users: Edit,
-			// Its BroadcastJobs are cached for their own kind.
-			Needs: Needs{Controls: []schema.GroupVersionKind{{Group: "batch", Version: "v1", Kind: "Job"}}},
-		},
-		{
-			Name: "BroadcastJob", Plural: "broadcastjobs", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: Optional, WorkersFlag: "broadcastjob-workers", Admission: true, Users: Edit,
-			Needs: Needs{ControlsPods: true, ReadsNodes: true},
-		},
-		{
-			Name: "CloneSet", Plural: "clonesets", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true, Scale: true, ClaimTemplates: true,
-			Controller: Optional, WorkersFlag: "cloneset-workers", Admission: true, Protected: true, Users: Edit,
-			Needs: Needs{ControlsPods: true, OwnsRevisions: true},
-		},
-		{
-			// Its pods may belong to any controller; the cache keeps only the identity of most of them, which is enough.
-			Name: "ContainerRecreateRequest", Plural: "containerrecreaterequests", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
-			Controller: Optional, WorkersFlag: "crr-workers", Admission: true, Users: Edit, NodeDaemon: true,
-		},
-		{
-			Name: "DaemonSet", Plural: "daemonsets", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
-			Controller: Optional, WorkersFlag: "daemonset-workers", Admission: true, Protected: true, Users: Edit,
-			Needs: Needs{ControlsPods: true, OwnsRevisions: true, ReadsNodes: true},
-		},
-		{
-			// Its pods are those of others: any that its selector matches.
-			Name: "EphemeralJob", Plural: "ephemeraljobs", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: Optional, WorkersFlag: "ephemeraljob-workers", Admission: true, Users: Edit,
-			Needs: Needs{EphemeralContainers: true},
-		},
-		{
-			// Its ImagePullJobs are cached for their own kind.
-			Name: "ImageListPullJob", Plural: "imagelistpulljobs", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: Optional, WorkersFlag: "imagelistpulljob-workers", Admission: true, Users: Edit,
-		},
-		{
-			// Which pods run where is all that it needs of pods.
-			Name: "ImagePullJob", Plural: "imagepulljobs", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: Optional, WorkersFlag: "imagepulljob-workers", Admission: true, NodeDaemon: true, Users: Edit,
-			Needs: Needs{ReadsNodes: true, PodPlaces: true},
-		},
-		{
-			// Kruise configures the operator itself.
-			Name: "Kruise", Plural: "kruises", Group: "operator.kruise.io",
-			Scope: Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
-			Controller: Always, Users: AdminsOnly,
-		},
-		{
-			// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere. It needs the
-			// daemon for tags that were written by hand only, so its controller says when.
-			Name: "NodeImage", Plural: "nodeimages", Group: "apps.kruise.io",
-			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: Optional, WorkersFlag: "nodeimage-workers", Admission: true, Users: View,
-			Needs: Needs{ReadsNodes: true},
-		},
-		{
-			// PodProbeMarkers make it, and the node daemon of the node with its name answers in it. Users who could write it would run anything
-			// anywhere. Its schema holds all its rules.
-			Name: "NodePodProbe", Plural: "nodepodprobes", Group: "apps.kruise.io",
-			Scope: Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
-			Controller: Optional, WorkersFlag: "nodepodprobe-workers", Users: View,
-			Needs: Needs{ReadsNodes: true, ProbedPods: true},
-		},
-		{
-			// Its pods are those of others: any that its selector matches. It never ends, so the node daemon is there as long as it is.
-			Name: "PodProbeMarker", Plural: "podprobemarkers", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
-			Controller: Optional, WorkersFlag: "podprobemarker-workers", Admission: true, NodeDaemon: true, Users: Edit,
-			Needs: Needs{ReadsNodes: true, ProbedPods: true},
-		},
-		{
-			// Its pods are those of others: they carry the annotation that names the sets which were injected.
-			Name: "SidecarSet", Plural: "sidecarsets", Group: "apps.kruise.io",
-			Scope: Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Converted: true,
-			Controller: Optional, WorkersFlag: "sidecarset-workers", Admission: true, Users: View,
-			Needs: Needs{PodAnnotation: "kruise.io/sidecarset-injected-list", OwnsRevisions: true},
-		},
-		{
-			Name: "StatefulSet", Plural: "statefulsets", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Scale: true, ClaimTemplates: true,
-			Controller: Optional, WorkersFlag: "statefulset-workers", Admission: true, Protected: true, Users: Edit,
-			Needs: Needs{ControlsPods: true, OwnsRevisions: true},
-		},
-		{
-			Name: "UnitedDeployment", Plural: "uniteddeployments", Group: "apps.kruise.io",
-			Scope: Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1", Scale: true,
-			Controller: Optional, WorkersFlag: "uniteddeployment-workers", Admission: true, Protected: true, Users: Edit,
-			Needs: Needs{OwnsRevisions: true, Controls: []schema.GroupVersionKind{
-				{Group: "apps", Version: "v1", Kind: "Deployment"},
-				{Group: "apps", Version: "v1", Kind: "StatefulSet"},
-				{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"},
-				{Group: "apps.kruise.io", Version: "v1beta1", Kind: "StatefulSet"},
-			}},
-		},
-	}
-}
+// Table is all kinds, sorted by name.
+type Table []Kind
 
 // Of is the kind of this name.
-func Of(name string) (Kind, bool) {
-	all := All()
-	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
+func (t Table) Of(name string) (Kind, bool) {
+	i := slices.IndexFunc(t, func(k Kind) bool { return k.Name == name })
 	if i < 0 {
 		return Kind{}, false
 	}
-	return all[i], true
+	return t[i], true
 }
 
-// Where is the kinds for which is holds, in the order of the table.
-func Where(is func(Kind) bool) []Kind {
-	return slices.DeleteFunc(All(), func(k Kind) bool { return !is(k) })
+// Where is the kinds for which is holds.
+func (t Table) Where(is func(Kind) bool) Table {
+	return slices.DeleteFunc(slices.Clone(t), func(k Kind) bool { return !is(k) })
 }
 
 // Switchable are the kinds that --kinds and the Kruise object can switch off.
-func Switchable() []Kind { return Where(func(k Kind) bool { return k.Controller == Optional }) }
+func (t Table) Switchable() Table {
+	return t.Where(func(k Kind) bool { return k.Controller == Optional })
+}
 
-// Names are the names of some kinds.
-func Names(some []Kind) []string {
-	names := make([]string, len(some))
-	for i, kind := range some {
+// Names are the names of the kinds.
+func (t Table) Names() []string {
+	names := make([]string, len(t))
+	for i, kind := range t {
 		names[i] = kind.Name
 	}
 	return names

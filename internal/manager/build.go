@@ -40,6 +40,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
@@ -88,7 +89,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 		return nil, err
 	}
 	if c.WebhookPort != 0 {
-		if err := webhook.Setup(mgr, admission(c, direct, accepted)); err != nil {
+		if err := webhook.Setup(mgr, controllers.All(), admission(c, direct, accepted)); err != nil {
 			return nil, err
 		}
 	}
@@ -112,7 +113,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 	}
 	p.serving, err = webhookserving.Open(ctx, webhookserving.Options{
 		Client: p.direct, Endpoint: webhookserving.Endpoint{Namespace: c.Namespace, URL: c.WebhookURL},
-		Port: c.WebhookPort, CertDir: c.WebhookCertDir, Configurations: configurations, Clock: clock.RealClock{},
+		Port: c.WebhookPort, CertDir: c.WebhookCertDir, Kinds: c.Table, Configurations: configurations, Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return err
@@ -132,7 +133,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	if err != nil {
 		return nil, err
 	}
-	kept := controllers.CacheContents(c).Options()
+	kept := controllers.CacheContents(c).Options(c.Table)
 	kept.DefaultWatchErrorHandler = denied.Handle
 	kept.SyncPeriod = &c.ResyncPeriod
 	if served {
@@ -207,8 +208,8 @@ func addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {
 	return nil
 }
 
-func admission(c *config.Config, direct client.Client, accepted *templatecheck.Accepted) webhook.Deps {
-	return webhook.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
+func admission(c *config.Config, direct client.Client, accepted *templatecheck.Accepted) admit.Deps {
+	return admit.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
 }
 
 // completeOperator fills in what the reconciler of the Kruise object needs from the manager.
@@ -232,7 +233,7 @@ func (p *process) completeOperator(
 			return err
 		}
 	}
-	moving, err := addMigration(mgr, direct, guard)
+	moving, err := addMigration(mgr, c.Table, direct, guard)
 	if err != nil {
 		return err
 	}
@@ -240,7 +241,7 @@ func (p *process) completeOperator(
 	operator.Acts = func() bool { return acts(guard) }
 	operator.WorkChanged = merged(ctx, guard.Changes(), moving.Changes())
 	if c.LeaderElect {
-		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Waiting: c.Unconfirmed, Changed: operator.Restart}
+		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Kinds: c.Table, Waiting: c.Unconfirmed, Changed: operator.Restart}
 		if err := mgr.Add(recorder); err != nil {
 			return fmt.Errorf("adding the record of the kinds that are served: %w", err)
 		}
@@ -285,9 +286,9 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
 
 // addMigration adds the migration of stored objects to the storage version of their kind.
-func addMigration(mgr ctrl.Manager, direct client.Client, guard *takeover.Guard) (*migration.Migration, error) {
+func addMigration(mgr ctrl.Manager, table kinds.Table, direct client.Client, guard *takeover.Guard) (*migration.Migration, error) {
 	moving := migration.New(migration.Options{
-		Client: direct, Kinds: kinds.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
+		Client: direct, Kinds: table.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
 		Ready: func() bool { return acts(guard) },
 		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
 	})
@@ -347,9 +348,9 @@ func protection(c *config.Config, direct client.Client) (*operatorconfig.Protect
 		return nil, fmt.Errorf("reading the manifests of deletion protection: %w", err)
 	}
 	return &operatorconfig.Protection{
-		Client: direct, Manifests: policy, On: c.Features.Enabled(features.ResourcesDeletionProtection), Path: deletionprotection.Path,
+		Client: direct, Manifests: policy, Kinds: c.Table, On: c.Features.Enabled(features.ResourcesDeletionProtection), Path: deletionprotection.Path,
 	}, nil
 }
 
 // off returns the kinds that are not enabled.
-func off(c *config.Config) []string { return slices.DeleteFunc(config.KnownKinds(), c.Enabled) }
+func off(c *config.Config) []string { return slices.DeleteFunc(c.KnownKinds(), c.Enabled) }

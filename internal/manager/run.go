@@ -200,14 +200,14 @@ func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.flags.WriteTimeout)
 	defer cancel()
-	return confirmation.Begin(ctx, p.direct, p.direct.RESTMapper(), leaseOf(&p.flags))
+	return confirmation.Begin(ctx, p.direct, p.direct.RESTMapper(), leaseOf(&p.flags), p.flags.Table)
 }
 
 // probesPods says whether there is anything to probe now. When the list fails, the answer is yes.
 func (p *process) probesPods(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, p.flags.WriteTimeout)
 	defer cancel()
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Needs.ProbedPods }) {
+	for _, kind := range p.flags.Table.Where(func(k kinds.Kind) bool { return k.Needs.ProbedPods }) {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupKind().WithVersion(kind.Storage).GroupVersion().WithKind(kind.Name + "List"))
 		err := p.direct.List(ctx, list, client.Limit(1))

@@ -27,6 +27,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -91,6 +92,8 @@ type Reading struct {
 	Clock  clock.WithTicker
 	// Lease is that of this operator's leader, where an earlier version of it may have left a record.
 	Lease types.NamespacedName
+	// Table is all kinds that this operator has.
+	Table kinds.Table
 	// Version asks for the version of Kubernetes. It may be nil.
 	Version func() (string, error)
 	// Progress is told what is waited for. It may be nil.
@@ -138,7 +141,7 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 }
 
 func (r Reading) readUnconfirmed(ctx context.Context, c *Cluster) (err error) {
-	c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease)
+	c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease, r.Table)
 	return err
 }
 

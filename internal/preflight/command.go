@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
-	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
@@ -32,8 +32,8 @@ type request struct {
 }
 
 // Command returns the command that looks at the cluster and says what a takeover meets. It fails while something blocks it.
-func Command(connect func() (*rest.Config, client.Client, error)) *cobra.Command {
-	r := request{}
+func Command(table kinds.Table, connect func() (*rest.Config, client.Client, error)) *cobra.Command {
+	r := request{options: Options{Table: table}}
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Say what a takeover from OpenKruise meets in the cluster that KUBECONFIG names; fails while something blocks it",
@@ -59,7 +59,7 @@ func Command(connect func() (*rest.Config, client.Client, error)) *cobra.Command
 	flags.BoolVar(&r.removeWebhooks, "remove-webhooks", false, "Delete OpenKruise's webhook configurations. Refused while it runs.")
 	flags.BoolVar(&r.clearConversion, "clear-conversion", false,
 		"Replace the conversion by None in CRDs of OpenKruise's that need none with this operator. Refused while it runs.")
-	flags.StringSliceVar(&r.options.Served, "kinds", config.KnownKinds(), "Kinds that the operator will manage, as given to run.")
+	flags.StringSliceVar(&r.options.Served, "kinds", table.Switchable().Names(), "Kinds that the operator will manage, as given to run.")
 	flags.StringVar(&r.namespace, "namespace", "kruise-system", "Namespace of the operator, as given to run.")
 	flags.BoolVar(&r.options.AcceptUnserved, "accept-unserved-kinds", false, "Objects of other kinds warn and do not block.")
 	flags.StringVar(&r.options.FeatureGates, "feature-gates", "", "Feature gates of the operator, as they will be given to run. What stored objects say is compared with them.")
@@ -70,7 +70,7 @@ func (r request) run(cmd *cobra.Command, server *rest.Config, c client.Client) e
 	ctx := cmd.Context()
 	say := func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
 	lease := client.ObjectKey{Namespace: r.namespace, Name: confirmation.LeaseName}
-	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say, Lease: lease, Version: func() (string, error) {
+	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say, Lease: lease, Table: r.options.Table, Version: func() (string, error) {
 		asking, err := discovery.NewDiscoveryClientForConfig(server)
 		if err != nil {
 			return "", err

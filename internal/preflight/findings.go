@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -41,6 +42,8 @@ type Finding struct {
 
 // Options are what the operator will be started with.
 type Options struct {
+	// Table is all kinds that this operator has.
+	Table kinds.Table
 	// Served are the kinds that this operator will manage.
 	Served []string
 	// AcceptUnserved says that objects of other kinds may be left without a controller.
@@ -157,11 +160,11 @@ func findObjects(c Cluster, w Options) []Finding {
 	return all
 }
 
-func findSettings(c Cluster, _ Options) []Finding {
+func findSettings(c Cluster, w Options) []Finding {
 	var all []Finding
 	for _, m := range c.Managers {
 		subject := "deployment " + m.String()
-		s := ParseManagerArgs(m.Args)
+		s := ParseManagerArgs(m.Args, w.Table)
 		if len(s.Args) > 0 {
 			all = append(all, Finding{
 				Severity: Note, Subject: subject, Finding: strings.Join(append([]string{"runs with settings that this operator knows"}, s.Notes...), "; "),

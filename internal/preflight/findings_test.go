@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -235,6 +236,7 @@ func TestFindings(t *testing.T) {
 	}
 	for title, tc := range cases {
 		t.Run(title, func(t *testing.T) {
+			tc.options.Table = controllers.Table()
 			got := Findings(tc.cluster, tc.options)
 			var lines []string
 			for _, f := range got {
@@ -362,7 +364,7 @@ func TestCarryOver(t *testing.T) {
 	}
 	for title, tc := range cases {
 		t.Run(title, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, ParseManagerArgs(tc.args)); diff != "" {
+			if diff := cmp.Diff(tc.want, ParseManagerArgs(tc.args, controllers.Table())); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
@@ -29,11 +30,11 @@ type Settings struct {
 //
 // Feature gates have the same names and defaults here. The numbers of workers have the same names too, for the kinds that are here.
 // Addresses, probes, leader election and certificates are this operator's own.
-func ParseManagerArgs(args []string) Settings {
+func ParseManagerArgs(args []string, table kinds.Table) Settings {
 	var s Settings
 	given := flags(args)
 	ours := pflag.NewFlagSet("run", pflag.ContinueOnError)
-	(&config.Config{}).AddFlags(ours)
+	(&config.Config{Table: table}).AddFlags(ours)
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		value := given[name]
 		switch {

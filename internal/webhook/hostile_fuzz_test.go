@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
@@ -33,7 +34,7 @@ const longestSeed = 16 << 10
 func FuzzHandlers(f *testing.F) {
 	s, c := servePods(f)
 	var of []fuzzed
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		for _, version := range kind.Versions {
 			base := full(f, kind, version)
 			of = append(of, fuzzed{

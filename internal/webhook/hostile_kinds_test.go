@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
@@ -306,7 +307,7 @@ func memoryOf(kind kinds.Kind) uint64 {
 // TestNoFieldOfAKindOccupiesTheOperator puts what is hostile at the fields of every kind, one after the other.
 func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	s, c := serve()
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		t.Run(kind.Name, func(t *testing.T) {
 			sent := 0
 			defer func() {

@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/podlaunch"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
@@ -37,6 +38,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/listserver"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // others are the handlers that are not about a kind of ours, by path, with what hostile requests ask them.
@@ -58,13 +60,13 @@ func asksAbout(at string, kind kinds.Kind) bool {
 // the operator, which only administrators write.
 func TestEveryHandlerIsSentHostileBodies(t *testing.T) {
 	s, _ := serve()
-	all := kinds.Where(func(k kinds.Kind) bool { return k.Admission })
+	all := controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission })
 	for at := range s.handlers {
 		if others()[at] == nil && !slices.ContainsFunc(all, func(k kinds.Kind) bool { return asksAbout(at, k) }) {
 			t.Errorf("nothing hostile is sent to %s", at)
 		}
 	}
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Converted && !k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Converted && !k.Admission }) {
 		t.Errorf("nothing hostile is converted of %s", kind.Name)
 	}
 }
@@ -310,7 +312,7 @@ func servePods(t testing.TB) (*served, *cluster) {
 	marker, pod, claim, thing := listed()
 	c.holds(t, map[schema.GroupVersionKind][][]byte{marker: markers, pod: nil, claim: nil, thing: nil})
 	clear(s.handlers)
-	webhook.Register(s, webhook.Deps{Client: c, Gates: allGates()})
+	webhook.Register(s, controllers.All(), admit.Deps{Client: c, Gates: allGates()})
 	return s, c
 }
 

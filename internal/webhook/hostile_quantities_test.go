@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
@@ -44,7 +45,7 @@ func withQuantity(object any, quantity string) (places int) {
 func TestAQuantityOfAFewLettersDoesNotOccupyTheOperator(t *testing.T) {
 	s, c := serve()
 	sent := 0
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		for _, version := range kind.Versions {
 			for _, quantity := range []string{"1e-30000000", "1e30000000", "1" + strings.Repeat("0", 100_000)} {
 				object := runtime.DeepCopyJSON(full(t, kind, version))

@@ -16,10 +16,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // goodSet is a SidecarSet that nothing is wrong with; what a hostile client puts into it is at the markers.
@@ -86,7 +88,7 @@ func (c *crowd) List(ctx context.Context, list client.ObjectList, options ...cli
 // each body in one of three ways a day.
 func TestALargeSidecarSetDoesNotOccupyTheOperator(t *testing.T) {
 	sent, turn := 0, 0
-	all := kinds.All()
+	all := controllers.Table()
 	kind := all[slices.IndexFunc(all, func(k kinds.Kind) bool { return k.Name == "SidecarSet" })]
 	bodies := hostileSets()
 	for _, name := range slices.Sorted(maps.Keys(bodies)) {
@@ -101,7 +103,7 @@ func TestALargeSidecarSetDoesNotOccupyTheOperator(t *testing.T) {
 		}
 		s, _ := serve()
 		clear(s.handlers)
-		webhook.Register(s, webhook.Deps{Client: c, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true)})
+		webhook.Register(s, controllers.All(), admit.Deps{Client: c, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true)})
 		stored := fillSet("logs", "v1beta1", nil)
 		for _, request := range []struct{ version, stored string }{{"v1beta1", ""}, {"v1beta1", stored}, {"v1alpha1", stored}} {
 			if turn++; !sample.Has(turn, 3) {

@@ -30,11 +30,13 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 const (
@@ -96,7 +98,7 @@ func (c *apiServer) Create(_ context.Context, object client.Object, _ ...client.
 func serve() (*served, *apiServer) {
 	ctrl.SetLogger(logr.Discard())
 	s, c := &served{handlers: map[string]http.Handler{}}, &apiServer{}
-	webhook.Register(s, webhook.Deps{Client: c, Gates: allGates()})
+	webhook.Register(s, controllers.All(), admit.Deps{Client: c, Gates: allGates()})
 	return s, c
 }
 
@@ -220,7 +222,7 @@ func hostile() map[string]map[string]string {
 }
 
 func kindNamed(name string) kinds.Kind {
-	return kinds.Where(func(k kinds.Kind) bool { return k.Name == name })[0]
+	return controllers.Table().Where(func(k kinds.Kind) bool { return k.Name == name })[0]
 }
 
 // cost runs a function and returns what it took.

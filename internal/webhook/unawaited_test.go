@@ -23,9 +23,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // leaving is an API server whose first answer comes when nobody waits for the whole any more. Its lists go on without end.
@@ -136,7 +138,7 @@ func TestARequestForWhichNobodyWaitsAnyMoreEnds(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			c := &leaving{leave: cancel, refuses: tc.refuses}
-			webhook.Register(s, webhook.Deps{Client: c, Gates: allGates()})
+			webhook.Register(s, controllers.All(), admit.Deps{Client: c, Gates: allGates()})
 			handler, ok := s.handlers[tc.at].(*ctrladmission.Webhook)
 			if !ok {
 				t.Fatalf("nothing is at %s", tc.at)

@@ -10,17 +10,19 @@ import (
 
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 func TestEveryKindWithAdmissionIsServed(t *testing.T) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{})
-	Register(server, Deps{})
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+	Register(server, controllers.All(), admit.Deps{})
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		suffix := "-" + strings.ReplaceAll(kind.Group, ".", "-") + "-" + kind.Storage + "-" + kind.Lower()
 		for _, path := range []string{"/mutate" + suffix, "/validate" + suffix} {
 			if _, pattern := server.WebhookMux().Handler(httptest.NewRequest("POST", path, nil)); pattern != path {
-				t.Errorf("nothing serves %s: Register lacks a line for %s", path, kind.Name)
+				t.Errorf("nothing serves %s of %s", path, kind.Name)
 			}
 		}
 	}

@@ -67,7 +67,7 @@ func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("watching Deployment %s: %w", deployment, err)
 		}
 	}
-	for _, t := range targets() {
+	for _, t := range s.targets() {
 		if err := watch(t.resource, "", t.name); err != nil {
 			return fmt.Errorf("watching %s %s: %w", t.kind, t.name, err)
 		}

@@ -29,7 +29,7 @@ type definitions struct {
 func (d *definitions) Handle(ctx context.Context, req admission.Request) admission.Response {
 	passed := admission.Allowed("")
 	authorities := d.serving.authorities()
-	if _, ours := targetOf("CustomResourceDefinition", req.Name); len(authorities) == 0 || !ours {
+	if _, ours := d.serving.targetOf("CustomResourceDefinition", req.Name); len(authorities) == 0 || !ours {
 		return passed
 	}
 	crd := &unstructured.Unstructured{}

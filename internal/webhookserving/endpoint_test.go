@@ -12,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 func TestHosts(t *testing.T) {
@@ -51,7 +53,7 @@ func TestAuthorityReachesWhereverAURLIsCalled(t *testing.T) {
 	w := newCluster(t, elsewhere, crd(func(c *apiextensionsv1.CustomResourceConversion) {
 		c.Webhook.ClientConfig = byURL("https://192.0.2.7:9443", "/convert")
 	}))
-	serving := &Serving{options: Options{Client: w, Endpoint: Endpoint{Namespace: own, URL: "https://192.0.2.7:9443/"}, Clock: w.clock}}
+	serving := &Serving{options: Options{Client: w, Kinds: controllers.Table(), Endpoint: Endpoint{Namespace: own, URL: "https://192.0.2.7:9443/"}, Clock: w.clock}}
 	for range 2 {
 		if err := serving.publish(t.Context(), second); err != nil {
 			t.Fatal(err)

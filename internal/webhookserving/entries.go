@@ -24,7 +24,7 @@ const formerAnnotation = "operator.kruise.io/webhook-client"
 func (s *Serving) KeepEntries(ctx context.Context, without sets.Set[string]) error {
 	var failed []error
 	for _, full := range s.options.Configurations {
-		t, found := targetOf(full.GetKind(), full.GetName())
+		t, found := s.targetOf(full.GetKind(), full.GetName())
 		if !found {
 			failed = append(failed, fmt.Errorf("keeping %s: it is none of ours", full.GetName()))
 			continue

@@ -45,7 +45,7 @@ const conversionPath = "/convert"
 
 // targets are all of them: the webhook configurations of an install without the Operator Lifecycle Manager, which makes its own, and
 // the CRDs of the kinds that the operator converts. A test compares them with the manifests.
-func targets() []target {
+func (s *Serving) targets() []target {
 	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	all := []target{
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightWebhooks},
@@ -59,7 +59,7 @@ func targets() []target {
 		// The reconciler of the Kruise object makes it, while deletion protection is on.
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-deletion-protection", rightWebhooks},
 	}
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {
+	for _, kind := range s.options.Kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {
 		all = append(all, target{
 			apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions"), "CustomResourceDefinition", kind.Definition(), rightConversion,
 		})
@@ -68,8 +68,8 @@ func targets() []target {
 }
 
 // targetOf returns the target of that kind and name.
-func targetOf(kind, name string) (target, bool) {
-	all := targets()
+func (s *Serving) targetOf(kind, name string) (target, bool) {
+	all := s.targets()
 	i := slices.IndexFunc(all, func(t target) bool { return t.kind == kind && t.name == name })
 	if i < 0 {
 		return target{}, false
@@ -88,7 +88,7 @@ func (s *Serving) publishAll(ctx context.Context, authority []byte) (bool, error
 	s.remember(authority)
 	var failures []error
 	changed := false
-	for _, t := range targets() {
+	for _, t := range s.targets() {
 		err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 			wrote, err := s.update(ctx, t, func(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 				return t.right(s, object, authority)

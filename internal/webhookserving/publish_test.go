@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
 
@@ -81,7 +82,7 @@ func (w *inCluster) mounted(t *testing.T) *Serving {
 func (w *inCluster) serving(certDir string) *Serving {
 	endpoint := Endpoint{Namespace: own}
 	hosts, _ := endpoint.hosts()
-	return &Serving{options: Options{Client: w, Endpoint: endpoint, CertDir: certDir, Clock: w.clock}, hosts: hosts}
+	return &Serving{options: Options{Client: w, Endpoint: endpoint, Kinds: controllers.Table(), CertDir: certDir, Clock: w.clock}, hosts: hosts}
 }
 
 func (w *inCluster) conversion(t *testing.T) *apiextensionsv1.CustomResourceConversion {
@@ -312,7 +313,7 @@ func TestBothAuthoritiesAreTrustedDuringAChange(t *testing.T) {
 func TestMountedCertificateIsTrustedBeforeItIsServed(t *testing.T) {
 	ca := authority(t, time.Now())
 	w := newCluster(t, secret("olmCAKey", ca), crd(nil), configuration())
-	options := Options{Client: w, Endpoint: Endpoint{Namespace: own}, CertDir: t.TempDir(), Clock: w.clock}
+	options := Options{Client: w, Endpoint: Endpoint{Namespace: own}, Kinds: controllers.Table(), CertDir: t.TempDir(), Clock: w.clock}
 	opened := make(chan error)
 	go func() {
 		_, err := Open(t.Context(), options)
@@ -412,7 +413,7 @@ func TestCertificateIsKeptBeforeTheReplicaIsReady(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "a/v1", Kind: "ClusterServiceVersion", Name: "v2", UID: "2"}},
 	}}
 	w := newCluster(t, stored, managers, crd(func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig.CABundle = ca }))
-	if _, err := Open(t.Context(), Options{Client: w, Endpoint: Endpoint{Namespace: own}, CertDir: t.TempDir(), Clock: w.clock}); err != nil {
+	if _, err := Open(t.Context(), Options{Client: w, Endpoint: Endpoint{Namespace: own}, Kinds: controllers.Table(), CertDir: t.TempDir(), Clock: w.clock}); err != nil {
 		t.Fatal(err)
 	}
 	kept := &corev1.Secret{}
@@ -427,7 +428,7 @@ func TestCertificateIsKeptBeforeTheReplicaIsReady(t *testing.T) {
 func TestWithoutFilesTheCertificateIsOurOwn(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	w := newCluster(t, crd(nil), configuration())
-	serving, err := Open(t.Context(), Options{Client: w, Endpoint: Endpoint{Namespace: own}, Clock: w.clock})
+	serving, err := Open(t.Context(), Options{Client: w, Endpoint: Endpoint{Namespace: own}, Kinds: controllers.Table(), Clock: w.clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -463,7 +464,7 @@ func TestTargetsAreThoseOfTheManifests(t *testing.T) {
 			}
 		}
 	}
-	for _, target := range targets() {
+	for _, target := range (&Serving{options: Options{Kinds: controllers.Table()}}).targets() {
 		got = append(got, target.kind+" "+target.name)
 	}
 	slices.Sort(want)

@@ -22,6 +22,8 @@ import (
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
 const (
@@ -59,6 +61,8 @@ type Options struct {
 	// CertDir has tls.crt and tls.key. When empty, it is the default of controller-runtime's webhook server, and without files there the
 	// operator makes a certificate of its own. It is not used with a URL: that certificate is always our own.
 	CertDir string
+	// Kinds are all kinds.
+	Kinds kinds.Table
 	// Configurations are our webhook configurations with the entries of all kinds, as they are installed, for KeepEntries.
 	Configurations []*unstructured.Unstructured
 	// Clock is the time.

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -92,7 +92,7 @@ func applied(t *testing.T, file ...string) {
 			t.Fatal(err)
 		}
 		found += len(sets.Items)
-		if !slices.Contains(config.KnownKinds(), kind) {
+		if !slices.Contains(controllers.Table().Switchable().Names(), kind) {
 			t.Logf("%d objects of %s were applied, and are not waited for: no controller manages them", len(sets.Items), kind)
 			continue
 		}

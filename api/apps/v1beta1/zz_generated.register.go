@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Code generated from the table in internal/kinds by `make generate`. DO NOT EDIT.
+// Code generated from the kinds in controllers by `make generate`. DO NOT EDIT.
 
 package v1beta1
 

@@ -21,8 +21,8 @@ const (
 	domain = "kruise.io"
 
 	license   = "// SPDX-FileCopyrightText: The kruise-operator Authors\n// SPDX-License-Identifier: Apache-2.0\n\n"
-	goHeader  = license + "// Code generated from the table in internal/kinds by `make generate`. DO NOT EDIT.\n\n"
-	header    = "# Generated from the table in internal/kinds by `make generate`. Do not edit.\n"
+	goHeader  = license + "// Code generated from the kinds in controllers by `make generate`. DO NOT EDIT.\n\n"
+	header    = "# Generated from the kinds in controllers by `make generate`. Do not edit.\n"
 	kustomize = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 )
 

@@ -10,12 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
 	tree := os.DirFS("../../..")
-	made, err := files(tree, kinds.All())
+	made, err := files(tree, controllers.Table())
 	if err != nil {
 		t.Fatal(err)
 	}

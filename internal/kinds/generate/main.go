@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command generate writes every file that follows from the table of kinds: which types a scheme knows, the names of kinds in the Kruise
+// Command generate writes every file that follows from the kinds: which types a scheme knows, the names of kinds in the Kruise
 // object, PROJECT, kustomizations, the roles of users. It runs at the top of the repository, as `make generate` does.
 package main
 
@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 func main() {
@@ -20,7 +20,7 @@ func main() {
 }
 
 func write(root string) error {
-	made, err := files(os.DirFS(root), kinds.All())
+	made, err := files(os.DirFS(root), controllers.Table())
 	if err != nil {
 		return err
 	}

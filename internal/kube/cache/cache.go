@@ -88,14 +88,14 @@ func controlledBy(kind kinds.Kind) []schema.GroupVersionKind {
 	return controlled
 }
 
-// Options configures a manager's cache accordingly. Informers start when something asks for them. managedFields are never kept.
-func (c Contents) Options() cache.Options {
+// Options configures a manager's cache accordingly. all are the kinds that have definitions of ours. Informers start when something asks for them. managedFields are never kept.
+func (c Contents) Options(all kinds.Table) cache.Options {
 	options := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject:         map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: trimNode}},
 	}
 	for kind, owners := range c.controllers {
-		if own, ok := kinds.Of(kind.Kind); ok && own.Stored() == kind {
+		if own, ok := all.Of(kind.Kind); ok && own.Stored() == kind {
 			continue // It has reconcilers of its own, or no definition in this cluster.
 		}
 		object := &unstructured.Unstructured{}

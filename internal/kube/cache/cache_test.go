@@ -48,7 +48,7 @@ func jobKind() schema.GroupVersionKind { return batchv1.SchemeGroupVersion.WithK
 // transform returns what the cache does to objects of a kind.
 func transform(t *testing.T, c Contents, kind schema.GroupVersionKind) toolscache.TransformFunc {
 	t.Helper()
-	for object, options := range c.Options().ByObject {
+	for object, options := range c.Options(nil).ByObject {
 		if u, ok := object.(*unstructured.Unstructured); ok && u.GroupVersionKind() == kind {
 			return options.Transform
 		}
@@ -157,12 +157,11 @@ func TestObjectsOfFurtherKindsAreKeptWholeForTheirControllers(t *testing.T) {
 }
 
 func TestObjectsOfKindsOfTheTableAreKeptWholeWhoeverControlsThem(t *testing.T) {
-	united, ok := kinds.Of("UnitedDeployment")
-	if !ok {
-		t.Fatal("the table has no UnitedDeployment")
-	}
+	own := testutil.Kinds("CloneSet", "StatefulSet")
+	united := testutil.Kinds("UnitedDeployment")[0]
+	united.Needs.Controls = []schema.GroupVersionKind{own[0].Stored(), own[1].Stored(), {Group: "apps", Version: "v1", Kind: "Deployment"}}
 	trimmed := map[schema.GroupVersionKind]bool{}
-	for object, how := range ContentsFor(united).Options().ByObject {
+	for object, how := range ContentsFor(united).Options(own).ByObject {
 		if how.Transform != nil {
 			trimmed[object.GetObjectKind().GroupVersionKind()] = true
 		}

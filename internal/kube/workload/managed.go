@@ -7,18 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
 // Managed says whether somebody carries out objects of a kind: one of ours if it is enabled and the API server serves it, and any other one,
 // such as a Job, in any case. A definition that is installed later restarts the operator.
-func Managed(mapper meta.RESTMapper, enabled func(string) bool) func(schema.GroupVersionKind) bool {
+func Managed(mapper meta.RESTMapper, c *config.Config) func(schema.GroupVersionKind) bool {
 	return func(kind schema.GroupVersionKind) bool {
-		ours, known := kinds.Of(kind.Kind)
+		ours, known := c.Table.Of(kind.Kind)
 		if !known || ours.GroupKind() != kind.GroupKind() {
 			return true
 		}
-		if !enabled(kind.Kind) {
+		if !c.Enabled(kind.Kind) {
 			return false
 		}
 		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)

@@ -46,7 +46,7 @@ func podOf(version, owners string) *corev1.Pod {
 }
 
 func newBase(scope kinds.Scope) *Base {
-	b := &Base{Kind: appsv1beta1.GroupVersion().WithKind("StatefulSet"), Scope: scope}
+	b := &Base{Kind: appsv1beta1.GroupVersion().WithKind("StatefulSet"), Dependencies: Dependencies{Scope: scope}}
 	b.Clock = clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	return b
 }

@@ -84,6 +84,8 @@ type Dependencies struct {
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// CatchUp lets the passes of a new leader wait until its cache holds what the server had at the election. Nil: none ever waits.
 	CatchUp *catchup.Gate
+	// Scope says whether objects of the kind lie in namespaces; empty: they do.
+	Scope kinds.Scope
 	// Workers is how many workloads of the kind are reconciled at the same time.
 	Workers int
 	// WriteTimeout and ReconcileTimeout are deadlines.
@@ -97,8 +99,6 @@ type Base struct {
 	// Name is that of the controller, Kind the kind it reconciles, in the version that is stored.
 	Name string
 	Kind schema.GroupVersionKind
-	// Scope says whether its objects lie in namespaces.
-	Scope kinds.Scope
 
 	Tracker  *freshness.Tracker
 	Writer   *writer.Writer
@@ -122,7 +122,7 @@ type Base struct {
 
 // New returns a Base that watches nothing yet.
 func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
-	b := &Base{Dependencies: d, Name: name, Kind: kind, Scope: kinds.Namespaced}
+	b := &Base{Dependencies: d, Name: name, Kind: kind}
 	tracker := freshness.New(freshness.Options{
 		Live: d.Live, Clock: d.Clock, Timeout: d.WriteTimeout,
 		Records: func(owner freshness.Owner) *freshness.Record { return &b.memories.of(owner).writes },
@@ -137,9 +137,6 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 	b.History = &history.Store{Client: d.Client, Writer: w}
 	b.Adopter = &ownership.Adopter{Writer: w}
 	b.Status = &statuspatch.Writer{Writer: w, Clock: d.Clock, Interval: statuspatch.DefaultInterval}
-	if entry, ok := kinds.Of(kind.Kind); ok {
-		b.Scope = entry.Scope
-	}
 	if d.PullJobs != nil {
 		b.Images = &predownload.Jobs{
 			Watch: d.PullJobs, Client: d.Client, History: b.History, Recorder: d.Recorder, Clock: d.Clock,

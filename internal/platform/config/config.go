@@ -23,6 +23,8 @@ import (
 
 // Config is the configuration of the manager.
 type Config struct {
+	// Table is all kinds that there are. It is set before the flags are added.
+	Table kinds.Table
 	// Kinds are the kinds whose objects are reconciled. A kind that is not named has no watch, no cache and no reconciler.
 	Kinds []string
 	// Unconfirmed are kinds whose objects wait for the administrator, with how many there are, or -1 where that is not known. After Merge
@@ -99,17 +101,17 @@ type Config struct {
 }
 
 // KnownKinds are the kinds that --kinds can name.
-func KnownKinds() []string { return kinds.Names(kinds.Switchable()) }
+func (c *Config) KnownKinds() []string { return c.Table.Switchable().Names() }
 
 // AddFlags adds the flags, whose defaults are those of the operator.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
-	flags.StringSliceVar(&c.Kinds, "kinds", KnownKinds(),
+	flags.StringSliceVar(&c.Kinds, "kinds", c.KnownKinds(),
 		"Kinds to manage. A kind that is left out has no watch, no cache and no reconciler.")
 	flags.StringVar(&c.FeatureGates, "feature-gates", "",
 		"Feature gates that differ from their defaults, such as A=true,B=false.")
 	flags.IntVar(&c.Workers, "workers", 3, "How many objects of one kind are reconciled at the same time.")
 	c.flagWorkers = map[string]*int{}
-	for _, kind := range kinds.Switchable() {
+	for _, kind := range c.Table.Switchable() {
 		usage := fmt.Sprintf("How many %ss are reconciled at the same time; 0: as --workers says.", kind.Name)
 		c.flagWorkers[kind.Name] = flags.Int(kind.WorkersFlag, 0, usage)
 	}
@@ -157,8 +159,8 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 func (c *Config) Complete() (notes []string, err error) {
 	var faults []error
 	for _, kind := range c.Kinds {
-		if !slices.Contains(KnownKinds(), kind) {
-			faults = append(faults, fmt.Errorf("--kinds: unknown kind %q: know %s", kind, strings.Join(KnownKinds(), ", ")))
+		if !slices.Contains(c.KnownKinds(), kind) {
+			faults = append(faults, fmt.Errorf("--kinds: unknown kind %q: know %s", kind, strings.Join(c.KnownKinds(), ", ")))
 		}
 	}
 	c.Features, notes, err = features.Parse(c.FeatureGates)
@@ -194,8 +196,8 @@ func (c *Config) Complete() (notes []string, err error) {
 func (c *Config) completeLogLevels() (faults []error) {
 	levels := map[string]string{}
 	for kind, level := range c.LogLevels {
-		if !slices.Contains(KnownKinds(), kind) {
-			faults = append(faults, fmt.Errorf("--log-levels: unknown kind %q: know %s", kind, strings.Join(KnownKinds(), ", ")))
+		if !slices.Contains(c.KnownKinds(), kind) {
+			faults = append(faults, fmt.Errorf("--log-levels: unknown kind %q: know %s", kind, strings.Join(c.KnownKinds(), ", ")))
 		}
 		if _, err := logging.ParseLevel(level); err != nil {
 			faults = append(faults, fmt.Errorf("--log-levels: %s: %w", kind, err))

@@ -15,7 +15,7 @@ import (
 
 func parse(t *testing.T, args ...string) (*Config, error) {
 	t.Helper()
-	c := &Config{}
+	c := &Config{Table: known()}
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	c.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {

@@ -174,10 +174,10 @@ func (m *Merged) fault(format string, args ...any) {
 }
 
 func (m *Merged) knows(path string, kind operatorv1alpha1.Kind) bool {
-	if slices.Contains(KnownKinds(), string(kind)) {
+	if slices.Contains(m.Config.KnownKinds(), string(kind)) {
 		return true
 	}
-	m.fault("%s: unknown kind %q: know %s", path, kind, strings.Join(KnownKinds(), ", "))
+	m.fault("%s: unknown kind %q: know %s", path, kind, strings.Join(m.Config.KnownKinds(), ", "))
 	return false
 }
 

@@ -38,8 +38,8 @@ type Fake struct {
 
 // Options say what a fake server knows.
 type Options struct {
-	// Kind is the name of the reconciled kind, and Object one of it. The cache has what the kind needs.
-	Kind   string
+	// Entry is the reconciled kind, and Object one of it. The cache has what the kind needs.
+	Entry  kinds.Kind
 	Object client.Object
 	// Controlled are further kinds whose objects are found by their controller.
 	Controlled []client.Object
@@ -65,7 +65,7 @@ func New(t testing.TB, o Options) Fake {
 				return err
 			}
 		}
-		return cache.ContentsFor(kinds.Where(func(k kinds.Kind) bool { return k.Name == o.Kind })...).Index(t.Context(), i)
+		return cache.ContentsFor(o.Entry).Index(t.Context(), i)
 	}, o.Stored...)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func New(t testing.TB, o Options) Fake {
 		Server: server, Events: recorder,
 		Dependencies: workload.Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Workers: 3,
+			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Scope: o.Entry.Scope, Workers: 3,
 			Markers: workload.NewParsed(probing.ParseStored), WriteTimeout: Limit, ReconcileTimeout: 2 * Limit,
 		},
 	}

@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
@@ -134,7 +135,7 @@ func run(ctx context.Context, url string, flags []string) error {
 
 // check asks the API server to call the webhooks of a kind that is on.
 func check(ctx context.Context, direct client.Client, url string, args []string) error {
-	c := config.Config{}
+	c := config.Config{Table: controllers.Table()}
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	c.AddFlags(flags)
 	if err := flags.Parse(args); err != nil {

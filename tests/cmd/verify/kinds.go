@@ -31,7 +31,6 @@ const (
 	partDescriptors = "descriptors in the bundle"
 	partExample     = "example in the bundle"
 	partWebhooks    = "webhooks"
-	partController  = "controller"
 	partRights      = "operator's rights"
 )
 
@@ -118,9 +117,6 @@ func (t *tree) faults(k kinds.Kind) map[string]error {
 	note(partPage, t.exists("docs/kinds/"+k.Lower()+".md"))
 	t.checkBundle(k, note)
 	note(partWebhooks, t.checkWebhooks(k))
-	if k.Controller == kinds.Optional && !strings.Contains(t.text("controllers/controllers.go"), k.Lower()+".Setup") {
-		note(partController, fmt.Errorf("controllers/controllers.go does not list %s.Setup", k.Lower()))
-	}
 	if k.Controller != kinds.APIOnly {
 		note(partRights, t.checkRights(k))
 	}
@@ -151,7 +147,7 @@ func (t *tree) checkDefinition(k kinds.Kind) error {
 	}
 	want := kinds.Kind{Name: k.Name, Plural: k.Plural, Group: k.Group, Scope: k.Scope, Versions: k.Versions, Storage: k.Storage, Scale: k.Scale}
 	if diff := cmp.Diff(want, made); diff != "" {
-		return fmt.Errorf("it is not what internal/kinds says (-table +types):\n%s", diff)
+		return fmt.Errorf("it is not what its entry says (-entry +types):\n%s", diff)
 	}
 	return nil
 }
@@ -164,7 +160,7 @@ func (t *tree) checkStrays(table []kinds.Kind) {
 	}
 	for _, file := range files {
 		if !slices.ContainsFunc(table, func(k kinds.Kind) bool { return definitionFile(k) == file }) {
-			t.errs = append(t.errs, fmt.Errorf("%s is of a kind that the table in internal/kinds does not have", file))
+			t.errs = append(t.errs, fmt.Errorf("%s is of a kind that controllers.All does not have", file))
 		}
 	}
 }
@@ -212,7 +208,7 @@ func (t *tree) checkBundle(k kinds.Kind, note func(string, error)) {
 	}
 }
 
-// checkWebhooks looks for the kind in the configurations, and for its package in the list of what is served.
+// checkWebhooks looks for the kind in the configurations.
 func (t *tree) checkWebhooks(k kinds.Kind) error {
 	covered := map[string]bool{}
 	t.documents("config/webhook/manifests.yaml", func(document []byte) error {
@@ -238,9 +234,6 @@ func (t *tree) checkWebhooks(k kinds.Kind) error {
 		case !k.Admission && covered[kind]:
 			errs = append(errs, fmt.Errorf("a %s names %s, and the table says that it has no admission", kind, k.Plural))
 		}
-	}
-	if k.Admission && !strings.Contains(t.text("internal/webhook/webhook.go"), k.Lower()+".Kind(") {
-		errs = append(errs, fmt.Errorf("internal/webhook/webhook.go does not serve %s.Kind", k.Lower()))
 	}
 	return errors.Join(errs...)
 }

@@ -17,7 +17,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 func main() {
@@ -40,7 +40,7 @@ func verify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := checkKinds(os.DirFS(root), kinds.All(), exceptions()); err != nil {
+	if err := checkKinds(os.DirFS(root), controllers.Table(), exceptions()); err != nil {
 		return fmt.Errorf("kinds are incomplete; CONTRIBUTING.md says what each needs:\n%w", err)
 	}
 	scratch, err := os.MkdirTemp("", "kruise-operator-verify-")

@@ -22,7 +22,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 var updateMessages = flag.Bool("update-messages", false, "write docs/operations/messages.md")
@@ -245,7 +245,7 @@ var ofTwoKinds = []string{"api/apps/v1beta1/cloneset_conditions.go", "api/apps/v
 func constantsOfKinds(t *testing.T, about, names string) (rows []string) {
 	t.Helper()
 	match := regexp.MustCompile(names)
-	for _, kind := range kinds.Names(kinds.All()) {
+	for _, kind := range controllers.Table().Names() {
 		for _, suffix := range []string{"conditions", "types"} {
 			name := "api/apps/v1beta1/" + strings.ToLower(kind) + "_" + suffix + ".go"
 			if _, err := os.Stat(name); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
@@ -85,7 +86,7 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 		}
 	}
 	var ours []string
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		ours = append(ours, kind.Plural)
 	}
 	if diff := cmp.Diff(map[string][]string{kindMutating: ours, kindValidating: ours}, seen); diff != "" {
@@ -107,7 +108,7 @@ func TestConversionIsDeclaredAsDocumented(t *testing.T) {
 		seen[object.GetName()], _, _ = unstructured.NestedMap(object.Object, "spec", "conversion")
 	}
 	want := map[string]any{}
-	for _, kind := range kinds.All() {
+	for _, kind := range controllers.Table() {
 		switch {
 		case kind.Converted:
 			want[kind.Definition()] = map[string]any{"strategy": "Webhook", "webhook": map[string]any{

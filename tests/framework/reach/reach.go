@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
@@ -35,7 +36,7 @@ const (
 // Kinds are those that Check can ask about: the kinds with admission.
 func Kinds() []string {
 	var names []string
-	for _, kind := range kinds.Where(func(k kinds.Kind) bool { return k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		names = append(names, kind.Name)
 	}
 	return names
@@ -46,7 +47,7 @@ func Kinds() []string {
 // converts such an object before it calls a webhook, so that one question proves both. When none has admission, it does nothing. The error
 // says what to do.
 func Check(ctx context.Context, c client.Client, url string, enabled ...string) error {
-	candidates := kinds.Where(func(k kinds.Kind) bool { return k.Admission && slices.Contains(enabled, k.Name) })
+	candidates := controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission && slices.Contains(enabled, k.Name) })
 	if len(candidates) == 0 {
 		return nil
 	}

@@ -35,8 +35,10 @@ import (
 	"sigs.k8s.io/yaml"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -80,13 +82,13 @@ func start(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	e.serving, err = webhookserving.Open(t.Context(), webhookserving.Options{
-		Client: e.client, Endpoint: webhookserving.Endpoint{Namespace: install.Namespace, URL: e.url}, Clock: clock.RealClock{},
+		Client: e.client, Endpoint: webhookserving.Endpoint{Namespace: install.Namespace, URL: e.url}, Kinds: controllers.Table(), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.serving.TLS}})
-	webhook.Register(server, webhook.Deps{
+	webhook.Register(server, controllers.All(), admit.Deps{
 		Client: e.client, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true).With(features.KruiseDaemon, true).With(features.PodProbeMarker, true),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

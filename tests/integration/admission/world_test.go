@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
@@ -273,7 +273,7 @@ func testUninstall(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	all := func() (objects []client.Object) {
 		t.Helper()
-		for _, kind := range kinds.Switchable() {
+		for _, kind := range controllers.Table().Switchable() {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(kind.Stored())
 			if err := e.client.List(t.Context(), list); err != nil {

@@ -20,7 +20,7 @@ import (
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 // argoCD is the version whose checks are looked at.
@@ -157,7 +157,7 @@ func TestEveryKindHasAHealthCheck(t *testing.T) {
 		"NodePodProbe": "the operator makes it for each node",
 	}
 	checks := ourChecks(t)
-	for _, kind := range kinds.All() {
+	for _, kind := range controllers.Table() {
 		if reason := without[kind.Name]; (checks[kind.Name] == "") != (reason != "") {
 			t.Errorf("%s has a check of %d bytes, and the reason to have none is %q", kind.Name, len(checks[kind.Name]), reason)
 		}

@@ -30,9 +30,11 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -85,7 +87,7 @@ func installed(ctx context.Context, c *cluster.Cluster) (*fixture, error) {
 		return nil, err
 	}
 	w.serving, err = webhookserving.Open(ctx, webhookserving.Options{
-		Client: direct, Endpoint: webhookserving.Endpoint{Namespace: install.Namespace, URL: url}, Clock: clock.RealClock{},
+		Client: direct, Endpoint: webhookserving.Endpoint{Namespace: install.Namespace, URL: url}, Kinds: controllers.Table(), Clock: clock.RealClock{},
 	})
 	if err != nil {
 		return nil, err
@@ -97,7 +99,7 @@ func installed(ctx context.Context, c *cluster.Cluster) (*fixture, error) {
 // serve answers the API server until stop.
 func (w *fixture) serve(ctx context.Context) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: w.port, TLSOpts: []func(*tls.Config){w.serving.TLS}})
-	webhook.Register(server, webhook.Deps{
+	webhook.Register(server, controllers.All(), admit.Deps{
 		Client: w.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -49,7 +49,7 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(kruise.Status.Kinds), len(kinds.Switchable()); got != want {
+	if got, want := len(kruise.Status.Kinds), len(controllers.Table().Switchable()); got != want {
 		t.Errorf("the status has %d kinds, want all %d", got, want)
 	}
 	for _, kind := range kruise.Status.Kinds {

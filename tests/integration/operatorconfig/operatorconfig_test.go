@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
@@ -31,7 +31,7 @@ func TestWrongConfiguration(t *testing.T) {
 	n := e.Namespace(t)
 	for spec, part := range map[string]string{
 		"{featureGates: [{name: Nonsense, state: Enabled}]}": `Unsupported value: "Nonsense": supported values: "AdvancedDeployment", `,
-		"{kinds: [Nonsense]}":                                `supported values: "` + strings.Join(kinds.Names(kinds.Switchable()), `", "`) + `"`,
+		"{kinds: [Nonsense]}":                                `supported values: "` + strings.Join(controllers.Table().Switchable().Names(), `", "`) + `"`,
 		"{workers: 0}":                                       "greater than or equal to 1",
 		"{logLevel: loud}":                                   `supported values: "Error", "Info", "Debug", "Trace"`,
 		"{metrics: {bindAddress: nowhere}}":                  "must be an address with a port",

@@ -8,11 +8,32 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
+
+// Value is all that the operator needs to know of DaemonSets.
+func Value() controller.Kind {
+	return controller.Kind{
+		Entry: kinds.Kind{
+			Name: "DaemonSet", Plural: "daemonsets", Group: "apps.kruise.io",
+			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "daemonset-workers", Protected: true, Users: kinds.Edit,
+			Needs: kinds.Needs{ControlsPods: true, OwnsRevisions: true, ReadsNodes: true},
+		},
+		Name:      Name,
+		Setup:     Setup,
+		Admission: func(admit.Deps) admit.Rules { return admission.Kind() },
+		Convert:   convert.Converter,
+	}
+}
 
 // Setup makes the manager run the reconciler of DaemonSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {

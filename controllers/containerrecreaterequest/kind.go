@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package containerrecreaterequest
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of ContainerRecreateRequests.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Its pods may belong to any controller; the cache keeps only the identity of most of them, which is enough.
+		Entry: kinds.Kind{
+			Name: "ContainerRecreateRequest", Plural: "containerrecreaterequests", Group: "apps.kruise.io",
+			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "crr-workers", Users: kinds.Edit, NodeDaemon: true,
+		},
+		Name:  Name,
+		Setup: Setup,
+		Admission: func(d admit.Deps) admit.Rules {
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Cluster{Reader: d.Client})
+		},
+		Convert: convert.Converter,
+	}
+}
+
+// Setup makes the manager run the reconciler of ContainerRecreateRequests.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
+	return New(d).SetupWithManager(ctx, mgr)
+}

@@ -1,0 +1,26 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package deletionprotection
+
+import (
+	"net/http"
+
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of deletion protection.
+func Value() controller.Kind {
+	return controller.Kind{
+		Serve: func(d admit.Deps) map[string]http.Handler {
+			return map[string]http.Handler{Path: &ctrladmission.Webhook{Handler: &Handler{
+				Reader: d.Client, On: d.Gates.Enabled(features.ResourcesDeletionProtection),
+				Definitions: d.Gates.Enabled(features.DeletionProtectionForCRDCascading),
+			}}}
+		},
+	}
+}

@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ephemeraljob
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/admission"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of EphemeralJobs.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Its pods are those of others: any that its selector matches.
+		Entry: kinds.Kind{
+			Name: "EphemeralJob", Plural: "ephemeraljobs", Group: "apps.kruise.io",
+			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "ephemeraljob-workers", Users: kinds.Edit,
+			Needs: kinds.Needs{EphemeralContainers: true},
+		},
+		Name:      Name,
+		Setup:     Setup,
+		Admission: func(admit.Deps) admit.Rules { return admission.Kind() },
+	}
+}
+
+// Setup makes the manager run the reconciler of EphemeralJobs.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
+	return New(d).SetupWithManager(ctx, mgr)
+}

@@ -1,0 +1,39 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package imagepulljob
+
+import (
+	"context"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/admission"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of ImagePullJobs.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Which pods run where is all that it needs of pods.
+		Entry: kinds.Kind{
+			Name: "ImagePullJob", Plural: "imagepulljobs", Group: "apps.kruise.io",
+			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "imagepulljob-workers", NodeDaemon: true, Users: kinds.Edit,
+			Needs: kinds.Needs{ReadsNodes: true, PodPlaces: true},
+		},
+		Name:      Name,
+		Setup:     Setup,
+		Admission: func(d admit.Deps) admit.Rules { return admission.Kind(d.Gates.Enabled(features.KruiseDaemon)) },
+	}
+}
+
+// Setup makes the manager run the reconciler of ImagePullJobs.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
+	return New(d).SetupWithManager(ctx, mgr)
+}

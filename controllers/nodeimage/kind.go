@@ -1,0 +1,28 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodeimage
+
+import (
+	"github.com/kruise-operator/kruise-operator/controllers/nodeimage/admission"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of NodeImages.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere. It needs the
+		// daemon for tags that were written by hand only, so its controller says when.
+		Entry: kinds.Kind{
+			Name: "NodeImage", Plural: "nodeimages", Group: "apps.kruise.io",
+			Scope: kinds.Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "nodeimage-workers", Users: kinds.View,
+			Needs: kinds.Needs{ReadsNodes: true},
+		},
+		Name:      Name,
+		Setup:     Setup,
+		Admission: func(admit.Deps) admit.Rules { return admission.Kind() },
+	}
+}

@@ -1,0 +1,25 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package nodepodprobe
+
+import (
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+)
+
+// Value is all that the operator needs to know of NodePodProbes.
+func Value() controller.Kind {
+	return controller.Kind{
+		// PodProbeMarkers make it, and the node daemon of the node with its name answers in it. Users who could write it would run anything
+		// anywhere. Its schema holds all its rules.
+		Entry: kinds.Kind{
+			Name: "NodePodProbe", Plural: "nodepodprobes", Group: "apps.kruise.io",
+			Scope: kinds.Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
+			Controller: kinds.Optional, WorkersFlag: "nodepodprobe-workers", Users: kinds.View,
+			Needs: kinds.Needs{ReadsNodes: true, ProbedPods: true},
+		},
+		Name:  Name,
+		Setup: Setup,
+	}
+}

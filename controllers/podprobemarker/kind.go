@@ -1,0 +1,41 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podprobemarker
+
+import (
+	"net/http"
+
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/podprobes"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of PodProbeMarkers.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Its pods are those of others: any that its selector matches. It never ends, so the node daemon is there as long as it is.
+		Entry: kinds.Kind{
+			Name: "PodProbeMarker", Plural: "podprobemarkers", Group: "apps.kruise.io",
+			Scope: kinds.Namespaced, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
+			Controller: kinds.Optional, WorkersFlag: "podprobemarker-workers", NodeDaemon: true, Users: kinds.Edit,
+			Needs: kinds.Needs{ReadsNodes: true, ProbedPods: true},
+		},
+		Name:  Name,
+		On:    func(c *config.Config) bool { return c.Features.Enabled(features.PodProbeMarker) },
+		Setup: Setup,
+		Admission: func(d admit.Deps) admit.Rules {
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Workloads{Reader: d.Client})
+		},
+		Serve: func(d admit.Deps) map[string]http.Handler {
+			return map[string]http.Handler{probing.WebhookPath: &ctrladmission.Webhook{Handler: &podprobes.Handler{Reader: d.Client}}}
+		},
+	}
+}

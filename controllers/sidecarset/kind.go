@@ -1,0 +1,38 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"net/http"
+
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is all that the operator needs to know of SidecarSets.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Its pods are those of others: they carry the annotation that names the sets which were injected.
+		Entry: kinds.Kind{
+			Name: "SidecarSet", Plural: "sidecarsets", Group: "apps.kruise.io",
+			Scope: kinds.Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "sidecarset-workers", Users: kinds.View,
+			Needs: kinds.Needs{PodAnnotation: "kruise.io/sidecarset-injected-list", OwnsRevisions: true},
+		},
+		Name:  Name,
+		Setup: Setup,
+		Admission: func(d admit.Deps) admit.Rules {
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace})
+		},
+		Convert: convert.Converter,
+		CleanUp: CleanUp,
+		Serve: func(d admit.Deps) map[string]http.Handler {
+			return map[string]http.Handler{podinject.Path: &podinject.Handler{Reader: d.Client, Namespace: d.Namespace}}
+		},
+	}
+}

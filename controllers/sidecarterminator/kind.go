@@ -1,0 +1,18 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarterminator
+
+import (
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// Value is all that the operator needs to know of what stops sidecars. On nodes it does so by ContainerRecreateRequests.
+func Value() controller.Kind {
+	return controller.Kind{
+		Name: Name, Requires: "ContainerRecreateRequest", Setup: Setup, Keeps: NeedsWholePod,
+		On: func(c *config.Config) bool { return c.Features.Enabled(features.SidecarTerminator) },
+	}
+}

@@ -1,0 +1,36 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admit
+
+import (
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// Deps is what admission needs.
+type Deps struct {
+	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
+	Client client.Client
+	// Accepted are templates that the server would take, shared with the controllers. Nil remembers none.
+	Accepted *templatecheck.Accepted
+	// Namespace is the operator's own.
+	Namespace string
+	// Gates are the feature gates; each kind takes its own.
+	Gates features.Set
+	// Enabled says whether a kind is managed; nil: all are. Requests for other kinds are let through unchanged. They still come where the Operator
+	// Lifecycle Manager owns the webhook configurations, because it keeps the entries of these kinds.
+	Enabled func(kind string) bool
+}
+
+// Rules are a Kind of whatever type.
+type Rules interface {
+	// MutatePath is where the API server calls the Defaulter, ValidatePath the Validator.
+	MutatePath() string
+	ValidatePath() string
+	Defaulter() ctrladmission.Handler
+	Validator(Cluster) ctrladmission.Handler
+}
