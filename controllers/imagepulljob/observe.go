@@ -18,12 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// maxImages is how many images a NodeImage may have.
-const maxImages = 256
+// maxImages and maxTags are how many images and tags a NodeImage may have.
+const (
+	maxImages = 512
+	maxTags   = 3000
+)
 
 // observe reads the nodes that a job chooses and what they answer, and has its pull secrets copied. It says when the secrets are to be looked at
 // again.
@@ -41,7 +45,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		return snapshot, wait, err
 	}
 	for _, node := range chosen {
-		image, err := r.imageOf(ctx, node.Name, spec.Image.Repository)
+		image, err := r.imageOf(ctx, node.Name, spec.Image.Repository, spec.Job.Namespace)
 		if err != nil {
 			return snapshot, wait, err
 		}
@@ -105,7 +109,7 @@ func nodeImage() *unstructured.Unstructured {
 }
 
 // imageOf reads of a NodeImage what is about one repository: decoding all of it for every node would be the most of a pass.
-func (r *Reconciler) imageOf(ctx context.Context, node, repository string) (*plan.NodeImage, error) {
+func (r *Reconciler) imageOf(ctx context.Context, node, repository, namespace string) (*plan.NodeImage, error) {
 	stored := nodeImage()
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: node}, stored, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
@@ -121,7 +125,7 @@ func (r *Reconciler) imageOf(ctx context.Context, node, repository string) (*pla
 	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
 	entries, _ := images.(map[string]any)
 	entry, found := entries[repository].(map[string]any)
-	image.Full = !found && len(entries) >= maxImages
+	image.Full = full(entries, repository, namespace)
 	if found {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(entry, &image.Entry); err != nil {
 			return nil, fmt.Errorf("decoding the NodeImage of %s: %w", node, err)
@@ -135,4 +139,23 @@ func (r *Reconciler) imageOf(ctx context.Context, node, repository string) (*pla
 		}
 	}
 	return image, nil
+}
+
+// full says that a list has no room for a further tag of a namespace in a repository.
+func full(entries map[string]any, repository, namespace string) bool {
+	images, tags, ofImages, ofTags := 0, 0, 0, 0
+	for _, entry := range entries {
+		content, _ := entry.(map[string]any)
+		list, _ := content["tags"].([]any)
+		mine := 0
+		for i := range list {
+			if tag, _ := list[i].(map[string]any); tag["namespace"] == namespace {
+				mine++
+			}
+		}
+		images, tags, ofTags = images+1, tags+len(list), ofTags+mine
+		ofImages += min(mine, 1)
+	}
+	_, found := entries[repository]
+	return !found && engineimage.Crowded(ofImages, images, maxImages) || engineimage.Crowded(ofTags, tags, maxTags)
 }

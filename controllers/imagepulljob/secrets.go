@@ -37,7 +37,7 @@ const (
 	secretNamespace = image.SecretNamespace
 	// What is known of a copy: which jobs use it, of what it is one, and that jobs share it.
 	annotationReferences = "imagepulljobs.kruise.io/references"
-	annotationSource     = "imagepulljobs.kruise.io/source-key"
+	annotationSource     = image.AnnotationSource
 	annotationMode       = "imagepulljobs.kruise.io/mode"
 	modeShared           = image.ModeShared
 	// followSecrets is how often the sources of copies are read while a job is at work.

@@ -10,9 +10,9 @@ import (
 
 // NodeImageSpec says which images a node should have.
 type NodeImageSpec struct {
-	// images are the images to pull, by repository without a tag, such as nginx or registry.example:5000/team/app; at most 256.
+	// images are the images to pull, by repository without a tag, such as nginx or registry.example:5000/team/app; at most 512.
 	// +optional
-	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:MaxProperties=512
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Images map[string]ImageSpec `json:"images,omitempty"`
 }
@@ -22,15 +22,16 @@ type ImageSpec struct {
 	// pullSecrets are Secrets in the node daemon's namespace with credentials of the registry.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=1024
 	PullSecrets []ImagePullSecret `json:"pullSecrets,omitempty"`
-	// tags are the tags to pull, each once.
+	// tags are the tags to pull, each once for a namespace.
 	// +optional
 	// +listType=map
 	// +listMapKey=tag
-	// +kubebuilder:validation:MaxItems=256
+	// +listMapKey=namespace
+	// +kubebuilder:validation:MaxItems=512
 	Tags []ImageTagSpec `json:"tags,omitempty"`
-	// sandboxConfig is handed to the container runtime with every pull.
+	// sandboxConfig is handed to the container runtime with every pull of a tag without a namespace.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 }
@@ -54,6 +55,14 @@ type ImageTagSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Tag string `json:"tag"`
+	// namespace is that of the jobs that want the tag. Only pull secrets of this namespace serve it. Empty for a tag that was written by hand.
+	// +optional
+	// +kubebuilder:default=""
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// sandboxConfig is handed to the container runtime with every pull of a tag with a namespace.
+	// +optional
+	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 	// createdAt is when the pull was asked for; now, when omitted. Timeouts count from here.
 	// +optional
 	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
@@ -143,6 +152,9 @@ const (
 type ImageTagStatus struct {
 	// tag is the tag, or a digest.
 	Tag string `json:"tag"`
+	// namespace is that of the tag in the spec.
+	// +optional
+	Namespace string `json:"namespace,omitempty"`
 	// phase is Waiting, Pulling, Succeeded or Failed.
 	// +optional
 	Phase ImagePullPhase `json:"phase,omitempty"`

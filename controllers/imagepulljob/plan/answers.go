@@ -28,7 +28,7 @@ func (a *Answers) New(spec *Spec, d Decision) []Answer {
 		if node.stage != succeeded && node.stage != failed {
 			continue
 		}
-		answer := node.answer(spec.Image.Tag)
+		answer := spec.answer(node.Node)
 		before, known := a.versions[node.Name]
 		ended[node.Name] = answer.Version
 		if a.begun && (!known || before != answer.Version) && answer.CompletionTime != nil && !node.since.IsZero() {

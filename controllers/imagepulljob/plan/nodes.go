@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -92,7 +93,7 @@ func (s *Spec) look(n *Node) nodeState {
 	if n.former() {
 		return result
 	}
-	tag := n.tag(s.Image.Tag)
+	tag := s.tag(n)
 	if tag == nil || !owns(tag, s.Job.UID) {
 		return result
 	}
@@ -100,7 +101,7 @@ func (s *Spec) look(n *Node) nodeState {
 	if tag.CreatedAt != nil {
 		result.since = tag.CreatedAt.Time
 	}
-	answer := n.answer(s.Image.Tag)
+	answer := s.answer(n)
 	if answer == nil || answer.Version != tag.Version {
 		return result
 	}
@@ -122,9 +123,9 @@ func (n *Node) former() bool {
 	})
 }
 
-// maxTags is how many tags a repository of a NodeImage may have, maxOwners how many jobs may share one.
+// maxTags is how many tags a repository of a NodeImage may have, maxOwners how many jobs of a namespace may share one.
 const (
-	maxTags   = 256
+	maxTags   = 512
 	maxOwners = 256
 )
 
@@ -135,35 +136,71 @@ func (s *Spec) askable(n *Node) bool {
 
 // full says that the NodeImage of a node has no room for the job.
 func (s *Spec) full(n *Node) bool {
-	if n.Image == nil || n.Image.Full {
-		return n.Image != nil
+	if n.Image == nil {
+		return false
 	}
-	if tag := n.tag(s.Image.Tag); tag != nil {
+	if tag := s.tag(n); tag != nil {
 		return len(tag.OwnerReferences) >= maxOwners && !owns(tag, s.Job.UID)
 	}
-	return len(n.Image.Entry.Tags) >= maxTags
+	mine := 0
+	for i := range n.Image.Entry.Tags {
+		if n.Image.Entry.Tags[i].Namespace == s.Job.Namespace {
+			mine++
+		}
+	}
+	return n.Image.Full || image.Crowded(mine, len(n.Image.Entry.Tags), maxTags)
 }
 
-func (n *Node) tag(name string) *appsv1beta1.ImageTagSpec {
+// tag is the job's tag in the list of a node. One without a namespace is shared by all who signed it: v0.4.0 wrote it.
+func (s *Spec) tag(n *Node) *appsv1beta1.ImageTagSpec {
 	if n.Image == nil {
 		return nil
 	}
-	tags := n.Image.Entry.Tags
-	if i := slices.IndexFunc(tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == name }); i >= 0 {
-		return &tags[i]
-	}
-	return nil
+	return s.tagOf(&n.Image.Entry)
 }
 
-func (n *Node) answer(name string) *appsv1beta1.ImageTagStatus {
-	if n.Image == nil {
+func (s *Spec) tagOf(entry *appsv1beta1.ImageSpec) *appsv1beta1.ImageTagSpec {
+	var shared *appsv1beta1.ImageTagSpec
+	for i := range entry.Tags {
+		tag := &entry.Tags[i]
+		switch {
+		case tag.Tag != s.Image.Tag:
+		case tag.Namespace == s.Job.Namespace:
+			return tag
+		case tag.Namespace == "" && owns(tag, s.Job.UID):
+			shared = tag
+		}
+	}
+	return shared
+}
+
+// answer is what the node says of the job's tag.
+func (s *Spec) answer(n *Node) *appsv1beta1.ImageTagStatus {
+	tag := s.tag(n)
+	if tag == nil {
 		return nil
 	}
-	tags := n.Image.Status.Tags
-	if i := slices.IndexFunc(tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == name }); i >= 0 {
-		return &tags[i]
+	return image.Answer(n.Image.Status, tag.Tag, tag.Namespace)
+}
+
+// freshRound is the number of a round that is another one than all that are known of this tag, whoever wanted them: daemons of v0.4.0 do not say whom they
+// answer.
+func (s *Spec) freshRound(n *Node) int64 {
+	fresh := int64(0)
+	if n.Image == nil {
+		return fresh
 	}
-	return nil
+	for i := range n.Image.Entry.Tags {
+		if tag := &n.Image.Entry.Tags[i]; tag.Tag == s.Image.Tag {
+			fresh = max(fresh, tag.Version+1)
+		}
+	}
+	for i := range n.Image.Status.Tags {
+		if answer := &n.Image.Status.Tags[i]; answer.Tag == s.Image.Tag {
+			fresh = max(fresh, answer.Version+1)
+		}
+	}
+	return fresh
 }
 
 func owns(tag *appsv1beta1.ImageTagSpec, job types.UID) bool {
@@ -173,32 +210,27 @@ func owns(tag *appsv1beta1.ImageTagSpec, job types.UID) bool {
 // entry is what spec.images of the job's repository has to be for a node that is asked now:
 //
 //   - a tag that is not there is added, in a round that no status is about;
-//   - a tag of others that is being pulled is shared, unless the registry has to be asked and nobody else wanted that;
-//   - a tag of others that has ended is asked for once more, in a new round.
+//   - a tag of other jobs of the namespace that is being pulled is shared, unless the registry has to be asked and nobody else wanted that;
+//   - a tag of theirs that has ended is asked for once more, in a new round. Jobs of other namespaces have tags of their own.
 func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecret) appsv1beta1.ImageSpec {
 	entry := appsv1beta1.ImageSpec{}
 	if n.Image != nil {
 		entry = *n.Image.Entry.DeepCopy()
 	}
 	entry.PullSecrets = withSecrets(entry.PullSecrets, secrets)
-	if s.Job.Spec.SandboxConfig != nil {
-		entry.SandboxConfig = s.Job.Spec.SandboxConfig.DeepCopy()
-	}
 	created := metav1.NewTime(now.UTC().Truncate(time.Second))
-	answer := n.answer(s.Image.Tag)
-	i := slices.IndexFunc(entry.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == s.Image.Tag })
-	if i < 0 {
-		version := int64(0)
-		if answer != nil {
-			version = answer.Version + 1
-		}
+	answer := s.answer(n)
+	tag := s.tagOf(&entry)
+	if tag == nil {
 		entry.Tags = append(entry.Tags, appsv1beta1.ImageTagSpec{
-			Tag: s.Image.Tag, CreatedAt: &created, PullPolicy: s.pullPolicy(n), OwnerReferences: []corev1.ObjectReference{s.owner()},
-			Version: version, ImagePullPolicy: s.PullPolicy,
+			Tag: s.Image.Tag, Namespace: s.Job.Namespace, SandboxConfig: s.Job.Spec.SandboxConfig.DeepCopy(), CreatedAt: &created, PullPolicy: s.pullPolicy(n),
+			OwnerReferences: []corev1.ObjectReference{s.owner()}, Version: s.freshRound(n), ImagePullPolicy: s.PullPolicy,
 		})
 		return entry
 	}
-	tag := &entry.Tags[i]
+	if s.Job.Spec.SandboxConfig != nil {
+		tag.SandboxConfig = s.Job.Spec.SandboxConfig.DeepCopy()
+	}
 	first := len(tag.OwnerReferences) == 0
 	tag.OwnerReferences = append(tag.OwnerReferences, s.owner())
 	ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil

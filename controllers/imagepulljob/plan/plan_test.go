@@ -267,9 +267,41 @@ func TestTheLastJobSaysWithWhatAnImageIsPulled(t *testing.T) {
 	}
 	w.pass("a")
 	w.pass("b")
-	got := w.images["n1"].Spec.Images["nginx"].SandboxConfig
+	got := w.images["n1"].Spec.Images["nginx"].Tags[0].SandboxConfig
 	if len(got.Labels) != 1 || got.Labels["tenant"] != "b" || len(got.Annotations) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Two namespaces want one image. They shared the credentials, the sandbox and the answer of whoever had asked first.
+func TestNamespacesDoNotShareAPull(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.SandboxConfig = &appsv1beta1.SandboxConfig{Labels: map[string]string{"of": "a"}} })
+	w.job("b", func(*appsv1beta1.ImagePullJobSpec) {})
+	w.jobs["b"].Namespace = "other"
+	w.pass("a")
+	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
+	status := w.pass("b")
+	entry := w.images["n1"].Spec.Images["nginx"]
+	if len(entry.Tags) != 2 || entry.Tags[1].Namespace != "other" || entry.Tags[1].SandboxConfig != nil || entry.SandboxConfig != nil || len(entry.Tags[0].OwnerReferences) != 1 {
+		t.Fatalf("%+v", entry)
+	}
+	if status.Succeeded != 0 || entry.Tags[1].Version == entry.Tags[0].Version {
+		t.Errorf("the answer for one counts for the other: %+v, %+v", status, entry.Tags)
+	}
+}
+
+// A job that v0.4.0 had asked a node for goes on: its tag has no namespace, and a daemon of v0.4.0 answers without one.
+func TestWhatTheFormerVersionAskedForGoesOn(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
+	w.pass("a")
+	entry := w.images["n1"].Spec.Images["nginx"]
+	entry.Tags[0].Namespace = ""
+	w.images["n1"].Spec.Images["nginx"] = entry
+	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
+	if status := w.pass("a"); status.Succeeded != 1 || len(w.images["n1"].Spec.Images["nginx"].Tags) != 1 {
+		t.Errorf("%+v", status)
 	}
 }
 
@@ -277,9 +309,9 @@ func TestTheLastJobSaysWithWhatAnImageIsPulled(t *testing.T) {
 func TestNodesThatCannotBeAsked(t *testing.T) {
 	full, room := NodeImage{Meta: &metav1.ObjectMeta{}, Full: true}, NodeImage{Meta: &metav1.ObjectMeta{}}
 	tags, owners := NodeImage{Meta: &metav1.ObjectMeta{}}, NodeImage{Meta: &metav1.ObjectMeta{}}
-	owners.Entry.Tags = []appsv1beta1.ImageTagSpec{{Tag: "1.25"}}
+	owners.Entry.Tags = []appsv1beta1.ImageTagSpec{{Tag: "1.25", Namespace: "ns"}}
 	for i := range 256 {
-		tags.Entry.Tags = append(tags.Entry.Tags, appsv1beta1.ImageTagSpec{Tag: fmt.Sprintf("v%d", i)})
+		tags.Entry.Tags = append(tags.Entry.Tags, appsv1beta1.ImageTagSpec{Tag: fmt.Sprintf("v%d", i), Namespace: "ns"})
 		owners.Entry.Tags[0].OwnerReferences = append(owners.Entry.Tags[0].OwnerReferences, corev1.ObjectReference{UID: types.UID(fmt.Sprint(i))})
 	}
 	leaving := NodeImage{Meta: &metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: began()}}}
@@ -287,10 +319,10 @@ func TestNodesThatCannotBeAsked(t *testing.T) {
 		images                []NodeImage
 		kind, reason, message string
 	}{
-		"one is full":             {[]NodeImage{full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n1): their NodeImages have 256 images"},
+		"one is full":             {[]NodeImage{full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n1): "},
 		"two are full":            {[]NodeImage{full, full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "2 nodes cannot be asked (n1, n2): "},
-		"too many tags":           {[]NodeImage{tags}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "256 tags of this one"},
-		"too many jobs":           {[]NodeImage{owners}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "256 jobs that share it"},
+		"too many tags":           {[]NodeImage{tags}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n1): "},
+		"too many jobs":           {[]NodeImage{owners}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "256 jobs share this image"},
 		"the other has room":      {[]NodeImage{full, room}, "Reconciling", appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn."},
 		"one is being deleted":    {[]NodeImage{leaving}, "Reconciling", appsv1beta1.ReasonPulling, "1 node cannot be asked yet: "},
 		"one is full, one leaves": {[]NodeImage{leaving, full}, "Stalled", appsv1beta1.ReasonNodeImagesFull, "1 node cannot be asked (n2): "},

@@ -171,7 +171,7 @@ func unasked(spec *Spec, d Decision) podset.Progress {
 	if full := d.full(spec); len(full) > 0 {
 		return podset.Progress{
 			Stalled: true, Reason: appsv1beta1.ReasonNodeImagesFull,
-			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have 256 images, 256 tags of this one, or 256 jobs that share it, which are the limits.",
+			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have no more room for this namespace, which may use as much as it leaves free, or 256 jobs share this image.",
 				podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)),
 		}
 	}

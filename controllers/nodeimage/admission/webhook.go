@@ -66,7 +66,9 @@ func Default(list *appsv1beta1.NodeImage, now time.Time) {
 			rules.OrDefault(&tag.PullPolicy.BackoffLimit, 3)
 			rules.OrDefault(&tag.PullPolicy.TTLSecondsAfterFinished, keptSeconds)
 		}
-		slices.SortStableFunc(entry.Tags, func(a, b appsv1beta1.ImageTagSpec) int { return cmp.Compare(a.Tag, b.Tag) })
+		slices.SortStableFunc(entry.Tags, func(a, b appsv1beta1.ImageTagSpec) int {
+			return cmp.Or(cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Namespace, b.Namespace))
+		})
 		list.Spec.Images[repository] = entry
 	}
 }

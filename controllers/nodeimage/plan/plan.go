@@ -107,7 +107,7 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 		entry := image.Spec.Images[repository]
 		var kept []appsv1beta1.ImageTagSpec
 		for i := range entry.Tags {
-			if tag, ok := d.keep(&entry.Tags[i], answerOf(image, repository, entry.Tags[i].Tag), s); ok {
+			if tag, ok := d.keep(&entry.Tags[i], answerOf(image, repository, &entry.Tags[i]), s); ok {
 				kept = append(kept, tag)
 			}
 		}
@@ -142,7 +142,7 @@ func (s *Snapshot) asksByHand(image *appsv1beta1.NodeImage) bool {
 			if tag.CreatedAt == nil || slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" }) {
 				continue
 			}
-			answer := answerOf(image, repository, tag.Tag)
+			answer := answerOf(image, repository, tag)
 			if ended(tag, answer) {
 				continue
 			}
@@ -249,7 +249,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 		}
 		for i := range image.Spec.Images[repository].Tags {
 			tag := &image.Spec.Images[repository].Tags[i]
-			answer := answerOf(image, repository, tag.Tag)
+			answer := answerOf(image, repository, tag)
 			if ended(tag, answer) {
 				continue
 			}
@@ -263,7 +263,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 			}
 			d.GivenUp = append(d.GivenUp, GivenUp{Name: repository + ":" + tag.Tag, Message: message, Jobs: tag.OwnerReferences})
 			fail(status, repository, appsv1beta1.ImageTagStatus{
-				Tag: tag.Tag, Version: tag.Version, Phase: appsv1beta1.ImagePhaseFailed, StartTime: tag.CreatedAt, CompletionTime: &now, Message: message,
+				Tag: tag.Tag, Namespace: tag.Namespace, Version: tag.Version, Phase: appsv1beta1.ImagePhaseFailed, StartTime: tag.CreatedAt, CompletionTime: &now, Message: message,
 			})
 		}
 	}
@@ -321,7 +321,7 @@ func fail(status *appsv1beta1.NodeImageStatus, repository string, answer appsv1b
 		status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
 	}
 	all := status.ImageStatuses[repository]
-	i := slices.IndexFunc(all.Tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == answer.Tag })
+	i := slices.IndexFunc(all.Tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == answer.Tag && t.Namespace == answer.Namespace })
 	if i < 0 {
 		all.Tags = append(all.Tags, answer)
 	} else {
@@ -330,12 +330,8 @@ func fail(status *appsv1beta1.NodeImageStatus, repository string, answer appsv1b
 	status.ImageStatuses[repository] = all
 }
 
-func answerOf(image *appsv1beta1.NodeImage, repository, tag string) *appsv1beta1.ImageTagStatus {
-	answers := image.Status.ImageStatuses[repository].Tags
-	if i := slices.IndexFunc(answers, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == tag }); i >= 0 {
-		return &answers[i]
-	}
-	return nil
+func answerOf(image *appsv1beta1.NodeImage, repository string, tag *appsv1beta1.ImageTagSpec) *appsv1beta1.ImageTagStatus {
+	return engineimage.Answer(image.Status.ImageStatuses[repository], tag.Tag, tag.Namespace)
 }
 
 func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bool {
@@ -345,7 +341,7 @@ func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bo
 // sameTags says that nothing was taken out.
 func sameTags(a, b []appsv1beta1.ImageTagSpec) bool {
 	return slices.EqualFunc(a, b, func(x, y appsv1beta1.ImageTagSpec) bool {
-		return x.Tag == y.Tag && len(x.OwnerReferences) == len(y.OwnerReferences)
+		return x.Tag == y.Tag && x.Namespace == y.Namespace && len(x.OwnerReferences) == len(y.OwnerReferences)
 	})
 }
 

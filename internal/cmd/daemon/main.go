@@ -40,7 +40,7 @@ func command() *cobra.Command {
 	flags.StringVar(&o.Namespace, "namespace", "kruise-daemon-config", "Namespace of the daemon, and of the Secrets that it may read.")
 	flags.StringVar(&o.Address, "addr", ":10221", "Address that serves /healthz, /readyz and /metrics over http; 0 serves none.")
 	flags.StringSliceVar(&o.Sockets, "runtime-socket", cri.Sockets("/hostrun"), "Sockets of container runtimes. The order decides between two of one name, and while the node runs no container.")
-	flags.IntVar(&o.MaxPulls, "max-pulls", 3, "How many images are pulled at the same time.")
+	flags.IntVar(&o.MaxPulls, "max-pulls", 3, "How many images of a namespace are pulled at the same time; all namespaces share all but one of these slots.")
 	flags.StringVar(&o.CredentialProviders, "credential-provider-config", "",
 		"CredentialProviderConfig of the kubelet: its plugins are asked for credentials that Secrets do not have.")
 	flags.StringVar(&o.CredentialFolder, "credential-provider-bin-dir", "", "Folder of the plugins that the configuration names.")

@@ -54,10 +54,8 @@ type task struct {
 // run pulls a tag, as often as its policy lets it. It notes what it is at, and ends when ctx does.
 func (p *puller) run(ctx context.Context, t task) {
 	defer p.trigger.Enqueue()
-	select {
-	case p.slots <- struct{}{}:
-		defer func() { <-p.slots }()
-	case <-ctx.Done():
+	release := p.slot(ctx, t.namespace)
+	if release == nil {
 		return
 	}
 	defer p.host.Metrics.PullBegins()()
@@ -72,7 +70,7 @@ func (p *puller) run(ctx context.Context, t task) {
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
 	p.trigger.Enqueue()
-	got, err := p.pull(ctx, t, first)
+	got, err := p.pull(ctx, t, first, release)
 	if ctx.Err() != nil {
 		return // the tag is gone, another round has begun, or the process ends: the next one goes on
 	}
@@ -107,21 +105,24 @@ func resultOf(got pulled, err error) string {
 }
 
 // pull tries until the image is there, a limit is reached, or ctx ends. first is when the round was begun, by this daemon or one before it: its
-// deadline counts from there.
-func (p *puller) pull(ctx context.Context, t task, first time.Time) (pulled, error) {
+// deadline counts from there. release gives back the slot of the first try.
+func (p *puller) pull(ctx context.Context, t task, first time.Time, release func()) (pulled, error) {
 	full, err := image.Reference{Repository: t.repository, Tag: t.tag.Tag}.Full()
 	if err != nil {
+		release()
 		return pulled{}, err
 	}
 	timeout, backoff, deadline := image.Policy(t.tag.PullPolicy)
 	wait := firstWait
-	for failures := int32(0); ctx.Err() == nil; {
+	for failures := int32(0); release != nil; release = p.slot(ctx, t.namespace) {
 		left := deadline - p.host.Clock.Since(first)
 		if left <= 0 {
+			release()
 			return pulled{}, errDeadline
 		}
 		limit := min(timeout, left)
 		got, err := p.try(ctx, t, full, limit)
+		release()
 		if err == nil || ctx.Err() != nil {
 			return got, err
 		}
@@ -194,7 +195,7 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 		}
 	}
 	// The plugins are asked when the Secrets know no credentials that the registry takes.
-	all := credentialsFor(full, p.read(ctx, p.secretsOf(t)))
+	all := credentialsFor(full, p.read(ctx, t))
 	id, over, failed := pullWith(ctx, runtime, pull, all)
 	if over {
 		return pulled{id: id}, failed
@@ -230,10 +231,10 @@ func pullWith(ctx context.Context, runtime cri.Runtime, pull cri.Pull, all []cri
 	return "", false, errors.Join(failures...)
 }
 
-// read reads the Secrets that a pull names. Only those in the daemon's own namespace are.
-func (p *puller) read(ctx context.Context, names []v1beta1.ImagePullSecret) []*corev1.Secret {
+// read reads the Secrets that serve a pull: those in the daemon's own namespace that are copies of its namespace's.
+func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 	var secrets []*corev1.Secret
-	for _, name := range names {
+	for _, name := range p.secretsOf(t) {
 		if name.Namespace != p.host.Namespace {
 			continue
 		}
@@ -244,9 +245,25 @@ func (p *puller) read(ctx context.Context, names []v1beta1.ImagePullSecret) []*c
 			}
 			continue
 		}
-		secrets = append(secrets, secret)
+		if p.serves(secret, t) {
+			secrets = append(secrets, secret)
+		}
 	}
 	return secrets
+}
+
+// serves says whether a Secret is for a pull. What is no copy is the daemon's, for its own namespace and for what was written by hand. A tag of v0.4.0 has no
+// namespace, and its jobs may be of several.
+func (p *puller) serves(secret *corev1.Secret, t task) bool {
+	of, _, copied := strings.Cut(secret.Annotations[image.AnnotationSource], "/")
+	if !copied {
+		of = p.host.Namespace
+	}
+	if t.namespace != "" {
+		return of == t.namespace
+	}
+	owners := p.ownersOf(t)
+	return len(owners) == 0 && !copied || slices.ContainsFunc(owners, func(o corev1.ObjectReference) bool { return o.Namespace == of })
 }
 
 // toldOf says that the log has named a Secret in the last hour. Each try reads it, and one that is missing would fill the log.

@@ -5,7 +5,9 @@
 //
 // What it promises:
 //
-//   - No more images are pulled at a time than the flag --max-pulls allows; the others wait.
+//   - No more images of a namespace are pulled at a time than the flag --max-pulls allows; the others wait. All but one of these slots are shared by
+//     all namespaces, so images of one never wait for all of another. A pull that has failed waits for its next try without a slot.
+//   - A tag is pulled with the pull secrets of its namespace alone.
 //   - A tag that has ended in a round is not pulled again in that round, whatever restarts. One that was being pulled is pulled again after a
 //     restart: the runtime continues with the layers that it has, and an image that exists by then is not pulled unless the pull policy is
 //     Always.
@@ -19,7 +21,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,7 +47,11 @@ const (
 )
 
 // key names a tag.
-type key struct{ repository, tag string }
+type key struct{ repository, tag, namespace string }
+
+func keyOf(repository string, tag *v1beta1.ImageTagSpec) key {
+	return key{repository, tag.Tag, tag.Namespace}
+}
 
 // work is a round that is under way, or has ended and is not in the stored status yet.
 type work struct {
@@ -65,6 +70,8 @@ type puller struct {
 	// plugins know credentials beside Secrets; nil knows none.
 	plugins *plugins
 	slots   chan struct{}
+	// own are the slots of namespaces, one each.
+	own     map[string]chan struct{}
 	trigger *host.Trigger
 	// writes are when the status was written last.
 	writes host.Writes
@@ -80,8 +87,8 @@ type puller struct {
 // Setup adds the puller to the daemon.
 func Setup(h host.Host) error {
 	p := &puller{
-		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls), trigger: host.NewTrigger(&v1beta1.NodeImage{}, h.Node),
-		rounds: map[key]*work{}, plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
+		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls-1), trigger: host.NewTrigger(&v1beta1.NodeImage{}, h.Node),
+		rounds: map[key]*work{}, own: map[string]chan struct{}{}, plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
 	}
 	return h.AddController("imagepuller", p.trigger, options(p), p.live)
 }
@@ -200,7 +207,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	wanted := map[key]int64{}
 	for repository, entry := range stored.Spec.Images {
 		for i := range entry.Tags {
-			wanted[key{repository, entry.Tags[i].Tag}] = entry.Tags[i].Version
+			wanted[keyOf(repository, &entry.Tags[i])] = entry.Tags[i].Version
 		}
 	}
 	for at, round := range p.rounds {
@@ -215,7 +222,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	for repository, entry := range stored.Spec.Images {
 		for i := range entry.Tags {
 			tag := entry.Tags[i]
-			at := key{repository, tag.Tag}
+			at := keyOf(repository, &tag)
 			answer := answerOf(stored, at)
 			ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 			if round := p.rounds[at]; round != nil {
@@ -230,7 +237,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 			if ended {
 				continue
 			}
-			p.begin(task{key: at, tag: *tag.DeepCopy(), sandbox: entry.SandboxConfig}, answer, entry.PullSecrets)
+			p.begin(task{key: at, tag: *tag.DeepCopy(), sandbox: sandboxOf(&entry, &tag)}, answer, entry.PullSecrets)
 			started = true
 		}
 	}
@@ -241,7 +248,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}
-	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
+	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Namespace: t.tag.Namespace, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
 	if before != nil && before.Version == t.tag.Version {
 		round.status.StartTime = before.StartTime
 	}
@@ -280,7 +287,7 @@ func (p *puller) statusOf(stored *v1beta1.NodeImage) v1beta1.NodeImageStatus {
 	for repository, entry := range stored.Spec.Images {
 		var tags []v1beta1.ImageTagStatus
 		for i := range entry.Tags {
-			at := key{repository, entry.Tags[i].Tag}
+			at := keyOf(repository, &entry.Tags[i])
 			if round := p.rounds[at]; round != nil {
 				tags = append(tags, round.status)
 			} else if answer := answerOf(stored, at); answer != nil {
@@ -299,9 +306,37 @@ func (p *puller) statusOf(stored *v1beta1.NodeImage) v1beta1.NodeImageStatus {
 }
 
 func answerOf(stored *v1beta1.NodeImage, at key) *v1beta1.ImageTagStatus {
-	tags := stored.Status.ImageStatuses[at.repository].Tags
-	if i := slices.IndexFunc(tags, func(t v1beta1.ImageTagStatus) bool { return t.Tag == at.tag }); i >= 0 {
-		return &tags[i]
+	return image.Answer(stored.Status.ImageStatuses[at.repository], at.tag, at.namespace)
+}
+
+// sandboxOf is what the runtime gets with the pulls of a tag.
+func sandboxOf(entry *v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) *v1beta1.SandboxConfig {
+	if tag.Namespace == "" {
+		return entry.SandboxConfig
 	}
-	return nil
+	return tag.SandboxConfig
+}
+
+// slot waits for a slot: one of its namespace, or one that all share. It returns how to give it back; nil when ctx has ended.
+func (p *puller) slot(ctx context.Context, namespace string) func() {
+	p.mu.Lock()
+	own, known := p.own[namespace]
+	if !known {
+		own = make(chan struct{}, 1)
+		p.own[namespace] = own
+	}
+	p.mu.Unlock()
+	select {
+	case own <- struct{}{}:
+		return func() { <-own }
+	default:
+	}
+	select {
+	case p.slots <- struct{}{}:
+		return func() { <-p.slots }
+	case own <- struct{}{}:
+		return func() { <-own }
+	case <-ctx.Done():
+		return nil
+	}
 }

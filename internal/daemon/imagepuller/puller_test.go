@@ -7,7 +7,10 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -27,6 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
@@ -46,7 +50,7 @@ func start(t *testing.T, c client.Client, runtime *critest.Runtime, pulls int) *
 	ctx, end := context.WithCancel(t.Context())
 	p := &puller{
 		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls, Metrics: metricsOf(t)},
-		client: c, slots: make(chan struct{}, pulls), trigger: host.NewTrigger(&v1beta1.NodeImage{}, "n1"), rounds: map[key]*work{}, lifetime: ctx,
+		client: c, slots: make(chan struct{}, pulls-1), own: map[string]chan struct{}{}, trigger: host.NewTrigger(&v1beta1.NodeImage{}, "n1"), rounds: map[key]*work{}, lifetime: ctx,
 	}
 	t.Cleanup(end)
 	return &daemon{t: t, p: p, client: c, runtime: runtime, end: end}
@@ -261,6 +265,87 @@ func TestNoMoreThanMayBeArePulledAtOnce(t *testing.T) {
 	}
 }
 
+// Three jobs of one namespace with a registry that does not answer kept the images of all others waiting, on every node.
+func TestASlowRegistryOfOneNamespaceHoldsUpNobodyElse(t *testing.T) {
+	runtime := &critest.Runtime{OnPull: func(ctx context.Context, pull cri.Pull) error {
+		if strings.Contains(pull.Image, "slow") {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}}
+	var all []v1beta1.ImageTagSpec
+	for i := range 9 {
+		slow := tag(fmt.Sprint("slow", i), 0)
+		slow.Namespace = "a"
+		all = append(all, slow)
+	}
+	quick := tag("quick", 0)
+	quick.Namespace = "b"
+	d := start(t, store(t, tags(append(all, quick)...)), runtime, 3)
+	d.until("the other namespace has its image", func(s v1beta1.NodeImageStatus) bool { return s.Succeeded == 1 && s.Pulling == 3 })
+}
+
+// A pull that had failed kept its slot while it waited for its next try.
+func TestAPullThatWaitsForItsNextTryHasNoSlot(t *testing.T) {
+	runtime := &critest.Runtime{OnPull: func(_ context.Context, pull cri.Pull) error {
+		if strings.Contains(pull.Image, "broken") {
+			return errors.New("denied")
+		}
+		return nil
+	}}
+	d := start(t, store(t, tags(tag("broken1", 20), tag("broken2", 20), tag("good", 0))), runtime, 1)
+	d.until("the good one is there", func(s v1beta1.NodeImageStatus) bool { return s.Succeeded == 1 && s.Failed == 0 })
+}
+
+// The pull secrets and the sandbox of one namespace's job served the pulls of all others of that repository.
+func TestAPullHasTheCredentialsOfItsNamespaceAlone(t *testing.T) {
+	copied := func(name, of, user string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{image.AnnotationSource: of + "/reg"}},
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{"docker.io":{"username":"` + user + `","password":"p"}}}`)},
+		}
+	}
+	var mutex sync.Mutex
+	var seen []string
+	runtime := &critest.Runtime{OnPull: func(_ context.Context, pull cri.Pull) error {
+		user := "nobody"
+		if pull.Credentials != nil {
+			user = pull.Credentials.Username
+		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		seen = append(seen, fmt.Sprint(user, pull.Labels["of"]))
+		if pull.Credentials == nil {
+			return errors.New("denied")
+		}
+		return nil
+	}}
+	of := func(ns string) v1beta1.ImageTagSpec {
+		t := tag("1", 0)
+		t.Namespace, t.ImagePullPolicy = ns, v1beta1.PullAlways
+		if ns != "c" {
+			t.SandboxConfig = &v1beta1.SandboxConfig{Labels: map[string]string{"of": ns}}
+		}
+		return t
+	}
+	images := tags(of("a"), of("b"), of("c"), tag("byhand", 0))
+	entry := images["nginx"]
+	entry.PullSecrets = []v1beta1.ImagePullSecret{{Namespace: namespace, Name: "copy-a"}, {Namespace: namespace, Name: "copy-b"}}
+	images["nginx"] = entry
+	d := start(t, store(t, images, copied("copy-a", "a", "anna"), copied("copy-b", "b", "ben")), runtime, 3)
+	status := d.until("all have ended", ended(4))
+	slices.Sort(seen)
+	if diff := cmp.Diff([]string{"annaa", "benb", "nobody", "nobody"}, seen); diff != "" {
+		t.Errorf("pulled with:\n%s", diff)
+	}
+	for _, answer := range status.ImageStatuses["nginx"].Tags {
+		if succeeded := answer.Namespace == "a" || answer.Namespace == "b"; succeeded != (answer.Phase == v1beta1.ImagePhaseSucceeded) {
+			t.Errorf("%+v", answer)
+		}
+	}
+}
+
 func TestAPullThatFailsIsTriedAgain(t *testing.T) {
 	runtime := &critest.Runtime{OnPull: func(context.Context, cri.Pull) error { return errors.New("denied") }}
 	d := start(t, store(t, tags(tag("1", 1))), runtime, 1)
@@ -430,7 +515,7 @@ func TestAJobThatJoinsAPullHearsOfItsEnd(t *testing.T) {
 
 // A tag is taken out and asked for again. What its first round still says is about nothing any more, though both have the same number.
 func TestWhatAnEarlierRoundSaysIsNotBelieved(t *testing.T) {
-	at := key{"nginx", "1"}
+	at := key{"nginx", "1", ""}
 	former, now := &work{}, &work{}
 	p := &puller{rounds: map[key]*work{at: now}}
 	for _, round := range []*work{former, now} {

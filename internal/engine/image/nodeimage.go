@@ -18,15 +18,12 @@ func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 	for repository, entry := range image.Spec.Images {
 		for i := range entry.Tags {
 			status.Desired++
-			answers := status.ImageStatuses[repository].Tags
-			at := slices.IndexFunc(answers, func(t v1beta1.ImageTagStatus) bool {
-				return t.Tag == entry.Tags[i].Tag && t.Version == entry.Tags[i].Version
-			})
-			if at < 0 {
+			answer := Answer(status.ImageStatuses[repository], entry.Tags[i].Tag, entry.Tags[i].Namespace)
+			if answer == nil || answer.Version != entry.Tags[i].Version {
 				status.Waiting++
 				continue
 			}
-			switch answers[at].Phase {
+			switch answer.Phase {
 			case v1beta1.ImagePhaseSucceeded:
 				status.Succeeded++
 			case v1beta1.ImagePhaseFailed:
@@ -39,6 +36,21 @@ func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 		}
 	}
 }
+
+// Answer is what a node says of a tag of a namespace; nil when it says nothing. A daemon of v0.4.0 leaves the namespace out.
+func Answer(of v1beta1.ImageStatus, tag, namespace string) *v1beta1.ImageTagStatus {
+	for _, name := range []string{namespace, ""} {
+		at := slices.IndexFunc(of.Tags, func(t v1beta1.ImageTagStatus) bool { return t.Tag == tag && t.Namespace == name })
+		if at >= 0 {
+			return &of.Tags[at]
+		}
+	}
+	return nil
+}
+
+// Crowded says that a namespace that uses mine of all taken places may take no further one, of most: each may use as many as it leaves free, so that there is
+// always room for one that uses less.
+func Crowded(mine, all, most int) bool { return mine >= most-all }
 
 // NoDeadline is the deadline of a tag without one, and of one whose deadline is longer.
 const NoDeadline = 10 * 365 * 24 * time.Hour

@@ -15,6 +15,8 @@ const (
 	SecretNamespace = "kruise-daemon-config"
 	// ModeShared is the mode of a reference to a copy that jobs share.
 	ModeShared = "batch"
+	// AnnotationSource is on a copy of a pull secret: the namespace and the name of the Secret that it is one of.
+	AnnotationSource = "imagepulljobs.kruise.io/source-key"
 )
 
 // PullSecret is how a NodeImage names a pull secret of a job: the copy that all jobs of the namespace share, or the Secret itself where the daemon may read
@@ -24,7 +26,7 @@ func PullSecret(namespace, name string) v1beta1.ImagePullSecret {
 		return v1beta1.ImagePullSecret{Namespace: SecretNamespace, Name: name}
 	}
 	sum := sha256.Sum256([]byte(namespace + "/" + name))
-	const longest = 253 - 7
-	copied := name[:min(len(name), longest)] + "-" + hex.EncodeToString(sum[:3])
+	const longest, digits = 253 - 21, 10 // so many that nobody finds two namespaces with one copy
+	copied := name[:min(len(name), longest)] + "-" + hex.EncodeToString(sum[:digits])
 	return v1beta1.ImagePullSecret{Namespace: SecretNamespace, Name: copied, Mode: ModeShared}
 }
