@@ -276,7 +276,9 @@ func TestTheLastJobSaysWithWhatAnImageIsPulled(t *testing.T) {
 // Two namespaces want one image. They shared the credentials, the sandbox and the answer of whoever had asked first.
 func TestNamespacesDoNotShareAPull(t *testing.T) {
 	w := newSimulation(t, 1)
-	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.SandboxConfig = &appsv1beta1.SandboxConfig{Labels: map[string]string{"of": "a"}} })
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
+		s.SandboxConfig = &appsv1beta1.SandboxConfig{Labels: map[string]string{"of": "a"}}
+	})
 	w.job("b", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.jobs["b"].Namespace = "other"
 	w.pass("a")
