@@ -131,8 +131,9 @@ type planner struct {
 	out Decision
 	// kept are the workloads of the subsets, by name.
 	kept map[string]*Child
-	// pods are those of the snapshot, by subset; conditions are what the status said before of the subsets' room.
+	// pods are those of the snapshot, by subset, without those that are terminating: going is how many these are. conditions are what the status said before of the subsets' room.
 	pods       map[string][]*Pod
+	going      map[string]int
 	conditions map[string]*appsv1beta1.UnitedDeploymentSubsetCondition
 	rooms      []room
 	// updating says that the status has said since then that an update goes on.
@@ -144,11 +145,15 @@ type planner struct {
 
 // index puts what is looked up for each subset into maps.
 func (p *planner) index() {
-	p.pods = map[string][]*Pod{}
+	p.pods, p.going = map[string][]*Pod{}, map[string]int{}
 	p.out.pods = p.pods
 	ours := ownPods(p.s.Children)
 	for i := range p.s.Pods {
-		if pod := &p.s.Pods[i]; ours(pod.Object) {
+		switch pod := &p.s.Pods[i]; {
+		case !ours(pod.Object):
+		case pod.Terminating:
+			p.going[pod.Subset]++
+		default:
 			p.pods[pod.Subset] = append(p.pods[pod.Subset], pod)
 		}
 	}
@@ -198,10 +203,13 @@ func (p *planner) subset(i int) {
 	child := p.kept[sub.Name]
 	goal := united.Target{Revision: p.s.Update.Name, Size: size, Partition: min(sub.Partition, size)}
 	p.out.partitions = append(p.out.partitions, goal.Partition)
+	if size == 0 {
+		goal.Partition = sub.Partition // for when there are pods again
+	}
 	if child != nil {
 		goal.Name = child.Object.GetName()
 		if p.Mode == subset.Reserve {
-			goal.MaxUnavailable = p.rooms[i].mayBeUnavailable(size, child.Ready)
+			goal.Unable = min(p.rooms[i].unable, size)
 		}
 	} else if goal.Name = p.freeName(sub.Name); goal.Name == "" {
 		tried := united.Names(p.Set.Name, sub.Name)
@@ -324,7 +332,7 @@ func (p *planner) unblock() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		child := p.kept[pod.Subset]
-		if child == nil || !mayBeStuck(child) || pod.Ready || !metav1.IsControlledBy(pod.Object, child.Object) {
+		if child == nil || !mayBeStuck(child) || pod.Ready || pod.Terminating || !metav1.IsControlledBy(pod.Object, child.Object) {
 			continue
 		}
 		dash := strings.LastIndex(pod.Object.Name, "-")

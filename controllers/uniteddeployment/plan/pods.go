@@ -31,21 +31,23 @@ type Pod struct {
 	// Ready says that it is, and since when.
 	Ready      bool
 	ReadySince time.Time
+	// Terminating says that it has a deletion timestamp. Such a pod counts for nothing but the place that it still takes.
+	Terminating bool
 	// Reserved is the value of the label that says whether it has replacements in other subsets.
 	Reserved string
 }
 
-// Pods are the pods that were read, without those that are terminating or have finished.
+// Pods are the pods that were read, without those that have finished.
 func Pods(read []corev1.Pod) []Pod {
 	var all []Pod
 	for i := range read {
 		pod := &read[i]
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		observed := Pod{
 			Object: pod, Subset: pod.Labels[shared.LabelSubsetName], Revision: pod.Labels[shared.LabelUnitedDeploymentRevision],
-			Reserved: pod.Labels[shared.LabelReservedPod],
+			Reserved: pod.Labels[shared.LabelReservedPod], Terminating: pod.DeletionTimestamp != nil,
 		}
 		for _, c := range pod.Status.Conditions {
 			switch {

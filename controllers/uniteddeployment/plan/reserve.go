@@ -41,8 +41,8 @@ func (p *planner) reserve(name string, child *Child) room {
 		if p.isReserved(pod, isFull(before), goesOn, rests) {
 			value = reservedPod
 			r.reserved++
-			if !p.s.isUpdated(pod.Revision) {
-				r.stuck++
+			if !pod.Ready && (p.timedOut(pod) || p.stuck(pod, goesOn)) {
+				r.unable++
 			}
 		}
 		if pod.Reserved != value {
@@ -52,6 +52,10 @@ func (p *planner) reserve(name string, child *Child) room {
 	p.expectPods(child)
 	if child != nil && isFull(before) {
 		r.absent = max(child.Size-len(p.pods[name]), 0)
+	}
+	if child != nil {
+		// A surge comes beside the pods that are wanted, and a new pod may only wait for the place of one that is terminating.
+		r.unable = max(r.unable-max(len(p.pods[name])-child.Size, 0)-p.going[name], 0)
 	}
 	switch {
 	case r.reserved+r.absent > 0:
@@ -115,10 +119,12 @@ func (p *planner) isReserved(pod *Pod, full, goesOn, rests bool) bool {
 		p.out.Recheck(left)
 		return left > 0
 	}
-	if p.timedOut(pod) {
-		return true
-	}
-	if updated || pod.Ready || !goesOn || !p.updating {
+	return p.timedOut(pod) || p.stuck(pod, goesOn)
+}
+
+// stuck says that a pod at another revision is not ready although the update has gone on for so long.
+func (p *planner) stuck(pod *Pod, goesOn bool) bool {
+	if p.s.isUpdated(pod.Revision) || pod.Ready || !goesOn || !p.updating {
 		return false
 	}
 	left := p.since.Add(p.Critical).Sub(p.s.Now)
@@ -138,12 +144,4 @@ func (p *planner) label(pod *Pod, value string) planning.Action {
 		Verb: planning.VerbPatch, Step: StepLabelPod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
 		Slot: planning.Slot(pod.Subset), Reason: "Reserved", Change: planning.RawPatch{Type: types.MergePatchType, Body: body},
 	}
-}
-
-// mayBeUnavailable is how many pods of a subset without room may be unavailable, so that an update gets past those that wait.
-func (r *room) mayBeUnavailable(size, ready int) int {
-	if !r.full {
-		return 0
-	}
-	return max(min(size-ready+r.stuck, size), 1) // More than all says no more than all.
 }

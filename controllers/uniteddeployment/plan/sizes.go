@@ -20,8 +20,8 @@ type room struct {
 	// full says that no more pods are given to the subset, unproven that more do not count yet.
 	full, unproven bool
 	// waiting is how many pods cannot be scheduled. reserved is how many pods others stand in for, absent how many of them are not there yet,
-	// stuck how many of them are at another revision.
-	waiting, reserved, absent, stuck int
+	// unable is how many pods cannot be available.
+	waiting, reserved, absent, unable int
 }
 
 // divide decides how many pods each subset gets.

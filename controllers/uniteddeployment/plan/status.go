@@ -36,7 +36,8 @@ func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome)
 		count(spec, s, d, &status)
 	}
 	r := report{spec: spec, s: &s, d: &d, outcome: outcome, status: &status}
-	if r.done() {
+	keeps := func(sub united.Subset) bool { return sub.Partition > 0 }
+	if r.done() && !slices.ContainsFunc(spec.Subsets, keeps) {
 		status.CurrentRevision = s.Update.Name
 	}
 	list := conditions.NewList(Conditions(before), s.Now)

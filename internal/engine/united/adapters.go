@@ -5,6 +5,7 @@ package united
 
 import (
 	"encoding/json"
+	"fmt"
 	"hash/fnv"
 	"maps"
 	"strconv"
@@ -12,8 +13,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 )
 
 // Adapter is what differs between the kinds that subsets can be of.
@@ -32,6 +35,8 @@ type Adapter struct {
 	onlyRolling bool
 	// maxUnavailable is where the limit of updates is in the spec. Nil: it is left as the template says.
 	maxUnavailable []string
+	// defaultLimit is that limit when the template leaves it out.
+	defaultLimit string
 	// reservable says that pods are interchangeable, so that unschedulable ones can stay while other subsets run replacements.
 	reservable bool
 	// Stuck says that an update can wait for pods that never become ready, until somebody deletes them.
@@ -73,14 +78,14 @@ func Adapters() []Adapter {
 		{
 			Kind:  appsv1beta1.GroupVersion().WithKind("CloneSet"),
 			Field: "cloneSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.CloneSetTemplate },
-			partition: rollingPartition(), maxUnavailable: []string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, reservable: true,
+			partition: rollingPartition(), maxUnavailable: []string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, defaultLimit: "20%", reservable: true,
 			paused: []string{"updateStrategy", "rollingUpdate", "paused"},
 			typed:  func() any { return &appsv1beta1.CloneSetSpec{} },
 		},
 		{
 			Kind:  appsv1.SchemeGroupVersion.WithKind("Deployment"),
 			Field: "deploymentTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
-			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, reservable: true, paused: []string{"paused"}, Silent: true,
+			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, defaultLimit: "25%", reservable: true, paused: []string{"paused"}, Silent: true,
 			typed: func() any { return &appsv1.DeploymentSpec{} }, asWritten: true,
 		},
 	}
@@ -178,6 +183,22 @@ func (a *Adapter) mayRoll(spec map[string]any) bool {
 	}
 	kind, _, _ := unstructured.NestedString(spec, a.maxUnavailable[0], "type")
 	return kind == "" || kind == "RollingUpdate"
+}
+
+// limitOf is how many of these pods an update may make unavailable, by the spec of a workload. A percentage is rounded down, and at least 1: where pods find
+// no node, no surge lets an update go on.
+func (a *Adapter) limitOf(spec map[string]any, pods int) (int, error) {
+	text := a.defaultLimit
+	if value, found, _ := unstructured.NestedFieldNoCopy(spec, a.maxUnavailable...); found {
+		text = fmt.Sprint(value)
+	}
+	limit := intstr.Parse(text)
+	least, err := budget.Count(limit, 100, budget.Up) // 0 only where the user says none
+	if err != nil {
+		return 0, fmt.Errorf("maxUnavailable: %w", err)
+	}
+	count, err := budget.Count(limit, int32(pods), budget.Down)
+	return min(max(int(count), min(int(least), 1)), pods), err
 }
 
 // Number is a whole number in an object; 0 where there is none.

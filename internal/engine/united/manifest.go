@@ -36,8 +36,8 @@ type Target struct {
 	Name, Revision string
 	// Size is how many pods it has, Partition how many of them stay at the revision before.
 	Size, Partition int
-	// MaxUnavailable overrides the limit of updates; 0 leaves it as the template says.
-	MaxUnavailable int
+	// Unable is how many pods cannot be available. They do not use up the limit of updates, which holds among the others.
+	Unable int
 	// Live is the workload as it is; nil for a new one.
 	Live *unstructured.Unstructured
 }
@@ -103,8 +103,12 @@ func (s *Spec) setNumbers(spec map[string]any, t Target) error {
 			return fmt.Errorf("setting the partition: %w", err)
 		}
 	}
-	if t.MaxUnavailable > 0 && s.Adapter.mayRoll(spec) {
-		if err := unstructured.SetNestedField(spec, int64(t.MaxUnavailable), s.Adapter.maxUnavailable...); err != nil {
+	if t.Unable > 0 && s.Adapter.mayRoll(spec) {
+		limit, err := s.Adapter.limitOf(spec, t.Size-t.Unable)
+		if err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedField(spec, int64(t.Unable+limit), s.Adapter.maxUnavailable...); err != nil {
 			return fmt.Errorf("setting maxUnavailable: %w", err)
 		}
 	}

@@ -135,7 +135,7 @@ func TestPartitionsAndLimitsGoWhereTheKindHasThem(t *testing.T) {
 			if spec.Invalid != nil {
 				t.Fatal(spec.Invalid)
 			}
-			got, err := spec.Manifest(&spec.Subsets[0], Target{Name: "shop-a", Revision: "r", Size: 3, Partition: 2, MaxUnavailable: 4})
+			got, err := spec.Manifest(&spec.Subsets[0], Target{Name: "shop-a", Revision: "r", Size: 3, Partition: 2, Unable: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
