@@ -57,10 +57,9 @@ func newShell(t *testing.T) *shell {
 	job.Spec.Image, job.Spec.PullSecrets = "nginx:1", []string{"registry"}
 	job.Spec.CompletionPolicy = appsv1beta1.CompletionPolicy{Type: appsv1beta1.CompleteAlways, ActiveDeadlineSeconds: ptr.To(int64(700))}
 	s := &shell{t: t, job: job, now: clocktesting.NewFakePassiveClock(time.Now())}
-	s.Fake = reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.ImagePullJob{}, Stored: []client.Object{
+	s.Fake = reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.ImagePullJob{}, Stored: installed(
 		job, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "registry"}},
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretNamespace}},
-	}})
+	)})
 	with := s.Dependencies
 	with.Clock, with.Live = s.now, counting{with.Live, &s.reads}
 	s.Reconciler = New(with)

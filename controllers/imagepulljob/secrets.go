@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
@@ -134,6 +135,13 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (c
 	var made copies
 	if !held {
 		return made, r.hold(ctx, spec)
+	}
+	namespace, err := nodedaemon.Namespace(ctx, r.Live)
+	switch {
+	case err != nil:
+		return made, err
+	case namespace == nil || namespace.DeletionTimestamp != nil:
+		return made, errNoNamespace
 	}
 	for _, name := range spec.Secrets {
 		source := &corev1.Secret{}

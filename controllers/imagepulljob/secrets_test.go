@@ -34,7 +34,7 @@ func TestJobsShareTheCopyOfASecret(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns1", Name: "regcred", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: "{}"}},
 		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte("{}")},
 	}
-	c := fake.NewClientBuilder().WithScheme(types).WithObjects(source).Build()
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(installed(source)...).Build()
 	r := New(workload.Dependencies{Client: c, Live: c, Clock: clock.RealClock{}, WriteTimeout: time.Minute})
 	spec := func(name string) *plan.Spec {
 		return plan.Parse(&appsv1beta1.ImagePullJob{

@@ -31,6 +31,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
+	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
@@ -48,7 +49,7 @@ const (
 
 // The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
 // is to put it among what goes with the installation: the API server takes no rules from somebody who has fewer rights.
-// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kruise-daemon-config,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kruise-daemon-config,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=bind
@@ -244,7 +245,7 @@ func roles() []string {
 	return []string{"kruise-daemon", "kruise-daemon-secrets", "kruise-operator-pull-secrets", "kruise-operator-read-pull-secrets"}
 }
 
-// ownRoles has the roles go with the installation, once for each start: the Operator Lifecycle Manager leaves the ClusterRoles of a bundle
+// ownRoles has the roles go with the installation, and the namespace reserved, once for each start: the Operator Lifecycle Manager leaves the ClusterRoles of a bundle
 // behind, and writes them again with each version.
 func (n *NodeDaemon) ownRoles(ctx context.Context) error {
 	if n.owned {
@@ -275,6 +276,9 @@ func (n *NodeDaemon) ownRoles(ctx context.Context) error {
 		if err := n.Client.Patch(ctx, role, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("having the ClusterRole %s go with the installation: %w", name, err)
 		}
+	}
+	if _, err := n.reserve(ctx, owner); err != nil {
+		ctrl.LoggerFrom(ctx).Info("The namespace of the node daemon is not there for it", "err", err.Error())
 	}
 	n.owned = true
 	return nil
@@ -318,17 +322,16 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	if err != nil {
 		return err
 	}
+	namespace, err := n.reserve(ctx, owner)
+	if err != nil {
+		return err
+	}
 	for _, object := range objects {
 		object.SetOwnerReferences([]metav1.OwnerReference{owner})
 		if object.GetKind() == "Namespace" {
-			// One that somebody else made stays theirs: what they keep in it must not go with the daemon.
-			found, err := n.foreignNamespace(ctx, object, owner)
-			if err != nil {
-				return err
-			}
-			if found {
-				object.SetOwnerReferences(nil)
-			}
+			// This very one: somebody may have made another one meanwhile. That of an administrator does not go with the installation.
+			object.SetUID(namespace.UID)
+			object.SetOwnerReferences(namespace.OwnerReferences)
 		}
 		err := n.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
 		if err != nil {
@@ -339,21 +342,20 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	return nil
 }
 
-// foreignNamespace says whether the namespace exists and was not made by this installation.
-func (n *NodeDaemon) foreignNamespace(ctx context.Context, object *unstructured.Unstructured, owner metav1.OwnerReference) (bool, error) {
-	found := &corev1.Namespace{}
-	err := n.Client.Get(ctx, client.ObjectKeyFromObject(object), found)
-	if apierrors.IsNotFound(err) {
-		return false, nil
+// reserve makes the namespace, so that nobody else can, and returns it.
+func (n *NodeDaemon) reserve(ctx context.Context, owner metav1.OwnerReference) (*corev1.Namespace, error) {
+	found, err := nodedaemon.Namespace(ctx, n.Client)
+	if err != nil || found != nil {
+		return found, err
 	}
-	if err != nil {
-		return false, fmt.Errorf("reading the namespace of the node daemon: %w", err)
+	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operands.DaemonNamespace, OwnerReferences: []metav1.OwnerReference{owner}}}
+	if err := n.Client.Create(ctx, made, client.FieldOwner(shared.FieldManager)); err != nil {
+		return nil, fmt.Errorf("making the namespace of the node daemon: %w", err)
 	}
-	ours := func(o metav1.OwnerReference) bool { return o.UID == owner.UID }
-	return !slices.ContainsFunc(found.OwnerReferences, ours), nil
+	return made, nil
 }
 
-// remove deletes what this or another process has applied, the pods first. A namespace that somebody else made stays.
+// remove deletes what this or another process has applied, the pods first. The namespace stays reserved.
 func (n *NodeDaemon) remove(ctx context.Context) error {
 	objects, err := operands.RenderDaemon(operands.Daemon{Namespace: n.Deployment.Namespace, Image: "unknown"})
 	if err != nil {
@@ -367,6 +369,9 @@ func (n *NodeDaemon) remove(ctx context.Context) error {
 		return err
 	}
 	for _, object := range slices.Backward(objects) {
+		if object.GetKind() == "Namespace" {
+			continue
+		}
 		err := n.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
 		if apierrors.IsNotFound(err) {
 			continue

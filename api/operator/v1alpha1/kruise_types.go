@@ -279,6 +279,13 @@ type NodeDaemonSettings struct {
 	// +kubebuilder:validation:XValidation:rule="self.startsWith('/')",message="must be an absolute path"
 	CRISocketPath string `json:"criSocketPath,omitempty"`
 
+	// namespaceUID is the UID of the namespace kruise-daemon-config, where an administrator made it. The operator uses no namespace of that name that it did not
+	// make itself, unless its UID is here: whoever may write in it can run anything on every node. When omitted, the operator makes it.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	NamespaceUID string `json:"namespaceUID,omitempty"`
+
 	// port is where the daemon serves its health and metrics over http, on the network of the nodes. 0 serves nothing, and the kubelet then does not check
 	// the daemon. When omitted, it is 10221.
 	// +optional
