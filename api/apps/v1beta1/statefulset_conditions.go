@@ -118,6 +118,8 @@ const (
 	ReasonWaitingForUpdatedPods = "WaitingForUpdatedPods"
 	// ReasonUnreadable: the message names fields and annotations whose values cannot be read.
 	ReasonUnreadable = "Unreadable"
+	// ReasonNoEffect: the message names what is asked for and has no effect, and why.
+	ReasonNoEffect = "NoEffect"
 	// ReasonNotSupported: the message names the fields that this version does not act upon, beside those whose gates are off.
 	ReasonNotSupported = "NotSupported"
 )

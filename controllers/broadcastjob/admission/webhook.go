@@ -10,6 +10,7 @@ package admission
 import (
 	"cmp"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -32,14 +33,26 @@ func Kind() admit.Kind[appsv1beta1.BroadcastJob, *appsv1beta1.BroadcastJob] {
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("BroadcastJob"),
 		Default:          Default,
 		Validate:         Validate,
-		Warnings: func(job, _ *appsv1beta1.BroadcastJob) []string {
-			return jobsidecar.Warnings(&job.Spec.Template.Spec, field.NewPath("spec", "template", "spec"))
-		},
+		Warnings:         Warnings,
 		Templates: func(job *appsv1beta1.BroadcastJob) admit.Templates {
 			return admit.Templates{Pod: &job.Spec.Template}
 		},
 		RefuseTemplates: true,
 	}
+}
+
+// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+func Warnings(job, old *appsv1beta1.BroadcastJob) []string {
+	warnings := jobsidecar.Warnings(&job.Spec.Template.Spec, field.NewPath("spec", "template", "spec"))
+	if job.Spec.FailurePolicy.RestartLimit > 0 && job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		warnings = append(warnings, "spec.failurePolicy.restartLimit: has no effect, because restartPolicy is not OnFailure")
+	}
+	if old != nil {
+		before := old.Spec.DeepCopy()
+		before.CompletionPolicy.TTLSecondsAfterFinished = job.Spec.CompletionPolicy.TTLSecondsAfterFinished
+		warnings = append(warnings, rules.EndedJob(old.Status.CompletionTime != nil, &job.Spec, before)...)
+	}
+	return warnings
 }
 
 // Default fills in what the user left out. The pod template stays as written.

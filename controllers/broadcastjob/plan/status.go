@@ -34,6 +34,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	switch {
 	case how != "":
 		list.Keep(how)
+		list.SetIf(conditions.EditedAfterEnd(Conditions(before), before.ObservedGeneration, spec.Job.Generation))
 	case d.Stage == Ended && d.Failure != "":
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailed, true, d.Failure, failureMessage(d)))
 	case d.Stage == Ended:

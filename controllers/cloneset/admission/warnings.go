@@ -39,10 +39,21 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 		path := field.NewPath("spec", "updateStrategy", "rollingUpdate", "inPlaceUpdateStrategy")
 		warnings = append(warnings, rules.PreDownloadIgnored(rolling.InPlaceUpdateStrategy, path)...)
 	}
+	warnings = append(warnings, inPlaceWarnings(set)...)
 	if old != nil {
+		warnings = append(warnings, rules.ClaimTemplates(spec.VolumeClaimTemplates, old.Spec.VolumeClaimTemplates, false)...)
 		warnings = append(warnings, rules.Undrained(policyOf(set), policyOf(old), &old.Spec.Template)...)
 	}
 	return warnings
+}
+
+// inPlaceWarnings are about what needs updates in place.
+func inPlaceWarnings(set *appsv1beta1.CloneSet) []string {
+	var strategy *shared.InPlaceUpdateStrategy
+	if r := set.Spec.UpdateStrategy.RollingUpdate; r != nil {
+		strategy = r.InPlaceUpdateStrategy
+	}
+	return rules.OnlyInPlace(policyOf(set), strategy, set.Spec.Lifecycle, "podUpdatePolicy")
 }
 
 // policyOf is how pods are updated; empty where they are not, or by replacing them.

@@ -51,7 +51,7 @@ func Status(
 	before := Conditions(&set.Status)
 	list := conditions.NewList(before, s.Now)
 	setFailures(list, &s, &plan, outcome)
-	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, spec.Ignored))
+	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, podset.LackClaims(spec.Ignored, spec.Claims.Claims, s.Pods)))
 	recheck = setProgressing(list, before, spec, &status)
 	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithAnyRefusals(list)
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))

@@ -8,8 +8,15 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
+
+// surges says that new pods are to run beside the old ones.
+func surges(s *appsv1beta1.DaemonSetUpdateStrategy) bool {
+	r := s.RollingUpdate
+	return s.Type != appsv1beta1.OnDeleteDaemonSetStrategyType && r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0" && r.MaxSurge.String() != "0%"
+}
 
 // annotationTemplateGeneration is left on manifests that were copied from a native DaemonSet.
 const annotationTemplateGeneration = "deprecated.daemonset.template.generation"
@@ -30,8 +37,14 @@ func Warnings(set, _ *appsv1beta1.DaemonSet) []string {
 	if strategy.Type == appsv1beta1.OnDeleteDaemonSetStrategyType && strategy.RollingUpdate != nil {
 		warnings = append(warnings, "spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete")
 	}
-	if set.Spec.Lifecycle != nil && set.Spec.Lifecycle.PreNormal != nil {
+	if l := set.Spec.Lifecycle; l != nil && l.PreNormal != nil {
 		warnings = append(warnings, "spec.lifecycle.preNormal: has no effect on a DaemonSet")
+	}
+	if l := set.Spec.Lifecycle; l != nil && l.InPlaceUpdate != nil {
+		warnings = append(warnings, "spec.lifecycle.inPlaceUpdate: has no effect on a DaemonSet")
+	}
+	if port := plan.Shared(&set.Spec.Template); port != "" && surges(strategy) {
+		warnings = append(warnings, "spec.updateStrategy.rollingUpdate.maxSurge: no pod will be updated: a new one cannot run beside the old one, because of "+port)
 	}
 	return warnings
 }

@@ -4,9 +4,12 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -118,12 +121,31 @@ func (s *Spec) parseRolling() error {
 		return fmt.Errorf(field+"%w", err)
 	}
 	s.Partition, s.MaxUnavailable, s.MaxSurge = int(partition), int(unavailable), int(surge)
+	if port := Shared(&spec.Template); port != "" && s.surges() {
+		s.Ignored.NoEffect = append(s.Ignored.NoEffect, field+"maxSurge: a new pod cannot run beside the old one, because of "+port)
+	}
 	if rolling.Selector != nil {
 		if s.NodeSelector, err = metav1.LabelSelectorAsSelector(rolling.Selector); err != nil {
 			return fmt.Errorf(field+"selector: %w", err)
 		}
 	}
 	return nil
+}
+
+// Shared names the port of the node for which two pods of the template cannot run on one node; empty when they can.
+func Shared(template *corev1.PodTemplateSpec) string {
+	for _, container := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
+		for _, port := range container.Ports {
+			number := port.HostPort
+			if template.Spec.HostNetwork {
+				number = cmp.Or(number, port.ContainerPort)
+			}
+			if number > 0 {
+				return fmt.Sprintf("port %d of the node, which container %s uses", number, container.Name)
+			}
+		}
+	}
+	return ""
 }
 
 // surges says that pods are updated by running the new one beside the old one.

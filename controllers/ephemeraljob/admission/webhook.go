@@ -26,9 +26,20 @@ func Kind() admit.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob] {
 	return admit.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("EphemeralJob"),
 		Default:          Default,
+		Warnings:         Warnings,
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
 	}
+}
+
+// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+func Warnings(job, old *appsv1beta1.EphemeralJob) []string {
+	if old == nil {
+		return nil
+	}
+	before := old.Spec.DeepCopy()
+	before.TTLSecondsAfterFinished = job.Spec.TTLSecondsAfterFinished
+	return rules.EndedJob(old.Status.CompletionTime != nil, &job.Spec, before)
 }
 
 // Default fills in what the user left out, but for the time to live, which OpenKruise leaves out as well. The containers stay as written: the

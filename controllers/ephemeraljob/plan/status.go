@@ -77,6 +77,9 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 			list.Set(endOf(spec, d))
 		}
 	}
+	if ended(spec) {
+		list.SetIf(conditions.EditedAfterEnd(Conditions(before), before.ObservedGeneration, spec.Job.Generation))
+	}
 	if spec.Invalid != nil {
 		list.Set(conditions.New(appsv1beta1.EphemeralJobConditionError, true, appsv1beta1.ReasonEphemeralJobError, spec.Invalid.Error()))
 	}

@@ -21,6 +21,7 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.Ima
 	return admit.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.ImageListPullJob]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImageListPullJob"),
 		Default:          Default,
+		Warnings:         Warnings,
 		Validate: func(list *appsv1beta1.ImageListPullJob) field.ErrorList {
 			if !daemon {
 				return rules.NobodyPulls()
@@ -34,6 +35,16 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.Ima
 			return nil
 		},
 	}
+}
+
+// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+func Warnings(list, old *appsv1beta1.ImageListPullJob) []string {
+	if old == nil {
+		return nil
+	}
+	before := old.Spec.DeepCopy()
+	before.CompletionPolicy.TTLSecondsAfterFinished = list.Spec.CompletionPolicy.TTLSecondsAfterFinished
+	return rules.EndedJob(old.Status.CompletionTime != nil, &list.Spec, before)
 }
 
 // Default fills in what the user left out. imagePullPolicy is left to the ImagePullJobs, as OpenKruise does.

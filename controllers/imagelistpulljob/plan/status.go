@@ -33,6 +33,9 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		}
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
 	}
+	if over {
+		list.SetIf(conditions.EditedAfterEnd(conditions.FromMeta(before.Conditions), before.ObservedGeneration, spec.List.Generation))
+	}
 	if over && !spec.Deleting && endReported(before) {
 		list.Keep(appsv1beta1.ImagePullJobReconciling)
 		list.Keep(appsv1beta1.ImagePullJobStalled)

@@ -23,6 +23,7 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePu
 	return admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePullJob]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImagePullJob"),
 		Default:          Default,
+		Warnings:         Warnings,
 		Validate: func(job *appsv1beta1.ImagePullJob) field.ErrorList {
 			if !daemon {
 				return rules.NobodyPulls()
@@ -36,6 +37,16 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePu
 			return nil
 		},
 	}
+}
+
+// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+func Warnings(job, old *appsv1beta1.ImagePullJob) []string {
+	if old == nil {
+		return nil
+	}
+	before := old.Spec.DeepCopy()
+	before.CompletionPolicy.TTLSecondsAfterFinished = job.Spec.CompletionPolicy.TTLSecondsAfterFinished
+	return rules.EndedJob(old.Status.CompletionTime != nil, &job.Spec, before)
 }
 
 // Default fills in what the user left out.

@@ -42,6 +42,9 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	} else if s.Uncopied != "" && d.Stage == Running {
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, s.Uncopied))
 	}
+	if ended(spec) {
+		list.SetIf(conditions.EditedAfterEnd(conditions.FromMeta(before.Conditions), before.ObservedGeneration, spec.Job.Generation))
+	}
 	if stays(spec, before) {
 		// The answers of the nodes are no longer known: their tags may have expired.
 		list.Keep(appsv1beta1.ImagePullJobReconciling)

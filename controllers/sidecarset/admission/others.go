@@ -73,7 +73,7 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 		if ctx.Err() == nil {
 			errs = append(errs, o.metadata(ctx, set, old, options)...)
 		}
-		return errs, warnings
+		return errs, append(warnings, Exempt(set.Spec.NamespaceSelector, o.Namespace)...)
 	}
 }
 

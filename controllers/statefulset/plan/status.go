@@ -47,7 +47,7 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 
 	list := conditions.NewList(Conditions(&set.Status), s.Now)
 	setFailures(list, &s, &plan, outcome)
-	list.SetIf(conditions.FieldsIgnored(appsv1beta1.StatefulSetFieldsIgnored, spec.Ignored))
+	list.SetIf(conditions.FieldsIgnored(appsv1beta1.StatefulSetFieldsIgnored, podset.LackClaims(spec.Ignored, spec.Claims.Claims, s.Pods)))
 	progress := progressOf(spec, &s, counts, plan, outcome).WithAnyRefusals(list)
 	list.Set(conditions.New(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))

@@ -120,8 +120,8 @@ func (l *List) All() []Condition { return l.after }
 
 // Ignored collects what a user asks for and does not get, one sentence each.
 type Ignored struct {
-	// GateOff names fields whose feature gate is off, Unparsable values that cannot be parsed.
-	GateOff, Unparsable []string
+	// GateOff names fields whose feature gate is off, Unparsable values that cannot be parsed, NoEffect what changes nothing for another reason.
+	GateOff, Unparsable, NoEffect []string
 }
 
 // ByGate notes that the feature gate of a field, or of an annotation, is off.
@@ -129,12 +129,24 @@ func (i *Ignored) ByGate(field, gate string) {
 	i.GateOff = append(i.GateOff, field+" is ignored because feature gate "+gate+" is off")
 }
 
+// EditedAfterEnd is the condition about a job whose spec was edited after its end, which was observed at a generation; false for another job. Once it is
+// there it stays.
+func EditedAfterEnd(before []Condition, observed, generation int64) (Condition, bool) {
+	const kind = "FieldsIgnored"
+	_, known := Find(before, kind)
+	return New(kind, true, appsv1beta1.ReasonNoEffect, "spec was changed after the job had ended. Nothing but its time to live has an effect: create another job"),
+		known || observed > 0 && observed < generation
+}
+
 // FieldsIgnored is the condition of the given type that names what is ignored; false if nothing is.
 func FieldsIgnored[T ~string](kind T, ignored Ignored) (Condition, bool) {
 	reason := appsv1beta1.ReasonFeatureGateOff
-	if len(ignored.Unparsable) > 0 {
+	switch {
+	case len(ignored.Unparsable) > 0:
 		reason = appsv1beta1.ReasonUnreadable
+	case len(ignored.GateOff) == 0:
+		reason = appsv1beta1.ReasonNoEffect
 	}
-	all := slices.Concat(ignored.GateOff, ignored.Unparsable)
+	all := slices.Concat(ignored.GateOff, ignored.Unparsable, ignored.NoEffect)
 	return New(kind, true, reason, strings.Join(all, "; ")), len(all) > 0
 }

@@ -118,3 +118,16 @@ func TestAlikeIgnoresMessages(t *testing.T) {
 		t.Error("another reason makes none")
 	}
 }
+
+func TestAnEditOfAJobThatHasEndedIsTold(t *testing.T) {
+	if _, told := EditedAfterEnd(nil, 2, 2); told {
+		t.Error("a job that was not edited is said to be")
+	}
+	c, told := EditedAfterEnd(nil, 2, 3)
+	if !told {
+		t.Error("an edit is not told")
+	}
+	if _, told := EditedAfterEnd([]Condition{c}, 3, 3); !told {
+		t.Error("it is forgotten with the next pass")
+	}
+}
