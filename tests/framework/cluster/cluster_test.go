@@ -93,9 +93,9 @@ func TestRBACAppliesToUnprivilegedUser(t *testing.T) {
 	}
 }
 
+// It is not parallel: others use the API server.
 func TestAPIServerRestartKeepsData(t *testing.T) {
-	t.Parallel()
-	c := cluster.StartForTest(t, cluster.Options{})
+	c := controlPlane.ForTest(t)
 	createConfigMap(t, c.Config(), "kept")
 	client := clientset(t, c.Config())
 	read := func() error {

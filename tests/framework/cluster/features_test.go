@@ -28,9 +28,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 )
 
-func TestAuditLogCountsRequests(t *testing.T) {
+func TestLogsOfTheAPIServer(t *testing.T) {
 	t.Parallel()
-	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly, Audit: &cluster.Audit{}})
+	dir := t.TempDir()
+	c := cluster.StartForTest(t, cluster.Options{
+		ControlPlane: cluster.APIServerOnly,
+		Audit:        &cluster.Audit{},
+		LogDir:       dir,
+		Flags:        map[string][]string{cluster.APIServer: {"--v=2"}},
+	})
 	log, err := audit.Open(c.AuditLog())
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +72,21 @@ func TestAuditLogCountsRequests(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+
+	// What a log folder was named for outlives the cluster.
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := c.Logs(cluster.APIServer), filepath.Join(dir, "kube-apiserver.log"); got != want {
+		t.Errorf("the API server's log is %s, want %s", got, want)
+	}
+	info, err := os.Stat(c.Logs(cluster.APIServer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() == 0 {
+		t.Error("the API server's log is empty")
 	}
 }
 
@@ -173,27 +194,4 @@ func expectPod(ctx context.Context, pods typedcorev1.PodInterface, expected func
 		return fmt.Errorf("the pod is on node %q and deleted at %v", pod.Spec.NodeName, pod.DeletionTimestamp)
 	}
 	return nil
-}
-
-func TestLogDirIsKept(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c := cluster.StartForTest(t, cluster.Options{
-		ControlPlane: cluster.APIServerOnly,
-		LogDir:       dir,
-		Flags:        map[string][]string{cluster.APIServer: {"--v=2"}},
-	})
-	if err := c.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := c.Logs(cluster.APIServer), filepath.Join(dir, "kube-apiserver.log"); got != want {
-		t.Errorf("the API server's log is %s, want %s", got, want)
-	}
-	info, err := os.Stat(c.Logs(cluster.APIServer))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Size() == 0 {
-		t.Error("the API server's log is empty")
-	}
 }
