@@ -14,11 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
 )
 
 // settings come from the environment: CHAOS_FULL=true tries everything, CHAOS_TIME says for how long a sample is tried, CHAOS_SEED in which
-// order (1 when unset), CHAOS_KINDS is a list of kinds, CHAOS_SLOTS is how many runs go on at a time, CHAOS_RECORD a file that keeps what
+// order (the number of the day when unset), CHAOS_KINDS is a list of kinds, CHAOS_SLOTS is how many runs go on at a time, CHAOS_RECORD a file that keeps what
 // passed, and CHAOS_REPLAY names one run as a failure prints it.
 type settings struct {
 	full   bool
@@ -33,7 +34,7 @@ type settings struct {
 
 func fromEnvironment(t *testing.T) settings {
 	t.Helper()
-	s := settings{limit: 30 * time.Second, seed: 1, replay: os.Getenv("CHAOS_REPLAY"), record: os.Getenv("CHAOS_RECORD"), slots: 8, quiet: 30 * time.Second}
+	s := settings{limit: 30 * time.Second, seed: uint64(sample.Day()), replay: os.Getenv("CHAOS_REPLAY"), record: os.Getenv("CHAOS_RECORD"), slots: 8, quiet: 30 * time.Second}
 	for name, parse := range map[string]func(string) error{
 		"CHAOS_FULL":  func(text string) (err error) { s.full, err = strconv.ParseBool(text); return err },
 		"CHAOS_TIME":  func(text string) (err error) { s.limit, err = time.ParseDuration(text); return err },
@@ -83,6 +84,9 @@ func TestChaos(t *testing.T) {
 		t.Fatal(err)
 	}
 	wanted := func(of []chaos.Scenario) []chaos.Scenario {
+		if !set.full && len(set.kinds) == 0 && set.replay == "" {
+			of = today(of)
+		}
 		return slices.DeleteFunc(of, func(s chaos.Scenario) bool {
 			return len(set.kinds) > 0 && !slices.Contains(set.kinds, s.Kind) || set.replay != "" && !strings.HasPrefix(set.replay, s.Kind+"/"+s.Name+"/")
 		})
@@ -110,6 +114,19 @@ func TestChaos(t *testing.T) {
 		t.Run(s.Kind+"/"+s.Name, func(t *testing.T) { b.run(t, s) })
 	}
 	t.Logf("measured: what was tried, and what there is to try:\n%s", coverage)
+}
+
+// today are about two scenarios of each kind, others each day.
+func today(all []chaos.Scenario) []chaos.Scenario {
+	number := map[string]int{}
+	for _, s := range all {
+		number[s.Kind]++
+	}
+	seen := map[string]int{}
+	return slices.DeleteFunc(all, func(s chaos.Scenario) bool {
+		seen[s.Kind]++
+		return !sample.Has(seen[s.Kind], (number[s.Kind]+1)/2)
+	})
 }
 
 func newBatch(set settings, coverage *chaos.Coverage) *batch {

@@ -26,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // setFields are what of a set changes while it is explored.
@@ -591,7 +592,7 @@ func TestExplore(t *testing.T) {
 	podsettest.ExploreEach(t, cases, (*layout).size, (*layout).exploration)
 }
 
-// TestExploreWithoutReduction shows that reducing states loses none: those of pods that differ in what does not matter, and those of pods that differ
+// TestExploreWithoutReduction takes a quarter of its cases a day. It shows that reducing states loses none: those of pods that differ in what does not matter, and those of pods that differ
 // in their names.
 func TestExploreWithoutReduction(t *testing.T) {
 	good, broken, mixed := []string{"web:1", "web:2"}, []string{"web:1", "!web:2", "web:3"}, []string{"web:1", "web:2", "web:3+"}
@@ -608,7 +609,11 @@ func TestExploreWithoutReduction(t *testing.T) {
 		"named to go":    {policy: inPlace, images: good, replicas: 2, maxUnavailable: 1, edits: 1, scalings: 1, specify: true, faults: faults[2:4]},
 		"with partition": {policy: recreate, images: broken, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, faults: faults},
 	}
-	for name, l := range cases {
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		if !sample.Has(i, 4) {
+			continue
+		}
+		l := cases[name]
 		t.Run(name, func(t *testing.T) {
 			podsettest.CompareWithPlain(t, l.exploration(t))
 			l.anonymous = true

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // setFields are what of a set changes while it is explored.
@@ -619,7 +621,7 @@ func TestExplore(t *testing.T) {
 	podsettest.ExploreEach(t, cases, (*layout).size, (*layout).exploration)
 }
 
-// TestExploreWithoutReduction shows that reducing states loses none: the same ones are reached when nothing is left out and every state is
+// TestExploreWithoutReduction takes a quarter of its cases a day. It shows that reducing states loses none: the same ones are reached when nothing is left out and every state is
 // visited with every budget.
 func TestExploreWithoutReduction(t *testing.T) {
 	broken, mixed := []string{"web:1", "!web:2", "web:3"}, []string{"web:1", "web:2", "web:3+"}
@@ -638,7 +640,11 @@ func TestExploreWithoutReduction(t *testing.T) {
 		"with a clock":         {policy: shared.InPlaceIfPossible, images: broken[:2], maxUnavailable: 1, replicas: 2, edits: 1, minReady: 10, grace: 5, faults: everything, maxFaults: 1},
 		"with claims":          {policy: shared.RecreatePods, images: mixed[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, faults: everything, maxFaults: 1},
 	}
-	for name, l := range cases {
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		if !sample.Has(i, 4) {
+			continue
+		}
+		l := cases[name]
 		t.Run(name, func(t *testing.T) { podsettest.CompareWithPlain(t, l.exploration(t)) })
 	}
 }
