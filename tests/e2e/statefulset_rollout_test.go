@@ -21,6 +21,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
@@ -455,8 +456,8 @@ func TestLaunchPriorities(t *testing.T) {
 // TestPodsAreKilled deletes pods at random while a set is updated in place.
 func TestPodsAreKilled(t *testing.T) {
 	t.Parallel()
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
+	seed := int64(sample.Day())
+	t.Logf("%s=%d", sample.DayVariable, seed)
 	random := rand.New(rand.NewSource(seed))
 	s := scenario.Start(t, env, 20, limits.Rules{Foreign: true}, scenario.MaxUnavailable("25%"), scenario.Sim(simnode.RestartDelay, "100ms"), scenario.Sim(simnode.TerminateDelay, "50ms"))
 	s.Done()

@@ -37,6 +37,14 @@ func Day() int {
 // Has says whether item i runs, of which one in so many runs each day.
 func Has(i, in int) bool { return All() || (i+Day())%in == 0 }
 
+// Number is how many there are of something: few each day, or all.
+func Number(few, all int) int {
+	if All() {
+		return all
+	}
+	return few
+}
+
 // Long leaves a test to make test-all. daily names what covers the same behavior each day.
 func Long(t testing.TB, daily string) {
 	t.Helper()

@@ -35,9 +35,6 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// kills is how often the operator is killed in one rollout.
-const kills = 20
-
 // moved counts the pods that have the new image in their spec.
 func moved(pods []corev1.Pod) int {
 	n := 0

@@ -16,18 +16,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// TestKilledAnywhere kills the operator 20 times while 50 pods are updated in place, 2 at a time. The limits hold, every pod keeps its
+// TestKilledAnywhere kills the operator again and again while 50 pods are updated in place, 2 at a time. The limits hold, every pod keeps its
 // identity and restarts exactly once, and the end is the same as without.
 func TestKilledAnywhere(t *testing.T) {
 	const replicas = 50
-	seed := time.Now().UnixNano()
-	t.Logf("seed %d", seed)
+	kills := sample.Number(6, 20)
+	seed := int64(sample.Day())
+	t.Logf("%s=%d", sample.DayVariable, seed)
 	random := rand.New(rand.NewSource(seed))
 
 	// Kills are spread over the rollout by counting pods, not by the clock: with a slow machine they would all come early.
