@@ -7,9 +7,7 @@ package controller_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +28,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
-	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
@@ -78,22 +75,6 @@ func (c *clones) set() *v1beta1.CloneSet {
 		c.t.Fatalf("reading the CloneSet: %v", err)
 	}
 	return set
-}
-
-// change reads the set, changes it and writes it back, again after a conflict.
-func (c *clones) change(change func(*v1beta1.CloneSet)) {
-	c.t.Helper()
-	for {
-		set := c.set()
-		change(set)
-		err := c.Client.Update(c.t.Context(), set)
-		if err == nil {
-			return
-		}
-		if !apierrors.IsConflict(err) {
-			c.t.Fatalf("updating the CloneSet: %v", err)
-		}
-	}
 }
 
 // settled waits until as many pods as wanted exist, all of them available at the update revision.
@@ -147,21 +128,6 @@ func (c *clones) events() map[string]int {
 	return count
 }
 
-func setImage(image string) func(*v1beta1.CloneSet) {
-	return func(set *v1beta1.CloneSet) { set.Spec.Template.Spec.Containers[0].Image = image }
-}
-
-// missing returns the names of pods whose UID is not among the others.
-func missing(before, after []corev1.Pod) []string {
-	var names []string
-	for i := range before {
-		if !slices.ContainsFunc(after, func(p corev1.Pod) bool { return p.UID == before[i].UID }) {
-			names = append(names, before[i].Name)
-		}
-	}
-	return names
-}
-
 func TestCloneSetCreatesPodsWithTwoWritesEachAndRests(t *testing.T) {
 	log := openLog(t)
 	c := newClones(t, 20)
@@ -206,126 +172,6 @@ func TestCloneSetCreatesPodsWithTwoWritesEachAndRests(t *testing.T) {
 	}
 }
 
-func TestCloneSetScalesInByTheNamesOfItsUser(t *testing.T) {
-	c := newClones(t, 5)
-	before := c.settled()
-	victim := before[2].Name
-	c.change(func(set *v1beta1.CloneSet) {
-		set.Spec.Replicas = ptr.To[int32](4)
-		set.Spec.ScaleStrategy.PodsToDelete = []string{victim}
-	})
-	c.Eventually("the list is done", func(context.Context) error {
-		if left := c.set().Spec.ScaleStrategy.PodsToDelete; len(left) > 0 {
-			return fmt.Errorf("podsToDelete is %v", left)
-		}
-		return nil
-	})
-	after := c.settled()
-	if gone := missing(before, after); len(gone) != 1 || gone[0] != victim {
-		t.Errorf("%v are gone, want %s alone", gone, victim)
-	}
-
-	// Without a smaller number a named pod is replaced.
-	c.change(func(set *v1beta1.CloneSet) { set.Spec.ScaleStrategy.PodsToDelete = []string{after[0].Name} })
-	c.Eventually("the list is done", func(context.Context) error {
-		if left := c.set().Spec.ScaleStrategy.PodsToDelete; len(left) > 0 {
-			return fmt.Errorf("podsToDelete is %v", left)
-		}
-		return nil
-	})
-	if gone := missing(after, c.settled()); len(gone) != 1 || gone[0] != after[0].Name {
-		t.Errorf("%v are gone, want %s alone", gone, after[0].Name)
-	}
-}
-
-func TestCloneSetReplacesPodsThatAreLabeledOneAtATime(t *testing.T) {
-	c := newClones(t, 4)
-	before := c.settled()
-	watcher := limits.WatchCloneSet(t, c.Client, c.set())
-	for _, pod := range before[:2] {
-		c.PatchPod(pod.Name, `{"metadata":{"labels":{"apps.kruise.io/specified-delete":"true"}}}`)
-	}
-	c.Eventually("both are replaced", func(ctx context.Context) error {
-		pods, err := c.ListPods(ctx, "app=web")
-		if err != nil {
-			return err
-		}
-		if gone := missing(before, pods); len(gone) != 2 {
-			return fmt.Errorf("%v are gone", gone)
-		}
-		return nil
-	})
-	if gone := missing(before, c.settled()); !slices.Equal(gone, []string{before[0].Name, before[1].Name}) {
-		t.Errorf("%v are gone, want the labeled ones", gone)
-	}
-	if verdict := watcher.Verify(); verdict.Taken != 2 || verdict.Peak != 1 {
-		t.Errorf("%d pods were taken out of service, at most %d at once; want 2 and 1", verdict.Taken, verdict.Peak)
-	}
-}
-
-func TestCloneSetUpdatesInPlace(t *testing.T) {
-	c := newClones(t, 4)
-	before := c.settled()
-	old := c.set().Status.UpdateRevision
-	c.change(func(set *v1beta1.CloneSet) {
-		setImage("example/web:v2")(set)
-		set.Spec.UpdateStrategy.RollingUpdate.Partition = ptr.To(intstr.FromString("50%"))
-	})
-	c.Eventually("half of the pods are updated", func(context.Context) error {
-		if s := c.set().Status; s.UpdatedAvailableReplicas != 2 || s.ExpectedUpdatedReplicas != 2 || s.CurrentRevision != old || s.UpdateRevision == old {
-			return fmt.Errorf("the status is %+v", s)
-		}
-		return nil
-	})
-	c.change(func(set *v1beta1.CloneSet) { set.Spec.UpdateStrategy.RollingUpdate.Partition = nil })
-	after := c.settled()
-	if gone := missing(before, after); len(gone) > 0 {
-		t.Errorf("%v were replaced", gone)
-	}
-	for i := range after {
-		if image := after[i].Spec.Containers[0].Image; image != "example/web:v2" {
-			t.Errorf("pod %s runs %s", after[i].Name, image)
-		}
-	}
-	if got := c.events(); got["SuccessfulUpdatePodInPlace"] == 0 {
-		t.Errorf("no event tells of an update in place: %v", got)
-	}
-}
-
-func TestCloneSetUpdatesWithASurge(t *testing.T) {
-	c := newClones(t, 4, func(set *v1beta1.CloneSet) {
-		rolling := set.Spec.UpdateStrategy.RollingUpdate
-		rolling.PodUpdatePolicy, rolling.MaxUnavailable, rolling.MaxSurge = shared.RecreatePods, ptr.To(intstr.FromInt32(0)), ptr.To(intstr.FromInt32(2))
-	})
-	before := c.settled()
-	most, fewest := 0, len(before)
-	c.change(setImage("example/web:v2"))
-	c.Eventually("all pods are replaced", func(ctx context.Context) error {
-		pods, err := c.ListPods(ctx, "app=web")
-		if err != nil {
-			return err
-		}
-		exist, serving := 0, 0
-		for i := range pods {
-			if pods[i].DeletionTimestamp == nil {
-				exist++
-				if environment.IsReady(&pods[i]) {
-					serving++
-				}
-			}
-		}
-		most, fewest = max(most, exist), min(fewest, serving)
-		if left := len(before) - len(missing(before, pods)); left > 0 || len(pods) != 4 {
-			return fmt.Errorf("%d of the old pods are left of %d", left, len(pods))
-		}
-		return nil
-	})
-	c.settled()
-	if most > 6 || fewest < 4 {
-		t.Errorf("there were up to %d pods, and down to %d served; want at most 6 and at least 4", most, fewest)
-	}
-}
-
 // withClaim gives every pod a claim of a class whose volumes are simulated.
 func withClaim(t *testing.T, reuse bool) func(*v1beta1.CloneSet) {
 	t.Helper()
@@ -342,87 +188,6 @@ func withClaim(t *testing.T, reuse bool) func(*v1beta1.CloneSet) {
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 			},
 		}}
-	}
-}
-
-func TestCloneSetClaimsGoWithTheirPods(t *testing.T) {
-	c := newClones(t, 3, withClaim(t, false))
-	before := c.settled()
-	claims, err := c.claims(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, pod := range before {
-		id := pod.Labels[shared.LabelInstanceID]
-		if claim := claims[id]; claim.Name != "data-web-"+id || controllerOf(&claim) != c.set().UID {
-			t.Errorf("the claim of %s is %+v", pod.Name, claim.ObjectMeta)
-		}
-	}
-
-	onlyOfPods := func(ctx context.Context) error {
-		pods, err := c.ListPods(ctx, "app=web")
-		if err != nil {
-			return err
-		}
-		claims, err := c.claims(ctx)
-		if err != nil {
-			return err
-		}
-		for _, pod := range pods {
-			if _, ok := claims[pod.Labels[shared.LabelInstanceID]]; !ok {
-				return fmt.Errorf("pod %s has no claim", pod.Name)
-			}
-		}
-		if len(claims) != len(pods) {
-			return fmt.Errorf("%d claims of %d pods", len(claims), len(pods))
-		}
-		return nil
-	}
-	c.change(func(set *v1beta1.CloneSet) { set.Spec.Replicas = ptr.To[int32](2) })
-	left := c.settled()
-	c.Eventually("the claim of the pod that left is gone", onlyOfPods)
-
-	if err := c.Client.Delete(t.Context(), &left[0]); err != nil {
-		t.Fatal(err)
-	}
-	c.Eventually("the pod is replaced", func(ctx context.Context) error {
-		pods, err := c.ListPods(ctx, "app=web")
-		if err == nil && (len(missing(left, pods)) != 1 || len(pods) != 2) {
-			err = fmt.Errorf("the pods are %v", environment.Names(pods))
-		}
-		return err
-	})
-	after := c.settled()
-	if after[0].Name == left[0].Name || after[1].Name == left[0].Name {
-		t.Errorf("the pods are %v; the ID of %s is used again", environment.Names(after), left[0].Name)
-	}
-	c.Eventually("the claim of the pod that somebody deleted is gone", onlyOfPods)
-}
-
-func TestCloneSetReusesTheClaimsOfPodsThatOthersDeleted(t *testing.T) {
-	c := newClones(t, 2, withClaim(t, true))
-	before := c.settled()
-	claims, err := c.claims(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Client.Delete(t.Context(), &before[1]); err != nil {
-		t.Fatal(err)
-	}
-	c.Eventually("the pod is replaced under its name", func(context.Context) error {
-		if pod := c.Pod(before[1].Name); pod == nil || pod.UID == before[1].UID {
-			return errors.New("it is not")
-		}
-		return nil
-	})
-	c.settled()
-	now, err := c.claims(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := before[1].Labels[shared.LabelInstanceID]
-	if len(now) != 2 || now[id].UID != claims[id].UID {
-		t.Errorf("the claims are %v", now)
 	}
 }
 
@@ -481,30 +246,4 @@ func TestCloneSetDeletionTakesEverything(t *testing.T) {
 	}
 	c.Eventually("set, pods, claims and revisions are gone", gone)
 	c.Consistently(time.Second, "nothing comes back", gone)
-}
-
-func TestCloneSetSpreadsScaleIn(t *testing.T) {
-	c := newClones(t, 6, func(set *v1beta1.CloneSet) {
-		set.Spec.UpdateStrategy.RollingUpdate.MaxUnavailable = ptr.To(intstr.FromInt32(6))
-		set.Spec.Template.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
-			MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway,
-			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
-		}}
-	})
-	before := map[string]int{}
-	for _, pod := range c.settled() {
-		before[pod.Spec.NodeName]++
-	}
-	c.change(func(set *v1beta1.CloneSet) { set.Spec.Replicas = ptr.To[int32](3) })
-	after := map[string]int{}
-	for _, pod := range c.settled() {
-		after[pod.Spec.NodeName]++
-	}
-	most := 0
-	for _, n := range after {
-		most = max(most, n)
-	}
-	if want := (3 + len(before) - 1) / len(before); most > want {
-		t.Errorf("of %v pods on nodes, %v are left; want no more than %d on one", before, after, want)
-	}
 }

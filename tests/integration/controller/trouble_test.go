@@ -129,41 +129,6 @@ func TestFieldWhoseGateIsOffIsKeptAndNamed(t *testing.T) {
 	})
 }
 
-func TestImageThatCannotBePulledStopsTheRollout(t *testing.T) {
-	n := env.Namespace(t)
-	n.Apply(environment.StatefulSetManifest("web", 6, "maxUnavailable: 1", "maxUnavailable: 2"))
-	n.Settled("web")
-	before := uids(n.Pods())
-	n.SetImage("web", "example/unpullable:v2")
-	unavailable := func() int {
-		count := 0
-		for _, p := range n.Pods() {
-			if !environment.IsReady(&p) {
-				count++
-			}
-		}
-		return count
-	}
-	n.Eventually("two pods wait for their image, and the status names the limit", func(context.Context) error {
-		c := condition(n.StatefulSet("web"), v1beta1.StatefulSetProgressing)
-		if unavailable() != 2 || c == nil || !strings.Contains(c.Message, "maxUnavailable") {
-			return fmt.Errorf("%d are unavailable, Progressing is %+v", unavailable(), c)
-		}
-		return nil
-	})
-	n.Consistently(2*time.Second, "no third pod is taken", func(context.Context) error {
-		if got := unavailable(); got != 2 {
-			return fmt.Errorf("%d are unavailable", got)
-		}
-		return nil
-	})
-	n.SetImage("web", "example/web:v3")
-	n.Settled("web")
-	if got := uids(n.Pods()); fmt.Sprint(got) != fmt.Sprint(before) {
-		t.Errorf("the pods are %v, were %v: the fix was not made in place", got, before)
-	}
-}
-
 func TestTemplateThatTheServerRefuses(t *testing.T) {
 	n := env.Namespace(t)
 	refused := environment.StatefulSetManifest("web", 10, "        image: example/web:v1\n", "        image: example/web:v1\n        ports: [{containerPort: 70000}]\n")
