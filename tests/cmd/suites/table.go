@@ -77,7 +77,7 @@ func allSuites() []suite {
 			name: "integration", about: "wiring, against a real API server",
 			packages: []string{"tests/integration/..."},
 			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
-			args: []string{"-p=2", "-count=1"}, timeout: 30 * time.Minute, budget: 13 * time.Minute,
+			args: []string{"-p=2", "-count=1", "-parallel=4"}, timeout: 30 * time.Minute, budget: 13 * time.Minute,
 			programs: controlPlane(),
 		},
 		{

@@ -129,6 +129,7 @@ func (c *clones) events() map[string]int {
 }
 
 func TestCloneSetCreatesPodsWithTwoWritesEachAndRests(t *testing.T) {
+	t.Parallel()
 	log := openLog(t)
 	c := newClones(t, 20)
 	set := c.set()
@@ -192,6 +193,7 @@ func withClaim(t *testing.T, reuse bool) func(*v1beta1.CloneSet) {
 }
 
 func TestCloneSetReleasesPodsAndNeverAdopts(t *testing.T) {
+	t.Parallel()
 	c := newClones(t, 2, withClaim(t, false))
 	before := c.settled()
 	orphan := pod(c.Namespace, "web-zzzzz", map[string]string{"app": "web", shared.LabelInstanceID: "zzzzz"})
@@ -229,6 +231,7 @@ func TestCloneSetReleasesPodsAndNeverAdopts(t *testing.T) {
 }
 
 func TestCloneSetDeletionTakesEverything(t *testing.T) {
+	t.Parallel()
 	c := newClones(t, 3, withClaim(t, true))
 	if err := c.Client.Delete(t.Context(), c.set(), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
 		t.Fatal(err)

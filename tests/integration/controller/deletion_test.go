@@ -38,6 +38,7 @@ func nothingLeft(t *testing.T, n *environment.Namespace, name string) func(conte
 }
 
 func TestBackgroundDeletionTakesEverything(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 3))
 	set := n.Settled("web")
@@ -49,6 +50,7 @@ func TestBackgroundDeletionTakesEverything(t *testing.T) {
 }
 
 func TestForegroundDeletionWaitsForThePods(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 3))
 	set := n.Settled("web")

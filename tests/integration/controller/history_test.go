@@ -19,6 +19,7 @@ import (
 )
 
 func TestHistoryIsKeptToItsLimit(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 1, "  serviceName: web\n", "  serviceName: web\n  revisionHistoryLimit: 2\n"))
 	n.Settled("web")
@@ -54,6 +55,7 @@ func numbers(list []appsv1.ControllerRevision) map[string]int64 {
 }
 
 func TestRevisionWhoseNameIsTakenGetsAnother(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 1))
 	set := n.Settled("web")

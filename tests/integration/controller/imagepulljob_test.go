@@ -19,6 +19,7 @@ import (
 
 // Secrets of a namespace are nobody's business until its owner says so: the image is pulled without them, and the job says what is missing.
 func TestPullSecretsAreNotReadWithoutARight(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "registry"}, Type: corev1.SecretTypeOpaque}
 	if err := n.Client.Create(t.Context(), secret); err != nil {

@@ -39,6 +39,7 @@ func pod(n *environment.Namespace, name string, labels map[string]string) *corev
 }
 
 func TestAdoptsOrphansAfterALookAtTheLiveSet(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	match := map[string]string{"app": "web"}
 	orphan := pod(n, "web-0", match)
@@ -97,6 +98,7 @@ func TestAdoptsOrphansAfterALookAtTheLiveSet(t *testing.T) {
 }
 
 func TestReleasesAPodWhoseLabelsStopMatching(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
@@ -134,6 +136,7 @@ func TestReleasesAPodWhoseLabelsStopMatching(t *testing.T) {
 }
 
 func TestTakesOverWhatADeletedSetLeft(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 3))
 	n.Settled("web")
@@ -189,6 +192,7 @@ func TestTakesOverWhatADeletedSetLeft(t *testing.T) {
 
 // Pods that OpenKruise made say v1alpha1 in their owner references. They are the set's like any other.
 func TestOwnerReferencesOfTheOlderVersionCount(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")

@@ -20,6 +20,7 @@ import (
 
 // Without the gate nothing of pulling ahead happens: no job, no label, and no request about jobs in the namespace of the set.
 func TestWithoutItsGateNothingIsPulledAhead(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 5))
 	n.Settled("web")

@@ -61,6 +61,7 @@ func verdict(set *v1beta1.StatefulSet) string {
 }
 
 func TestStatusCountsEveryPod(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 6))
 	first := n.Settled("web")
@@ -126,6 +127,7 @@ func TestStatusCountsEveryPod(t *testing.T) {
 }
 
 func TestConditionsFollowTheSet(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 3, "image: example/web:v1", "image: example/unpullable:v1"))
 	n.Eventually("the pods do not become available", func(context.Context) error {
@@ -187,6 +189,7 @@ func TestConditionsFollowTheSet(t *testing.T) {
 }
 
 func TestScaleSubresource(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	set := n.Settled("web")
@@ -212,6 +215,7 @@ func TestScaleSubresource(t *testing.T) {
 }
 
 func TestPrinterColumns(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")
@@ -241,6 +245,7 @@ func TestPrinterColumns(t *testing.T) {
 }
 
 func TestEventsTellWhatHappened(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")

@@ -111,6 +111,7 @@ func TestSetThatCannotBeDecodedIsContained(t *testing.T) {
 }
 
 func TestFieldWhoseGateIsOffIsKeptAndNamed(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2, "  serviceName: web\n", "  serviceName: web\n  ordinals: {start: 5}\n"))
 	set := n.Settled("web")
@@ -277,6 +278,7 @@ func TestKindThatIsOff(t *testing.T) {
 
 // Until the server's verdict was asked for first, an edit was refused halfway, and a pod was deleted whose replacement was refused.
 func TestNoPodIsTakenAwayForATemplateThatTheServerRefuses(t *testing.T) {
+	t.Parallel()
 	for name, policy := range map[string]shared.PodUpdatePolicy{"in place": shared.InPlaceIfPossible, "by replacing": shared.RecreatePods} {
 		t.Run(name, func(t *testing.T) {
 			n := env.Namespace(t)

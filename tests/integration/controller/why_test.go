@@ -54,6 +54,7 @@ func documentedWait(t *testing.T, n *environment.Namespace, object string) (out 
 
 // A script that waited for Reconciling=False took an image that cannot be pulled for a success.
 func TestTheDocumentedWaitFailsForAnImageThatCannotBePulled(t *testing.T) {
+	t.Parallel()
 	c := newClones(t, 2)
 	c.Apply(environment.StatefulSetManifest("ring", 2))
 	c.Settled("ring")
@@ -265,6 +266,7 @@ func TestAnOperatorThatMayNotReadPodsSaysSo(t *testing.T) {
 
 // A restart of containers that was under way when OpenKruise was replaced left its pod out of service for good, and nothing said why.
 func TestPodsThatOthersHoldOutOfServiceAreNamedOrReleased(t *testing.T) {
+	t.Parallel()
 	n := env.Namespace(t)
 	n.Apply(environment.StatefulSetManifest("web", 2))
 	n.Settled("web")
