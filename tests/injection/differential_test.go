@@ -17,12 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/sidecars"
 )
 
 var (
-	rounds = flag.Int("rounds", 1500, "how many pods are compared")
-	seed   = flag.Uint64("seed", 1, "where the generated pods and SidecarSets begin")
+	rounds = flag.Int("rounds", sample.Number(500, 1500), "how many pods are compared")
+	seed   = flag.Uint64("seed", uint64(sample.Day()), "where the generated pods and SidecarSets begin")
 )
 
 // The policy and the injector give the same pod, for one set after the other, in any order, and when the other way has been there before.

@@ -31,17 +31,18 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 	"github.com/kruise-operator/kruise-operator/tests/framework/sidecars"
 )
 
 var (
-	rounds = flag.Int("rounds", 300, "how many pods are compared on the server")
-	seed   = flag.Uint64("seed", 1, "where the generated pods and SidecarSets begin")
+	rounds = flag.Int("rounds", sample.Number(100, 300), "how many pods are compared on the server")
+	seed   = flag.Uint64("seed", uint64(sample.Day()), "where the generated pods and SidecarSets begin")
 )
 
 // batch is how many rounds are registered at once.
-const batch = 100
+const batch = 50
 
 // generated is one round.
 type generated struct {
