@@ -37,6 +37,7 @@ type nodesWorld struct {
 // TestTakeoverOfNodesAndSchedules takes over a DaemonSet in the middle of an update, BroadcastJobs that have ended and that are at work, and
 // AdvancedCronJobs whose next run is due.
 func TestTakeoverOfNodesAndSchedules(t *testing.T) {
+	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
 	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
 	if err != nil {

@@ -104,6 +104,7 @@ func (r reports) find(t *testing.T, subject, part string) {
 // TestTakeover goes through the documented steps on a cluster as OpenKruise leaves it, with sets in the middle of their lives and with
 // surprises: an operator that is started too early, objects that nobody will reconcile, and OpenKruise coming back.
 func TestTakeover(t *testing.T) {
+	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly, Audit: &cluster.Audit{}})
 	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
 	if err != nil {

@@ -61,6 +61,7 @@ func readUnited(ctx context.Context, c client.Client) (ofUnited, error) {
 // TestTakeoverOfUnitedDeployments starts the operator on three UnitedDeployments that OpenKruise left in the middle of an update. No workload
 // is created again or gets another spec, no pod and no revision changes; and a field that is taken out of a template later goes.
 func TestTakeoverOfUnitedDeployments(t *testing.T) {
+	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
 	direct, err := client.New(c.Config(), client.Options{Scheme: environment.Scheme()})
 	if err != nil {
