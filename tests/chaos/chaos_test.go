@@ -213,3 +213,23 @@ func beside() []chaos.Scenario {
 
 // all are the scenarios of all kinds.
 func all() []chaos.Scenario { return append(beside(), sidecarSets()...) }
+
+func TestEachDayHasScenariosOfEachKind(t *testing.T) {
+	kinds, had := map[string]bool{}, map[string]bool{}
+	for _, s := range all() {
+		kinds[s.Kind] = true
+	}
+	for day := range 4 {
+		t.Setenv(sample.DayVariable, strconv.Itoa(day))
+		of := map[string]bool{}
+		for _, s := range today(all()) {
+			of[s.Kind], had[s.Kind+"/"+s.Name] = true, true
+		}
+		if len(of) != len(kinds) {
+			t.Errorf("day %d has scenarios of %d kinds of %d", day, len(of), len(kinds))
+		}
+	}
+	if want := len(all()); !sample.All() && len(had) != want {
+		t.Errorf("%d of %d scenarios are tried within four days", len(had), want)
+	}
+}
