@@ -49,6 +49,34 @@ func TestVersionsComeFromTheToolModules(t *testing.T) {
 	}
 }
 
+// Go compiles a library once for the programs and the suites if both have it in one version, and so everything above it.
+func TestLibrariesAreThoseOfTheSuites(t *testing.T) {
+	root, err := repository.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	suites, err := readModule(filepath.Join(root, "tests", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs, err := readModule(filepath.Join(root, "tools", "kubernetes", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	has := map[string]string{}
+	for _, require := range programs.Require {
+		has[require.Mod.Path] = require.Mod.Version
+	}
+	for _, replace := range programs.Replace {
+		has[replace.Old.Path] = replace.New.Version
+	}
+	for _, require := range suites.Require {
+		if version := has[require.Mod.Path]; version != "" && version != require.Mod.Version {
+			t.Errorf("tools/kubernetes has %s: go -C tools/kubernetes get %s", version, require.Mod)
+		}
+	}
+}
+
 func TestGeneratedModulePinsWhatTheReleasePins(t *testing.T) {
 	release := t.TempDir()
 	if err := os.WriteFile(filepath.Join(release, "go.sum"), []byte("checksums\n"), 0o600); err != nil {
