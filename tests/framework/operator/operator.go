@@ -125,6 +125,9 @@ func New(ctx context.Context, c *cluster.Cluster, options Options) (*Operator, e
 // Program is the path of the binary.
 func (o *Operator) Program() string { return o.program }
 
+// SetProgram makes the next Run run another binary.
+func (o *Operator) SetProgram(path string) { o.program = path }
+
 // SetArgs replaces what the next Run adds to the command line.
 func (o *Operator) SetArgs(args ...string) { o.options.Args = args }
 

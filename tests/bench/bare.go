@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	protobuf = runtime.ContentTypeProtobuf
+	// metadataOnly spares the server most of a response.
+	metadataOnly = protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+// bare is a client that decides nothing: the fewest writes, in the cheapest encoding, no compression, responses not decoded.
+type bare struct {
+	bench   *bench
+	writers [2]int // requests in flight, by step
+
+	client *kubernetes.Clientset
+	pods   *pods
+	stop   context.CancelFunc
+}
+
+func (b *bare) begin(ctx context.Context) (err error) {
+	config := rest.CopyConfig(b.bench.config)
+	config.ContentType, config.AcceptContentTypes, config.DisableCompression = protobuf, protobuf, true
+	if b.client, err = kubernetes.NewForConfig(config); err != nil {
+		return err
+	}
+	ctx, b.stop = context.WithCancel(ctx)
+	b.pods, err = follow(ctx, b.client, b.bench.namespace)
+	return err
+}
+
+func (b *bare) end(context.Context) error {
+	b.stop()
+	return nil
+}
+
+func (b *bare) settle(context.Context, int) error { return nil }
+
+// used is unknown: it runs in one process with the nodes.
+func (b *bare) used() (cpu, peak float64, err error) { return math.NaN(), math.NaN(), nil }
+
+func (b *bare) act(ctx context.Context, step, pods int) error {
+	if step == start {
+		return b.start(ctx, pods)
+	}
+	return b.update(ctx, pods)
+}
+
+// start creates pods and opens their readiness gates: two writes each.
+func (b *bare) start(ctx context.Context, pods int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(b.writers[start])
+	template := b.bench.template("bare")
+	for i := range pods {
+		group.Go(func() error {
+			pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+			pod.Name = fmt.Sprintf("bare-%d", i)
+			if err := b.send(ctx, b.request(b.client.CoreV1().RESTClient().Post()).Body(pod)); err != nil {
+				return err
+			}
+			return b.patchConditions(ctx, pod.Name, corev1.ConditionTrue, "", "InPlaceUpdateReady", "KruisePodReady")
+		})
+	}
+	return group.Wait()
+}
+
+// update moves all pods to the other image, a fifth at a time: three writes each, the last when the node has restarted the container.
+func (b *bare) update(ctx context.Context, pods int) error {
+	writers := make(chan struct{}, b.writers[update])
+	write := func(request func() error) error {
+		writers <- struct{}{}
+		defer func() { <-writers }()
+		return request()
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(pods*unavailable/100, 1))
+	for _, name := range b.pods.names() {
+		group.Go(func() error { return b.updateOne(ctx, name, write) })
+	}
+	return group.Wait()
+}
+
+func (b *bare) updateOne(ctx context.Context, name string, write func(func() error) error) error {
+	before, image := b.pods.get(name).Status.ContainerStatuses[0].ContainerID, b.bench.images[update]
+	err := write(func() error {
+		if err := b.patchConditions(ctx, name, corev1.ConditionFalse, "StartInPlaceUpdate", "InPlaceUpdateReady"); err != nil {
+			return err
+		}
+		return b.patch(ctx, name, fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","image":%q}]}}`, image))
+	})
+	if err != nil {
+		return err
+	}
+	err = b.pods.await(ctx, name, func(pod *corev1.Pod) bool {
+		status := pod.Status.ContainerStatuses[0]
+		return imageOf(pod) == image && pod.Status.ObservedGeneration >= pod.Generation && status.ContainerID != before && status.State.Running != nil
+	})
+	if err != nil {
+		return err
+	}
+	err = write(func() error { return b.patchConditions(ctx, name, corev1.ConditionTrue, "", "InPlaceUpdateReady") })
+	if err != nil {
+		return err
+	}
+	return b.pods.await(ctx, name, isReady)
+}
+
+func (b *bare) patchConditions(ctx context.Context, pod string, status corev1.ConditionStatus, reason string, gates ...corev1.PodConditionType) error {
+	var conditions []corev1.PodCondition
+	for _, gate := range gates {
+		conditions = append(conditions, corev1.PodCondition{Type: gate, Status: status, Reason: reason, LastTransitionTime: metav1.Now()})
+	}
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
+	if err != nil {
+		return err
+	}
+	return b.patch(ctx, pod, body, "status")
+}
+
+func (b *bare) patch(ctx context.Context, pod string, body []byte, subresource ...string) error {
+	patch := b.client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType)
+	return b.send(ctx, b.request(patch).Name(pod).SubResource(subresource...).Body(body))
+}
+
+func (b *bare) request(r *rest.Request) *rest.Request {
+	return r.Namespace(b.bench.namespace).Resource("pods").SetHeader("Accept", metadataOnly)
+}
+
+// send does not decode the response unless it is an error.
+func (b *bare) send(ctx context.Context, r *rest.Request) error { return r.Do(ctx).Error() }
