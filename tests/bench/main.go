@@ -27,7 +27,7 @@ type options struct {
 	pairs       int
 	writers     []int
 	images      []string
-	against     string
+	against     []string
 	operatorArg []string
 	installed   bool
 }
@@ -49,7 +49,7 @@ func main() {
 	flags.IntVar(&o.pairs, "pairs", 5, "how often operator and bare client are measured in turn")
 	flags.IntSliceVar(&o.writers, "writers", []int{16, 32, 64}, "how many requests the bare client has in flight; each number is tried once, and the fastest taken")
 	flags.StringSliceVar(&o.images, "images", []string{"registry.k8s.io/pause:3.9", "registry.k8s.io/pause:3.10"}, "the image that pods start with, and the one they are moved to")
-	flags.StringVar(&o.against, "against", "", "a Git revision whose operator is measured in turn as well")
+	flags.StringSliceVar(&o.against, "against", nil, "Git revisions whose operators are measured in turn as well")
 	flags.StringArrayVar(&o.operatorArg, "operator-arg", nil, "an argument for the operator, such as --pprof-bind-address=127.0.0.1:6060; may be repeated")
 	flags.BoolVar(&o.installed, "installed", false, "measure the operator that runs in the cluster of $KUBECONFIG, in a namespace of its own that is deleted afterwards")
 	if err := cmd.ExecuteContext(ctx); err != nil {
@@ -66,7 +66,7 @@ func (o options) check() error {
 		return fmt.Errorf("--pods: %d cannot be spread evenly over %d sets", o.pods, o.sets)
 	case o.pairs < 1 || len(o.writers) == 0 || len(o.images) != 2:
 		return fmt.Errorf("at least one of --pairs and --writers is needed, and two --images")
-	case o.installed && (o.against != "" || len(o.operatorArg) > 0):
+	case o.installed && (len(o.against) > 0 || len(o.operatorArg) > 0):
 		return fmt.Errorf("--against and --operator-arg are for the operator of this tree, not for one that is --installed")
 	}
 	return nil

@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -66,7 +68,11 @@ func (b *bench) connect(ctx context.Context) (err error) {
 	if b.core, err = kubernetes.NewForConfig(fast); err != nil {
 		return err
 	}
-	version, err := b.core.ServerVersion()
+	discover, err := discovery.NewDiscoveryClientForConfig(b.config)
+	if err != nil {
+		return err
+	}
+	version, err := discover.ServerVersion()
 	if err != nil {
 		return err
 	}
@@ -127,7 +133,7 @@ func (b *bench) startCluster(ctx context.Context) (*cluster.Cluster, error) {
 	return c, nil
 }
 
-// addOwn adds the operator of this tree, and that of the revision to compare it with. Both have the definitions and rights of this tree.
+// addOwn adds the operator of this tree, and those of the revisions to compare it with. All have the CRDs and rights of this tree.
 func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 	process, err := operator.New(ctx, c, operator.Options{Args: b.operatorArg})
 	if err != nil {
@@ -136,11 +142,10 @@ func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 	if err := process.Install(ctx); err != nil {
 		return err
 	}
-	programs := map[string]string{"operator": process.Program()}
-	names := []string{"operator"}
-	if b.against != "" {
-		name := "operator at " + b.against
-		if programs[name], err = compile(ctx, b.against, c.Dir()); err != nil {
+	programs, names := map[string]string{"operator": process.Program()}, []string{"operator"}
+	for _, revision := range b.against {
+		name := "operator at " + revision
+		if programs[name], err = compile(ctx, revision, c.Dir()); err != nil {
 			return err
 		}
 		names = append(names, name)
@@ -158,7 +163,8 @@ func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 
 // compile returns the path of the operator of a revision.
 func compile(ctx context.Context, revision, folder string) (path string, err error) {
-	tree, path := filepath.Join(folder, "against"), filepath.Join(folder, "kruise-operator-against")
+	tree := filepath.Join(folder, "against-"+strings.ReplaceAll(revision, "/", "-"))
+	path = tree + "-operator"
 	git := func(args ...string) error { return command(exec.CommandContext(ctx, "git", args...)) }
 	if err := git("worktree", "add", "--quiet", "--detach", tree, revision); err != nil {
 		return "", err

@@ -38,7 +38,7 @@ var podWrites = regexp.MustCompile(`^apiserver_request_total\{.*resource="pods".
 
 // server asks the API server what it has used. Where that is not allowed, nobody knows.
 func (b *bench) server(ctx context.Context) (server, error) {
-	text, err := b.core.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	text, err := b.core.RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "*/*").DoRaw(ctx)
 	if apierrors.IsForbidden(err) {
 		return server{math.NaN(), math.NaN()}, nil
 	}
