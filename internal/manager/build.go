@@ -34,7 +34,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -143,7 +142,6 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 		Scheme:                        types,
 		Cache:                         kept,
 		NewCache:                      kubecache.New,
-		NewClient:                     connection.NewClient,
 		MapperProvider:                mapper.New,
 		Metrics:                       metricsserver.Options{BindAddress: "0"}, // addMetricsServer
 		PprofBindAddress:              c.ProfilingAddress,

@@ -34,7 +34,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 )
 
 // DefaultTimeout is the deadline of one request.
@@ -82,11 +81,11 @@ type Delete struct {
 	Propagation metav1.DeletionPropagation
 }
 
-// Create creates an object, whose metadata then is what the server answered. Spec and status may stay as they were sent.
+// Create creates an object, which then is what the server answered.
 func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, fieldManager string) error {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	err := plain(w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager)), connection.MetadataOnlyResponse{}))
+	err := plain(w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager))))
 	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	w.answered(owner, ref, freshness.Create, object.GetResourceVersion(), err)
 	return err
