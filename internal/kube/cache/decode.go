@@ -165,7 +165,7 @@ func appendWithout(buffer, in []byte, leftOut fields) ([]byte, error) {
 	return buffer, nil
 }
 
-// podSerializers are the serializers of the scheme, whose decoder of protobuf leaves out fields of pods and copies no events.
+// podSerializers are the serializers of the scheme. Their decoder of protobuf leaves out fields of pods.
 type podSerializers struct {
 	serializer.WithoutConversionCodecFactory
 	buffers *sync.Pool
@@ -183,7 +183,7 @@ func (s podSerializers) SupportedMediaTypes() []runtime.SerializerInfo {
 			infos[i].Serializer = podDecoder{infos[i].Serializer, unreadOfPods(), s.buffers}
 			stream := infos[i].StreamSerializer
 			infos[i].StreamSerializer = &runtime.StreamSerializerInfo{
-				EncodesAsText: stream.EncodesAsText, Serializer: eventDecoder{stream.Serializer}, Framer: buffered{stream.Framer},
+				EncodesAsText: stream.EncodesAsText, Serializer: stream.Serializer, Framer: buffered{stream.Framer},
 			}
 		}
 	}

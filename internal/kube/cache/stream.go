@@ -10,9 +10,7 @@ import (
 	"net"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 const (
@@ -28,23 +26,6 @@ const (
 	// dialTimeout and keepAlive are those of the connections of client-go.
 	dialTimeout, keepAlive = 30 * time.Second, 30 * time.Second
 )
-
-// eventDecoder decodes the events of a watch in protobuf without copying the objects in them. An object stays part of data, and has to be decoded
-// before the next event is read, as the watches of client-go do.
-type eventDecoder struct{ runtime.Serializer }
-
-// Decode implements runtime.Decoder.
-func (d eventDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	event, ok := into.(*metav1.WatchEvent)
-	// The type of an event is its field 1. Its object is field 2, a message whose field 1 is the encoded object.
-	object := field(field(data, 2), 1)
-	if !ok || len(object) == 0 {
-		return d.Serializer.Decode(data, defaults, into)
-	}
-	event.Type = string(field(data, 1))
-	event.Object = runtime.RawExtension{Raw: object}
-	return event, nil, nil
-}
 
 // buffered reads the frames of a stream through a buffer, so that several are taken at once if they are there.
 type buffered struct{ runtime.Framer }

@@ -17,12 +17,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -42,50 +39,6 @@ func streams(t *testing.T) (ofPods, usual *runtime.StreamSerializerInfo) {
 		}
 	}
 	return both[0], both[1]
-}
-
-func TestEventsAreDecodedAsUsualButNotCopied(t *testing.T) {
-	ofPods, usual := streams(t)
-	for _, event := range []*metav1.WatchEvent{
-		{Type: string(watch.Added), Object: runtime.RawExtension{Raw: []byte("k8s\x00 a pod")}},
-		{Type: string(watch.Modified), Object: runtime.RawExtension{Raw: bytes.Repeat([]byte("p"), 10_000)}},
-		{Type: string(watch.Bookmark), Object: runtime.RawExtension{Raw: []byte("b")}},
-		{Type: string(watch.Error)},
-		{Object: runtime.RawExtension{Raw: []byte("no type")}},
-	} {
-		var encoded bytes.Buffer
-		if err := usual.Encode(event, &encoded); err != nil {
-			t.Fatal(err)
-		}
-		data := encoded.Bytes()
-		got := &metav1.WatchEvent{Type: "earlier", Object: runtime.RawExtension{Raw: []byte("earlier")}}
-		into, _, err := ofPods.Decode(data, nil, got)
-		if err != nil || into != got {
-			t.Fatalf("%s: decoded into %v, %v", event.Type, into, err)
-		}
-		if diff := cmp.Diff(event, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", event.Type, diff)
-		}
-		if raw := got.Object.Raw; len(raw) > 0 {
-			if data[bytes.Index(data, raw)]++; raw[0] == event.Object.Raw[0] {
-				t.Errorf("%s: the object is a copy", event.Type)
-			}
-		}
-	}
-	for name, data := range map[string]string{"nothing": "", "cut off": "\x0a\x05ADD"} {
-		_, _, want := usual.Decode([]byte(data), nil, &metav1.WatchEvent{})
-		if _, _, err := ofPods.Decode([]byte(data), nil, &metav1.WatchEvent{}); want == nil || err == nil || err.Error() != want.Error() {
-			t.Errorf("%s: got %v, want %v", name, err, want)
-		}
-	}
-	var pod bytes.Buffer
-	if err := usual.Encode(fullPod("web-0"), &pod); err != nil {
-		t.Fatal(err)
-	}
-	got := &corev1.Pod{}
-	if _, _, err := ofPods.Decode(pod.Bytes(), nil, got); err != nil || got.Name != "web-0" {
-		t.Errorf("an object that is no event: %s, %v", got.Name, err)
-	}
 }
 
 // arrival is when bytes arrive.
