@@ -68,7 +68,7 @@ func (b *bench) server(ctx context.Context) (server, error) {
 
 // report writes a table for a page: medians, with the lowest and the highest in parentheses.
 func (b *bench) report(w io.Writer) {
-	fmt.Fprintf(w, "%s, Kubernetes %s, %d processors (%s), commit %s:\n`%s`\n\n", time.Now().UTC().Format(time.DateOnly), b.version,
+	fmt.Fprintf(w, "%d pods of a %s\n%s, Kubernetes %s, %d processors (%s), commit %s: `%s`\n\n", b.pods, b.kind, time.Now().UTC().Format(time.DateOnly), b.version,
 		runtime.NumCPU(), processor(), commit(), strings.Join(append([]string{"bench"}, os.Args[1:]...), " "))
 	fmt.Fprintln(w, "| | Seconds | Speed, by the bare client's | CPU of the API server | CPU of the operator | by the API server's | Its peak memory | Writes per pod |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|")
@@ -80,7 +80,7 @@ func (b *bench) report(w io.Writer) {
 				who += fmt.Sprintf(", %d writers", b.bare.writers[step])
 			}
 			s := c.samples[step]
-			fmt.Fprintf(w, "| %d pods of a %s, %s: %s | %s | %s | %s | %s | %s | %s | %s |\n", b.pods, b.kind, name, who,
+			fmt.Fprintf(w, "| %s: %s | %s | %s | %s | %s | %s | %s | %s |\n", name, who,
 				cell("%.1f", "", s, sample.elapsed), cell("%.0f", " %", paired(bare.samples[step], s), sample.elapsed),
 				cell("%.1f", " s", s, func(s sample) float64 { return s.server }), cell("%.2f", " s", s, func(s sample) float64 { return s.cpu }),
 				cell("%.1f", " %", s, func(s sample) float64 { return 100 * s.cpu / s.server }),
