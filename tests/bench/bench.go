@@ -20,8 +20,10 @@ import (
 )
 
 const (
-	stepTimeout     = 15 * time.Minute
-	rehearseTimeout = 2 * time.Minute
+	rehearsal = "rehearsal"
+
+	stepTimeout      = 15 * time.Minute
+	rehearsalTimeout = 2 * time.Minute
 	// quietTime lets the cluster finish what it has left from the turn before.
 	quietTime = 5 * time.Second
 	// unavailable is the percentage of pods that may be unavailable during an update.
@@ -73,8 +75,8 @@ type contender struct {
 // turn lets a contender start pods, update them, and removes them.
 func (b *bench) turn(ctx context.Context, c *contender, round string, pods int) (err error) {
 	timeout := stepTimeout
-	if pods == b.sets {
-		timeout = rehearseTimeout
+	if round == rehearsal {
+		timeout = rehearsalTimeout
 	}
 	if err := c.begin(ctx); err != nil {
 		return fmt.Errorf("starting it: %w", err)
@@ -91,8 +93,10 @@ func (b *bench) turn(ctx context.Context, c *contender, round string, pods int) 
 		c.samples[step] = append(c.samples[step], s)
 		fmt.Fprintf(os.Stderr, "%s: %s, %s: %.1f s, API server %.1f s of CPU, operator %.2f s\n", round, c.name, name, s.seconds, s.server, s.cpu)
 	}
-	after := context.WithoutCancel(ctx)
-	return errors.Join(err, c.end(after), b.clear(after))
+	if err = errors.Join(err, c.end(context.WithoutCancel(ctx))); err != nil {
+		return err // close removes what is left
+	}
+	return b.clear(ctx)
 }
 
 // measure returns what a step took.

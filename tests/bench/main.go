@@ -116,8 +116,8 @@ func (b *bench) turns(ctx context.Context) error {
 // rehearse runs each operator with few pods, so that one that does not answer is noticed at once.
 func (b *bench) rehearse(ctx context.Context) error {
 	for _, c := range b.contenders[1:] {
-		if err := b.turn(ctx, &contender{actor: c.actor, name: c.name}, "rehearsal", b.sets); err != nil {
-			return fmt.Errorf("%s, rehearsal: %w", c.name, err)
+		if err := b.turn(ctx, &contender{actor: c.actor, name: c.name}, rehearsal, b.sets); err != nil {
+			return fmt.Errorf("%s, %s: %w", c.name, rehearsal, err)
 		}
 	}
 	return nil
