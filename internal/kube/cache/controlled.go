@@ -26,10 +26,10 @@ func Annotated(ctx context.Context, reader client.Reader, key, namespace, name s
 }
 
 // indexedPods asks one of the indexes of pods. A list copies each pod, without what is below it: more than a megabyte for a thousand pods, in each
-// pass. So a cache made by New is asked for the pods themselves.
+// pass. So a cache is asked for the pods themselves.
 func indexedPods(ctx context.Context, reader client.Reader, namespace, index, value string) ([]*corev1.Pod, error) {
-	if s, ok := reader.(*sharing); ok {
-		if pods, ok := s.indexedPods(ctx, namespace, index, value); ok {
+	if c, ok := reader.(ctrlcache.Cache); ok {
+		if pods, ok := storedPods(ctx, c, namespace, index, value); ok {
 			return pods, nil
 		}
 	}
@@ -45,10 +45,10 @@ func indexedPods(ctx context.Context, reader client.Reader, namespace, index, va
 	return pods, nil
 }
 
-// indexedPods asks an index of the informer, by the name and the keys that controller-runtime gives it. It returns false where there is no such
+// storedPods asks an index of the informer, by the name and the keys that controller-runtime gives it. It returns false where there is no such
 // index, and before the informer is filled.
-func (s *sharing) indexedPods(ctx context.Context, namespace, index, value string) ([]*corev1.Pod, bool) {
-	informer, err := s.Cache.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false))
+func storedPods(ctx context.Context, c ctrlcache.Cache, namespace, index, value string) ([]*corev1.Pod, bool) {
+	informer, err := c.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, false
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
 // fields are fields of a protobuf message, by their numbers: nil for one that is left out, and for one that is kept, which of its own are left out.
@@ -212,4 +214,25 @@ func podLists(config *rest.Config, scheme *runtime.Scheme) (*toolscache.ListWatc
 			return reading.Get().Resource("pods").VersionedParams(&options, parameters).Watch(ctx)
 		},
 	}, nil
+}
+
+// New is the [ctrlcache.New] of a manager. Of pods it reads all of the cluster, whatever the options select, without the fields that no kind reads.
+func New(config *rest.Config, options ctrlcache.Options) (ctrlcache.Cache, error) {
+	pods, err := podLists(config, options.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	newInformer := options.NewInformer
+	if newInformer == nil {
+		newInformer = toolscache.NewSharedIndexInformer
+	}
+	options.NewInformer = func(
+		lists toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers,
+	) toolscache.SharedIndexInformer {
+		if _, isPod := object.(*corev1.Pod); isPod {
+			lists = pods
+		}
+		return newInformer(lists, object, resync, indexers)
+	}
+	return ctrlcache.New(config, options)
 }
