@@ -121,7 +121,7 @@ func (s *sets) used() (cpu, peak float64, err error) {
 }
 
 func (s *sets) act(ctx context.Context, step, pods int) error {
-	writers, ctx := errgroup.WithContext(ctx)
+	var writers errgroup.Group
 	writers.SetLimit(16)
 	for i := range s.bench.sets {
 		writers.Go(func() error {
