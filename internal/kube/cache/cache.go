@@ -152,10 +152,25 @@ func trimUnless(needed func(client.Object) bool, trim func(client.Object) client
 			return stored, nil // The mark of an object whose deletion was missed.
 		}
 		if needed(object) {
-			object.SetManagedFields(nil)
+			leaveOutUnread(object)
 			return object, nil
 		}
 		return trim(object), nil
+	}
+}
+
+// leaveOutUnread removes managedFields, and two fields that the server fills in every pod.
+func leaveOutUnread(object client.Object) {
+	object.SetManagedFields(nil)
+	pod, isPod := object.(*corev1.Pod)
+	if !isPod {
+		return
+	}
+	pod.Spec.Tolerations = nil
+	for i := range pod.Spec.Volumes {
+		if projected := pod.Spec.Volumes[i].Projected; projected != nil {
+			projected.Sources = nil
+		}
 	}
 }
 

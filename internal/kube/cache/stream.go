@@ -4,13 +4,9 @@
 package cache
 
 import (
-	"bufio"
 	"context"
-	"io"
 	"net"
 	"time"
-
-	"k8s.io/apimachinery/pkg/runtime"
 )
 
 const (
@@ -21,25 +17,9 @@ const (
 	readBusyEvery, busyBytes = 50 * time.Millisecond, 4 << 10
 	// bulkBytes is how much arrives during a pause when it is no rollout but a list of pods: after that, bulkReads reads are not preceded by a pause.
 	bulkBytes, bulkReads = 256 << 10, 256
-	// readAhead is how much of the watch is taken at once, in bytes: about a dozen pods.
-	readAhead = 64 << 10
 	// dialTimeout and keepAlive are those of the connections of client-go.
 	dialTimeout, keepAlive = 30 * time.Second, 30 * time.Second
 )
-
-// buffered reads the frames of a stream through a buffer, so that several are taken at once if they are there.
-type buffered struct{ runtime.Framer }
-
-// NewFrameReader implements runtime.Framer.
-func (b buffered) NewFrameReader(stream io.ReadCloser) io.ReadCloser {
-	return b.Framer.NewFrameReader(bufferedStream{bufio.NewReaderSize(stream, readAhead), stream})
-}
-
-// bufferedStream is the buffer of a stream, and what closes the stream.
-type bufferedStream struct {
-	io.Reader
-	io.Closer
-}
 
 // dial opens a connection to a server; see rest.Config.
 type dial func(ctx context.Context, network, address string) (net.Conn, error)

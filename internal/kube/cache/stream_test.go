@@ -4,6 +4,7 @@
 package cache
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -18,27 +19,20 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// streams are the stream serializers that the cache reads pods with, and the usual ones.
-func streams(t *testing.T) (ofPods, usual *runtime.StreamSerializerInfo) {
+// readAhead is how much the layers above a connection take at once, in bytes.
+const readAhead = 64 << 10
+
+// frames reads what comes over a connection, through a buffer as that of TLS and HTTP/2.
+func frames(t *testing.T, conn net.Conn) io.ReadCloser {
 	t.Helper()
-	both := make([]*runtime.StreamSerializerInfo, 2)
-	own, common := serializers()
-	for i, of := range []runtime.NegotiatedSerializer{own, common} {
-		for _, info := range of.SupportedMediaTypes() {
-			if info.MediaType == runtime.ContentTypeProtobuf {
-				both[i] = info.StreamSerializer
-			}
-		}
-		if both[i] == nil {
-			t.Fatal("there is no stream serializer of protobuf")
-		}
-	}
-	return both[0], both[1]
+	return protobuf(t).StreamSerializer.NewFrameReader(struct {
+		io.Reader
+		io.Closer
+	}{bufio.NewReaderSize(conn, readAhead), conn})
 }
 
 // arrival is when bytes arrive.
@@ -91,9 +85,8 @@ func opened(t *testing.T, s *stream) net.Conn {
 // frame encloses a text as watches send it in protobuf.
 func frame(t *testing.T, text string) []byte {
 	t.Helper()
-	_, usual := streams(t)
 	var encoded bytes.Buffer
-	if _, err := usual.NewFrameWriter(&encoded).Write([]byte(text)); err != nil {
+	if _, err := protobuf(t).StreamSerializer.NewFrameWriter(&encoded).Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
 	return encoded.Bytes()
@@ -103,12 +96,11 @@ func frame(t *testing.T, text string) []byte {
 // latest were.
 func arrive(t *testing.T, events, size int, apart time.Duration) (reads int, first, latest time.Duration) {
 	t.Helper()
-	ofPods, _ := streams(t)
 	start, from := time.Now().Add(time.Hour), &stream{}
 	for i := range events {
 		from.arrivals = append(from.arrivals, arrival{start.Add(time.Duration(i) * apart), frame(t, strings.Repeat("e", size+i%10))})
 	}
-	reader, buffer := ofPods.NewFrameReader(opened(t, from)), make([]byte, 2*size)
+	reader, buffer := frames(t, opened(t, from)), make([]byte, 2*size)
 	for i := range events {
 		n, err := reader.Read(buffer)
 		if err != nil || n != size+i%10 {
@@ -158,13 +150,12 @@ func TestAConnectionIsReadInBatches(t *testing.T) {
 // More events than a rollout causes are a list that arrives slowly. Pauses would make the server wait; after the list there are pauses again.
 func TestAListThatArrivesSlowlyIsReadWithFewPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ofPods, _ := streams(t)
 		start, from := time.Now(), &stream{}
 		const pods, later = 4000, 2000
 		for i := range pods {
 			from.arrivals = append(from.arrivals, arrival{start.Add(time.Duration(i) * 100 * time.Microsecond), frame(t, strings.Repeat("p", 5000))})
 		}
-		reader, buffer := ofPods.NewFrameReader(opened(t, from)), make([]byte, 8192)
+		reader, buffer := frames(t, opened(t, from)), make([]byte, 8192)
 		var waited time.Duration
 		for i := range pods {
 			if _, err := reader.Read(buffer); err != nil {
@@ -193,10 +184,9 @@ func TestAListThatArrivesSlowlyIsReadWithFewPauses(t *testing.T) {
 // All pods of a cluster may come as one list, or as the first events of a watch.
 func TestWhatHasArrivedIsReadWithoutPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ofPods, _ := streams(t)
 		start := time.Now()
 		pod := frame(t, strings.Repeat("p", 5000))
-		reader, buffer := ofPods.NewFrameReader(opened(t, &stream{arrivals: []arrival{{start, slices.Repeat(pod, 5000)}}})), make([]byte, 8192)
+		reader, buffer := frames(t, opened(t, &stream{arrivals: []arrival{{start, slices.Repeat(pod, 5000)}}})), make([]byte, 8192)
 		for range 5000 {
 			if n, err := reader.Read(buffer); err != nil || n != 5000 {
 				t.Fatalf("read %d bytes, %v", n, err)
