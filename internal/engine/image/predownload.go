@@ -141,7 +141,7 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	}
 	d.State, d.Message = Wanted, fmt.Sprintf("Revision %s has ImagePullJobs.", w.Update.Name)
 	d.Record = shared.LabelPreDownloadCreated
-	for _, container := range w.Update.Template.Spec.Containers {
+	for _, container := range slices.Concat(w.Update.Template.Spec.InitContainers, w.Update.Template.Spec.Containers) {
 		image, ok := images[container.Name]
 		name := w.Update.Name + "-" + container.Name
 		if !ok || exist[name] {
@@ -205,12 +205,12 @@ func images(w Workload) (images map[string]string, why string) {
 func newImages(before, after *corev1.PodTemplateSpec) map[string]string {
 	known := map[string]string{}
 	if before != nil {
-		for _, container := range before.Spec.Containers {
+		for _, container := range slices.Concat(before.Spec.InitContainers, before.Spec.Containers) {
 			known[container.Name] = container.Image
 		}
 	}
 	changed := map[string]string{}
-	for _, container := range after.Spec.Containers {
+	for _, container := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
 		if known[container.Name] != container.Image {
 			changed[container.Name] = container.Image
 		}

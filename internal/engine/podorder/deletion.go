@@ -41,7 +41,7 @@ type Spread struct {
 //  5. the lower pod-deletion-cost;
 //  6. the more crowded place: the higher rank;
 //  7. ready for a shorter time;
-//  8. more container restarts;
+//  8. more container restarts, and among equal ones more of init containers, which native sidecars are;
 //  9. younger.
 //
 // all are the pods that crowd each other, pods included.
@@ -73,6 +73,7 @@ type deletionKey struct {
 	rank             float64
 	readySince       time.Time
 	restarts         int32
+	initRestarts     int32
 	created          time.Time
 }
 
@@ -92,6 +93,9 @@ func newDeletionKey(v Victim) *deletionKey {
 	}
 	for _, c := range v.Object.Status.ContainerStatuses {
 		key.restarts = max(key.restarts, c.RestartCount)
+	}
+	for _, c := range v.Object.Status.InitContainerStatuses {
+		key.initRestarts = max(key.initRestarts, c.RestartCount)
 	}
 	return key
 }
@@ -134,7 +138,7 @@ func (k *deletionKey) age(other *deletionKey) int {
 	if k.ready && other.ready {
 		readySince = laterFirst(k.readySince, other.readySince)
 	}
-	return cmp.Or(readySince, cmp.Compare(other.restarts, k.restarts), laterFirst(k.created, other.created))
+	return cmp.Or(readySince, cmp.Compare(other.restarts, k.restarts), cmp.Compare(other.initRestarts, k.initRestarts), laterFirst(k.created, other.created))
 }
 
 func falseFirst(a, b bool) int {

@@ -92,8 +92,8 @@ func (f EarlyFailures) Forgotten(now time.Time) time.Duration {
 // failedAt is when the last container of a failed pod ended; for a pod that the node refused, when it did.
 func failedAt(pod *corev1.Pod) time.Time {
 	var at time.Time
-	for i := range pod.Status.ContainerStatuses {
-		if ended := pod.Status.ContainerStatuses[i].State.Terminated; ended != nil && ended.FinishedAt.After(at) {
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if ended := status.State.Terminated; ended != nil && ended.FinishedAt.After(at) {
 			at = ended.FinishedAt.Time
 		}
 	}
@@ -145,9 +145,9 @@ func Failed(pod *corev1.Pod) string { return pod.Name + why(pod) }
 func why(pod *corev1.Pod) string {
 	const longest = 200
 	reason, message := pod.Status.Reason, pod.Status.Message
-	for i := range pod.Status.ContainerStatuses {
-		if ended := pod.Status.ContainerStatuses[i].State.Terminated; reason == "" && ended != nil && ended.ExitCode != 0 {
-			reason = fmt.Sprintf("container %s: %s, exit code %d", pod.Status.ContainerStatuses[i].Name, cmp.Or(ended.Reason, "ended"), ended.ExitCode)
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if ended := status.State.Terminated; reason == "" && ended != nil && ended.ExitCode != 0 {
+			reason = fmt.Sprintf("container %s: %s, exit code %d", status.Name, cmp.Or(ended.Reason, "ended"), ended.ExitCode)
 		}
 	}
 	text := reason

@@ -393,3 +393,15 @@ func TestReplacingAnEvictedPodIsNoFailure(t *testing.T) {
 		})
 	}
 }
+
+// A job that failed in an init container named the pod and no cause.
+func TestTheCauseOfAPodThatFailedInAnInitContainerIsNamed(t *testing.T) {
+	pod := object("scan-1", func(pod *corev1.Pod) {
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "setup", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 3, Reason: "Error"},
+		}}}
+	})
+	if got, want := Failed(pod), "scan-1 (container setup: Error, exit code 3)"; got != want {
+		t.Errorf("says %q, want %q", got, want)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // Defaults of a probe, as the kubelet has them.
@@ -104,15 +105,15 @@ func Default(p *corev1.Probe) {
 func (m *Marker) Wanted(pod *corev1.Pod) (probes []appsv1alpha1.ContainerProbe, faults []string) {
 	for i := range m.Probes {
 		of := &m.Probes[i]
-		at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == of.ContainerName })
-		if at < 0 {
+		container, _ := restart.Find(pod, of.ContainerName)
+		if container == nil {
 			faults = append(faults, fmt.Sprintf("probe %s: the pod has no container %s", of.Name, of.ContainerName))
 			continue
 		}
 		probe := *of.Probe.DeepCopy()
 		probe.TerminationGracePeriodSeconds = nil
 		Default(&probe)
-		if err := resolve(&probe, &pod.Spec.Containers[at]); err != nil {
+		if err := resolve(&probe, container); err != nil {
 			faults = append(faults, fmt.Sprintf("probe %s: %s", of.Name, err))
 			continue
 		}

@@ -206,18 +206,14 @@ func withProbes(trim func(client.Object) client.Object) func(client.Object) clie
 		}
 		to.Spec.NodeName = from.Spec.NodeName
 		for i := range from.Spec.Containers {
-			container := corev1.Container{Name: from.Spec.Containers[i].Name}
-			for _, port := range from.Spec.Containers[i].Ports {
-				if port.Name != "" {
-					container.Ports = append(container.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort})
-				}
-			}
-			to.Spec.Containers = append(to.Spec.Containers, container)
+			to.Spec.Containers = append(to.Spec.Containers, withNamedPorts(&from.Spec.Containers[i]))
 		}
-		// Only native sidecars are kept of the init containers: providers of virtual nodes probe them.
+		// Only native sidecars are kept of the init containers: only these can be probed.
 		for i := range from.Spec.InitContainers {
 			if c := &from.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-				to.Spec.InitContainers = append(to.Spec.InitContainers, corev1.Container{Name: c.Name, RestartPolicy: c.RestartPolicy})
+				kept := withNamedPorts(c)
+				kept.RestartPolicy = c.RestartPolicy
+				to.Spec.InitContainers = append(to.Spec.InitContainers, kept)
 			}
 		}
 		to.Status.Phase, to.Status.PodIP, to.Status.Conditions = from.Status.Phase, from.Status.PodIP, from.Status.Conditions
@@ -266,4 +262,15 @@ func identity(full client.Object) client.Object {
 	trimmed.SetOwnerReferences(full.GetOwnerReferences())
 	trimmed.SetDeletionTimestamp(full.GetDeletionTimestamp())
 	return trimmed
+}
+
+// withNamedPorts is a container with nothing but its name and those of its ports.
+func withNamedPorts(from *corev1.Container) corev1.Container {
+	container := corev1.Container{Name: from.Name}
+	for _, port := range from.Ports {
+		if port.Name != "" {
+			container.Ports = append(container.Ports, corev1.ContainerPort{Name: port.Name, ContainerPort: port.ContainerPort})
+		}
+	}
+	return container
 }
