@@ -15,9 +15,10 @@ import (
 
 // A marker that names a native sidecar was told that the pod has no such container.
 func TestANativeSidecarIsProbed(t *testing.T) {
-	m := &Marker{Name: "m", Probes: []appsv1alpha1.PodContainerProbe{{Name: "p", ContainerName: "mesh", Probe: appsv1alpha1.ContainerProbeSpec{
+	m := &Marker{Name: "m", Probes: []appsv1alpha1.PodContainerProbe{{
+		Name: "p", ContainerName: "mesh",
 		Probe: corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("admin")}}},
-	}}}}
+	}}}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{
 		{Name: "setup"},
 		{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways), Ports: []corev1.ContainerPort{{Name: "admin", ContainerPort: 15000}}},
