@@ -68,6 +68,9 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 		observed.failed = err
 	}
 	annotations, err := revision.WithClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
+	if err == nil {
+		annotations, err = revision.RecordClaims(annotations, set.Spec.VolumeClaimTemplates)
+	}
 	if err != nil {
 		return observation{}, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
@@ -74,7 +75,11 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 		}
 	}
 
-	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount}
+	annotations, err := revision.RecordClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
+	if err != nil {
+		return observation{}, err
+	}
+	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: annotations, CollisionCount: set.Status.CollisionCount}
 	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
 		return observation{}, err
 	}
@@ -83,7 +88,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 	observed.snapshot = observed.revisions.Snapshot(now, plan.Pods(spec, pods, &mem.Pods, now), set.Status.CurrentRevision)
 	r.MarkDeleted(owner, observed.snapshot.Pods)
 	// The claims of existing pods are found even if the spec cannot be parsed.
-	if observed.snapshot.Claims, err = r.readClaims(ctx, spec, pods); err != nil {
+	if observed.snapshot.Claims, err = r.readClaims(ctx, spec, observed.snapshot.Current, pods); err != nil {
 		return observation{}, err
 	}
 	if spec.Resize {
@@ -135,9 +140,11 @@ func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.State
 
 // readClaims reads the claims of the pods there are and of those there should be, those of dropped templates included. A set without claim templates
 // whose pods mount none of these has none, and costs nothing: the claims of the cluster are watched only from the first set that has some.
-func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
+func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, current revision.Revision, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
 	former := func(pod *corev1.Pod) bool { return len(plan.FormerClaims(spec, pod)) > 0 }
-	if len(spec.Claims.Claims) == 0 && !slices.ContainsFunc(pods, former) {
+	recorded, _ := revision.RecordedClaims(current)
+	templates := slices.Concat(spec.Claims.Claims, recorded)
+	if len(templates) == 0 && !slices.ContainsFunc(pods, former) {
 		return nil, nil
 	}
 	if err := r.WatchLate(ctx, &corev1.PersistentVolumeClaim{}, r.ownersOfClaim); err != nil {
@@ -145,8 +152,8 @@ func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, pods []*co
 	}
 	found := map[string]*corev1.PersistentVolumeClaim{}
 	read := func(pod string, names ...string) error {
-		for i := range spec.Claims.Claims {
-			names = append(names, claims.Name(spec.Claims.Claims[i].Name, pod))
+		for i := range templates {
+			names = append(names, claims.Name(templates[i].Name, pod))
 		}
 		for _, name := range names {
 			if _, ok := found[name]; ok {

@@ -108,6 +108,8 @@ const (
 	// AnnotationClaimTemplates on the revision of a CloneSet is the operator's own hash of its volume claim templates, since OpenKruise's cannot
 	// be computed without its code.
 	AnnotationClaimTemplates = "operator.kruise.io/volume-claim-templates-hash"
+	// AnnotationRecordedClaims on the revision of a StatefulSet or CloneSet has the volume claim templates of its pods, as JSON.
+	AnnotationRecordedClaims = "operator.kruise.io/volume-claim-templates"
 	// AnnotationScheduledAt on a run of an AdvancedCronJob is when it was due (RFC 3339).
 	AnnotationScheduledAt = "apps.kruise.io/scheduled-at"
 	// AnnotationResume on a BroadcastJob that its failure policy has paused resumes it each time that the value changes. Pods that have failed

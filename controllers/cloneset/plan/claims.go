@@ -170,7 +170,7 @@ func (p *planner) createAwaited(pod *podset.Pod) {
 	if pod.Object.Status.Phase != corev1.PodPending {
 		return
 	}
-	for _, claim := range p.ofSlot(pod.Slot, p.Claims.Awaited(pod.Object, p.missing)) {
+	for _, claim := range p.ofSlot(pod.Slot, p.pass.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
 		action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
 		action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, "successful")}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, "failed error")}

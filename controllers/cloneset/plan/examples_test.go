@@ -19,6 +19,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
@@ -134,6 +135,23 @@ func TestAnUpdateTakesNoMorePodsThanTheScaleLimitLetsComeBack(t *testing.T) {
 	w.rest(image("2"), scaleMaxUnavailable(0))
 	w.expect("available where none may be created", w.available(), 4)
 	w.expect("condition", w.condition(appsv1beta1.CloneSetStalled), "True MaxUnavailableZero")
+}
+
+// A claim template was removed while a partition kept pods that mount it, and no further ones of them could be created.
+func TestAPodOfTheEarlierRevisionGetsTheClaimsOfItsRevision(t *testing.T) {
+	for _, then := range []func(*simulation){replicas(4), ask("p01", "p02")} {
+		w := newSimulation(t, 2, claimTemplates("data"), partition("100%"))
+		w.rest(image("2"), func(w *simulation) { w.set.Spec.VolumeClaimTemplates = nil })
+		w.rest(then)
+		w.expect("kept", w.at("1"), len(w.Pods))
+		for _, pod := range w.Pods {
+			if !claims.Mounts(&pod.Spec, "data-"+pod.Name) || w.Claim("data-"+pod.Name) == nil {
+				t.Errorf("%s has volumes %v", pod.Name, pod.Spec.Volumes)
+			}
+		}
+		w.rest(partition(0))
+		w.expect("claims of updated pods", len(w.Claims), 0)
+	}
 }
 
 // A canary that its partition held was forgotten when the set was scaled to 0 and back.

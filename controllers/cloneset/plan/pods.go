@@ -90,7 +90,7 @@ func (p *planner) freshSlots(n int) []planning.Slot {
 // newPod is the pod of a slot as it is sent to the server.
 func (p *planner) newPod(slot planning.Slot, rev revision.Revision) *corev1.Pod {
 	pod := p.NewPod(p.podName(slot), rev)
-	p.Claims.Mount(&pod.Spec, pod.Name)
+	p.pass.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
 	hash := revision.HashOf(rev.Name)
 	if p.InPlace.ShortHash {
 		pod.Labels[shared.LabelControllerRevisionHash] = hash

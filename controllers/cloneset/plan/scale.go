@@ -46,7 +46,7 @@ func (p *planner) create(s diff) {
 		}
 		p.existing[slot] = true
 		pod := p.newPod(slot, rev)
-		p.pass.Create(slot, pod, p.ofSlot(slot, p.Claims.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
+		p.pass.Create(slot, pod, p.ofSlot(slot, p.pass.ClaimsAt(p.Claims, rev.Name).Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 	}
 	if len(slots) < n {
 		p.pass.Hold(planning.Note{

@@ -216,9 +216,7 @@ func (w *simulation) snapshot() podset.Snapshot {
 	template := w.set.Spec.Template.DeepCopy()
 	_, tag, _ := strings.Cut(template.Spec.Containers[0].Image, ":")
 	update := revision.Revision{Name: "web-" + tag, Template: template}
-	if w.o.InPlace.ClaimTemplates {
-		update.Object = w.recorded(update.Name)
-	}
+	update.Object = w.recorded(update.Name)
 	if _, known := w.revisions[update.Name]; !known && w.unrecorded == "" {
 		w.revisions[update.Name] = update
 	}
@@ -238,7 +236,10 @@ func (w *simulation) recorded(name string) *appsv1.ControllerRevision {
 	if known, ok := w.revisions[name]; ok {
 		return known.Object
 	}
-	annotations, err := revision.WithClaims(nil, w.set.Spec.VolumeClaimTemplates)
+	annotations, err := revision.RecordClaims(nil, w.set.Spec.VolumeClaimTemplates)
+	if err == nil && w.o.InPlace.ClaimTemplates {
+		annotations, err = revision.WithClaims(annotations, w.set.Spec.VolumeClaimTemplates)
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}

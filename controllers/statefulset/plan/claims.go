@@ -52,7 +52,7 @@ func (p *planner) keepClaims() {
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue
 		}
-		for _, claim := range p.owned(p.Claims.Awaited(pod.Object, p.missing)) {
+		for _, claim := range p.owned(p.pass.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
 			action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
 			action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "success")}
 			action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "failed error")}
@@ -65,10 +65,15 @@ func (p *planner) claimMessage(verb, claim, pod, result string) string {
 	return fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s %s", verb, claim, pod, p.Set.Name, result)
 }
 
-// existing yields the claim templates whose claim exists for the pod, with that claim.
+// existing yields the claim templates of the set whose claim exists for the pod, with that claim.
 func (p *planner) existing(pod string, yield func(template, claim *corev1.PersistentVolumeClaim)) {
-	for i := range p.Claims.Claims {
-		template := &p.Claims.Claims[i]
+	p.existingOf(p.Claims, pod, yield)
+}
+
+// existingOf is existing for claim templates of another revision.
+func (p *planner) existingOf(of claims.Template, pod string, yield func(template, claim *corev1.PersistentVolumeClaim)) {
+	for i := range of.Claims {
+		template := &of.Claims[i]
 		if claim := p.s.Claims[claims.Name(template.Name, pod)]; claim != nil {
 			yield(template, claim)
 		}
@@ -102,10 +107,10 @@ func (p *planner) owned(created []*corev1.PersistentVolumeClaim) []*corev1.Persi
 	return created
 }
 
-// claimsGoing says that a claim of the pod is about to be deleted, so that the pod must not be created yet.
-func (p *planner) claimsGoing(pod string) bool {
+// claimsGoing says that a claim of the pod of an ordinal is about to be deleted, so that the pod must not be created yet.
+func (p *planner) claimsGoing(o int, pod string) bool {
 	going := false
-	p.existing(pod, func(_, claim *corev1.PersistentVolumeClaim) {
+	p.existingOf(p.pass.ClaimsAt(p.Claims, p.revisionFor(o).Name), pod, func(_, claim *corev1.PersistentVolumeClaim) {
 		going = going || claims.Stale(claim, pod, "")
 	})
 	return going
@@ -128,15 +133,15 @@ func (p *planner) holdForClaims(names []string) {
 // fixOwners gives the claims of a pod the owners that the retention policy asks for, and returns the keys of what has to be written for that. Surplus pods
 // are condemned: their claims may have to go with them.
 func (p *planner) fixOwners(pod *podset.Pod, condemned bool) []planning.RetryKey {
-	return p.fixOwnersOf(pod.Slot, pod.Object, condemned)
+	return p.fixOwnersOf(p.pass.ClaimsAt(p.Claims, pod.Revision), pod.Slot, pod.Object, condemned)
 }
 
-func (p *planner) fixOwnersOf(slot planning.Slot, pod *corev1.Pod, condemned bool) (edits []planning.RetryKey) {
+func (p *planner) fixOwnersOf(of claims.Template, slot planning.Slot, pod *corev1.Pod, condemned bool) (edits []planning.RetryKey) {
 	if !p.OwnsClaims {
 		return nil
 	}
 	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}
-	p.existing(pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
+	p.existingOf(of, pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
 		patch, changed, err := p.Retention.PatchOwners(claim, who, condemned)
 		if !changed {
 			return

@@ -79,7 +79,7 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	pod := p.NewPod(ordinal.PodName(p.Set.Name, o), rev)
 	pod.Spec.Hostname = pod.Name
 	pod.Spec.Subdomain = p.Set.Spec.ServiceName
-	p.Claims.Mount(&pod.Spec, pod.Name)
+	p.pass.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
 	pod.Labels[shared.LabelPodName] = pod.Name
 	if p.PodIndexLabel {
 		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)

@@ -50,7 +50,7 @@ func (p *planner) replicasAtOnce() {
 		name := ordinal.PodName(p.Set.Name, o)
 		switch {
 		case limit.Room() && created+len(going) < most:
-			if p.claimsGoing(name) {
+			if p.claimsGoing(o, name) {
 				going = append(going, name)
 				continue
 			}
@@ -81,7 +81,7 @@ func (p *planner) replicasInOrder() bool {
 		switch {
 		case pod == nil:
 			name := ordinal.PodName(p.Set.Name, o)
-			if p.claimsGoing(name) {
+			if p.claimsGoing(o, name) {
 				p.holdForClaims([]string{name})
 			} else {
 				p.create(o)
@@ -121,8 +121,9 @@ func (p *planner) create(o int) {
 		p.old++
 	}
 	pod := p.newPod(o, rev)
-	p.fixOwnersOf(slotOf(o), pod, false)
-	p.pass.Create(slotOf(o), pod, p.owned(p.Claims.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
+	own := p.pass.ClaimsAt(p.Claims, rev.Name)
+	p.fixOwnersOf(own, slotOf(o), pod, false)
+	p.pass.Create(slotOf(o), pod, p.owned(own.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 }
 
 // removeFinished removes a pod that has failed or succeeded, so that another one takes its place. Where its user asks for that, it is not slowed down.

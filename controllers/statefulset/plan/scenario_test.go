@@ -17,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -275,6 +276,37 @@ func TestAnUpdateTakesNoMorePodsThanTheScaleLimitLetsComeBack(t *testing.T) {
 	w.change(image("2"))
 	w.Rest()
 	w.expectNames("0:2 1:2 2:2 3:2 4:2 5:2 6:2 7:2 8:2 9:2")
+}
+
+// A claim template was removed while a partition kept pods that mount it, and those that were lost could not be created again.
+func TestAPodOfTheEarlierRevisionGetsTheClaimsOfItsRevision(t *testing.T) {
+	for name, policy := range map[string]func(*simulation){"Parallel": inPlace, "OrderedReady": ordered} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(t, 3, storage("1Gi"), retention("Delete", "Delete"), policy, partition(2), running)
+			w.change(image("2"), env, func(w *simulation) { w.set.Spec.VolumeClaimTemplates = nil })
+			w.Rest()
+			w.expectNames("0:1 1:1 2:2-env")
+			if len(w.pod(2).Spec.Volumes) > 0 {
+				t.Errorf("the updated pod has volumes %v", w.pod(2).Spec.Volumes)
+			}
+			w.RemovePod("web-0")
+			w.RemovePod("web-1")
+			w.RemoveClaim("data-web-1")
+			w.Rest()
+			w.expectNames("0:1 1:1 2:2-env")
+			for _, o := range []int{0, 1} {
+				claim := fmt.Sprintf("data-web-%d", o)
+				if !claims.Mounts(&w.pod(o).Spec, claim) || w.Claim(claim) == nil || !claims.OwnedBy(w.Claim(claim), "set-uid") {
+					t.Errorf("pod %d: %v, %+v", o, w.pod(o).Spec.Volumes, w.Claim(claim))
+				}
+			}
+			w.change(replicas(1))
+			w.Rest()
+			if w.Claim("data-web-1") != nil || w.Claim("data-web-0") == nil {
+				t.Errorf("claims after scaling in: %v", w.String())
+			}
+		})
+	}
 }
 
 func TestWhenScaledDelete(t *testing.T) {

@@ -13,11 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 // Reasons of actions and notes that workloads share.
@@ -97,6 +99,8 @@ type Pass struct {
 	waits       []*wait
 	waiting     map[[2]string]*wait
 	differences map[[2]string]inplace.Difference
+	// claims are the claim templates of revisions, by name.
+	claims map[string]claims.Template
 	// begun is how many updates in place the plan begins.
 	begun int
 }
@@ -267,10 +271,27 @@ func SetIdentity(pod *corev1.Pod, namespace, name string, owner metav1.OwnerRefe
 	}
 }
 
+// ClaimsAt are the claim templates of the pods of a revision, which its template mounts: those that it has recorded. Those of the spec stand in for the update
+// revision, and for one that has recorded none.
+func (p *Pass) ClaimsAt(present claims.Template, name string) claims.Template {
+	if name == p.Snapshot.Update.Name && p.Snapshot.Unrecorded == "" {
+		return present
+	}
+	known, ok := p.claims[name]
+	if !ok {
+		known = present
+		if templates, recorded := revision.RecordedClaims(p.Snapshot.Revisions[name]); recorded {
+			known.Claims = templates
+		}
+		put(&p.claims, name, known)
+	}
+	return known
+}
+
 // Create plans to create a pod, after its claims, and to give it the conditions of its gates at once.
-func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, claims []*corev1.PersistentVolumeClaim, reason string) {
+func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.PersistentVolumeClaim, reason string) {
 	var first []planning.Action
-	for _, claim := range claims {
+	for _, claim := range own {
 		create := CreateClaim(slot, claim, reason)
 		what := fmt.Sprintf("create Claim %s Pod %s in %s %s", claim.Name, pod.Name, p.Workload.Kind, p.Workload.Name)
 		create.Success = planning.Event{Reason: "SuccessfulCreate", Message: what + " success"}

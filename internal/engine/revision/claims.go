@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // WithClaims returns the annotations of a new revision of a CloneSet: those of the set, and what stands for its volume claim templates.
@@ -34,6 +36,46 @@ func WithClaims(annotations map[string]string, templates []corev1.PersistentVolu
 		all[shared.AnnotationClaimTemplatesHash] = ""
 	}
 	return all, nil
+}
+
+// longestRecord is how many bytes of claim templates are recorded at most: annotations may have 256 KiB in all.
+const longestRecord = 128 << 10
+
+// RecordClaims returns the annotations of a revision with the claim templates of its pods, which its own template mounts. Too many are not recorded.
+func RecordClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
+	all := maps.Clone(annotations)
+	if all == nil {
+		all = map[string]string{}
+	}
+	delete(all, shared.AnnotationRecordedClaims)
+	body, err := json.Marshal(slices.Concat(templates)) // null when there are none
+	if err != nil {
+		return nil, fmt.Errorf("encoding volume claim templates: %w", err)
+	}
+	if len(body) <= longestRecord {
+		all[shared.AnnotationRecordedClaims] = string(body)
+	}
+	return all, nil
+}
+
+// RecordedClaims are the claim templates that a revision has recorded; false when it has none recorded.
+func RecordedClaims(r Revision) (templates []corev1.PersistentVolumeClaim, recorded bool) {
+	if r.Object == nil {
+		return nil, false
+	}
+	text, recorded := r.Object.Annotations[shared.AnnotationRecordedClaims]
+	if !recorded || quantity.Unmarshal([]byte(text), &templates) != nil {
+		return nil, false
+	}
+	return templates, true
+}
+
+// otherClaims says that a stored revision has other claim templates recorded than its owner has now. That there are none is recorded on new revisions alone.
+func (o *Owner) otherClaims(stored *appsv1.ControllerRevision) bool {
+	const none = "null"
+	wanted, record := o.Annotations[shared.AnnotationRecordedClaims]
+	is, recorded := stored.Annotations[shared.AnnotationRecordedClaims]
+	return record && is != wanted && (recorded || wanted != none)
 }
 
 // claimsHash stands for names and specs of the templates, whatever their order; it is empty when there are none.

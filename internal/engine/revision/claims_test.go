@@ -4,6 +4,7 @@
 package revision
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,6 +101,55 @@ func TestClaimsDiffer(t *testing.T) {
 			}
 			if got := ClaimsDiffer(tc.b, tc.a); got != tc.want {
 				t.Errorf("the other way round they differ: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestTheNewestRevisionRecordsThePresentClaimTemplates(t *testing.T) {
+	template := &corev1.PodTemplateSpec{}
+	data := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}}
+	large := data.DeepCopy()
+	large.Annotations = map[string]string{"note": strings.Repeat("x", longestRecord)}
+	owner := func(templates ...corev1.PersistentVolumeClaim) Owner {
+		annotations, err := RecordClaims(map[string]string{"note": "x"}, templates)
+		if err != nil || annotations["note"] != "x" {
+			t.Fatalf("annotations %v, error %v", annotations, err)
+		}
+		return Owner{Namespace: "shop", Name: "web", Annotations: annotations}
+	}
+	stored := func(o Owner) []Revision {
+		decision, err := Decide(o, template, nil, nil)
+		if err != nil || decision.Create == nil {
+			t.Fatalf("decision %+v, error %v", decision, err)
+		}
+		return []Revision{{Name: decision.Update.Name, Number: 1, Template: template, Object: decision.Create}}
+	}
+	unknown := Owner{Namespace: "shop", Name: "web"}
+	for name, tc := range map[string]struct {
+		was, is  Owner
+		bumps    bool
+		recorded int // -1: nothing
+	}{
+		"the same ones":                               {owner(data), owner(data), false, 1},
+		"another one":                                 {owner(), owner(data), true, 1},
+		"none any more":                               {owner(data), owner(), true, 0},
+		"of a version that recorded none":             {unknown, owner(data), true, 1},
+		"none, of a version that recorded none":       {unknown, owner(), false, -1},
+		"too large to be recorded":                    {owner(data), owner(*large), false, 1},
+		"too large to be recorded from the beginning": {owner(*large), owner(*large), false, -1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			decision, err := Decide(tc.is, template, stored(tc.was), nil)
+			if err != nil || decision.Create != nil || (decision.Bump != nil) != tc.bumps || decision.Update.Number != 1 {
+				t.Errorf("decision %+v, error %v", decision, err)
+			}
+			recorded := -1
+			if templates, ok := RecordedClaims(decision.Update); ok {
+				recorded = len(templates)
+			}
+			if recorded != tc.recorded {
+				t.Errorf("%d claim templates are recorded, want %d", recorded, tc.recorded)
 			}
 		})
 	}

@@ -215,7 +215,8 @@ type DecisionOf[T any] struct {
 	// Create is the revision to create. When the server says that the name is taken by a different object, decide again with
 	// CollisionCount plus one.
 	Create *appsv1.ControllerRevision
-	// Bump is a stored revision that becomes the newest again, a copy with its new number; nothing else of it changes.
+	// Bump is a stored revision that becomes the newest again, a copy with its new number, or with the present claim templates recorded; nothing else
+	// of it changes.
 	Bump *appsv1.ControllerRevision
 	// CollisionCount is what status.collisionCount should be: as given, or higher when a name was taken.
 	CollisionCount *int32
@@ -253,11 +254,20 @@ func DecideOf[T any](codec Codec[T], owner Owner, payload *T, stored []Of[T], co
 			continue
 		}
 		decision.Update = candidate
-		if i < len(history)-1 && candidate.Object != nil {
+		if candidate.Object == nil {
+			return decision, nil
+		}
+		older, claims := i < len(history)-1, owner.otherClaims(candidate.Object)
+		if older || claims {
 			decision.Bump = candidate.Object.DeepCopy()
+			decision.Update.Object = decision.Bump
+		}
+		if older {
 			decision.Bump.Revision = next
 			decision.Update.Number = next
-			decision.Update.Object = decision.Bump
+		}
+		if claims {
+			metav1.SetMetaDataAnnotation(&decision.Bump.ObjectMeta, shared.AnnotationRecordedClaims, owner.Annotations[shared.AnnotationRecordedClaims])
 		}
 		return decision, nil
 	}

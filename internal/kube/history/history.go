@@ -22,6 +22,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
@@ -172,12 +173,13 @@ func sameData[T any](codec revision.Codec[T], a, b *appsv1.ControllerRevision) b
 	return err == nil && codec.Same(left, right)
 }
 
-// bump gives a stored revision its new number.
+// bump gives a stored revision its new number and the claim templates to record.
 func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.ControllerRevision) (*appsv1.ControllerRevision, error) {
-	body, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": wanted.UID, "resourceVersion": wanted.ResourceVersion},
-		"revision": wanted.Revision,
-	})
+	metadata := map[string]any{"uid": wanted.UID, "resourceVersion": wanted.ResourceVersion}
+	if claims, ok := wanted.Annotations[shared.AnnotationRecordedClaims]; ok {
+		metadata["annotations"] = map[string]string{shared.AnnotationRecordedClaims: claims}
+	}
+	body, err := json.Marshal(map[string]any{"metadata": metadata, "revision": wanted.Revision})
 	if err != nil {
 		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
 	}
