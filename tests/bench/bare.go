@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -76,7 +77,7 @@ func (b *bare) start(ctx context.Context, pods int) error {
 			if err := b.send(ctx, b.request(b.client.CoreV1().RESTClient().Post()).Body(pod)); err != nil {
 				return err
 			}
-			return b.patchConditions(ctx, pod.Name, corev1.ConditionTrue, "", "InPlaceUpdateReady", "KruisePodReady")
+			return b.patchConditions(ctx, pod.Name, met("InPlaceUpdateReady"), met("KruisePodReady"))
 		})
 	}
 	return group.Wait()
@@ -101,7 +102,7 @@ func (b *bare) update(ctx context.Context, pods int) error {
 func (b *bare) updateOne(ctx context.Context, name string, write func(func() error) error) error {
 	before, image := b.pods.get(name).Status.ContainerStatuses[0].ContainerID, b.bench.images[update]
 	err := write(func() error {
-		if err := b.patchConditions(ctx, name, corev1.ConditionFalse, "StartInPlaceUpdate", "InPlaceUpdateReady"); err != nil {
+		if err := b.patchConditions(ctx, name, outOfService...); err != nil {
 			return err
 		}
 		return b.patch(ctx, name, fmt.Appendf(nil, `{"spec":{"containers":[{"name":"main","image":%q}]}}`, image))
@@ -116,17 +117,30 @@ func (b *bare) updateOne(ctx context.Context, name string, write func(func() err
 	if err != nil {
 		return err
 	}
-	err = write(func() error { return b.patchConditions(ctx, name, corev1.ConditionTrue, "", "InPlaceUpdateReady") })
+	err = write(func() error { return b.patchConditions(ctx, name, met("InPlaceUpdateReady")) })
 	if err != nil {
 		return err
 	}
 	return b.pods.await(ctx, name, isReady)
 }
 
-func (b *bare) patchConditions(ctx context.Context, pod string, status corev1.ConditionStatus, reason string, gates ...corev1.PodConditionType) error {
-	var conditions []corev1.PodCondition
-	for _, gate := range gates {
-		conditions = append(conditions, corev1.PodCondition{Type: gate, Status: status, Reason: reason, LastTransitionTime: metav1.Now()})
+// outOfService has Ready in the kubelet's words, so that the kubelet need not write it.
+var outOfService = []corev1.PodCondition{
+	{Type: "InPlaceUpdateReady", Status: corev1.ConditionFalse, Reason: "StartInPlaceUpdate"},
+	{
+		Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: "ReadinessGatesNotReady",
+		Message: `the status of pod readiness gate "InPlaceUpdateReady" is not "True", but False`,
+	},
+}
+
+func met(gate corev1.PodConditionType) corev1.PodCondition {
+	return corev1.PodCondition{Type: gate, Status: corev1.ConditionTrue}
+}
+
+func (b *bare) patchConditions(ctx context.Context, pod string, conditions ...corev1.PodCondition) error {
+	conditions = slices.Clone(conditions)
+	for i := range conditions {
+		conditions[i].LastTransitionTime = metav1.Now()
 	}
 	body, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
 	if err != nil {

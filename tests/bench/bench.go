@@ -91,7 +91,7 @@ func (b *bench) turn(ctx context.Context, c *contender, round string, pods int) 
 			break
 		}
 		c.samples[step] = append(c.samples[step], s)
-		fmt.Fprintf(os.Stderr, "%s: %s, %s: %.1f s, API server %.1f s of CPU, operator %.2f s\n", round, c.name, name, s.seconds, s.server, s.cpu)
+		fmt.Fprintf(os.Stderr, "%s: %s, %s: %.1f s, API server %.1f s of CPU\n", round, c.name, name, s.seconds, s.server)
 	}
 	if err = errors.Join(err, c.end(context.WithoutCancel(ctx))); err != nil {
 		return err // close removes what is left
