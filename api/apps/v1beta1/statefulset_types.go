@@ -141,7 +141,8 @@ type RollingUpdateStatefulSetStrategy struct {
 	Partition *int32 `json:"partition,omitempty"`
 
 	// maxUnavailable is how many pods may be unavailable while pods are updated: a number, or a percentage of replicas rounded
-	// down, and never less than 1. Other values than 1 need the pod management policy Parallel. When omitted, it is 1.
+	// down, and never less than 1. With the pod management policy OrderedReady so many are taken at once from the top, and come back one by
+	// one. When omitted, it is 1.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
