@@ -75,11 +75,14 @@ func TestThePodOfANodeThatTheNewTemplateDoesNotTolerateGoes(t *testing.T) {
 		w.set.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "dedicated", Operator: corev1.TolerationOpExists}}
 	}
 	for name, strategy := range map[string][]func(*simulation){"surge": {maxSurge(1), maxUnavailable(0)}, "maxUnavailable": {maxUnavailable(1)}} {
-		w := newSimulation(t, nodeNames(3), append(strategy, tolerate, taint("n1", "dedicated", corev1.TaintEffectNoSchedule))...)
-		w.rest(image("2"), paused(true), func(w *simulation) { w.set.Spec.Template.Spec.Tolerations = nil })
-		w.expect("while paused, "+name, w.at("1"), "n0 n1 n2")
-		w.rest(paused(false))
-		w.expectPods("n0b:2, n2b:2")
+		for _, prune := range []bool{false, true} {
+			w := newSimulation(t, nodeNames(3), append(strategy, tolerate, taint("n1", "dedicated", corev1.TaintEffectNoSchedule))...)
+			w.o.PruneIneligibleNodes = prune
+			w.rest(image("2"), paused(true), func(w *simulation) { w.set.Spec.Template.Spec.Tolerations = nil })
+			w.expect("while paused, "+name, w.at("1"), "n0 n1 n2")
+			w.rest(paused(false))
+			w.expectPods("n0b:2, n2b:2")
+		}
 	}
 }
 

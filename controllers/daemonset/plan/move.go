@@ -56,13 +56,13 @@ type target struct {
 // first, and in three classes: those with an updated pod or more pods than one of each sort; those whose old pod is gone or going; those with an old
 // pod, of which only those count that the selector matches. The partition keeps its number of nodes at the end of this order.
 //
-// Nodes that should not run a pod take part until their pods are gone, unless PruneIneligibleNodes leaves them out: also those whose taint
-// lets pods stay, such as nodes that are not ready.
+// Nodes that should not run a pod take part until their pods are gone: also those whose taint lets pods stay, such as nodes that are not ready.
+// PruneIneligibleNodes leaves those out that the template of their pod does not fit either.
 func (p *planner) targets() []target {
 	var classes [3][]target
 	nodes := 0
 	for _, at := range slices.Backward(p.places) {
-		if !at.shouldRun() && (len(at.pods) == 0 || p.PruneIneligibleNodes) {
+		if !at.shouldRun() && (len(at.pods) == 0 || p.PruneIneligibleNodes && !p.leavesByUpdate(at)) {
 			continue
 		}
 		nodes++
@@ -167,6 +167,7 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 	for _, pod := range outdated {
 		name := string(pod.Slot)
 		switch {
+		case p.pass.Taken(pod):
 		case !byName[name].shouldRun() && (p.PruneIneligibleNodes || p.surges()):
 			ineligible = append(ineligible, pod)
 		case reached[name]:

@@ -143,3 +143,11 @@ func (s *Spec) selects(at *place) bool {
 	}
 	return at.node != nil && s.NodeSelector.Matches(labels.Set(at.node.Object.Labels))
 }
+
+// leavesByUpdate says that the node should run the outdated pod that it has, by the template of that pod: it is the update that takes it away.
+func (p *planner) leavesByUpdate(at *place) bool {
+	return at.node != nil && slices.ContainsFunc(at.running, func(pod *podset.Pod) bool {
+		old := p.s.Revisions[pod.Revision]
+		return !p.updated(pod) && old.Template != nil && compile(&old.Template.Spec).Fit(at.node.Object).ShouldRun
+	})
+}

@@ -27,7 +27,7 @@ func (p *planner) surge(targets []target) {
 		case t.fresh != nil:
 			surging++
 		case !t.shouldRun():
-			if p.fitted(t) {
+			if p.leavesByUpdate(t.place) {
 				p.moveOne(t.old)
 			}
 		case !t.old.InService():
@@ -43,10 +43,4 @@ func (p *planner) surge(targets []target) {
 			Slots:   slotsOf(waiting),
 		})
 	}
-}
-
-// fitted says that the node should run a pod by the template of the one that it has.
-func (p *planner) fitted(t target) bool {
-	old := p.s.Revisions[t.old.Revision]
-	return t.node != nil && old.Template != nil && compile(&old.Template.Spec).Fit(t.node.Object).ShouldRun
 }
