@@ -227,7 +227,7 @@ func (w *pulls) open(name string) []v1beta1.ImageTagSpec {
 // answerTo is what the status says about the present round of a tag.
 func answerTo(image *v1beta1.NodeImage, tag v1beta1.ImageTagSpec) *v1beta1.ImageTagStatus {
 	for _, answer := range image.Status.ImageStatuses[repository].Tags {
-		if answer.Tag == tag.Tag && answer.Version == tag.Version {
+		if answer.Tag == tag.Tag && answer.Namespace == tag.Namespace && answer.Version == tag.Version {
 			return &answer
 		}
 	}
@@ -243,7 +243,9 @@ func (w *pulls) answer(name string, tag v1beta1.ImageTagSpec, phase v1beta1.Imag
 				kept = append(kept, *before)
 			}
 		}
-		said := v1beta1.ImageTagStatus{Tag: tag.Tag, Version: tag.Version, Phase: phase, StartTime: ptr.To(metav1.NewTime(w.now)), Message: "said by the node"}
+		said := v1beta1.ImageTagStatus{
+			Tag: tag.Tag, Namespace: tag.Namespace, Version: tag.Version, Phase: phase, StartTime: ptr.To(metav1.NewTime(w.now)), Message: "said by the node",
+		}
 		if phase == v1beta1.ImagePhaseSucceeded || phase == v1beta1.ImagePhaseFailed {
 			said.CompletionTime = ptr.To(metav1.NewTime(w.now))
 		}

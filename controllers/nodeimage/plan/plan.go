@@ -321,7 +321,9 @@ func fail(status *appsv1beta1.NodeImageStatus, repository string, answer appsv1b
 		status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
 	}
 	all := status.ImageStatuses[repository]
-	i := slices.IndexFunc(all.Tags, func(t appsv1beta1.ImageTagStatus) bool { return t.Tag == answer.Tag && t.Namespace == answer.Namespace })
+	i := slices.IndexFunc(all.Tags, func(t appsv1beta1.ImageTagStatus) bool {
+		return t.Tag == answer.Tag && (t.Namespace == answer.Namespace || t.Namespace == "" && t.Version == answer.Version) // a daemon of v0.4.0 names no namespace
+	})
 	if i < 0 {
 		all.Tags = append(all.Tags, answer)
 	} else {
