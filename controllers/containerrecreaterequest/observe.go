@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -59,6 +60,9 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return snapshot, fmt.Errorf("reading the pod past the cache: %w", err)
+	case plan.Unfilled(request):
+		snapshot.Pod = pod
+		return snapshot, r.place(ctx, pod, &snapshot)
 	case pod.UID == uid:
 		if needs {
 			snapshot.Pod = pod
@@ -68,6 +72,16 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *
 		}
 	}
 	return snapshot, nil
+}
+
+// place looks at the node of a pod.
+func (r *Reconciler) place(ctx context.Context, pod *corev1.Pod, to *plan.Snapshot) error {
+	node := &corev1.Node{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading the node: %w", err)
+	}
+	to.Virtual = virtualnode.Is(node)
+	return nil
 }
 
 // absence is since when the daemon of a request's node is known not to be there; zero when it is.

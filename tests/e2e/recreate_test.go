@@ -188,7 +188,7 @@ func TestRequestsThatCannotBeCarriedOut(t *testing.T) {
 	pod := recreatePod(t, n)
 	for name, tc := range map[string]struct{ manifest, want string }{
 		"a pod that does not exist":       {recreate("r", "nobody", "app", ""), `spec.podName: Invalid value: "nobody": there is no such pod`},
-		"a container that does not exist": {recreate("r", pod.Name, "nobody", ""), `spec.containers[0].name: Unsupported value: "nobody": supported values: "app", "log"`},
+		"a container that does not exist": {recreate("r", pod.Name, "nobody", ""), `spec.containers[0].name: Invalid value: "nobody": the pod has no such container`},
 		"a container twice":               {recreate("r", pod.Name, "app,app", ""), "Duplicate value"},
 		"a deadline that is too short":    {recreate("r", pod.Name, "app", "  activeDeadlineSeconds: 2\n"), "spec.activeDeadlineSeconds: Invalid value: 2: must be 3 or more"},
 		"a negative time to run, in the older version": {
@@ -211,6 +211,7 @@ func TestRequestsThatCannotBeCarriedOut(t *testing.T) {
 	}
 	// Its end frees it; what it is about cannot be changed.
 	n.Apply(recreate("drain", pod.Name, "app", "  strategy: {unreadyGracePeriodSeconds: 600}\n  activeDeadlineSeconds: 5\n"))
+	requestIs(n, "drain", "is filled in", func(r *v1beta1.ContainerRecreateRequest) bool { return r.Labels[v1beta1.LabelRequestActive] != "" })
 	for patch, want := range map[string]string{
 		`{"spec":{"podName":"another"}}`:                                     "spec: Forbidden: cannot be changed",
 		`{"metadata":{"labels":{"crr.apps.kruise.io/node-name":"another"}}}`: "is set at admission and cannot be changed",

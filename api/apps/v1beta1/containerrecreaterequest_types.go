@@ -10,11 +10,11 @@ import (
 
 // Names on a ContainerRecreateRequest.
 const (
-	// LabelRequestPodUID is the UID of the pod that existed at the creation. The request is about that one only. Set at admission, immutable.
+	// LabelRequestPodUID is the UID of the pod that existed at the creation. The request is about that one only. Filled in by the operator, immutable.
 	LabelRequestPodUID = "crr.apps.kruise.io/pod-uid"
-	// LabelRequestNode is the node of the pod, whose daemon carries out the request. Set at admission, immutable.
+	// LabelRequestNode is the node of the pod, whose daemon carries out the request. Filled in by the operator, immutable.
 	LabelRequestNode = "crr.apps.kruise.io/node-name"
-	// LabelRequestActive is "true" until the request is completed. Set at admission, removed by the operator.
+	// LabelRequestActive is "true" until the request is completed. Filled in and removed by the operator.
 	LabelRequestActive = "crr.apps.kruise.io/active"
 	// LabelNodeType with the value NodeTypeVirtual is on virtual nodes, and on requests for pods on them.
 	LabelNodeType   = "type"
@@ -62,7 +62,7 @@ type ContainerRecreateRequestSpec struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 }
 
-// ContainerRecreateRequestContainer is one container to restart. All but its name is filled in at admission, from the pod.
+// ContainerRecreateRequestContainer is one container to restart. All but its name is filled in by the operator, from the pod.
 type ContainerRecreateRequestContainer struct {
 	// name is the name of the container.
 	// +required

@@ -5,7 +5,9 @@ package admission
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,19 +20,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
-	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 
 // conditionTerminated is on a pod whose sidecars are being stopped: it may have ended.
 const conditionTerminated = "SidecarTerminated"
 
-// Cluster is where pods and nodes are looked up.
+// Cluster is where pods are looked up.
 type Cluster struct {
-	// Reader reads pods and nodes. It should not be cached: the IDs that are filled in have to be those of now.
+	// Reader reads pods. It should not be cached: a request is tied to the instances of now.
 	Reader client.Reader
 }
 
@@ -53,12 +53,27 @@ func (c Cluster) completeWith(o Options) func(context.Context, string, *request)
 		if why := unfit(pod); why != "" {
 			return field.ErrorList{field.Invalid(path, pod.Name, why)}
 		}
-		node := &corev1.Node{}
-		if err := c.get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, path, fmt.Sprintf("its node %s does not exist", pod.Spec.NodeName)); err != nil {
-			return field.ErrorList{err}
-		}
-		return complete(r, pod, node)
+		return pin(r, pod)
 	}
+}
+
+// lookUp lets a request be filled in with what its pod says, and with nothing else.
+func (c Cluster) lookUp(ctx context.Context, r, old *request) (field.ErrorList, []string) {
+	if old == nil || old.Labels[restart.LabelPin] == "" || r.Labels[restart.LabelPin] != "" {
+		return nil, nil
+	}
+	path := field.NewPath("spec")
+	pod := &corev1.Pod{}
+	if err := c.get(ctx, client.ObjectKey{Namespace: old.Namespace, Name: old.Spec.PodName}, pod, path, "there is no such pod"); err != nil {
+		return field.ErrorList{err}, nil
+	}
+	_, virtual := r.Labels[appsv1beta1.LabelNodeType]
+	want := old.DeepCopy()
+	restart.Fill(want, pod, virtual)
+	if !restart.Pinned(old, pod) || !equality.Semantic.DeepEqual(want.Spec, r.Spec) || !maps.Equal(want.Labels, r.Labels) {
+		return field.ErrorList{field.Forbidden(path, "can only be filled in by the operator; delete the request and create another one")}, nil
+	}
+	return nil, nil
 }
 
 // get reads an object. What the API server does not answer refuses the request, too.
@@ -78,31 +93,22 @@ func (c Cluster) get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return nil
 }
 
-// unfit says why no container of a pod can be restarted; empty when that is possible.
+// unfit says why no container of a pod can be restarted; empty when that is possible. Anybody can ask, so it says nothing of the pod.
 func unfit(pod *corev1.Pod) string {
-	stopping := podstate.Condition(pod, conditionTerminated) != nil
-	switch {
-	case pod.Spec.NodeName == "":
-		return "the pod is on no node yet"
-	case !restart.Findable(pod.Spec.NodeName):
-		return "the name of its node is longer than the 63 characters of a label, by which the daemon of the node would find the request"
-	case stopping:
-		return ""
-	case pod.DeletionTimestamp != nil:
-		return "the pod is being deleted"
-	case podstate.Finished(pod):
-		return fmt.Sprintf("the pod has ended (%s)", pod.Status.Phase)
+	ended := podstate.Condition(pod, conditionTerminated) == nil && (pod.DeletionTimestamp != nil || podstate.Finished(pod))
+	if ended || pod.Spec.NodeName == "" || !restart.Findable(pod.Spec.NodeName) {
+		return "nothing of the pod can be restarted: it is on no node yet, is being deleted or has ended, or its node's name is longer than the 63 characters of a label"
 	}
 	return ""
 }
 
-// complete fills in what the pod says.
-func complete(r *request, pod *corev1.Pod, node *corev1.Node) field.ErrorList {
+// pin ties a request to the pod as it is.
+func pin(r *request, pod *corev1.Pod) field.ErrorList {
 	var errs field.ErrorList
 	seen := sets.New[string]()
 	for i := range r.Spec.Containers {
 		if len(errs) >= wire.MaxErrors {
-			return errs // Each may list all containers of the pod.
+			return errs
 		}
 		path := field.NewPath("spec", "containers").Index(i)
 		if name := r.Spec.Containers[i].Name; seen.Has(name) {
@@ -110,59 +116,42 @@ func complete(r *request, pod *corev1.Pod, node *corev1.Node) field.ErrorList {
 			continue
 		}
 		seen.Insert(r.Spec.Containers[i].Name)
-		errs = append(errs, completeContainer(&r.Spec.Containers[i], pod, path)...)
+		errs = append(errs, unfilled(&r.Spec.Containers[i], pod, path)...)
 	}
 	if len(errs) > 0 {
 		return errs
 	}
-	if r.Spec.Strategy.TerminationGracePeriodSeconds == nil {
-		r.Spec.Strategy.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
-	}
 	if r.Labels == nil {
 		r.Labels = map[string]string{}
 	}
-	r.Labels[appsv1beta1.LabelRequestPodUID] = string(pod.UID)
-	r.Labels[appsv1beta1.LabelRequestNode] = pod.Spec.NodeName
-	r.Labels[appsv1beta1.LabelRequestActive] = "true"
-	if virtualnode.Is(node) {
-		r.Labels[appsv1beta1.LabelNodeType] = appsv1beta1.NodeTypeVirtual
+	for _, key := range []string{appsv1beta1.LabelRequestPodUID, appsv1beta1.LabelRequestNode, appsv1beta1.LabelRequestActive} {
+		delete(r.Labels, key)
 	}
+	salt := make([]byte, 8)
+	_, _ = rand.Read(salt) // never fails
+	r.Labels[restart.LabelPin] = restart.Pin(salt, r, pod)
 	return nil
 }
 
-// completeContainer fills in one container. What the user wrote where only admission writes has to be what would be written.
-func completeContainer(c *appsv1beta1.ContainerRecreateRequestContainer, pod *corev1.Pod, path *field.Path) field.ErrorList {
-	of, _ := restart.Find(pod, c.Name)
-	if of == nil {
-		return field.ErrorList{field.NotSupported(path.Child("name"), c.Name, restartable(pod))}
+// unfilled requires a container of the pod that has been started, and nothing of what is filled in later.
+func unfilled(c *appsv1beta1.ContainerRecreateRequestContainer, pod *corev1.Pod, path *field.Path) field.ErrorList {
+	if of, _ := restart.Find(pod, c.Name); of == nil {
+		return field.ErrorList{field.Invalid(path.Child("name"), c.Name, "the pod has no such container that is restarted: a regular one, or an init container with restartPolicy Always")}
 	}
-	status := restart.StatusOf(pod, c.Name)
-	if status == nil || status.ContainerID == "" {
+	if status := restart.StatusOf(pod, c.Name); status == nil || status.ContainerID == "" {
 		return field.ErrorList{field.Invalid(path.Child("name"), c.Name, "the container has not been started yet")}
 	}
-	is := appsv1beta1.ContainerRecreateRequestContainer{
-		Name:          c.Name,
-		StatusContext: &appsv1beta1.ContainerRecreateRequestContainerContext{ContainerID: status.ContainerID, RestartCount: status.RestartCount},
-	}
-	if of.Lifecycle != nil && of.Lifecycle.PreStop != nil {
-		hook := of.Lifecycle.PreStop
-		is.PreStop = &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
-		if hook.HTTPGet != nil {
-			is.Ports = of.Ports
-		}
-	}
 	var errs field.ErrorList
-	const why = "is filled in at admission from the pod; leave it out"
-	if c.PreStop != nil && !equality.Semantic.DeepEqual(c.PreStop, is.PreStop) {
+	const why = "is filled in from the pod; leave it out"
+	if c.PreStop != nil {
 		errs = append(errs, field.Forbidden(path.Child("preStop"), why))
 	}
-	if len(c.Ports) > 0 && !equality.Semantic.DeepEqual(c.Ports, is.Ports) {
+	if len(c.Ports) > 0 {
 		errs = append(errs, field.Forbidden(path.Child("ports"), why))
 	}
-	if c.StatusContext != nil && *c.StatusContext != *is.StatusContext {
+	if c.StatusContext != nil {
 		errs = append(errs, field.Forbidden(path.Child("statusContext"), why))
 	}
-	*c = is
 	return errs
 }
 
@@ -179,18 +168,4 @@ func Retain(r, old *request) {
 			*c = *was.DeepCopy()
 		}
 	}
-}
-
-// restartable are the names of the containers of a pod that a request may name: what restart.Find finds.
-func restartable(pod *corev1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.InitContainers {
-		if c := &pod.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			names = append(names, c.Name)
-		}
-	}
-	for i := range pod.Spec.Containers {
-		names = append(names, pod.Spec.Containers[i].Name)
-	}
-	return names
 }

@@ -64,6 +64,9 @@ func validateStrategy(strategy *appsv1beta1.ContainerRecreateRequestStrategy, pa
 // ValidateUpdate returns what may not change: a request runs once, as it was admitted.
 func ValidateUpdate(r, old *appsv1beta1.ContainerRecreateRequest) field.ErrorList {
 	var errs field.ErrorList
+	if old.Labels[restart.LabelPin] != "" && r.Labels[restart.LabelPin] == "" {
+		return validateAcquired(r, old) // it is being filled in: with what, is looked up
+	}
 	is, was := r.DeepCopy(), old.DeepCopy() // an update of metadata alone gets no defaults, and what is stored may have none
 	Default(is)
 	Default(was)
@@ -71,7 +74,7 @@ func ValidateUpdate(r, old *appsv1beta1.ContainerRecreateRequest) field.ErrorLis
 		errs = append(errs, field.Forbidden(field.NewPath("spec"), "cannot be changed; delete the request and create another one"))
 	}
 	labels := field.NewPath("metadata", "labels")
-	for _, key := range []string{appsv1beta1.LabelRequestPodUID, appsv1beta1.LabelRequestNode} {
+	for _, key := range []string{appsv1beta1.LabelRequestPodUID, appsv1beta1.LabelRequestNode, restart.LabelPin} {
 		if r.Labels[key] != old.Labels[key] {
 			errs = append(errs, field.Forbidden(labels.Key(key), "is set at admission and cannot be changed"))
 		}

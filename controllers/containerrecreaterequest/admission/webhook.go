@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for ContainerRecreateRequests: it records in a new request the present state of its pod, and
+// Package admission is admission for ContainerRecreateRequests: it ties a new request to the present state of its pod, and
 // refuses requests that cannot be carried out.
 //
-// A request that cannot be tied to its pod is refused, also when the API server does not say whether there is such a pod: without the labels
-// and the IDs that are filled in, no daemon would see it, or it would restart what has restarted already.
+// A request that cannot be tied to its pod is refused, also when the API server does not say whether there is such a pod: the operator fills
+// in labels and IDs, by which daemons see it, only while its pod is the same.
 package admission
 
 import (
@@ -39,6 +39,7 @@ func Kind(o Options, cluster Cluster) admit.Kind[appsv1beta1.ContainerRecreateRe
 		Retain:           Retain,
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
+		LookUp:           cluster.lookUp,
 		ChecksMetadata:   true,
 	}
 }

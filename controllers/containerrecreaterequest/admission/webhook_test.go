@@ -5,6 +5,7 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -13,12 +14,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
@@ -69,38 +72,87 @@ func cluster(t *testing.T, err error, change func(*corev1.Pod, *corev1.Node)) Cl
 	return Cluster{Reader: fake.NewClientBuilder().WithScheme(types).WithObjects(pod, node).WithInterceptorFuncs(funcs).Build()}
 }
 
-func TestARequestIsTiedToItsPod(t *testing.T) {
+// admitted is a request as it is stored.
+func admitted(t *testing.T, kind admit.Kind[appsv1beta1.ContainerRecreateRequest, *appsv1beta1.ContainerRecreateRequest], object string) string {
+	t.Helper()
+	return admissiontest.Mutated(t, object, kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", object, "")))
+}
+
+// Anybody on the network could ask the webhook for UID, node, container IDs and hook commands of any pod.
+func TestAnAnswerTellsNothingOfThePod(t *testing.T) {
 	kind := Kind(Options{Daemon: true}, cluster(t, nil, func(_ *corev1.Pod, node *corev1.Node) { node.Labels = map[string]string{"type": "virtual-kubelet"} }))
-	request := admissiontest.Request(kind.GroupVersionKind, "v1beta1", plain, "")
-	got := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, admissiontest.Mutated(t, plain, kind.Defaulter().Handle(t.Context(), request)))
-	wantLabels := map[string]string{
-		"crr.apps.kruise.io/pod-uid": "uid", "crr.apps.kruise.io/node-name": "node-a", "crr.apps.kruise.io/active": "true", "type": "virtual-kubelet",
-	}
-	if diff := cmp.Diff(wantLabels, got.Labels); diff != "" {
-		t.Errorf("labels (-want +got):\n%s", diff)
-	}
-	of := func(id string, restarts int32) *appsv1beta1.ContainerRecreateRequestContainerContext {
-		return &appsv1beta1.ContainerRecreateRequestContainerContext{ContainerID: "containerd://" + id, RestartCount: restarts}
+	object := admissiontest.Merge(t, plain, `{"metadata":{"labels":{"crr.apps.kruise.io/pod-uid":"guess","crr.apps.kruise.io/active":"true"}}}`)
+	stored := admitted(t, kind, object)
+	got := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, stored)
+	if pin := got.Labels[restart.LabelPin]; len(got.Labels) != 1 || len(validation.IsValidLabelValue(pin)) > 0 {
+		t.Errorf("labels %v", got.Labels)
 	}
 	want := appsv1beta1.ContainerRecreateRequestSpec{
-		PodName: "web-0",
-		Containers: []appsv1beta1.ContainerRecreateRequestContainer{
-			{
-				Name: "app", StatusContext: of("app", 3), Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8080}},
-				PreStop: &appsv1beta1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/drain", Port: intstr.FromString("web")}},
-			},
-			{Name: "log", StatusContext: of("log", 0), PreStop: &appsv1beta1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"flush"}}}},
-			{Name: "mesh", StatusContext: of("mesh", 0)},
-		},
-		Strategy: &appsv1beta1.ContainerRecreateRequestStrategy{FailurePolicy: "Fail", TerminationGracePeriodSeconds: ptr.To[int64](45)},
+		PodName: "web-0", Containers: []appsv1beta1.ContainerRecreateRequestContainer{{Name: "app"}, {Name: "log"}, {Name: "mesh"}},
+		Strategy: &appsv1beta1.ContainerRecreateRequestStrategy{FailurePolicy: "Fail"},
 	}
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
 	}
-	// What was filled in may come again: a webhook can be called twice.
-	again := got.DeepCopy()
-	if errs := kind.Complete(t.Context(), "default", again); len(errs) > 0 {
-		t.Errorf("called twice: %v", errs)
+	other := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, admitted(t, kind, object))
+	if other.Labels[restart.LabelPin] == got.Labels[restart.LabelPin] {
+		t.Error("two answers show that the pod is the same")
+	}
+	pod := running()
+	if !restart.Pinned(&got, pod) {
+		t.Error("the controller does not find the pod")
+	}
+	pod.Status.ContainerStatuses[1].ContainerID = "containerd://new"
+	if restart.Pinned(&got, pod) {
+		t.Error("another instance counts")
+	}
+}
+
+// filled is a request after the controller has filled it in.
+func filled(t *testing.T, stored string, change func(*appsv1beta1.ContainerRecreateRequest)) string {
+	t.Helper()
+	r := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, stored)
+	restart.Fill(&r, running(), false)
+	if change != nil {
+		change(&r)
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// What is filled in is run in containers, so it has to be what the pod says, whoever writes it.
+func TestARequestIsFilledInWithWhatItsPodSays(t *testing.T) {
+	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
+	stored := admitted(t, kind, plain)
+	for name, tc := range map[string]struct {
+		change  func(*appsv1beta1.ContainerRecreateRequest)
+		refused bool
+	}{
+		"as the pod says": {},
+		"a hook of one's own": {func(r *appsv1beta1.ContainerRecreateRequest) {
+			r.Spec.Containers[2].PreStop = &appsv1beta1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"x"}}}
+		}, true},
+		"another pod":  {func(r *appsv1beta1.ContainerRecreateRequest) { r.Spec.PodName = "web-1" }, true},
+		"another node": {func(r *appsv1beta1.ContainerRecreateRequest) { r.Labels["crr.apps.kruise.io/node-name"] = "node-b" }, true},
+		"the pin goes": {func(r *appsv1beta1.ContainerRecreateRequest) {
+			*r = admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, stored)
+			delete(r.Labels, restart.LabelPin)
+		}, true},
+		"the pin is another": {func(r *appsv1beta1.ContainerRecreateRequest) {
+			*r = admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, stored)
+			r.Labels[restart.LabelPin] = "x"
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sent := filled(t, stored, tc.change)
+			response := kind.Validator(admit.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", sent, stored))
+			if response.Allowed == tc.refused {
+				t.Errorf("allowed %v: %v", response.Allowed, response.Result)
+			}
+		})
 	}
 }
 
@@ -115,21 +167,21 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 		"as it is":          {},
 		"the daemon is off": {off: true, want: "spec: Forbidden: feature gate KruiseDaemon is off"},
 		"no such pod":       {patch: `{"spec":{"podName":"nobody"}}`, want: `spec.podName: Invalid value: "nobody": there is no such pod`},
-		"a pod on no node":  {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "" }, want: "the pod is on no node yet"},
+		"a pod on no node":  {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "" }, want: "nothing of the pod can be restarted"},
 		"a node whose name is no label": {change: func(p *corev1.Pod, _ *corev1.Node) {
 			p.Spec.NodeName = strings.Repeat("n", 60) + ".example"
-		}, want: "the name of its node is longer than the 63 characters of a label"},
-		"no such node":         {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "gone" }, want: "its node gone does not exist"},
-		"a pod that has ended": {change: func(p *corev1.Pod, _ *corev1.Node) { p.Status.Phase = corev1.PodFailed }, want: "the pod has ended (Failed)"},
+		}, want: "nothing of the pod can be restarted"},
+		"no such node":         {change: func(p *corev1.Pod, _ *corev1.Node) { p.Spec.NodeName = "gone" }, want: ""},
+		"a pod that has ended": {change: func(p *corev1.Pod, _ *corev1.Node) { p.Status.Phase = corev1.PodFailed }, want: "nothing of the pod can be restarted"},
 		"a pod that has ended, whose sidecars are stopped": {change: func(p *corev1.Pod, _ *corev1.Node) {
 			p.Status.Phase = corev1.PodSucceeded
 			p.Status.Conditions = []corev1.PodCondition{{Type: "SidecarTerminated", Status: corev1.ConditionTrue}}
 		}},
 		"a pod that is being deleted": {change: func(p *corev1.Pod, _ *corev1.Node) {
 			p.DeletionTimestamp, p.Finalizers = ptr.To(metav1.Now()), []string{"example.io/x"}
-		}, want: "the pod is being deleted"},
-		"no such container":                              {patch: `{"spec":{"containers":[{"name":"x"}]}}`, want: `spec.containers[0].name: Unsupported value: "x": supported values: "mesh", "app", "log", "waiting"`},
-		"an init container":                              {patch: `{"spec":{"containers":[{"name":"once"}]}}`, want: `spec.containers[0].name: Unsupported value: "once"`},
+		}, want: "nothing of the pod can be restarted"},
+		"no such container":                              {patch: `{"spec":{"containers":[{"name":"x"}]}}`, want: `spec.containers[0].name: Invalid value: "x": the pod has no such container`},
+		"an init container":                              {patch: `{"spec":{"containers":[{"name":"once"}]}}`, want: `spec.containers[0].name: Invalid value: "once": the pod has no such container`},
 		"a container that never started":                 {patch: `{"spec":{"containers":[{"name":"waiting"}]}}`, want: "the container has not been started yet"},
 		"a container twice":                              {patch: `{"spec":{"containers":[{"name":"app"},{"name":"app"}]}}`, want: `spec.containers[1].name: Duplicate value: "app"`},
 		"a hook of one's own":                            {patch: `{"spec":{"containers":[{"name":"mesh","preStop":{"exec":{"command":["x"]}}}]}}`, want: "spec.containers[0].preStop: Forbidden"},
@@ -155,7 +207,7 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 // TestTheManifestOfARequestCanBeAppliedAgain: kubectl apply sends the whole list of containers, without what was filled in.
 func TestTheManifestOfARequestCanBeAppliedAgain(t *testing.T) {
 	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
-	stored := admissiontest.Mutated(t, plain, kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", plain, "")))
+	stored := filled(t, admitted(t, kind, plain), nil)
 	for version, tc := range map[string]struct {
 		containers string
 		refused    bool

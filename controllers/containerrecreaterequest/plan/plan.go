@@ -38,6 +38,7 @@ const (
 const (
 	reasonGrace    = "UnreadyGrace"
 	reasonOver     = "Over"
+	reasonNew      = "New"
 	reasonFinished = "TTL"
 )
 
@@ -73,6 +74,8 @@ func Kind() schema.GroupVersionKind {
 // Snapshot is what is known of a request's pod.
 type Snapshot struct {
 	Now time.Time
+	// Virtual says that the node of Pod is a virtual one. It is looked up for a request that is not filled in yet.
+	Virtual bool
 	// PodKnown says that the pod with the UID of the request exists and is not being deleted.
 	PodKnown bool
 	// Pod is that pod as the API server has it, read when NeedsPod says so. Nil when it is not there any more.
@@ -92,7 +95,12 @@ type Snapshot struct {
 
 // NeedsPod says that the whole pod has to be read for a plan: to be taken out of service, or to be given back.
 func NeedsPod(r *appsv1beta1.ContainerRecreateRequest) bool {
-	return marked(r) || wantsHold(r)
+	return marked(r) || wantsHold(r) || Unfilled(r)
+}
+
+// Unfilled says that a request is still to be filled in with what its pod says.
+func Unfilled(r *appsv1beta1.ContainerRecreateRequest) bool {
+	return !restart.Over(r) && r.DeletionTimestamp == nil && r.Labels[restart.LabelPin] != ""
 }
 
 // DaemonTimedOut says that the request would end for the daemon's silence, unless that is being started.
@@ -144,7 +152,7 @@ func Holder(r *appsv1beta1.ContainerRecreateRequest) shared.ReadinessHolder {
 //
 //  1. a request that is over, or being deleted, gives its pod back, and then its finalizer goes;
 //  2. one that is over loses the label by which daemons see it, and is deleted when its time to live is over;
-//  3. one whose pod is gone is over;
+//  3. one that is new is filled in with what its pod says; one whose pod, or instances of it, are gone is over;
 //  4. so is one without a deadline that the daemon did not take up for 60 seconds, or five minutes while it is being started, unless it is at work on the
 //     one before;
 //     whether the daemon is still there that has taken up a request is looked at every minute;
@@ -155,6 +163,10 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	var d Decision
 	if restart.Over(r) {
 		d.end(r, s)
+		return d
+	}
+	if Unfilled(r) {
+		d.fill(r, s)
 		return d
 	}
 	if !s.PodKnown {
@@ -188,6 +200,31 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 		d.hold(r, s)
 	}
 	return d
+}
+
+// fill is the first half of step 3. What is filled in has the daemon of the node see the request.
+func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
+	if s.Pod == nil || s.Pod.DeletionTimestamp != nil || !restart.Pinned(r, s.Pod) {
+		d.End, d.EndReason = messageGone, appsv1beta1.ReasonPodGone
+		return
+	}
+	filled := r.DeepCopy()
+	restart.Fill(filled, s.Pod, s.Virtual)
+	labels := map[string]any{restart.LabelPin: nil}
+	for key, value := range filled.Labels {
+		labels[key] = value
+	}
+	// Strings, numbers and API types can always be rendered.
+	body, _ := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion, "labels": labels},
+		"spec":     map[string]any{"containers": filled.Spec.Containers, "strategy": filled.Spec.Strategy},
+	})
+	d.Actions = append(d.Actions, planning.Action{
+		Verb: planning.VerbPatch, Step: StepMark, Kind: Kind(), Object: r, Reason: reasonNew,
+		Change:  planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Filling in the request"},
+	})
+	d.Recheck(soon)
 }
 
 // watchDaemon says when to look at the daemon that has taken up a request.

@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 func start() time.Time { return time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC) }
@@ -543,6 +544,43 @@ func TestEventsOfRefusedWrites(t *testing.T) {
 	for step := range want {
 		if !seen[step] {
 			t.Errorf("%s was never planned", step)
+		}
+	}
+}
+
+// A request is filled in for the pod that it was made for, and for the instances of its containers at that time.
+func TestARequestIsFilledInForItsPodAlone(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-0", UID: "uid"}}
+	pod.Spec.NodeName = "node-a"
+	pod.Spec.Containers = []corev1.Container{{Name: "app", Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"drain"}}}}}}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", ContainerID: "containerd://app", RestartCount: 3}}
+	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "r"}}
+	r.Spec.PodName, r.Spec.Containers = "web-0", []v1beta1.ContainerRecreateRequestContainer{{Name: "app"}}
+	r.Labels = map[string]string{restart.LabelPin: restart.Pin([]byte("salt"), r, pod)}
+	if !NeedsPod(r) {
+		t.Error("the pod is not read")
+	}
+	d := Plan(r, Snapshot{Pod: pod})
+	if len(d.Actions) != 1 || d.End != "" {
+		t.Fatalf("%+v", d)
+	}
+	requests := d.Actions[0].Change.Requests(r)
+	body, err := requests[0].Body(planning.Version{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"crr.apps.kruise.io/pod-uid":"uid"`, `"crr.apps.kruise.io/node-name":"node-a"`, `"operator.kruise.io/pod-pin":null`, `"containerID":"containerd://app"`, `"drain"`} {
+		if !strings.Contains(string(body), want) {
+			t.Errorf("%s is not in %s", want, body)
+		}
+	}
+	again := pod.DeepCopy()
+	again.UID = "other"
+	restarted := pod.DeepCopy()
+	restarted.Status.ContainerStatuses[0].ContainerID = "containerd://new"
+	for name, now := range map[string]*corev1.Pod{"gone": nil, "created again": again, "restarted": restarted} {
+		if d := Plan(r, Snapshot{Pod: now}); d.End != messageGone || len(d.Actions) > 0 {
+			t.Errorf("%s: %+v", name, d)
 		}
 	}
 }

@@ -1,0 +1,76 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package restart
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// LabelPin is on a request that is not filled in yet. It ties the request to the pod and the instances of its containers at the creation, and tells nothing of
+// them: anybody can ask a webhook, and the fields would. The controller fills them in when the pod is still the same.
+const LabelPin = "operator.kruise.io/pod-pin"
+
+// Pin is the value of LabelPin: a hash, keyed by a salt that is another one for each request.
+func Pin(salt []byte, r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) string {
+	hash := hmac.New(sha256.New, salt)
+	_, _ = fmt.Fprintf(hash, "%s\n", pod.UID)
+	for i := range r.Spec.Containers {
+		if status := StatusOf(pod, r.Spec.Containers[i].Name); status != nil {
+			_, _ = fmt.Fprintf(hash, "%s %s\n", status.Name, status.ContainerID)
+		}
+	}
+	return hex.EncodeToString(salt) + "." + hex.EncodeToString(hash.Sum(nil)[:20]) // a label has 63 characters
+}
+
+// Pinned says that the request is about this pod, with the instances that it has now.
+func Pinned(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
+	pin := r.Labels[LabelPin]
+	salt, _, _ := strings.Cut(pin, ".")
+	key, err := hex.DecodeString(salt)
+	return err == nil && hmac.Equal([]byte(pin), []byte(Pin(key, r, pod)))
+}
+
+// Fill fills in a request what its pod says, in place of the pin.
+func Fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, virtual bool) {
+	for i := range r.Spec.Containers {
+		c := &r.Spec.Containers[i]
+		of, _ := Find(pod, c.Name)
+		status := StatusOf(pod, c.Name)
+		if of == nil || status == nil {
+			continue // Pinned has found them
+		}
+		c.StatusContext = &appsv1beta1.ContainerRecreateRequestContainerContext{ContainerID: status.ContainerID, RestartCount: status.RestartCount}
+		if of.Lifecycle != nil && of.Lifecycle.PreStop != nil {
+			hook := of.Lifecycle.PreStop
+			c.PreStop = &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
+			if hook.HTTPGet != nil {
+				c.Ports = of.Ports
+			}
+		}
+	}
+	if r.Spec.Strategy == nil {
+		r.Spec.Strategy = &appsv1beta1.ContainerRecreateRequestStrategy{FailurePolicy: appsv1beta1.RecreateFail}
+	}
+	if r.Spec.Strategy.TerminationGracePeriodSeconds == nil {
+		r.Spec.Strategy.TerminationGracePeriodSeconds = pod.Spec.TerminationGracePeriodSeconds
+	}
+	delete(r.Labels, LabelPin)
+	if r.Labels == nil {
+		r.Labels = map[string]string{}
+	}
+	r.Labels[appsv1beta1.LabelRequestPodUID] = string(pod.UID)
+	r.Labels[appsv1beta1.LabelRequestNode] = pod.Spec.NodeName
+	r.Labels[appsv1beta1.LabelRequestActive] = "true"
+	if virtual {
+		r.Labels[appsv1beta1.LabelNodeType] = appsv1beta1.NodeTypeVirtual
+	}
+}
