@@ -89,7 +89,10 @@ func (c *configuration) write(ctx context.Context) error {
 	for _, r := range all {
 		c.stateOf(r.way, true)
 	}
-	return nil
+	if len(all) == 0 {
+		return nil
+	}
+	return c.guard(key{kind: c.kind, name: c.name})
 }
 
 // read finds out what is there.

@@ -79,7 +79,7 @@ type Hook struct {
 // Policy is a static policy of the API server, and what goes with it. Every policy that a kind may ever want is declared, so that it is found and removed when
 // the kind is off.
 type Policy struct {
-	// Name is that of its objects, which the operator's role names.
+	// Name is how hooks name it. One that changes objects is called so, too: by that its bindings are found.
 	Name string
 	// Objects are the policy and its own bindings, in the order in which they are written. The registrar adds the namespaces and objects that are exempt,
 	// unless Unexempted is set.

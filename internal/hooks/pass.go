@@ -218,6 +218,9 @@ func (p *pass) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 		if err != nil {
 			return fmt.Errorf("applying %s %s: %w", want.GetKind(), want.GetName(), err)
 		}
+		if err := p.guard(k); err != nil {
+			return err
+		}
 		p.keep[k] = true
 		delete(p.unused, k)
 		if kept.Changed || kept.Created {

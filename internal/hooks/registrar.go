@@ -25,10 +25,10 @@ import (
 const (
 	// MutatingConfiguration and ValidatingConfiguration hold the entries of all hooks. Version 0.4.0 has these names for a part of them, and rewrites or
 	// deletes both: so an installation that goes back to it keeps nothing that it cannot answer.
-	MutatingConfiguration   = "kruise-operator-pods"
+	MutatingConfiguration   = "kruise-operator-pods-launch-priority"
 	ValidatingConfiguration = "kruise-operator-deletion-protection"
 	// OwnLabel is on what hooks bring along, with whatever value: revisions, for instance.
-	OwnLabel = "operator.kruise.io/injection"
+	OwnLabel = "operator.kruise.io/hook"
 
 	// verifyEvery is how often everything is compared without an event.
 	verifyEvery = 10 * time.Minute
@@ -75,6 +75,9 @@ type Registrar struct {
 	refused map[string]refusal
 	proofs  map[string]*proof
 	unused  map[key]time.Time
+	// watch has a pass made when one of some objects changes; nil: none. watched are those that are.
+	watch   func(kind schema.GroupVersionKind, namespace string, only func(*metav1.ListOptions)) error
+	watched map[key]bool
 }
 
 // refusal is what the server said of a hook.
@@ -96,7 +99,7 @@ type proof struct {
 func New(o Options) *Registrar {
 	return &Registrar{
 		options: o, changed: make(chan struct{}, 1), owners: map[string]*Owner{}, taken: map[string]*Hook{}, refused: map[string]refusal{},
-		proofs: map[string]*proof{}, unused: map[key]time.Time{},
+		proofs: map[string]*proof{}, unused: map[key]time.Time{}, watched: map[key]bool{},
 	}
 }
 

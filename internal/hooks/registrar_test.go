@@ -326,7 +326,7 @@ func TestAPolicyThatIsProvenTakesTheRequestsFromTheCall(t *testing.T) {
 }
 
 func TestWhatAKindThatIsOffHasLeftGoes(t *testing.T) {
-	former := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: MutatingConfiguration + "-launch-priority"}}
+	former := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-pods-probes"}}
 	w := newWorld(t, former)
 	w.proven = true
 	w.Owner("all", nil).Want(

@@ -1,0 +1,114 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package hooks
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/time/rate"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-pods;kruise-operator-pods-launch-priority;kruise-operator-pods-probes,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=kruise-operator-deletion-protection,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,verbs=get,resourceNames=kruise-operator-manager;"kruise-operator-manager-service-system:auth-delegator"
+// +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get;list;watch;create;patch;delete
+
+const (
+	// Name is the controller's.
+	Name = "hooks"
+	// gather is how long changes are gathered for one pass.
+	gather = 100 * time.Millisecond
+	// contested is when it is looked again where somebody changes what is registered again and again.
+	contested = 5 * time.Second
+)
+
+// SetupWithManager makes the manager run the registrar on the leader.
+func (r *Registrar) SetupWithManager(mgr ctrl.Manager, d workload.Dependencies) error {
+	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watching what is registered: %w", err)
+	}
+	c, err := workload.NewController(mgr, d, Name, 1, r)
+	if err != nil {
+		return err
+	}
+	all := reconcile.Request{NamespacedName: types.NamespacedName{Name: Name}}
+	return c.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		limit := rate.NewLimiter(rate.Every(time.Second), 20)
+		r.watch = func(kind schema.GroupVersionKind, namespace string, only func(*metav1.ListOptions)) error {
+			mapping, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
+			if err != nil {
+				return err
+			}
+			return informOf(ctx, watches, mapping.Resource, namespace, only, d, func() {
+				queue.AddAfter(all, map[bool]time.Duration{true: gather, false: contested}[limit.Allow()])
+			})
+		}
+		queue.Add(all)
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-r.changed:
+					queue.AddAfter(all, gather)
+				}
+			}
+		}()
+		return nil
+	}))
+}
+
+// informOf calls changed whenever one of some objects comes, changes or goes, until ctx ends.
+func informOf(
+	ctx context.Context, watches metadata.Interface, resource schema.GroupVersionResource, namespace string, only func(*metav1.ListOptions), d workload.Dependencies,
+	changed func(),
+) error {
+	informer := metadatainformer.NewFilteredMetadataInformer(watches, resource, namespace, 0, cache.Indexers{}, only).Informer()
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
+	if err == nil && d.Denied != nil {
+		err = informer.SetWatchErrorHandlerWithContext(d.Denied.Handle)
+	}
+	if err != nil {
+		return fmt.Errorf("watching %s: %w", resource.Resource, err)
+	}
+	go informer.RunWithContext(ctx)
+	return nil
+}
+
+// guard watches an object from the time on when it is registered.
+func (r *Registrar) guard(k key) error {
+	only := func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.name).String()
+	}
+	switch k.kind {
+	case bindingKind():
+		k.name, only = "", func(o *metav1.ListOptions) { o.LabelSelector = nameLabel + "=" + operatorName }
+	case revisionKind():
+		k.name, only = "", func(o *metav1.ListOptions) { o.LabelSelector = OwnLabel }
+	}
+	if r.watch == nil || r.watched[k] {
+		return nil
+	}
+	r.watched[k] = true
+	return r.watch(k.kind, k.namespace, only)
+}
