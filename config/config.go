@@ -8,5 +8,5 @@ import "embed"
 
 // Files are the kustomize bases, by their paths below this folder. The package reads nothing else and does nothing with them.
 //
-//go:embed crd local namespace operands protection rbac webhook
+//go:embed crd local namespace operands rbac webhook
 var Files embed.FS

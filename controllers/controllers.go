@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -42,6 +43,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -69,6 +71,8 @@ type Deps struct {
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// CatchUp lets passes wait for the cache after an election or a start. Nil: none ever waits.
 	CatchUp *catchup.Gate
+	// Call is how the API server calls the operator at a path; nil: it does not.
+	Call func(path string) (admissionv1.WebhookClientConfig, error)
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
 	Operator operatorconfig.Dependencies
 }
@@ -125,14 +129,15 @@ func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPod
 // installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := share(mgr, &deps)
+	var err error
+	if all.hooks, err = registrar(mgr, deps); err != nil {
+		return err
+	}
 	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
 	if err != nil {
 		return err
 	}
-	if err := setupLaunchPriority(mgr, deps, all); err != nil {
-		return err
-	}
-	if err := setupProviders(mgr, deps, all, configured); err != nil {
+	if err := setupHooks(mgr, &deps, all); err != nil {
 		return err
 	}
 	if err := setupFeatures(ctx, mgr, deps, all, configured); err != nil {
@@ -275,42 +280,43 @@ func needsDaemon(kind controller.Kind, c *config.Config) bool {
 	return kind.Entry.NodeDaemon && c.NodeDaemon && kind.IsOn(c)
 }
 
-// setupLaunchPriority sets up the Registrar that maintains, or removes, the policy and webhook for pods of other controllers.
-func setupLaunchPriority(mgr ctrl.Manager, deps Deps, all shared) error {
-	given, err := dependencies(mgr, deps, all, launchpriority.Name)
-	if err != nil {
-		return fmt.Errorf("setting up launch priorities: %w", err)
+// registrar registers the hooks of all kinds. It knows the policies of those that are off, too, and removes them.
+func registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
+	options := hooks.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: deps.Config.Namespace, Call: deps.Call, Clock: deps.Clock,
+		PreferPolicy: deps.Config.AdmissionMode != "Webhook",
 	}
-	registrar := &launchpriority.Registrar{
-		Client: given.Client, Live: given.Live, Clock: given.Clock, Namespace: deps.Config.Namespace,
-		On: deps.Config.Features.Enabled(gate.ContainerLaunchPriority), PreferPolicy: deps.Config.AdmissionMode != "Webhook",
+	for _, kind := range All() {
+		if kind.Policies == nil {
+			continue
+		}
+		policies, err := kind.Policies(deps.Config)
+		if err != nil {
+			return nil, fmt.Errorf("reading the policies of %s: %w", kind.Name, err)
+		}
+		options.Policies = append(options.Policies, policies...)
 	}
-	if deps.Operator.Protection != nil {
-		registrar.Call = deps.Operator.Protection.Call
-	}
-	if err := launchpriority.SetupRegistrar(mgr, given, registrar); err != nil {
-		return fmt.Errorf("setting up launch priorities: %w", err)
-	}
-	return nil
+	return hooks.New(options), nil
 }
 
-// setupProviders sets up what has new pods ask the providers of virtual nodes for probes, or takes that back.
-func setupProviders(mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
-	gates := deps.Config.Features
-	given, err := dependencies(mgr, deps, all, podprobemarker.Name)
+// setupHooks sets up the registrar, and what it has to want from the start.
+func setupHooks(mgr ctrl.Manager, deps *Deps, all shared) error {
+	for _, kind := range All() {
+		if kind.Hooks != nil {
+			all.hooks.Owner(kind.Name, nil).Want(kind.Hooks(deps.Config)...)
+		}
+	}
+	deps.Operator.HookFaults = all.hooks.Faults
+	given, err := dependencies(mgr, *deps, all, hooks.Name)
 	if err != nil {
-		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
+		return fmt.Errorf("setting up hooks: %w", err)
 	}
-	registrar := &podprobemarker.Registrar{
-		Client: given.Client, Live: given.Live, Cache: given.Cache, Markers: given.Markers, Namespace: deps.Config.Namespace,
-		On: gates.Enabled(gate.EnablePodProbeMarkerOnServerless) && gates.Enabled(gate.PodProbeMarker) &&
-			served(configured, podprobemarker.Kind().Kind) && deps.Config.ProbesPods,
+	c, err := workload.NewController(mgr, given, hooks.Name, 1, all.hooks)
+	if err == nil {
+		err = all.hooks.Watch(mgr, c, deps.Denied.Handle)
 	}
-	if deps.Operator.Protection != nil {
-		registrar.Call = deps.Operator.Protection.Call
-	}
-	if err := podprobemarker.SetupRegistrar(mgr, given, registrar); err != nil {
-		return fmt.Errorf("setting up probes on virtual nodes: %w", err)
+	if err != nil {
+		return fmt.Errorf("setting up hooks: %w", err)
 	}
 	return nil
 }
@@ -354,6 +360,8 @@ type shared struct {
 	pullJobs *predownload.Watch
 	// daemonNeeds are what waits for the node daemon; nil where the operator deploys none.
 	daemonNeeds *workload.DaemonNeeds
+	// hooks is what all register their hooks with.
+	hooks *hooks.Registrar
 	// markers are the PodProbeMarkers that were parsed.
 	markers *workload.Parsed[*probing.Marker]
 }
@@ -395,6 +403,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) (workloa
 		Recorder:         events,
 		Metrics:          deps.Metrics,
 		Pool:             all.pool,
+		Hooks:            all.hooks,
 		PullJobs:         all.pullJobs,
 		PullsImages:      deps.Config.Enabled("ImagePullJob"),
 		DaemonNeeds:      all.daemonNeeds,

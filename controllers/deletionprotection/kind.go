@@ -16,6 +16,7 @@ import (
 // Value is all that the operator needs to know of deletion protection.
 func Value() controller.Kind {
 	return controller.Kind{
+		Name: "deletionprotection", Policies: policies, Hooks: registered,
 		Serve: func(d admit.Deps) map[string]http.Handler {
 			return map[string]http.Handler{Path: &ctrladmission.Webhook{Handler: &Handler{
 				Reader: d.Client, On: d.Gates.Enabled(features.ResourcesDeletionProtection),

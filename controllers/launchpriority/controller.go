@@ -13,13 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -81,22 +79,6 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due())
 	if err := c.Watch(watch); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
-	}
-	return nil
-}
-
-// SetupRegistrar makes the manager keep what makes the API server order the containers of all pods, or take it back.
-func SetupRegistrar(mgr ctrl.Manager, d workload.Dependencies, r *Registrar) error {
-	c, err := workload.NewController(mgr, d, Name+"-admission", 1, r)
-	if err != nil {
-		return err
-	}
-	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: launch.PolicyName}})
-		return nil
-	})
-	if err := c.Watch(once); err != nil {
-		return fmt.Errorf("starting the registration of launch priorities: %w", err)
 	}
 	return nil
 }

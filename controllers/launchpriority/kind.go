@@ -19,7 +19,7 @@ import (
 // Value is all that the operator needs to know of launch priorities.
 func Value() controller.Kind {
 	return controller.Kind{
-		Name: Name, On: ordersContainers, Setup: Setup, Keeps: NeedsWholePod,
+		Name: Name, On: ordersContainers, Setup: Setup, Keeps: NeedsWholePod, Policies: policies, Hooks: registered,
 		Serve: func(admit.Deps) map[string]http.Handler {
 			return map[string]http.Handler{podlaunch.Path: &ctrladmission.Webhook{Handler: podlaunch.Handler{}}}
 		},

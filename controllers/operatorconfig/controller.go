@@ -67,8 +67,6 @@ type Reconciler struct {
 	// deployed is when the operands were last applied, and for which generation.
 	deployed    time.Time
 	deployedFor int64
-	// protected is when Protection was last applied.
-	protected time.Time
 	// daemonRecheck is when to look at the node daemon again; zero: when something changes.
 	daemonRecheck time.Duration
 	// looked is when it was last asked of every reported replica whether it still exists.
@@ -197,7 +195,7 @@ func (r *Reconciler) recheck(leads bool) time.Duration {
 	if leads && r.busy.Reason != "" {
 		recheck = earliest(recheck, working)
 	}
-	if leads && (r.Operands != nil || r.Protection != nil && r.Protection.On) {
+	if leads && (r.Operands != nil || r.HookFaults != nil) {
 		recheck = earliest(recheck, lookAgain)
 	}
 	if r.Appeared != nil {
@@ -225,26 +223,15 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 		r.daemonRecheck = 0 // WorkChanged tells when that ends
 		return failures
 	}
-	failed(r.protect(ctx))
+	if r.HookFaults != nil {
+		failures = append(failures, r.HookFaults()...)
+	}
 	if r.NodeDaemon != nil {
 		var err error
 		r.daemonRecheck, err = r.NodeDaemon.Settle(ctx, object)
 		failed(err)
 	}
 	return failures
-}
-
-// protect keeps the protection from deletion: from time to time while there is any, or else once.
-func (r *Reconciler) protect(ctx context.Context) error {
-	now := r.Clock.Now()
-	if r.Protection == nil || !r.protected.IsZero() && (!r.Protection.On || now.Sub(r.protected) < lookAgain) {
-		return nil
-	}
-	if err := r.Protection.Apply(ctx, r.disabled()); err != nil {
-		return err
-	}
-	r.protected = now
-	return nil
 }
 
 // deploy applies what the operator deploys for itself, when the object has changed and from time to time.

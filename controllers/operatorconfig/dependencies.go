@@ -95,8 +95,8 @@ type Dependencies struct {
 	DaemonKinds []schema.GroupVersionKind
 	// DaemonNeeds are objects of other kinds that need the node daemon for now; nil where the operator deploys none.
 	DaemonNeeds *workload.DaemonNeeds
-	// Protection is what refuses to delete protected objects; nil: it is left as it is.
-	Protection *Protection
+	// HookFaults are why hooks are not registered whose faults no other object tells; nil: there are none.
+	HookFaults func() []string
 	// Work says what an upgrade should not cut off. It may be nil.
 	Work func() Work
 	// Denied are the answers of the API server where it does not let the cache read something. It may be nil.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
@@ -119,4 +121,13 @@ func (r *Reconciler) ignored(object *operatorv1alpha1.Kruise) (fields []string, 
 		}, operatorv1alpha1.ReasonNotInCluster
 	}
 	return nil, ""
+}
+
+// resourcesOf are the resources that the kinds are served as.
+func resourcesOf(table kinds.Table, names sets.Set[string]) sets.Set[string] {
+	resources := sets.New[string]()
+	for _, kind := range table.Where(func(k kinds.Kind) bool { return names.Has(k.Name) }) {
+		resources.Insert(kind.Plural)
+	}
+	return resources
 }

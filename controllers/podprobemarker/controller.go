@@ -35,15 +35,13 @@ type Reconciler struct {
 	*workload.Base
 	// off says why nothing is carried out; empty when it is.
 	off string
-	// providers says that the providers of virtual nodes are asked for probes.
-	providers bool
 	// follow watches the lists of the nodes.
 	follow func(context.Context) error
 }
 
 // Setup makes the manager run the reconciler of PodProbeMarkers.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, Kind(), d), providers: c.Features.Enabled(features.EnablePodProbeMarkerOnServerless)}
+	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
 	r.follow = func(ctx context.Context) error {
 		return r.WatchLateGathering(ctx, nodePodProbe(), markersIn, gather, index)
 	}

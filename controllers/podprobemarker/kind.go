@@ -4,14 +4,8 @@
 package podprobemarker
 
 import (
-	"net/http"
-
-	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
-
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/admission"
-	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/podprobes"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
-	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -33,9 +27,6 @@ func Value() controller.Kind {
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
 			return admission.Kind(admission.OptionsOf(d.Gates), admission.Workloads{Reader: d.Client})
-		},
-		Serve: func(d admit.Deps) map[string]http.Handler {
-			return map[string]http.Handler{probing.WebhookPath: &ctrladmission.Webhook{Handler: &podprobes.Handler{Reader: d.Client}}}
 		},
 	}
 }

@@ -59,7 +59,7 @@ const gather = time.Second
 
 // observe reads the pods that a marker chooses, and what their nodes say. It returns when to look at the node daemon again.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
-	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off, Providers: r.providers}
+	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
 	if spec.Marker == nil || r.off != "" {
 		return snapshot, 0, nil
 	}
@@ -78,7 +78,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		}
 		slices.Sort(snapshot.Carried)
 		snapshot.Waits = remember(pass).waits
-		return snapshot, 0, r.leaving(ctx, spec, &snapshot)
+		return snapshot, 0, nil
 	}
 	known := remember(pass)
 	if known.since.IsZero() || known.generation != spec.Object.Generation {
@@ -90,9 +90,6 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		return snapshot, 0, err
 	}
 	if snapshot.Others, err = r.others(ctx, spec); err != nil {
-		return snapshot, 0, err
-	}
-	if err := r.leaving(ctx, spec, &snapshot); err != nil {
 		return snapshot, 0, err
 	}
 	snapshot.OverdueNodes = plan.OverdueNodes(spec, snapshot)
@@ -132,38 +129,6 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 	}
 	slices.SortFunc(nodes, func(a, b plan.Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes, nil
-}
-
-// leaving adds the pods on virtual nodes that ask for probes of a marker that no longer selects them, with the necessary edits.
-func (r *Reconciler) leaving(ctx context.Context, spec *plan.Spec, to *plan.Snapshot) error {
-	if !r.providers {
-		return nil
-	}
-	var pods corev1.PodList
-	if err := r.Cache.List(ctx, &pods, client.InNamespace(spec.Marker.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("listing pods: %w", err)
-	}
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if !probing.AsksProvider(pod, spec.Marker.Name) || spec.Marker.Chooses(pod) || !probing.Active(pod) {
-			continue
-		}
-		node := &corev1.Node{}
-		err := r.Cache.Get(ctx, client.ObjectKey{Name: pod.Spec.NodeName}, node, client.UnsafeDisableDeepCopy)
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("reading node %s: %w", pod.Spec.NodeName, err)
-		}
-		if err == nil && virtualnode.Is(node) {
-			to.Leaving = append(to.Leaving, pod)
-		}
-	}
-	slices.SortFunc(to.Leaving, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	if to.Others != nil || len(to.Leaving) == 0 {
-		return nil
-	}
-	var err error
-	to.Others, err = r.others(ctx, spec)
-	return err
 }
 
 // readList reads of the NodePodProbe of a node what is about the marker. Decoding all of it for every node would be the most of a pass.

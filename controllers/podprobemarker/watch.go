@@ -12,16 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
 
-// changed says that a pod has changed in fields that decide whether it is probed, or, on a virtual node, in the results of the provider.
+// changed says that a pod has changed in fields that decide about its probes.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || probing.Active(before) != probing.Active(after) ||
-		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName ||
-		after.Annotations[appsv1alpha1.AnnotationPodProbe] != "" &&
-			(!maps.Equal(before.Annotations, after.Annotations) || !probing.SameConditions(before, after))
+		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName
 }
 
 // markersIn names the markers whose probes a NodePodProbe has.

@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -35,7 +36,11 @@ type Kind struct {
 	Admission func(admit.Deps) admit.Rules
 	// Convert converts between its versions.
 	Convert func() conversion.Converter
-	// Serve answers the API server about objects of others, by path.
+	// Policies are those that it may ever have registered, whether it is on or off: what it left behind is found by them.
+	Policies func(*config.Config) ([]*hooks.Policy, error)
+	// Hooks are on requests for objects of others, and do not depend on objects of the kind. Those that do its reconciler wants.
+	Hooks func(*config.Config) []*hooks.Hook
+	// Serve answers the calls of hooks, by path, on every replica.
 	Serve func(admit.Deps) map[string]http.Handler
 
 	// On says whether gates and flags ask for what it does; nil: they do. A feature is set up only then. A kind always is, and says that it is off.

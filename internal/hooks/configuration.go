@@ -92,7 +92,7 @@ func (c *configuration) write(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return c.guard(key{kind: c.kind, name: c.name})
+	return c.follow(key{kind: c.kind, name: c.name})
 }
 
 // read finds out what is there.

@@ -39,7 +39,7 @@ func keyOf(object *unstructured.Unstructured) key {
 
 // former are the configurations of version 0.4.0 that no version has any more.
 func former() []string {
-	return []string{MutatingConfiguration + "-launch-priority", MutatingConfiguration + "-probes"}
+	return []string{"kruise-operator-pods-probes"}
 }
 
 func bindingKind() schema.GroupVersionKind {

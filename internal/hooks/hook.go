@@ -9,11 +9,16 @@ package hooks
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -89,6 +94,21 @@ type Policy struct {
 	Stays bool
 	// Prove says by dry runs why the policy is not known to be in force: it can be served without effect. Nil: it is when it is written.
 	Prove func(ctx context.Context, dryRun client.Client) error
+}
+
+// Decode returns the objects of a manifest, in its order.
+func Decode(manifest string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("decoding the manifest of a policy: %w", err)
+		}
+		objects = append(objects, object)
+	}
 }
 
 // mutates says whether it is one that changes objects, which not every API server serves.

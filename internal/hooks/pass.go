@@ -218,7 +218,7 @@ func (p *pass) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 		if err != nil {
 			return fmt.Errorf("applying %s %s: %w", want.GetKind(), want.GetName(), err)
 		}
-		if err := p.guard(k); err != nil {
+		if err := p.follow(k); err != nil {
 			return err
 		}
 		p.keep[k] = true

@@ -142,6 +142,22 @@ func (o *Owner) State(hook string) State {
 	return State{Reason: Pending}
 }
 
+// Faults are why hooks are not registered whose owner is not told, sorted.
+func (r *Registrar) Faults() []string {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	var faults []string
+	for _, owner := range r.owners {
+		for name, state := range owner.states {
+			if owner.told == nil && state.Reason != InForce && state.Reason != Pending {
+				faults = append(faults, fmt.Sprintf("hook %s is not registered (%s): %s", name, state.Reason, state.Message))
+			}
+		}
+	}
+	slices.Sort(faults)
+	return faults
+}
+
 // Look has everything compared soon.
 func (r *Registrar) Look() {
 	select {

@@ -18,10 +18,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-pods;kruise-operator-pods-launch-priority;kruise-operator-pods-probes,verbs=get;list;watch;create;update;patch;delete
@@ -39,15 +38,11 @@ const (
 	contested = 5 * time.Second
 )
 
-// SetupWithManager makes the manager run the registrar on the leader.
-func (r *Registrar) SetupWithManager(mgr ctrl.Manager, d workload.Dependencies) error {
+// Watch has the controller of the registrar make a pass when somebody wants something else, or changes what is registered. It is for the leader alone.
+func (r *Registrar) Watch(mgr ctrl.Manager, c controller.Controller, failed cache.WatchErrorHandlerWithContext) error {
 	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("watching what is registered: %w", err)
-	}
-	c, err := workload.NewController(mgr, d, Name, 1, r)
-	if err != nil {
-		return err
 	}
 	all := reconcile.Request{NamespacedName: types.NamespacedName{Name: Name}}
 	return c.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
@@ -57,7 +52,7 @@ func (r *Registrar) SetupWithManager(mgr ctrl.Manager, d workload.Dependencies) 
 			if err != nil {
 				return err
 			}
-			return informOf(ctx, watches, mapping.Resource, namespace, only, d, func() {
+			return informOf(ctx, watches, mapping.Resource, namespace, only, failed, func() {
 				queue.AddAfter(all, map[bool]time.Duration{true: gather, false: contested}[limit.Allow()])
 			})
 		}
@@ -78,15 +73,15 @@ func (r *Registrar) SetupWithManager(mgr ctrl.Manager, d workload.Dependencies) 
 
 // informOf calls changed whenever one of some objects comes, changes or goes, until ctx ends.
 func informOf(
-	ctx context.Context, watches metadata.Interface, resource schema.GroupVersionResource, namespace string, only func(*metav1.ListOptions), d workload.Dependencies,
-	changed func(),
+	ctx context.Context, watches metadata.Interface, resource schema.GroupVersionResource, namespace string, only func(*metav1.ListOptions),
+	failed cache.WatchErrorHandlerWithContext, changed func(),
 ) error {
 	informer := metadatainformer.NewFilteredMetadataInformer(watches, resource, namespace, 0, cache.Indexers{}, only).Informer()
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 	})
-	if err == nil && d.Denied != nil {
-		err = informer.SetWatchErrorHandlerWithContext(d.Denied.Handle)
+	if err == nil {
+		err = informer.SetWatchErrorHandlerWithContext(failed)
 	}
 	if err != nil {
 		return fmt.Errorf("watching %s: %w", resource.Resource, err)
@@ -95,8 +90,8 @@ func informOf(
 	return nil
 }
 
-// guard watches an object from the time on when it is registered.
-func (r *Registrar) guard(k key) error {
+// follow watches an object from the time on when it is registered.
+func (r *Registrar) follow(k key) error {
 	only := func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.name).String()
 	}

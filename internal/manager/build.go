@@ -22,9 +22,7 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
-	bundled "github.com/kruise-operator/kruise-operator/config"
 	"github.com/kruise-operator/kruise-operator/controllers"
-	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -34,7 +32,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
@@ -83,6 +80,9 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	deps := controllers.Deps{
 		Config: c, Metrics: p.metrics, Accepted: accepted, Denied: denied, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler,
 		CatchUp: catchUp, Operator: operator,
+	}
+	if p.serving != nil {
+		deps.Call = p.serving.Call
 	}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return nil, err
@@ -220,12 +220,6 @@ func (p *process) completeOperator(
 		operator.KeepWebhooks = p.serving.KeepEntries
 	}
 	var err error
-	if operator.Protection, err = protection(c, direct); err != nil {
-		return err
-	}
-	if p.serving != nil {
-		operator.Protection.Call = p.serving.Call
-	}
 	if operator.UnderOLM {
 		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
 			return err
@@ -337,17 +331,6 @@ func takingOver(guard *takeover.Guard) operatorconfig.Work {
 		return operatorconfig.Work{}
 	}
 	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
-}
-
-// protection describes the policy with which the API server refuses to delete protected objects, while the gate is on.
-func protection(c *config.Config, direct client.Client) (*operatorconfig.Protection, error) {
-	policy, err := bundled.Files.ReadFile("protection/manifests.yaml")
-	if err != nil {
-		return nil, fmt.Errorf("reading the manifests of deletion protection: %w", err)
-	}
-	return &operatorconfig.Protection{
-		Client: direct, Manifests: policy, Kinds: c.Table, On: c.Features.Enabled(features.ResourcesDeletionProtection), Path: deletionprotection.Path,
-	}, nil
 }
 
 // off returns the kinds that are not enabled.

@@ -4,17 +4,13 @@
 package webhook_test
 
 import (
-	"bytes"
 	"fmt"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
 
 // metadataOf is the metadata of an object of a namespace, with labels that have so many bytes.
@@ -64,34 +60,6 @@ func largeMarkers() map[string][][]byte {
 		"and small ones":        slices.Concat(named("a", 30, small), named("b", 2, labeled(size)), named("c", 30, small), named("d", 2, labeled(size)), named("e", 400, small)),
 		"of half that size":     named("m", 500, labeled(size/2)),
 		"that have 20 KB each":  named("m", 500, labeled(20<<10)),
-	}
-}
-
-// TestANamespaceFullOfLargeMarkersDoesNotOccupyTheOperatorAtPodCreation: what is read of them for one pod is bounded, and the rest is told.
-func TestANamespaceFullOfLargeMarkersDoesNotOccupyTheOperatorAtPodCreation(t *testing.T) {
-	for name, markers := range largeMarkers() {
-		t.Run(name, func(t *testing.T) {
-			s, c := servePods(t)
-			marker, _, _, _ := listed()
-			server := c.holds(t, map[schema.GroupVersionKind][][]byte{marker: markers})
-			request := newPod(fillPod(nil))
-			body := reviewOf(t, request)
-			post := httptest.NewRequest("POST", probing.WebhookPath, bytes.NewReader(body))
-			post.Header.Set("Content-Type", "application/json")
-			c.asked = 0
-			memory, spent := cost(func() { s.handlers[probing.WebhookPath].ServeHTTP(&discarded{}, post) })
-			t.Logf("%d KiB read with %d questions, %d MiB, %v", server.Sent>>10, c.asked, memory>>20, spent.Round(time.Millisecond))
-			if memory > maxMemory || spent > maxTime || c.asked > maxQuestions {
-				t.Errorf("%d MiB, %v, %d questions to the API server", memory>>20, spent.Round(time.Millisecond), c.asked)
-			}
-			answer, _ := send(t, probing.WebhookPath, s.handlers[probing.WebhookPath], request)
-			if answer.Response == nil || !answer.Response.Allowed || len(answer.Response.Patch) == 0 {
-				t.Fatalf("%+v", answer.Response)
-			}
-			if warned := strings.Join(answer.Response.Warnings, "; "); !strings.Contains(warned, "were not looked at") {
-				t.Errorf("warned of %q", warned)
-			}
-		})
 	}
 }
 

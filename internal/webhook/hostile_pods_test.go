@@ -31,7 +31,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
-	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -46,7 +45,6 @@ func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
 	return map[string]func() map[string]*admissionv1.AdmissionRequest{
 		podinject.Path:          hostilePods,
 		podlaunch.Path:          hostilePods,
-		probing.WebhookPath:     hostilePods,
 		deletionprotection.Path: hostileDeletions,
 	}
 }

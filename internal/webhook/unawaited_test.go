@@ -25,7 +25,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
-	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
@@ -131,7 +130,6 @@ func TestARequestForWhichNobodyWaitsAnyMoreEnds(t *testing.T) {
 		"a SidecarSet":                          {"/validate-apps-kruise-io-v1beta1-sidecarset", about("SidecarSet", fillSet("logs", "v1beta1", map[string]string{"SPEC": sidecars}), ""), false},
 		"a namespace":                           {deletionprotection.Path, deletion("namespaces", fillDefinition(nil)), false},
 		"a definition":                          {deletionprotection.Path, deletion("customresourcedefinitions", fillDefinition(nil)), false},
-		"a pod":                                 {probing.WebhookPath, newPod(fillPod(nil)), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &served{handlers: map[string]http.Handler{}}

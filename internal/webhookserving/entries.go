@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -82,20 +83,21 @@ func (s *Serving) withEntries(have, full *unstructured.Unstructured, without set
 // calling is the clientConfig of an entry that is put back.
 func (s *Serving) calling(entry map[string]any) (map[string]any, error) {
 	path, _, _ := unstructured.NestedString(entry, "clientConfig", "service", "path")
-	return s.Call(path)
+	call, err := s.Call(path)
+	if err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(&call)
 }
 
 // Call is how the API server is to call the operator at a path, as a webhook configuration has it.
-func (s *Serving) Call(path string) (map[string]any, error) {
+func (s *Serving) Call(path string) (admissionv1.WebhookClientConfig, error) {
 	authorities := s.authorities()
 	if len(authorities) == 0 {
-		return nil, errors.New("the authority of the webhook certificate is not known yet")
+		return admissionv1.WebhookClientConfig{}, errors.New("the authority of the webhook certificate is not known yet")
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.clientConfig(nil, path, authorities))
-	if err != nil {
-		return nil, fmt.Errorf("encoding a webhook: %w", err)
-	}
-	return content, nil
+	call := s.clientConfig(nil, path, authorities)
+	return admissionv1.WebhookClientConfig{URL: call.URL, Service: (*admissionv1.ServiceReference)(call.Service), CABundle: call.CABundle}, nil
 }
 
 func entriesOf(configuration *unstructured.Unstructured) ([]map[string]any, error) {

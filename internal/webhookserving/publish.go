@@ -41,8 +41,6 @@ const conversionPath = "/convert"
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-manager-service-cert,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-webhook-certificate,verbs=create;get;list;patch;update;watch
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=kruise-operator-deletion-protection,verbs=get;list;watch;update
-
 // targets are all of them: the webhook configurations of an install without the Operator Lifecycle Manager, which makes its own, and
 // the CRDs of the kinds that the operator converts. A test compares them with the manifests.
 func (s *Serving) targets() []target {
@@ -50,13 +48,9 @@ func (s *Serving) targets() []target {
 	all := []target{
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightWebhooks},
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
-		// The controller of SidecarSets makes it, while it is needed.
+		// The registrar of hooks makes these, while they are needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
-		// The controller of launch priorities makes it, while its gate is on.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-launch-priority", rightWebhooks},
-		// The controller of PodProbeMarkers makes it, while they are carried out on virtual nodes.
-		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-probes", rightWebhooks},
-		// The reconciler of the Kruise object makes it, while deletion protection is on.
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-deletion-protection", rightWebhooks},
 	}
 	for _, kind := range s.options.Kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {

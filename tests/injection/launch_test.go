@@ -24,6 +24,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/launchpriority"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
@@ -38,16 +39,13 @@ type refusal struct {
 
 func launchPolicies(t *testing.T) (*evaluator, *refusal) {
 	t.Helper()
-	changes, refuses, err := launch.Policies("kruise-system")
+	policies, err := launchpriority.Policies()
 	if err != nil {
 		t.Fatal(err)
 	}
 	changing, refusing := &admissionv1.MutatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicy{}
 	for from, to := range map[int]any{0: changing, 1: refusing} {
-		object := changes[0]
-		if from == 1 {
-			object = refuses[0]
-		}
+		object := policies[from].Objects[0]
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, to, true); err != nil {
 			t.Fatal(err)
 		}

@@ -81,15 +81,6 @@ const (
 // FinalizerPodProbeMarker keeps a PodProbeMarker until no node works for it any more.
 const FinalizerPodProbeMarker = "kruise.io/node-pod-probe-cleanup"
 
-// Annotations by which a pod asks the provider of a virtual node for probes. Every new pod that a marker selects gets them, since it is not
-// known yet where it will run, while the feature gate EnablePodProbeMarkerOnServerless is on.
-const (
-	// AnnotationPodProbe on a pod lists the probes that the provider of a virtual node should carry out, as a JSON list without markerPolicy.
-	AnnotationPodProbe = "kruise.io/podprobe"
-	// AnnotationPodProbeMarkers on a pod names the PodProbeMarkers that these probes are from, sorted, with commas between them.
-	AnnotationPodProbeMarkers = "kruise.io/podprobemarker-list"
-)
-
 // PodProbeMarkerStatus says how far a marker is carried out.
 type PodProbeMarkerStatus struct {
 	// observedGeneration is the generation of the spec that the status is about.
@@ -144,10 +135,8 @@ const (
 	ReasonProbeNotRun = "ProbeNotRun"
 	// ReasonConditionTaken: another probe writes the same condition of the same pods.
 	ReasonConditionTaken = "ConditionTaken"
-	// ReasonVirtualNodes: chosen pods are on virtual nodes, and do not ask their provider for the probes.
+	// ReasonVirtualNodes: chosen pods are on virtual nodes, where nothing is probed.
 	ReasonVirtualNodes = "VirtualNodes"
-	// ReasonProviderSilent: there should be results of the provider of virtual nodes by now, and there are none.
-	ReasonProviderSilent = "ProviderSilent"
 )
 
 // +kubebuilder:object:root=true

@@ -34,7 +34,7 @@ import (
 )
 
 // Path is where the API server calls.
-const Path = launch.Path
+const Path = "/order-containers"
 
 // Handler answers the API server.
 type Handler struct{}

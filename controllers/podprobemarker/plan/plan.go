@@ -29,8 +29,6 @@ const (
 	StepRelease planning.Step = "Release"
 	// StepAsk makes the list of a node that has none.
 	StepAsk planning.Step = "AskNode"
-	// StepMark gives a pod on a virtual node the marks of its results, or takes those of the marker off it.
-	StepMark planning.Step = "MarkPod"
 )
 
 const (
@@ -80,10 +78,6 @@ type Snapshot struct {
 	Nodes []Node
 	// Carried are the nodes whose NodePodProbes have probes of the marker, sorted. They matter only while the marker is being deleted.
 	Carried []string
-	// Providers says that the providers of virtual nodes are asked for probes.
-	Providers bool
-	// Leaving are pods on virtual nodes that ask for probes of the marker, and that it does not choose, sorted by name. Read-only.
-	Leaving []*corev1.Pod
 	// Others are the other markers of the namespace.
 	Others []*probing.Marker
 	// Since is since when this generation of the marker is known.
@@ -159,9 +153,8 @@ type Decision struct {
 	Waits
 	// matched is how many pods are chosen, waiting how many of their probes have no result yet, unasked those that nodes were not asked for.
 	matched, waiting, unasked int
-	// marking are pods that do not carry their results yet, virtual those on virtual nodes that do not ask for the probes, silent those of which
-	// their provider should have said something by now.
-	marking, virtual, silent []string
+	// marking are pods that do not carry their results yet, virtual those on virtual nodes.
+	marking, virtual []string
 	// left are pods on nodes whose lists have no room for all probes, late the nodes whose lists should have them by now, or, of a marker that is
 	// being deleted, should have them no more. unmarked are pods that should carry their results by now.
 	left, late, unmarked []string
@@ -174,15 +167,10 @@ type Decision struct {
 //  1. a marker that is being deleted loses its finalizer when no node probes for it any more; the controller of NodePodProbes removes its probes
 //     from the lists;
 //  2. a new marker gets its finalizer;
-//  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves;
-//  4. pods on virtual nodes get the marks of what their provider says, and lose those of a marker that does not choose them any more. On other
-//     nodes that is the matter of the lists.
+//  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves. Virtual nodes are skipped.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{}
 	held := slices.Contains(spec.Object.Finalizers, appsv1alpha1.FinalizerPodProbeMarker)
-	if spec.Marker != nil && s.Off == "" {
-		d.leave(spec, s)
-	}
 	if spec.Object.DeletionTimestamp != nil {
 		if s.Off == "" && spec.Marker != nil {
 			d.awaitRelease(s)
@@ -201,12 +189,14 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	for _, key := range spec.Marker.Withheld {
 		d.faults = append(d.faults, "markerPolicy has "+key+", which is reserved and not written")
 	}
-	own, before := ownMarks(spec.Marker, s.Others), spec.Marker.Before(s.Others)
+	own := ownMarks(spec.Marker, s.Others)
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
 		d.matched += len(node.Pods)
 		if node.Virtual {
-			d.provide(spec, node, before, s)
+			for i := range node.Pods {
+				d.virtual = append(d.virtual, node.Pods[i].Object.Name)
+			}
 			continue
 		}
 		probes := d.look(spec, node, own, s)

@@ -142,7 +142,7 @@ func TestWhyItDoesNotMove(t *testing.T) {
 		"this one writes the condition of another": {func(w *simulation) {
 			w.s.Others = []*probing.Marker{{Namespace: "ns", Name: "last", Probes: w.marker.Spec.Probes}}
 		}, "", appsv1alpha1.ReasonProbing, "Every chosen pod", false, false, 0},
-		"a virtual node":     {func(w *simulation) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pod on virtual nodes cannot be probed (p0)", false, true, 0},
+		"a virtual node":     {func(w *simulation) { w.s.Nodes[0].Virtual, w.s.Nodes[0].Listed = true, false }, "", appsv1alpha1.ReasonVirtualNodes, "1 pod on virtual nodes cannot be probed, and are skipped (p0)", false, true, 0},
 		"no pod":             {func(w *simulation) { w.s.Nodes = nil }, "", appsv1alpha1.ReasonNoMatchingPod, "No pod of the namespace", false, false, 0},
 		"off":                {func(w *simulation) { w.s.Off = "the kind NodePodProbe is off" }, "", appsv1alpha1.ReasonProbesOff, "the kind NodePodProbe is off", false, true, 0},
 		"an invalid spec":    {func(w *simulation) { w.marker.Spec.Selector = nil }, "", appsv1beta1.ReasonInvalidSpec, "spec.selector", false, true, 0},

@@ -47,7 +47,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	switch {
 	case spec.Object.DeletionTimestamp != nil:
 		message := "The marker is being deleted: labels and annotations that it gave are taken off pods, and nodes stop probing. Conditions stay."
-		if failure, refused := outcome.Failed(StepMark, StepRelease); refused {
+		if failure, refused := outcome.Failed(StepRelease); refused {
 			return podset.Refused(failure, message+" That is refused: "+failure.Message, s.Now)
 		}
 		if len(d.late) > 0 {
@@ -63,9 +63,6 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	}
 	if failure, refused := outcome.Failed(StepAsk, StepHold); refused {
 		return podset.Refused(failure, "Nodes cannot be asked: "+failure.Message, s.Now)
-	}
-	if failure, refused := outcome.Failed(StepMark); refused {
-		return podset.Refused(failure, "Results cannot be written to pods: "+failure.Message, s.Now)
 	}
 	if p, stalled := stalledBy(spec, s, d); stalled {
 		return p
@@ -117,18 +114,9 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 			podset.Count(len(d.unmarked), "pod", "pods"), podset.List(d.unmarked)))
 	case len(taken) > 0:
 		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))
-	case len(d.virtual) > 0 && !s.Providers:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf(
-			"%s on virtual nodes cannot be probed (%s): the feature gate EnablePodProbeMarkerOnServerless is off.",
-			podset.Count(len(d.virtual), "pod", "pods"), podset.List(d.virtual)))
 	case len(d.virtual) > 0:
-		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf(
-			"%s on virtual nodes cannot have all probes of the marker (%s). What pods ask for is given to them when they are created: recreate them.",
+		return stalled(appsv1alpha1.ReasonVirtualNodes, fmt.Sprintf("%s on virtual nodes cannot be probed, and are skipped (%s): no node daemon runs there.",
 			podset.Count(len(d.virtual), "pod", "pods"), podset.List(d.virtual)))
-	case len(d.silent) > 0:
-		return stalled(appsv1alpha1.ReasonProviderSilent, fmt.Sprintf(
-			"The provider of virtual nodes has not written the conditions of %s (%s). It may know no probes of PodProbeMarkers.",
-			podset.Count(len(d.silent), "pod", "pods"), podset.List(d.silent)))
 	}
 	return podset.Progress{}, false
 }

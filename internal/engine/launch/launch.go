@@ -23,12 +23,22 @@ const (
 	// BadPriority is in what a pod is refused with whose priority cannot be read, by whichever way.
 	BadPriority = shared.EnvContainerPriority + " must be a decimal integer from -2147483647 to 2147483647, written as a literal value"
 
+	// LengthOfSuffix is how many random characters end a name that the API server would generate.
+	LengthOfSuffix = 5
+
+	// longestPrefix is how much of generateName is kept, as the API server does.
+	longestPrefix = 63 - LengthOfSuffix
 	barrierSuffix = "-barrier"
 	keyPrefix     = "p_"
 	markSeparator = "_"
 	// tokenVolume begins the name of the volume with a pod's token, which the API server adds. Five random characters follow.
 	tokenVolume = "kube-api-access-"
 )
+
+// GeneratedName is the name of a pod that says only how its name begins.
+func GeneratedName(prefix, suffix string) string {
+	return prefix[:min(len(prefix), longestPrefix)] + suffix
+}
 
 // BarrierName is the name of the barrier of a pod.
 func BarrierName(pod string) string { return pod + barrierSuffix }

@@ -29,6 +29,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
@@ -64,6 +65,8 @@ type Dependencies struct {
 	Metrics *metrics.Metrics
 	// Pool is shared with the other controllers of the manager.
 	Pool *writer.Pool
+	// Hooks registers hooks on requests for objects of others.
+	Hooks *hooks.Registrar
 	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
 	PullJobs *predownload.Watch
 	// PullsImages says that ImagePullJobs are carried out.

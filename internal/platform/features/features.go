@@ -138,7 +138,7 @@ func Known() []Info {
 		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
 		{
 			Name: EnablePodProbeMarkerOnServerless, Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
-			Needs: []Gate{PodProbeMarker},
+			Missing: "it has no effect: pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
 		},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{

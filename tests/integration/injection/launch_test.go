@@ -25,8 +25,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/launchpriority"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
+
+// launchPolicy is the name of the policies of launch priorities.
+const launchPolicy = "kruise-operator-launch-priority"
 
 const (
 	inOrder = `
@@ -53,13 +57,19 @@ spec:
 )
 
 // registrar keeps the order of all pods until the test ends.
-func (w *fixture) registrar(t *testing.T, preferPolicy bool) *launchpriority.Registrar {
+func (w *fixture) registrar(t *testing.T, preferPolicy bool) *hooks.Registrar {
 	t.Helper()
-	r := &launchpriority.Registrar{
-		Client: w.client, Live: w.client, On: true, PreferPolicy: preferPolicy, Namespace: install.Namespace, Call: w.serving.Call, Clock: clock.RealClock{},
+	policies, err := launchpriority.Policies()
+	if err != nil {
+		t.Fatal(err)
 	}
+	r := hooks.New(hooks.Options{
+		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Call: w.serving.Call, Policies: policies, Clock: clock.RealClock{},
+	})
+	owner := r.Owner("launch priorities", nil)
+	owner.Want(launchpriority.Hooks()...)
 	t.Cleanup(func() {
-		r.On = false
+		owner.Want()
 		if _, err := r.Reconcile(context.Background(), ctrl.Request{}); err != nil {
 			t.Error(err)
 		}
@@ -68,9 +78,9 @@ func (w *fixture) registrar(t *testing.T, preferPolicy bool) *launchpriority.Reg
 			"refusing policy": &admissionv1.ValidatingAdmissionPolicy{}, "its binding": &admissionv1.ValidatingAdmissionPolicyBinding{},
 			"webhook": &admissionv1.MutatingWebhookConfiguration{},
 		} {
-			name := launch.PolicyName
+			name := launchPolicy
 			if kind == "webhook" {
-				name = launch.WebhookConfiguration
+				name = hooks.MutatingConfiguration
 			}
 			if err := w.client.Get(context.Background(), client.ObjectKey{Name: name}, object); !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 				t.Errorf("with the gate off there is a %s: %v", kind, err)
@@ -81,7 +91,7 @@ func (w *fixture) registrar(t *testing.T, preferPolicy bool) *launchpriority.Reg
 }
 
 // ordering reconciles until pods are ordered, by the policy or by the webhook.
-func (w *fixture) ordering(t *testing.T, r *launchpriority.Registrar, namespace string, byPolicy bool) {
+func (w *fixture) ordering(t *testing.T, r *hooks.Registrar, namespace string, byPolicy bool) {
 	t.Helper()
 	last := ""
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -90,7 +100,7 @@ func (w *fixture) ordering(t *testing.T, r *launchpriority.Registrar, namespace 
 			return false, nil
 		}
 		configuration := &admissionv1.MutatingWebhookConfiguration{}
-		if err := w.client.Get(ctx, client.ObjectKey{Name: launch.WebhookConfiguration}, configuration); err != nil {
+		if err := w.client.Get(ctx, client.ObjectKey{Name: hooks.MutatingConfiguration}, configuration); err != nil {
 			last = err.Error()
 			return false, nil
 		}
