@@ -24,8 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies,verbs=get;list;watch;create;patch;delete,resourceNames=kruise-operator-launch-priority
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicybindings,verbs=get,resourceNames=kruise-operator-launch-priority
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=get;list;watch;create;patch;delete,resourceNames=kruise-operator-launch-priority
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,verbs=get;list;watch;create;patch;delete,resourceNames=kruise-operator-launch-priority
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,verbs=get;list;watch;create;patch;delete,resourceNames=kruise-operator-launch-priority
 // +kubebuilder:rbac:groups="",resources=pods,verbs=create

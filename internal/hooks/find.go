@@ -38,9 +38,7 @@ func keyOf(object *unstructured.Unstructured) key {
 }
 
 // former are the configurations of version 0.4.0 that no version has any more.
-func former() []string {
-	return []string{"kruise-operator-pods-probes"}
-}
+func former() []string { return nil }
 
 func bindingKind() schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding")

@@ -62,7 +62,7 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 			}
 		case "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
 			if strings.HasPrefix(right.Name, "kruise-operator-pods") {
-				continue // their entries, and whether they are there at all, follow from SidecarSets, PodProbeMarkers and feature gates
+				continue // their entries, and whether they are there at all, follow from SidecarSets and feature gates
 			}
 			if right.Resource == "validatingwebhookconfigurations" && right.Name == "kruise-operator-deletion-protection" {
 				continue // whether it is there follows from a feature gate

@@ -45,10 +45,8 @@ func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 			Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-pods" },
 		},
 		rights.Excuse{
-			Why: "the webhooks of launch priorities and of probes are there only where their gates are on; tests/e2e/gates turns them on",
-			Covers: func(r rights.Right) bool {
-				return r.Name == "kruise-operator-pods-launch-priority" || r.Name == "kruise-operator-pods-probes"
-			},
+			Why:    "the webhook of launch priorities is there only where its gate is on; tests/e2e/gates turns it on",
+			Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-pods-launch-priority" },
 		},
 		rights.Excuse{
 			Why: "the webhook of deletion protection is there only where its gate is on; tests/integration/operatorconfig turns it on",
