@@ -326,8 +326,11 @@ func TestAPolicyThatIsProvenTakesTheRequestsFromTheCall(t *testing.T) {
 }
 
 func TestWhatAKindThatIsOffHasLeftGoes(t *testing.T) {
-	former := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-pods-probes"}}
-	w := newWorld(t, former)
+	var before []client.Object
+	for _, name := range former() {
+		before = append(before, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	w := newWorld(t, before...)
 	w.proven = true
 	w.Owner("all", nil).Want(
 		hook("sidecars", func(h *Hook) { h.Policy = "changes" }),
@@ -337,8 +340,10 @@ func TestWhatAKindThatIsOffHasLeftGoes(t *testing.T) {
 	if !w.exists(&admissionv1.MutatingAdmissionPolicy{}, "changes") || !w.exists(&admissionv1.ValidatingAdmissionPolicyBinding{}, "refuses") {
 		t.Fatal("the policies are not there")
 	}
-	if w.exists(former, former.Name) {
-		t.Error("a configuration of version 0.4.0 is left")
+	for _, name := range former() {
+		if w.exists(&admissionv1.MutatingWebhookConfiguration{}, name) {
+			t.Errorf("a configuration of version 0.4.0 is left: %s", name)
+		}
 	}
 	next := New(w.options)
 	if _, err := next.Reconcile(t.Context(), ctrl.Request{}); err != nil {
