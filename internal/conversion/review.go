@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/internal/conversion/peers"
 )
 
 // Path is where the API server calls Handler.
@@ -26,6 +28,9 @@ const Path = "/convert"
 // maxReview is how many bytes a request may have, and how many all requests that are answered at one time may have together. The API server sends the
 // objects of a whole list at once; a list that is longer has to be read in pages.
 const maxReview = 128 << 20
+
+// maxReviews is how many bytes all requests may have together that are answered at one time: those of one client leave room for lists of others.
+const maxReviews = maxReview + 32<<20
 
 // ordinary is up to how many bytes a request waits for no other: one object has at most that.
 const ordinary = 3 << 20
@@ -51,12 +56,13 @@ var errUnread = errors.New("the objects are not read")
 // local address, as a process beside it, requests share a connection.
 type Handler struct {
 	bytes      *semaphore.Weighted
+	peers      *peers.Limits
 	converters []Converter
 }
 
 // NewHandler returns a handler for the objects of these kinds.
 func NewHandler(converters ...Converter) Handler {
-	return Handler{semaphore.NewWeighted(maxReview), converters}
+	return Handler{semaphore.NewWeighted(maxReviews), peers.New(maxReview), converters}
 }
 
 // ServeHTTP converts all objects of a review, or says why it cannot.
@@ -69,7 +75,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body := &io.LimitedReader{R: http.MaxBytesReader(w, r.Body, maxReview), N: ordinary}
 	review := review{ctx: r.Context(), decoder: json.NewDecoder(body), converters: h.converters}
-	weight, acquired := r.ContentLength, int64(0)
+	weight, acquired, release := r.ContentLength, int64(0), func() {}
 	if weight < 0 { // not known
 		weight = maxReview
 	}
@@ -77,14 +83,16 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if weight <= ordinary || acquired > 0 {
 			return nil
 		}
-		if err := h.acquire(ctx, weight); err != nil {
+		var err error
+		if release, err = h.acquire(ctx, r, weight); err != nil {
+			release = func() {}
 			return err
 		}
 		acquired, body.N = weight, maxReview+1
 		reading()
 		return nil
 	}
-	defer func() { h.bytes.Release(acquired) }()
+	defer func() { release() }()
 	reading()
 	if err := review.read(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -100,19 +108,25 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // acquire waits until so many bytes of objects may be read. An error is for who has listed them.
-func (h Handler) acquire(ctx context.Context, weight int64) error {
+func (h Handler) acquire(ctx context.Context, r *http.Request, weight int64) (release func(), err error) {
 	if weight > maxReview {
-		return fmt.Errorf("the objects have %d bytes, and at most %d are converted at once: list them in pages", weight, maxReview)
+		return nil, fmt.Errorf("the objects have %d bytes, and at most %d are converted at once: list them in pages", weight, maxReview)
 	}
 	waiting, cancel := context.WithTimeout(ctx, waitTimeout)
 	defer cancel()
-	if h.bytes.Acquire(waiting, weight) == nil {
-		return nil
+	if own := h.peers.Acquire(waiting, r, weight); own != nil {
+		if h.bytes.Acquire(waiting, weight) == nil {
+			return func() {
+				h.bytes.Release(weight)
+				own()
+			}, nil
+		}
+		own()
 	}
 	if err := awaited(ctx); err != nil {
-		return err
+		return nil, err
 	}
-	return errors.New("other long lists are being converted: list the objects in pages, or later")
+	return nil, errors.New("other long lists are being converted: list the objects in pages, or later")
 }
 
 // awaited returns an error when nobody waits for an answer any more.

@@ -207,7 +207,7 @@ func addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {
 }
 
 func admission(c *config.Config, direct client.Client, accepted *templatecheck.Accepted) admit.Deps {
-	return admit.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features}
+	return admit.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA}
 }
 
 // completeOperator fills in what the reconciler of the Kruise object needs from the manager.

@@ -5,6 +5,7 @@ package webhook
 
 import (
 	"bytes"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/peers"
 )
 
 const (
@@ -27,6 +29,8 @@ const (
 	maxAnswered = 12 << 20
 	// maxRead is how many bytes they may have together that have been read, answered or not.
 	maxRead = 64 << 20
+	// maxPeer is how many of these one client may have: what is left is for others.
+	maxPeer = maxRead / 2
 	// readTimeout is how long the body of one of them may take to come. The API server waits ten seconds for an answer.
 	readTimeout = 10 * time.Second
 )
@@ -40,18 +44,48 @@ type limited struct {
 	webhook.Server
 	// read and answered are about bytes of requests.
 	read, answered *semaphore.Weighted
+	// peers are about bytes of requests of one client.
+	peers *peers.Limits
+	// clients are who may ask for admission; nil: anybody.
+	clients *x509.CertPool
 }
 
-func limiting(server webhook.Server) limited {
-	return limited{Server: server, read: semaphore.NewWeighted(maxRead), answered: semaphore.NewWeighted(maxAnswered)}
+func limiting(server webhook.Server, clients *x509.CertPool) limited {
+	return limited{
+		Server: server, read: semaphore.NewWeighted(maxRead), answered: semaphore.NewWeighted(maxAnswered), peers: peers.New(maxPeer), clients: clients,
+	}
 }
 
 // Register registers a handler with the limit. Conversion has one of its own, since whole lists are sent there.
 func (l limited) Register(path string, handler http.Handler) {
 	if path != conversion.Path {
-		handler = l.handler(handler)
+		handler = l.known(l.handler(handler))
 	}
 	l.Server.Register(path, handler)
+}
+
+// known lets only clients ask that have a certificate of the authority, where there is one. An API server shows one only where an administrator has
+// configured it, and never for conversion.
+func (l limited) known(next http.Handler) http.Handler {
+	if l.clients == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+			http.Error(w, "a client certificate is required: spec.admission.clientCA of the Kruise object is set", http.StatusForbidden)
+			return
+		}
+		more := x509.NewCertPool()
+		for _, certificate := range r.TLS.PeerCertificates[1:] {
+			more.AddCert(certificate)
+		}
+		usages := []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+		if _, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: l.clients, Intermediates: more, KeyUsages: usages}); err != nil {
+			http.Error(w, "the client certificate is not of spec.admission.clientCA of the Kruise object", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 func (l limited) handler(next http.Handler) http.Handler {
@@ -64,6 +98,12 @@ func (l limited) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+		leave := l.peers.TryAcquire(r, size)
+		if leave == nil {
+			http.Error(w, errTooMany.Error(), http.StatusTooManyRequests)
+			return
+		}
+		defer leave()
 		if !l.read.TryAcquire(size) {
 			http.Error(w, errTooMany.Error(), http.StatusTooManyRequests)
 			return

@@ -37,7 +37,7 @@ func (l lengths) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 func limitedLengths(path string) (http.Handler, lengths) {
 	answer, server := lengths{make(chan int, 100), make(chan int)}, registered{handlers: map[string]http.Handler{}}
-	limiting(server).Register(path, answer)
+	limiting(server, nil).Register(path, answer)
 	return server.handlers[path], answer
 }
 
@@ -93,18 +93,29 @@ func TestWhatHasBeenReadOfLargeRequestsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, answer := limitedLengths("/validate")
 		var all []chan *httptest.ResponseRecorder
-		for range maxRead / (6 << 20) {
+		for range maxPeer / (6 << 20) {
 			all = append(all, post(t.Context(), handler, 6<<20))
 		}
 		synctest.Wait()
 		if got := <-post(t.Context(), handler, 6<<20); got.Code != http.StatusTooManyRequests {
 			t.Errorf("one more is answered %d %s", got.Code, got.Body)
 		}
+		other, ended := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(strings.Repeat("x", 6<<20))), httptest.NewRecorder()
+		other.RemoteAddr = "10.0.0.7:1"
+		served := make(chan struct{})
+		go func() {
+			handler.ServeHTTP(ended, other)
+			close(served)
+		}()
+		synctest.Wait()
 		close(answer.end)
 		for _, done := range all {
 			if got := <-done; got.Code != http.StatusOK {
 				t.Errorf("answered %d %s", got.Code, got.Body)
 			}
+		}
+		if <-served; ended.Code != http.StatusOK {
+			t.Errorf("one client closes the webhook for another: %d %s", ended.Code, ended.Body)
 		}
 	})
 }

@@ -6,6 +6,7 @@ package webhook
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,7 +29,12 @@ func Setup(mgr ctrl.Manager, all []controller.Kind, deps admit.Deps) error {
 	if deps.Client == nil {
 		return errors.New("setting up webhooks: there is no client")
 	}
-	Register(limiting(mgr.GetWebhookServer()), all, deps)
+	var clients *x509.CertPool
+	if deps.ClientCA != "" {
+		clients = x509.NewCertPool()
+		clients.AppendCertsFromPEM([]byte(deps.ClientCA)) // the configuration has checked it
+	}
+	Register(limiting(mgr.GetWebhookServer(), clients), all, deps)
 	return nil
 }
 

@@ -120,7 +120,8 @@ func (s *Server) listen() error {
 	if s.listening != nil {
 		return nil
 	}
-	config := &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
+	// Whether a certificate of a client counts is decided for each path: it is never shown for conversion.
+	config := &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert}
 	s.tls(config)
 	if config.GetCertificate == nil {
 		files, err := certwatcher.New(filepath.Join(s.certDir, corev1.TLSCertKey), filepath.Join(s.certDir, corev1.TLSPrivateKeyKey))

@@ -213,6 +213,13 @@ type AdmissionSettings struct {
 	// is needed; these hold while the operator is down. When omitted, it is PreferPolicy.
 	// +optional
 	Mode AdmissionMode `json:"mode,omitempty"`
+
+	// clientCA is the authority of the certificate that the API servers show to admission webhooks, in PEM. Configure them to show one first, by a kubeConfigFile
+	// for webhooks in the AdmissionConfiguration: all other requests for admission are refused. When omitted, anybody on the network may ask; answers say
+	// yes or no, and what the request itself named.
+	// +optional
+	// +kubebuilder:validation:MaxLength=65536
+	ClientCA string `json:"clientCA,omitempty"`
 }
 
 // ImageSettings say where images come from.

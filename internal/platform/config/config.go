@@ -98,6 +98,8 @@ type Config struct {
 
 	// AdmissionMode is PreferPolicy or Webhook: by which instrument requests are checked and changed.
 	AdmissionMode string
+	// ClientCA is the authority of the clients that may ask for admission, in PEM; empty: anybody may.
+	ClientCA string
 }
 
 // KnownKinds are the kinds that --kinds can name.

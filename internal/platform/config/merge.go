@@ -5,6 +5,7 @@ package config
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -121,6 +122,14 @@ func (m *Merged) overlay(spec *operatorv1alpha1.KruiseSpec) {
 			m.Sources["metrics.bindAddress"] = FromObject
 		}
 	}
+	if spec.Admission != nil && spec.Admission.ClientCA != "" {
+		if x509.NewCertPool().AppendCertsFromPEM([]byte(spec.Admission.ClientCA)) {
+			m.Config.ClientCA = spec.Admission.ClientCA
+			m.Sources["admission.clientCA"] = FromObject
+		} else {
+			m.fault("spec.admission.clientCA: must hold a certificate in PEM")
+		}
+	}
 	if spec.Admission != nil && spec.Admission.Mode != "" {
 		if mode := string(spec.Admission.Mode); slices.Contains(admissionModes(), mode) {
 			m.Config.AdmissionMode = mode
@@ -222,7 +231,7 @@ func (c *Config) Hash() string {
 	// Marshaling maps and slices of strings and numbers cannot fail, and maps are written in order.
 	text, _ := json.Marshal(map[string]any{
 		"kinds": slices.Sorted(maps.Keys(workers)), "gates": c.Features.String(), "workers": workers, "metrics": c.MetricsAddress,
-		"admission": c.AdmissionMode, "nodeDaemon": c.NodeDaemon,
+		"admission": c.AdmissionMode, "clientCA": c.ClientCA, "nodeDaemon": c.NodeDaemon,
 	})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

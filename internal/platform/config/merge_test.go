@@ -173,6 +173,7 @@ func TestHashChangesWithWhatNeedsARestart(t *testing.T) {
 		"workers of one":          {Spec{Controllers: []operatorv1alpha1.ControllerSettings{{Kind: "StatefulSet", Workers: ptr.To[int32](4)}}}, false},
 		"metrics":                 {Spec{Metrics: &operatorv1alpha1.MetricsSettings{BindAddress: ":9"}}, false},
 		"admission":               {Spec{Admission: &operatorv1alpha1.AdmissionSettings{Mode: "Webhook"}}, false},
+		"clients of nobody":       {Spec{Admission: &operatorv1alpha1.AdmissionSettings{ClientCA: "x"}}, true},
 	} {
 		m := merge(t, &tc.spec)
 		if same := m.Config.Hash() == base.Config.Hash(); same != tc.same {

@@ -19,6 +19,8 @@ type Deps struct {
 	Accepted *templatecheck.Accepted
 	// Namespace is the operator's own.
 	Namespace string
+	// ClientCA is the authority of the clients that may ask for admission, in PEM; empty: anybody may.
+	ClientCA string
 	// Gates are the feature gates; each kind takes its own.
 	Gates features.Set
 	// Enabled says whether a kind is managed; nil: all are. Requests for other kinds are let through unchanged. They still come where the Operator
