@@ -16,9 +16,10 @@ const (
 	// at least one is available.
 	StatefulSetAvailable appsv1.StatefulSetConditionType = "Available"
 	// StatefulSetProgressing is True while pods are being created, updated or deleted or become available. Otherwise its reason
-	// says why nothing moves: everything is done, or something holds it back.
+	// says why nothing moves. A CloneSet has it only with progressDeadlineSeconds; there False means that the deadline is over.
 	StatefulSetProgressing appsv1.StatefulSetConditionType = "Progressing"
-	// StatefulSetReconciling is True while Progressing is. Tools that wait for an object look at it and at Stalled.
+	// StatefulSetReconciling is True while pods are being created, updated or deleted or become available. Otherwise its reason says
+	// why nothing moves. Tools that wait for an object look at it and at Stalled.
 	StatefulSetReconciling appsv1.StatefulSetConditionType = "Reconciling"
 	// StatefulSetStalled is True when nothing can move until the user changes something, or a pod will hardly become ready by itself.
 	StatefulSetStalled appsv1.StatefulSetConditionType = "Stalled"
