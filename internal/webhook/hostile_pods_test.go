@@ -27,9 +27,7 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
-	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/podlaunch"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
-	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
@@ -40,13 +38,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// others are the handlers that are not about a kind of ours, by path, with what hostile requests ask them.
+// others are the handlers that are not about a kind of ours, by path, with what hostile requests ask them: all are sent pods, but for one.
 func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
-	return map[string]func() map[string]*admissionv1.AdmissionRequest{
-		podinject.Path:          hostilePods,
-		podlaunch.Path:          hostilePods,
-		deletionprotection.Path: hostileDeletions,
+	all := map[string]func() map[string]*admissionv1.AdmissionRequest{}
+	for _, kind := range controllers.All() {
+		if kind.Serve != nil {
+			for at := range kind.Serve(admit.Deps{}) {
+				all[at] = hostilePods
+			}
+		}
 	}
+	all[deletionprotection.Path] = hostileDeletions
+	return all
 }
 
 // asksAbout says that the tests of a kind send what is hostile about it to the handler at a path.

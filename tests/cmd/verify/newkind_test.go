@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -25,18 +26,55 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// edit is a change by hand of a file that kinds share: text is put behind a line.
-type edit struct{ file, behind, text string }
-
-func edits() []edit {
-	const module = "github.com/kruise-operator/kruise-operator"
-	return []edit{
-		{"controllers/controllers.go", "import (\n", "\t\"" + module + "/controllers/abacus\"\n"},
-		{"controllers/controllers.go", "	return []controller.Kind{\n", "		abacus.Value(),\n"},
+// toys are kinds that do not exist, in testdata: one that owns pods, one that hooks their deletion, one that acts on workloads of others and converts.
+func toys() []toy {
+	return []toy{
+		{kind: kinds.Kind{Name: "Baton", Plural: "batons", Versions: []string{"v1alpha1", "v1beta1"}, Converted: true}, behind: "advancedcronjob"},
+		{kind: kinds.Kind{Name: "Flock", Plural: "flocks", Versions: []string{"v1beta1"}}, behind: "ephemeraljob"},
+		{kind: kinds.Kind{Name: "Ward", Plural: "wards", Versions: []string{"v1beta1"}}, behind: "uniteddeployment"},
 	}
 }
 
-// TestAddingAKind adds a kind to a copy of the tree as CONTRIBUTING.md says: its own folder and a line in the list, beside
+// toy is one of them, with the folder of the kind behind which it stands in the list.
+type toy struct {
+	kind   kinds.Kind
+	behind string
+}
+
+// own says whether a file is of a kind alone: in its folder, or its types, samples and page.
+func (toy toy) own(file string) bool {
+	lower := toy.kind.Lower()
+	for _, version := range toy.kind.Versions {
+		if file == "api/apps/"+version+"/"+lower+"_types.go" || file == "config/samples/apps_"+version+"_"+lower+".yaml" {
+			return true
+		}
+	}
+	return strings.HasPrefix(file, "controllers/"+lower+"/") || file == "config/samples/apps_v1beta1_"+lower+"_full.yaml" || file == "docs/kinds/"+lower+".md"
+}
+
+// add copies the files of the kind into a tree, and writes its line into the list, with the import.
+func (toy toy) add(t *testing.T, tree string) {
+	t.Helper()
+	lower := toy.kind.Lower()
+	files := os.DirFS("testdata/" + lower)
+	if err := os.CopyFS(tree, files); err != nil { // fails when a file of its own exists already
+		t.Fatal(err)
+	}
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && !toy.own(name) {
+			t.Errorf("%s needs %s, which is not its own", toy.kind.Name, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(tree, "controllers/controllers.go")
+	insert(t, list, "import (\n", "\t\""+repository.Module+"/controllers/"+lower+"\"\n")
+	insert(t, list, "\t\t"+toy.behind+".Value(),\n", "\t\t"+lower+".Value(),\n")
+}
+
+// TestAddingAKind adds kinds to a copy of the tree as CONTRIBUTING.md says: each its own folder and a line in the list, beside
 // types, samples and page. The rest has to follow.
 func TestAddingAKind(t *testing.T) {
 	if testing.Short() {
@@ -80,15 +118,12 @@ func TestAddingAKind(t *testing.T) {
 	inScratch("git", "init", "-q")
 	inScratch("git", "add", "-A")
 
-	if err := os.CopyFS(scratch, os.DirFS("testdata/abacus")); err != nil { // fails when a file of its own exists already
-		t.Fatal(err)
-	}
-	for _, e := range edits() {
-		change(t, filepath.Join(scratch, e.file), e)
+	for _, toy := range toys() {
+		toy.add(t, scratch)
 	}
 	shared := strings.Fields(inScratch("git", "diff", "--name-only"))
 	if want := []string{"controllers/controllers.go"}; !slices.Equal(shared, want) {
-		t.Errorf("a kind needs changes by hand in %v, want %v", shared, want)
+		t.Errorf("kinds need changes by hand in %v, want %v", shared, want)
 	}
 
 	inScratch("make", "generate", "manifests")
@@ -96,33 +131,42 @@ func TestAddingAKind(t *testing.T) {
 	inScratch("go", "test", "-vet=off", "-gcflags="+repository.Module+"/...=-N -l -dwarf=false", "-run=^Test(EveryKind|EveryEntry|EveryHandler|TheTable|Generated)",
 		"./internal/kinds/...", "./controllers", "./internal/webhook", ".")
 
-	table := append([]kinds.Kind{{
-		Name: "Abacus", Plural: "abaci", Group: "apps.kruise.io", Scope: kinds.Cluster, Versions: []string{"v1beta1"}, Storage: "v1beta1",
-		Controller: kinds.Optional, WorkersFlag: "abacus-workers", Admission: true, Users: kinds.View,
-	}}, controllers.Table()...)
-	without := exceptions()
-	without["Abacus"] = map[string]string{
-		partDescriptors: "operator-sdk makes the bundle, which is not run here",
-		partExample:     "the same",
+	table, without := controllers.Table(), exceptions()
+	for _, toy := range toys() {
+		kind := toy.kind
+		kind.Group, kind.Scope, kind.Storage, kind.Controller, kind.Admission = "apps.kruise.io", kinds.Namespaced, "v1beta1", kinds.Optional, true
+		table = append(table, kind)
+		without[kind.Name] = map[string]string{
+			partDescriptors: "operator-sdk makes the bundle, which is not run here",
+			partExample:     "the same",
+		}
+		checkGenerated(t, scratch, kind)
 	}
 	if err := checkKinds(os.DirFS(scratch), table, without); err != nil {
 		t.Error(err)
 	}
+}
 
+// checkGenerated looks for what follows from the value of a kind.
+func checkGenerated(t *testing.T, tree string, kind kinds.Kind) {
+	t.Helper()
 	generated := map[string]string{
-		"PROJECT": "kind: Abacus",
-		"api/apps/v1beta1/zz_generated.register.go":        "&Abacus{}, &AbacusList{}",
-		"api/operator/v1alpha1/zz_generated.kinds.go":      "Enum=Abacus;",
-		"config/crd/kustomization.yaml":                    "apps.kruise.io_abaci.yaml",
-		"config/crd/bases/operator.kruise.io_kruises.yaml": "- Abacus",
-		"config/rbac/manager/role.yaml":                    "- abaci/status",
-		"config/rbac/users/abaci.yaml":                     "kruise-operator-abaci-view",
-		"config/samples/kustomization.yaml":                "apps_v1beta1_abacus_full.yaml",
-		"config/webhook/manifests.yaml":                    "default.abaci.apps.kruise.io",
+		"PROJECT": "kind: " + kind.Name,
+		"api/apps/v1beta1/zz_generated.register.go":        "&" + kind.Name + "{}, &" + kind.Name + "List{}",
+		"api/operator/v1alpha1/zz_generated.kinds.go":      ";" + kind.Name,
+		"config/crd/kustomization.yaml":                    "apps.kruise.io_" + kind.Plural + ".yaml",
+		"config/crd/bases/operator.kruise.io_kruises.yaml": "- " + kind.Name,
+		"config/rbac/manager/role.yaml":                    "- " + kind.Plural + "/status",
+		"config/rbac/users/" + kind.Plural + ".yaml":       "kruise-operator-" + kind.Plural + "-view",
+		"config/samples/kustomization.yaml":                "apps_v1beta1_" + kind.Lower() + "_full.yaml",
+		"config/webhook/manifests.yaml":                    "default." + kind.Plural + ".apps.kruise.io",
+	}
+	if kind.Converted {
+		generated["internal/kinds/zz_generated.rights.go"] = kind.Definition() + ";"
 	}
 	missing := map[string]string{}
 	for _, file := range slices.Sorted(maps.Keys(generated)) {
-		if content, err := os.ReadFile(filepath.Join(scratch, file)); err != nil || !strings.Contains(string(content), generated[file]) {
+		if content, err := os.ReadFile(filepath.Join(tree, file)); err != nil || !strings.Contains(string(content), generated[file]) {
 			missing[file] = generated[file]
 		}
 	}
@@ -131,15 +175,16 @@ func TestAddingAKind(t *testing.T) {
 	}
 }
 
-func change(t *testing.T, file string, e edit) {
+// insert puts text behind a line of a file.
+func insert(t *testing.T, file, behind, text string) {
 	t.Helper()
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := strings.Replace(string(content), e.behind, e.behind+e.text, 1)
+	changed := strings.Replace(string(content), behind, behind+text, 1)
 	if changed == string(content) {
-		t.Fatalf("%s has no line %q", e.file, e.behind)
+		t.Fatalf("%s has no line %q", file, behind)
 	}
 	if err := os.WriteFile(file, []byte(changed), 0o644); err != nil {
 		t.Fatal(err)
