@@ -45,6 +45,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
@@ -73,6 +74,9 @@ type Deps struct {
 	CatchUp *catchup.Gate
 	// Call is how the API server calls the operator at a path; nil: it does not.
 	Call func(path string) (admissionv1.WebhookClientConfig, error)
+	// Hooks registers hooks on requests for objects of others, Servers are the API servers, each by itself. Both are shared with admission.
+	Hooks   *hooks.Registrar
+	Servers *apiservers.Servers
 	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
 	Operator operatorconfig.Dependencies
 }
@@ -129,10 +133,7 @@ func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPod
 // installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := share(mgr, &deps)
-	var err error
-	if all.hooks, err = registrar(mgr, deps); err != nil {
-		return err
-	}
+	all.hooks, all.servers = deps.Hooks, deps.Servers
 	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
 	if err != nil {
 		return err
@@ -280,8 +281,8 @@ func needsDaemon(kind controller.Kind, c *config.Config) bool {
 	return kind.Entry.NodeDaemon && c.NodeDaemon && kind.IsOn(c)
 }
 
-// registrar registers the hooks of all kinds. It knows the policies of those that are off, too, and removes them.
-func registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
+// Registrar registers the hooks of all kinds. It knows the policies of those that are off, too, and removes them.
+func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 	options := hooks.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: deps.Config.Namespace, Call: deps.Call, Clock: deps.Clock,
 		PreferPolicy: deps.Config.AdmissionMode != "Webhook",
@@ -362,6 +363,8 @@ type shared struct {
 	daemonNeeds *workload.DaemonNeeds
 	// hooks is what all register their hooks with.
 	hooks *hooks.Registrar
+	// servers are the API servers, each by itself.
+	servers *apiservers.Servers
 	// markers are the PodProbeMarkers that were parsed.
 	markers *workload.Parsed[*probing.Marker]
 }
@@ -404,6 +407,7 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) (workloa
 		Metrics:          deps.Metrics,
 		Pool:             all.pool,
 		Hooks:            all.hooks,
+		Servers:          all.servers,
 		PullJobs:         all.pullJobs,
 		PullsImages:      deps.Config.Enabled("ImagePullJob"),
 		DaemonNeeds:      all.daemonNeeds,

@@ -6,13 +6,17 @@ package sidecarset
 import (
 	"context"
 	"errors"
+	"slices"
+	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -38,6 +42,8 @@ type Reconciler struct {
 	// Injection has the API server inject the sidecars into new pods.
 	Injection *Injection
 	counts    *counts
+	// enqueue has passes made over sets; nil: passes have not begun.
+	enqueue atomic.Pointer[func(types.NamespacedName)]
 }
 
 // New returns a Reconciler that watches nothing yet.
@@ -48,10 +54,25 @@ func New(d workload.Dependencies, o Options) *Reconciler {
 // SetupWithManager makes the manager run the reconciler.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	watches := workload.Watches{Pods: r.injected, Revisions: true}
-	if r.Injection != nil && r.Injection.options.Metadata != nil {
-		watches.Further = r.Injection.Watch
+	watches.Further = func(_ context.Context, enqueue func(types.NamespacedName)) error {
+		r.enqueue.Store(&enqueue)
+		return nil
 	}
 	return r.Setup(ctx, mgr, r, watches)
+}
+
+// hooksChanged has passes made over the sets whose registration has changed. It takes no lock.
+func (r *Reconciler) hooksChanged(hooks []string) {
+	enqueue := r.enqueue.Load()
+	sets, err := r.Injection.options.Sets(context.Background())
+	if enqueue == nil || err != nil {
+		return // Passes over all sets come.
+	}
+	for at := range sets {
+		if name := sets[at].GetName(); slices.Contains(hooks, sidecar.EntryName(name)) {
+			(*enqueue)(types.NamespacedName{Name: name})
+		}
+	}
 }
 
 // Reconcile takes one SidecarSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.

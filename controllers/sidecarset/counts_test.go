@@ -81,8 +81,8 @@ func TestASetIsCountedAsItsStatusSays(t *testing.T) {
 	}
 	lacking := &corev1.Pod{}
 	lacking.Namespace, lacking.Name, lacking.UID, lacking.Labels = "shop", "c", "uid-c", map[string]string{"app": "web"}
-	r := newRig(t, true, installation(), lacking)
-	r.injects["policy"] = true
+	r := newRig(t, true, lacking)
+	r.everywhere(r.byPolicies)
 	r.set(`{metadata: {name: logs}, spec: {selector: {matchLabels: {app: web}}, containers: [{name: agent, image: "agent:1"}]}}`)
 	s.Injection, s.counts = r.Injection, newCounts(m.SidecarSetInjection, m.SidecarSetPods)
 	s.passes("logs")

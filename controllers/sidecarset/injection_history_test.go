@@ -11,71 +11,17 @@ import (
 	"testing"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
-	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
-
-// A policy that was in force, and is not any more, gives way to the webhook: an API server was replaced by one that does not serve policies, or
-// serves them without effect. When it is back, the policy injects again.
-func TestAPolicyThatIsNotServedAnyMoreGivesWay(t *testing.T) {
-	for name, tc := range map[string]struct {
-		without bool
-		why     string
-	}{
-		"not served":            {true, "the policy could not be written"},
-		"served without effect": {false, "the policy has no effect"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := newRig(t, true, installation())
-			r.injects["policy"], r.injects["webhook"] = true, true
-			r.set(plain)
-			if state := r.pass("log", time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
-				t.Fatalf("%+v", state)
-			}
-			r.without, r.injects["policy"] = tc.without, false
-			state := r.pass("log", 11*time.Minute)
-			if state.Path != PathWebhook || state.Condition.Status != metav1.ConditionTrue || !strings.Contains(state.Condition.Message, tc.why) {
-				t.Errorf("%+v", state)
-			}
-			if got := r.entry(); got != "log Fail" {
-				t.Errorf("entry: %q", got)
-			}
-			r.without, r.injects["policy"] = false, true
-			if state = r.pass("log", 30*time.Minute); state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
-				t.Errorf("when it is back: %+v", state)
-			}
-			if got := r.registered(); got != "binding kruise-operator-sidecars-anchor, binding log" {
-				t.Errorf("when it is back: %s", got)
-			}
-		})
-	}
-}
-
-// entry is the entry of the webhook, for all pods.
-func (r *rig) entry() string {
-	r.t.Helper()
-	configuration := &admissionv1.MutatingWebhookConfiguration{}
-	if err := r.client.Get(r.t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil || len(configuration.Webhooks) != 1 {
-		r.t.Errorf("%d entries: %v", len(configuration.Webhooks), err)
-		return ""
-	}
-	entry := configuration.Webhooks[0]
-	return strings.TrimSuffix(strings.TrimPrefix(entry.Name, "sidecarset-"), ".operator.kruise.io") + " " + string(*entry.FailurePolicy)
-}
 
 // A revision that OpenKruise left in its namespace is injected, also where this operator is installed in another one. One that belongs to no set, or to
 // another one of that name, is not, nor is any of a namespace in which others may write.
@@ -101,7 +47,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			if tc.owner != "" {
 				revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: types.UID(tc.owner), Controller: ptr.To(true)}}
 			}
-			objects := []client.Object{installation(), revision}
+			objects := []client.Object{revision}
 			if tc.forged {
 				theirs := revision.DeepCopy()
 				theirs.Namespace, theirs.Revision = "anybodys", 99
@@ -118,7 +64,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			}
 			r := newRig(t, true, objects...)
 			r.options.Namespace = "operators"
-			r.injects["policy"] = true
+			r.everywhere(r.byPolicies)
 			r.set(set)
 			state := r.pass("log", time.Minute)
 			if !tc.found {
@@ -130,11 +76,9 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			if state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
 				t.Errorf("%+v", state)
 			}
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "shop", sidecar.ProofLabel: sidecar.ProofPolicy}}}
-			pod.Spec.Containers = []corev1.Container{{Name: "main", Image: "m"}}
-			r.answer(t.Context(), pod)
-			if len(pod.Spec.Containers) != 2 || pod.Spec.Containers[0].Image != "pinned" {
-				t.Errorf("injected: %+v", pod.Spec.Containers)
+			v := r.compiled.sets["log"].compiled.Variants[0]
+			if len(v.Containers) != 1 || v.Containers[0].Value["image"] != "pinned" {
+				t.Errorf("injected: %+v", v.Containers)
 			}
 			// The revision says no hashes: they are computed from what it records.
 			pinned := &appsv1beta1.SidecarSetSpec{Containers: []appsv1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: "pinned"}}}}
@@ -142,10 +86,8 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for key, hash := range map[string]string{sidecar.HashAnnotation: want.Hash, sidecar.HashWithoutImageAnnotation: want.WithoutImage} {
-				if got := pod.Annotations[key]; !strings.Contains(got, `"hash":"`+hash+`"`) {
-					t.Errorf("annotation %s is %s, want the hash %s", key, got, hash)
-				}
+			if !strings.Contains(v.Entry, `"hash":"`+want.Hash+`"`) || !strings.Contains(v.EntryWithoutImage, `"hash":"`+want.WithoutImage+`"`) {
+				t.Errorf("pods say %s and %s, want %+v", v.Entry, v.EntryWithoutImage, want)
 			}
 		})
 	}
@@ -166,7 +108,7 @@ func (s inNamespaces) List(ctx context.Context, list client.ObjectList, options 
 
 // In other namespaces their users can write any number of revisions that name a set, each of more than a megabyte. They are not read.
 func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
-	r := newRig(t, true, installation())
+	r := newRig(t, true)
 	r.options.Namespace = "operators"
 	server := inNamespaces{Client: r.client, asked: sets.New[string]()}
 	r.options.Live = server
@@ -185,10 +127,11 @@ func TestARevisionIsReadByItsName(t *testing.T) {
 	revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: "uid-of-log", Controller: ptr.To(true)}}
 	revision.Data.Raw = []byte(`{"spec":{"$patch":"replace","containers":[{"name":"agent","image":"pinned"}],"volumes":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}}`)
 	for name, want := range map[string]string{"log-5": "Policy", "log-6": "RevisionNotFound"} {
-		r := newRig(t, true, installation(), revision)
+		r := newRig(t, true, revision)
 		r.options.Namespace = "operators"
 		server := inNamespaces{Client: r.client, asked: sets.New[string]()}
-		r.options.Live, r.injects["policy"] = server, true
+		r.options.Live = server
+		r.everywhere(r.byPolicies)
 		r.set(strings.Replace(plain, "containers:", "injectionStrategy: {revision: {revisionName: "+name+"}}, containers:", 1))
 		r.sets[0].Object["status"] = map[string]any{"observedGeneration": r.sets[0].GetGeneration(), "latestRevision": name}
 		if state := r.pass("log", time.Minute); state.Condition.Reason != want {
@@ -197,41 +140,5 @@ func TestARevisionIsReadByItsName(t *testing.T) {
 		if server.asked.Has("kruise-system") {
 			t.Errorf("%s: the history was read", name)
 		}
-	}
-}
-
-// undecodable is a cache whose set cannot be decoded. The typed fake server could not hold it.
-type undecodable struct {
-	cache.Cache
-	set *unstructured.Unstructured
-}
-
-func (v undecodable) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	v.set.DeepCopyInto(into.(*unstructured.Unstructured))
-	return nil
-}
-
-// A set that was stored without admission, so that it cannot be decoded any more, was injected as before until another set was looked at.
-func TestASetThatCannotBeDecodedIsNotInjected(t *testing.T) {
-	r := newRig(t, true, installation())
-	r.injects["policy"] = true
-	r.set(plain)
-	r.pass("log", time.Minute)
-	r.set(strings.Replace(plain, "image: a", "image: a, ports: none", 1))
-	s := newShell(t, "kruise-system")
-	s.Injection, s.Cache = r.Injection, undecodable{s.Cache, &r.sets[0]}
-	var written []string
-	s.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error {
-		written = append(written, w.Patch)
-		return nil
-	})
-	if _, err := s.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "log"}}); err != nil {
-		t.Fatal(err)
-	}
-	if got := r.registered(); got != "binding kruise-operator-sidecars-anchor" {
-		t.Errorf("registered: %s", got)
-	}
-	if len(written) != 1 || !strings.Contains(written[0], `"Undecodable","status":"False","type":"InjectionPath"`) {
-		t.Errorf("written: %q", written)
 	}
 }

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/metadata"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -20,82 +22,74 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
-)
-
-// cleanUpTimeout is the timeout of one try to remove what is registered, cleanUpRetry the delay before the next try.
-const (
-	cleanUpTimeout = 30 * time.Second
-	cleanUpRetry   = 10 * time.Second
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // injectionOf is the injection of a manager.
-func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config) (*Injection, error) {
-	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("watching what SidecarSets register: %w", err)
-	}
-	options := InjectionOptions{
-		Metadata: watches, Client: d.Client, Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock,
-		Kinds: c.Table, PreferPolicy: c.AdmissionMode != "Webhook", SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
+func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config, registered Hooks) *Injection {
+	return NewInjection(InjectionOptions{
+		Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock, Hooks: registered, Servers: d.Servers,
+		PreferPolicy: c.AdmissionMode != "Webhook" && policyServed(mgr.GetRESTMapper()), SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			list := &unstructured.UnstructuredList{}
 			list.SetGroupVersionKind(Kind())
 			err := d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy)
 			return list.Items, err
 		},
-	}
-	if d.Denied != nil {
-		options.ReadError = d.Denied.Handle
-	}
-	return NewInjection(options), nil
-}
-
-// CleanUp makes the manager remove what is registered for SidecarSets while the kind is off: no pod may wait for an operator that does not
-// answer for it.
-func CleanUp(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	none := NewInjection(InjectionOptions{
-		Client: d.Client, Live: d.Live, Namespace: c.Namespace, Clock: d.Clock, PreferPolicy: true,
-		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return nil, nil },
 	})
-	return mgr.Add(none.cleanUp())
 }
 
-// cleanUp removes what is registered for sets that are not there: they may have been deleted while the operator did not run, and then
-// nothing triggers a pass.
-func (i *Injection) cleanUp() manager.Runnable {
+// announcing has SidecarSets injected before they are stored, on every replica. What it returns are warnings.
+func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
+	if d.Hooks == nil {
+		return nil
+	}
+	i := NewInjection(InjectionOptions{
+		Live: d.Client, Namespace: d.Namespace, Clock: clock.RealClock{}, Servers: d.Servers, SortByName: d.Gates.Enabled(features.EnableSortSidecarContainerByName),
+	})
+	return func(ctx context.Context, object *unstructured.Unstructured) []string {
+		if err := i.Announce(ctx, d.Hooks, object); err != nil {
+			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + err.Error()}
+		}
+		return nil
+	}
+}
+
+// policies are those that SidecarSets have registered.
+func policies(c *config.Config) ([]*hooks.Policy, error) {
+	policy, err := Policy(c.Namespace)
+	return []*hooks.Policy{policy}, err
+}
+
+// policyServed says that the API server knows policies that change objects.
+func policyServed(mapper meta.RESTMapper) bool {
+	_, err := mapper.RESTMapping(schema.GroupKind{Group: admissionv1.GroupName, Kind: "MutatingAdmissionPolicy"}, admissionv1.SchemeGroupVersion.Version)
+	return err == nil
+}
+
+// refreshRetry is when what is wanted is said again after that has failed.
+const refreshRetry = 10 * time.Second
+
+// refresh says at the start what is wanted: sets may have been deleted while the operator did not run.
+func (i *Injection) refresh() manager.Runnable {
 	return manager.RunnableFunc(func(ctx context.Context) error {
 		for {
-			wait, err := i.tryCleanUp(ctx)
-			if err != nil {
-				ctrl.LoggerFrom(ctx).Info("Cannot take back yet what is registered on pods", "reason", err.Error())
-				wait = cleanUpRetry
-			}
-			if wait == 0 {
+			err := i.Refresh(ctx)
+			if err == nil {
 				return nil
 			}
-			timer := time.NewTimer(wait)
+			ctrl.LoggerFrom(ctx).Info("Cannot say yet what SidecarSets inject", "reason", err.Error())
 			select {
 			case <-ctx.Done():
-				timer.Stop()
 				return nil
-			case <-timer.C:
+			case <-time.After(refreshRetry):
 			}
 		}
 	})
-}
-
-func (i *Injection) tryCleanUp(ctx context.Context) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(ctx, cleanUpTimeout)
-	defer cancel()
-	sets, err := i.options.Sets(ctx)
-	if err != nil || len(sets) > 0 {
-		return 0, err // The passes of these see to it.
-	}
-	state, err := i.Reconcile(ctx, "", Latest{})
-	return state.RecheckAfter, err
 }
 
 // endInjection removes the injection of a set that was deleted, or whose stored object cannot be decoded. Such a set has no pass of its own.
@@ -103,94 +97,27 @@ func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.D
 	if r.Injection == nil {
 		return 0, nil
 	}
-	set := &unstructured.Unstructured{}
-	set.SetGroupVersionKind(Kind())
-	err := r.Cache.Get(ctx, req.NamespacedName, set, client.UnsafeDisableDeepCopy)
-	var state InjectionState
-	switch {
-	case apierrors.IsNotFound(err):
-		r.counts.forget(req.Name)
-		state, err = r.Injection.Gone(ctx, req.Name)
-	case err == nil && workload.Paused(set):
-		// One of its name was deleted, and this one has come so soon after that nobody has seen it.
-		if r.Injection.Succeeds(req.Name, set.GetUID()) {
-			state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
+	if !r.isGone(ctx, req.NamespacedName) {
+		if !r.Undecodable(req.NamespacedName) {
+			return 0, nil
 		}
-	case err == nil && r.Undecodable(req.NamespacedName):
 		r.counts.saw(req.Name, contribution{reason: appsv1beta1.ReasonUndecodable, status: string(metav1.ConditionFalse)})
-		state, err = r.Injection.Reconcile(ctx, req.Name, Latest{})
+		return 0, r.Injection.Refresh(ctx)
 	}
-	return state.RecheckAfter, err
+	r.counts.forget(req.Name)
+	return 0, r.Injection.Refresh(ctx)
 }
 
-// registrationTimeout is for how long what is registered may be refused until the set counts as stalled.
-const registrationTimeout = 30 * time.Second
-
-// failing notes how a pass over a set has ended, and says for how long all have failed.
-func (i *Injection) failing(name string, err error) time.Duration {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	known, now := i.proofsOf(name), i.options.Clock.Now()
-	switch {
-	case err == nil:
-		known.failing = time.Time{}
-		return 0
-	case known.failing.IsZero():
-		known.failing = now
-	}
-	return now.Sub(known.failing)
-}
-
-// says notes what is said of a version of a set. After an error that is what was said before, for a while and about the same spec: mostly others had changed
-// something at the same moment, or the server was busy, and what is registered stays so.
-func (i *Injection) says(name, version string, state InjectionState, err error) InjectionState {
-	failing := i.failing(name, err)
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	known := i.proofsOf(name)
-	if err == nil {
-		known.said, known.saidAbout = state, version
-		known.said.Events = nil
-		return state
-	}
-	if state.Condition.Type != "" {
-		return state
-	}
-	said := notRegistered(err, failing)
-	passes := !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && failing < registrationTimeout
-	if passes && known.said.Condition.Type != "" && known.saidAbout == version {
-		said = known.said
-	}
-	said.Without, said.PodsWithout, said.Events = state.Without, state.PodsWithout, state.Events
-	return said
-}
-
-// notRegistered is the state of a set that could not be registered for some time. The operator retries, which helps when the server was busy;
-// otherwise somebody has to grant the permissions or correct what the server refuses.
-func notRegistered(err error, failing time.Duration) InjectionState {
-	fault := "they cannot be registered at the API server: " + err.Error()
-	return InjectionState{
-		Path: PathNone, Fault: fault, Stalled: apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || failing >= registrationTimeout,
-		Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown, Reason: appsv1beta1.ReasonNotRegistered, Message: fault},
-	}
-}
-
-// reconcileInjection registers what the set injects, and returns what its status says about that. What cannot be done is a condition,
-// too; the error has it tried again.
+// reconcileInjection has registered what the set injects, and returns what its status says about that.
 func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, observed observation) (plan.Injection, time.Duration, error) {
 	if r.Injection == nil {
 		return plan.Injection{}, 0, nil
 	}
-	latest := Latest{
+	state, err := r.Injection.Reconcile(ctx, set.Name, Latest{
 		Generation: set.Generation, Revision: observed.snapshot.Update.Name, Hash: observed.spec.Hashes.Hash, HashWithoutImage: observed.spec.Hashes.WithoutImage,
-	}
-	if object := observed.snapshot.Update.Object; object != nil {
-		latest.Made = object.CreationTimestamp.Time
-	}
-	state, err := r.Injection.Reconcile(ctx, set.Name, latest)
-	state = r.Injection.says(set.Name, fmt.Sprint(set.UID, set.Generation), state, err)
+	})
 	r.EmitEvents(set, "Inject", state.Events)
-	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, PodsWithout: state.PodsWithout}
+	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, Pending: state.Pending, PodsWithout: state.PodsWithout}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {
 			injection.Conditions = append(injection.Conditions,

@@ -4,8 +4,9 @@
 package sidecarset
 
 import (
+	"cmp"
 	"errors"
-	"strings"
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
 // Path is the way by which a set's pods are injected.
@@ -24,8 +26,6 @@ const (
 	PathPolicy Path = appsv1beta1.ReasonInjectedByPolicy
 	// PathWebhook asks the operator.
 	PathWebhook Path = appsv1beta1.ReasonInjectedByWebhook
-	// PathSplit is the API server's own for the pods that the policy can serve, and asks the operator about the others.
-	PathSplit Path = appsv1beta1.ReasonInjectedBySplit
 	// PathNone injects nothing.
 	PathNone Path = "None"
 )
@@ -43,6 +43,8 @@ type InjectionState struct {
 	// it does not pass by itself.
 	Fault   string
 	Stalled bool
+	// Pending says that the present spec is not in force yet, and will be within seconds.
+	Pending bool
 	// Without says that some pods of the set do not have its sidecars; nil: there are none. PodsWithout is how many.
 	Without     *metav1.Condition
 	PodsWithout int
@@ -58,23 +60,7 @@ func (s InjectionState) withPods(found lacking) InjectionState {
 	return s
 }
 
-// noOwner is why nothing is injected without an object that is deleted with the installation.
-const noOwner = "neither the ClusterRoleBinding kruise-operator-manager nor the one that OLM makes was found, so uninstalling the operator could leave a webhook " +
-	"behind that refuses pods; set the annotation " + sidecar.FailurePolicyAnnotation + ": Ignore to inject by webhook anyway"
-
-// state is what is known of one set.
-func (i *Injection) state(set *injectedSet) InjectionState {
-	s, without := set.withoutWay()
-	if !without {
-		s = i.proven(set)
-	}
-	if set.clash != "" {
-		s.Condition.Message += "; " + set.clash
-	}
-	return s
-}
-
-// withoutWay is the state of a set that no way injects, or that lacks one of the two that it needs; false for any other set.
+// withoutWay is the state of a set that injects nothing; false for any other set.
 func (set *injectedSet) withoutWay() (InjectionState, bool) {
 	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
 	switch {
@@ -88,82 +74,81 @@ func (set *injectedSet) withoutWay() (InjectionState, bool) {
 	case set.parsed.Paused:
 		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonPaused, "nothing is injected: injectionStrategy.paused is true"
 		return s, true
-	case set.crowdedOut:
-		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonWebhookFull, time.Minute
-		s.Fault, s.Stalled = webhookFull, true
-		who := "nothing is injected: "
-		if set.wantBinding && set.narrow {
-			s.Path, who = PathSplit, "pods that the policy does not serve get no sidecars: "
-		}
-		s.Condition.Message = who + webhookFull
-		return s, true
-	case !set.wantEntry && !set.wantBinding:
-		s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonNoInstallationOwner, verifyEvery
-		s.Fault, s.Stalled = noOwner, true
-		s.Condition.Message = "nothing is injected: " + noOwner
-		return s, true
 	}
 	return InjectionState{}, false
 }
 
-// proven is the state of a set that has its ways, by what their proofs have shown.
-func (i *Injection) proven(set *injectedSet) InjectionState {
-	s := InjectionState{Condition: metav1.Condition{Type: ConditionInjectionPath}}
-	known, now, epoch := i.proofs[set.name], i.options.Clock.Now(), i.registry.epoch()
-	s.Path = PathWebhook
-	ways := []*proof{&known.webhook}
-	switch {
-	case set.wantBinding && set.wantEntry && set.narrow:
-		s.Path, ways = PathSplit, []*proof{&known.policy, &known.webhook}
-	case set.wantBinding && (!set.wantEntry || known.policy.holds(set.shown)):
-		s.Path, ways = PathPolicy, []*proof{&known.policy}
+// state is what is known of one set.
+func (i *Injection) state(set *injectedSet) InjectionState {
+	s, without := set.withoutWay()
+	if !without {
+		s = i.registered(set)
 	}
-	s.Condition.Reason = string(s.Path)
-	s.Condition.Status, s.Condition.Message = ways[0].verdict(set.shown)
-	if s.Path == PathSplit {
-		status, message := ways[1].verdict(set.shown)
-		if s.Condition.Status == metav1.ConditionTrue || status == metav1.ConditionFalse {
-			s.Condition.Status = status
-		}
-		s.Condition.Message = "of the policy, " + s.Condition.Message + "; of the webhook, " + message
+	if set.clash != "" {
+		s.Condition.Message += "; " + set.clash
 	}
-	for _, way := range ways {
-		if way.refuted && way.shows == set.shown {
-			// A policy that does not act is replaced. The webhook is the last resort: once it had its time, somebody has to look.
-			s.Fault, s.Stalled = way.message, way == &known.webhook && way.failed()
-		}
-	}
-	// A way that takes the place of another one is tried, too.
-	s.RecheckAfter = proveEvery
-	if set.wantBinding {
-		s.RecheckAfter = min(s.RecheckAfter, known.policy.recheck(set.shown, now, epoch))
-	}
-	if set.wantEntry {
-		s.RecheckAfter = min(s.RecheckAfter, known.webhook.recheck(set.shown, now, epoch))
-	}
-	for _, left := range []time.Duration{known.policyBackoff.left(now), known.binding.left(now), i.policy.left(now)} {
-		if left > 0 {
-			s.RecheckAfter = min(s.RecheckAfter, left)
-		}
-	}
-	s.Condition.Message = set.why(s.Path) + "; " + s.Condition.Message
+	i.mutex.Lock()
+	s.Events = i.knownOf(set.name).events(set)
+	i.mutex.Unlock()
 	return s
 }
 
+// registered is the state of a set that injects something.
+func (i *Injection) registered(set *injectedSet) InjectionState {
+	is := i.options.Hooks.State(sidecar.EntryName(set.name))
+	i.mutex.Lock()
+	c := i.knownOf(set.name).check
+	i.mutex.Unlock()
+	s := InjectionState{Path: PathWebhook, RecheckAfter: max(i.nextCheck(set), firstCheck), Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown}}
+	if i.byPolicy(set) && (c.policy || !c.inForce(set)) {
+		s.Path = PathPolicy
+	}
+	s.Condition.Reason = string(s.Path)
+	late := i.options.Clock.Since(c.first)
+	switch {
+	case c.inForce(set):
+		s.Condition.Status, s.Condition.Message = metav1.ConditionTrue, i.why(set, s.Path)+fmt.Sprintf("; it is in force at %d of the API servers", c.servers)
+		return s
+	case is.Version == set.shown && faults()[is.Reason] != "":
+		s.Path, s.Fault, s.Stalled = PathNone, is.Message, is.Reason != hooks.Refused || late >= registrationTimeout
+		s.Condition.Reason = faults()[is.Reason]
+		if is.Reason != hooks.Refused {
+			s.Condition.Status = metav1.ConditionFalse
+		}
+		s.Condition.Message = "the sidecars are not registered at the API server: " + is.Message
+		return s
+	}
+	s.Condition.Message = i.why(set, s.Path) + "; " + cmp.Or(c.message, "it is not in force yet")
+	s.Pending = late < soon
+	if !s.Pending && c.message == "" {
+		s.Condition.Status, s.Fault, s.Stalled = metav1.ConditionFalse, "what is registered at the API server is not in force", late >= registrationTimeout
+	}
+	return s
+}
+
+// faults are the reasons of the condition where a hook is not registered.
+func faults() map[hooks.Reason]string {
+	return map[hooks.Reason]string{
+		hooks.Refused: appsv1beta1.ReasonNotRegistered, hooks.Unserved: appsv1beta1.ReasonNotRegistered, hooks.NoRoom: appsv1beta1.ReasonWebhookFull,
+		hooks.Ownerless: appsv1beta1.ReasonNoInstallationOwner,
+	}
+}
+
+// registrationTimeout is for how long what is registered may be refused, or without effect, until the set counts as stalled.
+const registrationTimeout = 30 * time.Second
+
 // why says why a set has its path.
-func (set *injectedSet) why(path Path) string {
-	alone := "the API server injects by itself, whether the operator runs or not"
-	fate := map[bool]string{true: "created without the sidecars", false: "refused"}[set.ignore]
-	switch path {
-	case PathPolicy:
-		return alone
-	case PathSplit:
-		return alone + ", but for pods " + strings.Join(set.compiled.Guard.Words(), ", or ") + ": about these it asks the operator; while that does not answer, they are " + fate
-	default:
+func (i *Injection) why(set *injectedSet, path Path) string {
+	if path == PathPolicy {
+		return "the API server injects by itself, whether the operator runs or not"
 	}
 	on := "the API server asks the operator"
-	if len(set.reasons) > 0 {
-		on += " (" + strings.Join(set.reasons, ", ") + ")"
+	if reason := cmp.Or(i.whyNotByPolicy(set), "the policy is not in force"); reason != "" {
+		on += " (" + reason + ")"
+	}
+	fate := "refused"
+	if set.ignore {
+		fate = "created without the sidecars"
 	}
 	return on + "; while the operator does not answer, pods are " + fate
 }

@@ -59,7 +59,7 @@ func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, err
 	}
 	names, all, err := i.podsWithout(ctx, set)
 	if err != nil {
-		return last, set.errorf(fmt.Errorf("looking for pods without the sidecars: %w", err))
+		return last, fmt.Errorf("looking for pods without the sidecars of SidecarSet %s: %w", set.name, err)
 	}
 	found := lacking{pods: len(names)}
 	if len(names) > 0 {
@@ -80,7 +80,7 @@ func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, err
 func (i *Injection) noteFound(name string, at time.Time, shown string, found lacking) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	of := i.proofsOf(name)
+	of := i.knownOf(name)
 	of.counted, of.countedFor, of.found = at, shown, found
 }
 
@@ -88,7 +88,7 @@ func (i *Injection) noteFound(name string, at time.Time, shown string, found lac
 func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, known bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	of := i.proofsOf(set.name)
+	of := i.knownOf(set.name)
 	return of.found, of.countedFor == set.shown && now.Sub(of.counted) < countEvery
 }
 
@@ -96,7 +96,7 @@ func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, kno
 func (i *Injection) lastFound(name string) lacking {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	if known := i.proofs[name]; known != nil {
+	if known := i.known[name]; known != nil {
 		return known.found
 	}
 	return lacking{}

@@ -27,10 +27,10 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace})
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace}, announcing(d))
 		},
-		Convert: convert.Converter,
-		CleanUp: CleanUp,
+		Convert:  convert.Converter,
+		Policies: policies,
 		Serve: func(d admit.Deps) map[string]http.Handler {
 			return map[string]http.Handler{podinject.Path: &podinject.Handler{Reader: d.Client, Namespace: d.Namespace}}
 		},

@@ -296,3 +296,11 @@ func liveRevisions(set *appsv1beta1.SidecarSet, observed *observation) sets.Set[
 	}
 	return live
 }
+
+// answered says that an error is the answer to one request, by the server or by a webhook that it asked, also by one that is broken: another request may
+// have a better one. A server that cannot be reached, or has no time, answers none.
+func answered(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) &&
+		!apierrors.IsTimeout(err)
+}

@@ -22,12 +22,9 @@ type Options struct {
 // Setup makes the manager run the reconciler of SidecarSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d, Options{Namespace: c.Namespace})
-	var err error
-	if r.Injection, err = injectionOf(mgr, d, c); err != nil {
-		return err
-	}
-	if err := mgr.Add(r.Injection.cleanUp()); err != nil {
-		return fmt.Errorf("taking back what is registered on pods: %w", err)
+	r.Injection = injectionOf(mgr, d, c, d.Hooks.Owner(Kind().Kind, r.hooksChanged))
+	if err := mgr.Add(r.Injection.refresh()); err != nil {
+		return fmt.Errorf("saying what SidecarSets inject: %w", err)
 	}
 	return r.SetupWithManager(ctx, mgr)
 }

@@ -175,7 +175,7 @@ func (p *pass) served(policy *Policy) bool {
 // applyPolicy writes a policy.
 func (p *pass) applyPolicy(ctx context.Context, policy *Policy) error {
 	for _, object := range policy.Objects {
-		if _, constrains := object.Object["spec"].(map[string]any)["matchConstraints"]; constrains && !policy.Unexempted {
+		if _, constrains, _ := unstructured.NestedMap(object.Object, "spec", "matchConstraints"); constrains && !policy.Unexempted {
 			var err error
 			if object, err = exempting(object, p.options.Namespace); err != nil {
 				return err

@@ -26,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
@@ -84,11 +85,17 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if p.serving != nil {
 		deps.Call = p.serving.Call
 	}
+	deps.Servers = apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+	if deps.Hooks, err = controllers.Registrar(mgr, deps); err != nil {
+		return nil, err
+	}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return nil, err
 	}
 	if c.WebhookPort != 0 {
-		if err := webhook.Setup(mgr, controllers.All(), admission(c, direct, accepted)); err != nil {
+		served := admission(c, direct, accepted)
+		served.Hooks, served.Servers = deps.Hooks, deps.Servers
+		if err := webhook.Setup(mgr, controllers.All(), served); err != nil {
 			return nil, err
 		}
 	}

@@ -243,11 +243,11 @@ func (c *cluster) holds(t testing.TB, lists map[schema.GroupVersionKind][][]byte
 	return server
 }
 
-// injections are those of as many sets as one call injects, each with everything that a set can have. That of the set that is called is named revision.
+// injections are what is called for a set beside many others, each with everything that a set can have.
 func injections(t testing.TB) map[string][]byte {
 	t.Helper()
 	var sets []*sidecar.Set
-	for n := range sidecar.MaxMet + 1 {
+	for n := range 32 {
 		object := full(t, kindNamed("SidecarSet"), "v1beta1")
 		object["metadata"].(map[string]any)["name"] = fmt.Sprintf("logs-%d", n)
 		spec := object["spec"].(map[string]any)
@@ -263,30 +263,15 @@ func injections(t testing.TB) map[string][]byte {
 		}
 		sets = append(sets, set)
 	}
-	encoded := map[string][]byte{}
-	var called sidecar.Injection
-	for n, set := range sets {
-		injection, err := sidecar.Compile(set, sets)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n == 0 {
-			called = injection
-			continue
-		}
-		name, data, err := injection.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		encoded[name] = data
-		called.Meets = append(called.Meets, name)
+	called, err := sidecar.Compile(sets[0], sets)
+	if err != nil {
+		t.Fatal(err)
 	}
 	_, data, err := called.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	encoded["revision"] = data
-	return encoded
+	return map[string][]byte{"revision": data}
 }
 
 // servePods serves as serve does, with sidecars to inject and probes to ask for.

@@ -36,9 +36,6 @@ type evaluator struct {
 	patcher  patch.Patcher
 	// matcher is a condition of some other policy: once it was evaluated, the object is typed for all.
 	matcher matchconditions.Matcher
-	// conditions are those of webhook entries, by their text, and alone compiles them.
-	conditions map[string]matchconditions.Matcher
-	alone      plugincel.ConditionCompiler
 }
 
 func compile(t testing.TB) *evaluator {
@@ -64,8 +61,7 @@ func compiled(t testing.TB, all []admissionv1.Variable, mutation string) *evalua
 	}
 	compiler.CompileAndStoreVariables(variables, options, environment.StoredExpressions)
 	condition := matchconditions.MatchCondition(admissionv1.MatchCondition{Name: "typed", Expression: "object.spec.containers.size() >= 0"})
-	alone := plugincel.NewConditionCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
-	e := &evaluator{compiler: compiler, alone: alone, conditions: map[string]matchconditions.Matcher{}, matcher: matchconditions.NewMatcher(
+	e := &evaluator{compiler: compiler, matcher: matchconditions.NewMatcher(
 		compiler.CompileCondition([]plugincel.ExpressionAccessor{&condition}, options, environment.StoredExpressions), ptr.To(admissionv1.Fail), "policy", "validate", "other",
 	)}
 	options.HasPatchTypes = true
@@ -102,31 +98,6 @@ func (e *evaluator) applyWithin(
 		return nil, err
 	}
 	return out.(*corev1.Pod), nil
-}
-
-// beyond evaluates the condition of the webhook entry that leaves to the policy what it serves.
-func (e *evaluator) beyond(ctx context.Context, t testing.TB, pod *corev1.Pod, namespace *corev1.Namespace, guard *sidecar.Guard) bool {
-	t.Helper()
-	if guard == nil {
-		return false
-	}
-	entries := sidecar.Entries([]sidecar.Registration{{Set: "any", Guard: guard}}, "", func(string) admissionv1.WebhookClientConfig { return admissionv1.WebhookClientConfig{} })
-	conditions := entries[0].MatchConditions
-	condition := matchconditions.MatchCondition(conditions[len(conditions)-1])
-	if condition.Name != sidecar.BeyondPolicy {
-		t.Fatalf("the last condition is %s", condition.Name)
-	}
-	matcher, known := e.conditions[condition.Expression]
-	if !known {
-		matcher = matchconditions.NewMatcher(e.alone.CompileCondition([]plugincel.ExpressionAccessor{&condition},
-			plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.StoredExpressions), ptr.To(admissionv1.Fail), "webhook", "admit", "any")
-		e.conditions[condition.Expression] = matcher
-	}
-	result := matcher.Match(ctx, attributesOf(pod, namespace), nil, nil)
-	if result.Error != nil {
-		t.Fatalf("%s: %v", condition.Expression, result.Error)
-	}
-	return result.Matches
 }
 
 func attributesOf(pod *corev1.Pod, namespace *corev1.Namespace) *admission.VersionedAttributes {

@@ -18,7 +18,7 @@ const (
 	SidecarSetNotUpgradablePods SidecarSetConditionType = "NotUpgradablePods"
 	// SidecarSetFailedUpdate is present and True while the server refuses to change a pod, or to create the revision of the spec.
 	SidecarSetFailedUpdate SidecarSetConditionType = "FailedUpdate"
-	// SidecarSetInjectionPath says how new pods get the sidecars, by Policy, Webhook or Split, and whether a dry run has shown that it works.
+	// SidecarSetInjectionPath says how new pods get the sidecars, by Policy or Webhook, and whether that is in force.
 	SidecarSetInjectionPath SidecarSetConditionType = "InjectionPath"
 	// SidecarSetPodsWithoutSidecar is present and True while there are pods that the set selects and that do not have its sidecars.
 	SidecarSetPodsWithoutSidecar SidecarSetConditionType = "PodsWithoutSidecar"
@@ -38,8 +38,6 @@ const (
 	ReasonInjectedByPolicy = "Policy"
 	// ReasonInjectedByWebhook: the API server asks the operator about new pods.
 	ReasonInjectedByWebhook = "Webhook"
-	// ReasonInjectedBySplit: the API server injects by itself, and asks the operator about the pods that the policy cannot serve.
-	ReasonInjectedBySplit = "Split"
 	// ReasonInjectRevisionNotFound: injectionStrategy.revision names a revision that is not in the history.
 	ReasonInjectRevisionNotFound = "RevisionNotFound"
 	// ReasonNoInstallationOwner: the installation has no object that is deleted with it, so nothing that could refuse pods is written.

@@ -147,7 +147,7 @@ func TestValidate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			set := parsed(t, tc.change)
-			kind := admission.Kind(admission.Options{}, admission.Others{})
+			kind := admission.Kind(admission.Options{}, admission.Others{}, nil)
 			kind.Default(set)
 			check(t, kind.Faults(set, nil), tc.want...)
 		})
@@ -159,7 +159,7 @@ func TestANamespaceOfV1alpha1IsExplained(t *testing.T) {
 	object := admissiontest.Merge(t, base, `{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "no name"}}}}`)
 	const explained = "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
 	for version, want := range map[string]bool{"v1beta1": false, "v1alpha1": true} {
-		kind := admission.Kind(admission.Options{}, admission.Others{})
+		kind := admission.Kind(admission.Options{}, admission.Others{}, nil)
 		response := kind.Validator(admit.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, version, object, ""))
 		if response.Allowed || !strings.Contains(response.Result.Message, "spec.namespaceSelector.matchLabels") || strings.Contains(response.Result.Message, explained) != want {
 			t.Errorf("%s: allowed %v: %v", version, response.Allowed, response.Result)
@@ -190,7 +190,7 @@ func TestValidateUpdate(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			kind := admission.Kind(admission.Options{}, admission.Others{})
+			kind := admission.Kind(admission.Options{}, admission.Others{}, nil)
 			set, old := parsed(t, tc.change), parsed(t, tc.old)
 			kind.Default(set)
 			check(t, kind.Faults(set, old), tc.want...)
@@ -213,7 +213,7 @@ func lookUp(t *testing.T, options admission.Options, set, old *appsv1beta1.Sidec
 		t.Fatal(err)
 	}
 	reader := fake.NewClientBuilder().WithScheme(types).WithObjects(stored...).Build()
-	errs, _ := admission.Kind(options, admission.Others{Reader: reader, Namespace: "kruise-system"}).LookUp(t.Context(), set, old)
+	errs, _ := admission.Kind(options, admission.Others{Reader: reader, Namespace: "kruise-system"}, nil).LookUp(t.Context(), set, old)
 	return errs
 }
 
@@ -296,7 +296,7 @@ func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
 			if tc.old != "" {
 				old = parsed(t, tc.old)
 			}
-			kind := admission.Kind(admission.Options{}, admission.Others{Reader: others(tc.others), Namespace: "kruise-system"})
+			kind := admission.Kind(admission.Options{}, admission.Others{Reader: others(tc.others), Namespace: "kruise-system"}, nil)
 			var want []string
 			if tc.warned {
 				want = []string{"spec.selector: 10 other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
@@ -418,7 +418,7 @@ func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 			},
 		}).Build()
 		set := parsed(t, `{spec: {injectionStrategy: {revision: {revisionName: logs-1}}}}`)
-		errs, _ := admission.Kind(admission.Options{}, admission.Others{Reader: reader, Namespace: operator}).LookUp(t.Context(), set, nil)
+		errs, _ := admission.Kind(admission.Options{}, admission.Others{Reader: reader, Namespace: operator}, nil).LookUp(t.Context(), set, nil)
 		if len(errs) != 1 || !slices.Equal(read, want) {
 			t.Errorf("the operator in %s has read the revisions of %q: %v", operator, read, errs)
 		}
@@ -453,7 +453,7 @@ func TestAFaultOfAContainerMayMove(t *testing.T) {
 		}
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", errs)
 	}}
-	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"})
+	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"}, nil)
 	v := kind.Validator(admit.Cluster{Checker: templatecheck.Checker{Client: server}})
 	with := func(containers string) string {
 		return admissiontest.Merge(t, base, `{spec: {initContainers: [`+containers+`]}}`)
@@ -479,7 +479,7 @@ func TestMetadataOfAStoredSetCanAlwaysBeEdited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"})
+	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"}, nil)
 	stored := admissiontest.Merge(t, base, `{metadata: {finalizers: [a.example/b]}, spec: {containers: [{name: agent, image: "agent:1", stdin: maybe}]}}`)
 	for name, tc := range map[string]struct {
 		change string

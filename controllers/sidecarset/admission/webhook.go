@@ -8,7 +8,10 @@
 package admission
 
 import (
+	"context"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -18,7 +21,7 @@ import (
 )
 
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-sidecarset,mutating=true,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=default.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
-// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=validate.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=validate.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
 // Options are the feature gates that admission of a SidecarSet depends on.
 type Options struct {
@@ -39,8 +42,8 @@ func textInV1alpha1(path, text string) string {
 	return text
 }
 
-// Kind are the rules for SidecarSets.
-func Kind(o Options, others Others) admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
+// Kind are the rules for SidecarSets. announce has a new one injected before it is stored; nil: that is left to the controller.
+func Kind(o Options, others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
 	return admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("SidecarSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,
@@ -49,6 +52,7 @@ func Kind(o Options, others Others) admit.Kind[appsv1beta1.SidecarSet, *appsv1be
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
 		LookUp:           others.checkWith(o),
+		Announce:         announce,
 		Warnings:         Warnings,
 		ChecksMetadata:   true,
 		Templates:        Templates,

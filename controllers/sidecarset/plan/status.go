@@ -25,6 +25,8 @@ type Injection struct {
 	Fault string
 	// Stalled says that the fault does not pass by itself.
 	Stalled bool
+	// Pending says that new pods may still get the former sidecars, for some seconds.
+	Pending bool
 	// PodsWithout is how many pods were found without them.
 	PodsWithout int
 }
@@ -35,6 +37,9 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	set := spec.Set
 	status := appsv1beta1.SidecarSetStatus{
 		ObservedGeneration: set.Generation, LatestRevision: s.Update.Name, CollisionCount: ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+	}
+	if injection.Pending {
+		status.ObservedGeneration = set.Status.ObservedGeneration
 	}
 	if spec.Invalid != nil {
 		before := set.Status

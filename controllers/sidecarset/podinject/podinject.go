@@ -4,8 +4,8 @@
 // Package podinject injects sidecars into pods that are being created.
 //
 // It is registered only by the webhook entries that the controller of SidecarSets writes, one for each set and only for the pods of that set.
-// The path that an entry calls names the revision to inject, which may name those of sets that meet it on a pod. A revision never changes and its name is a
-// hash of its content, so every replica reads it once and no replica can lag behind.
+// The path that an entry calls names the revision to inject. A revision never changes and its name is a hash of its content, so every replica reads it once and
+// no replica can lag behind.
 package podinject
 
 import (
@@ -25,6 +25,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -45,9 +46,6 @@ const (
 	// times that. Each change of a set makes another revision. More than that cost a read for some pods.
 	remembered      = 1024
 	rememberedBytes = 16 << 20
-	// maxJoined is how long a pod may be, in bytes, to get the sidecars of all sets by one call. What sidecars share of a larger one grows with their number:
-	// 2000 mounts took 102 MiB with 32 sets. Its sets are injected each by its own call.
-	maxJoined = 32 << 10
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
@@ -75,35 +73,29 @@ type revision struct {
 	used  uint64
 }
 
+// calledKey is the key of the injection and of its revision in the context of a request.
+type calledKey struct{}
+
 // called is what a call is to inject.
 type called struct {
-	injection sidecar.Injection
-	// others are those of sets that may be injected into the same pod, each by a call of its own.
-	others []sidecar.Injection
+	sidecar.Injection
+	revision string
 }
-
-// calledKey is the key of what is called in the context of a request.
-type calledKey struct{}
 
 // ServeHTTP implements http.Handler. What cannot be known just now is answered with an error of HTTP, not with a refusal: the failure policy of
 // the entry decides whether the pod is created.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
-	injection, err := h.injection(ctx, strings.TrimPrefix(r.URL.Path, Path))
+	name := strings.TrimPrefix(r.URL.Path, Path)
+	injection, err := h.injection(ctx, name)
 	if err != nil {
 		ctrl.Log.WithName("injection").Info("Cannot inject", "path", r.URL.Path, "reason", err.Error())
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	call := called{injection: injection}
-	for _, name := range injection.Meets[:min(len(injection.Meets), sidecar.MaxMet)] {
-		if other, err := h.injection(ctx, name); err == nil { // Otherwise its own call says so.
-			call.others = append(call.others, other)
-		}
-	}
 	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(h.handle)}
-	webhook.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), calledKey{}, call)))
+	webhook.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), calledKey{}, called{injection, name})))
 }
 
 // injection reads a revision, once.
@@ -162,67 +154,77 @@ func (h *Handler) forget(name string) {
 	}
 }
 
-// handle injects into one pod.
+// handle injects into one pod, or marks a probe.
 func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
 	call, found := ctx.Value(calledKey{}).(called)
-	if !found {
+	switch {
+	case !found:
 		return ctrladmission.Errored(http.StatusInternalServerError, errors.New("the request names no revision"))
-	}
-	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
+	case req.Operation != admissionv1.Create || req.SubResource != "":
+		return ctrladmission.Allowed("")
+	case req.Resource.Resource == sidecar.Probes:
+		return call.mark(req)
+	case req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")):
 		return ctrladmission.Allowed("")
 	}
 	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 {
-		return ctrladmission.Errored(http.StatusUnprocessableEntity, fmt.Errorf("SidecarSet %s: the pod is too large to get sidecars: %w", call.injection.Set, errs.ToAggregate()))
+		return ctrladmission.Errored(http.StatusUnprocessableEntity, fmt.Errorf("SidecarSet %s: the pod is too large to get sidecars: %w", call.Set, errs.ToAggregate()))
 	}
-	pod := sidecar.Pod{Object: map[string]any{}}
+	pod := sidecar.Pod{Object: map[string]any{}, Draw: rand.Int32N(100)}
 	if err := json.Unmarshal(req.Object.Raw, &pod.Object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the pod: %w", err))
 	}
-	if len(req.Object.Raw) > maxJoined || call.injection.Marked(pod.Object) { // The call that marked it has injected all others, too.
-		call.others = nil
-	}
 	var err error
-	if pod.Namespace, err = h.namespaceLabels(ctx, call, req.Namespace); err != nil {
+	if pod.Namespace, err = h.namespaceLabels(ctx, call.Injection, req.Namespace); err != nil {
 		return ctrladmission.Errored(http.StatusServiceUnavailable, err)
 	}
-	meeting := call.injection.Meeting(pod.Object, pod.Namespace, call.others)
-	changed, warnings, err := inject(call.injection, pod)
+	replaced := call.Replaces(pod.Object)
+	changed, err := call.Inject(pod)
 	if err != nil {
 		return ctrladmission.Errored(http.StatusUnprocessableEntity, err)
 	}
 	if !changed {
 		return ctrladmission.Allowed("")
 	}
-	for _, other := range meeting {
-		// What cannot be injected leaves the pod as it is: the call of that set refuses it.
-		if _, more, err := inject(other, pod); err == nil {
-			warnings = append(warnings, more...)
-		}
-	}
 	sidecar.MountToken(pod.Object)
-	injected, err := stdjson.Marshal(pod.Object)
+	response := patched(req, pod.Object)
+	if len(replaced) > 0 {
+		return response.WithWarnings(fmt.Sprintf("containers of the pod are replaced by sidecars of SidecarSet %s with the same names: %s",
+			call.Set, strings.Join(replaced, ", ")))
+	}
+	return response
+}
+
+// patched is the answer that makes the object of a request this one.
+func patched(req ctrladmission.Request, object map[string]any) ctrladmission.Response {
+	data, err := stdjson.Marshal(object)
 	if err != nil {
 		return ctrladmission.Errored(http.StatusInternalServerError, fmt.Errorf("encoding the pod: %w", err))
 	}
-	return ctrladmission.PatchResponseFromRaw(req.Object.Raw, injected).WithWarnings(warnings...)
+	return ctrladmission.PatchResponseFromRaw(req.Object.Raw, data)
 }
 
-// inject puts what one set has for the pod into it, and says whether it had anything.
-func inject(injection sidecar.Injection, pod sidecar.Pod) (changed bool, warnings []string, err error) {
-	pod.Draw = rand.Int32N(100)
-	replaced := injection.Replaces(pod.Object)
-	changed, err = injection.Inject(pod)
-	if changed && len(replaced) > 0 {
-		warnings = append(warnings, fmt.Sprintf("containers of the pod are replaced by sidecars of SidecarSet %s with the same names: %s",
-			injection.Set, strings.Join(replaced, ", ")))
+// mark shows by a probe that the webhook is in force. What the policy has marked stays.
+func (c called) mark(req ctrladmission.Request) ctrladmission.Response {
+	probe := &unstructured.Unstructured{}
+	if err := json.Unmarshal(req.Object.Raw, &probe.Object); err != nil {
+		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the probe: %w", err))
 	}
-	return changed, warnings, err
+	annotations := probe.GetAnnotations()
+	if probe.GetLabels()[sidecar.ProbeLabel] == "" || annotations[sidecar.ProbeMark(c.Set)] != "" {
+		return ctrladmission.Allowed("")
+	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[sidecar.ProbeMark(c.Set)] = c.revision + sidecar.MarkedByWebhook
+	probe.SetAnnotations(annotations)
+	return patched(req, probe.Object)
 }
 
 // namespaceLabels are those that may decide. The namespace is read only where more than its name matters.
-func (h *Handler) namespaceLabels(ctx context.Context, call called, name string) (map[string]string, error) {
-	depends := func(i sidecar.Injection) bool { return len(i.NamespaceKeys()) > 0 }
-	if !depends(call.injection) && !slices.ContainsFunc(call.others, depends) {
+func (h *Handler) namespaceLabels(ctx context.Context, injection sidecar.Injection, name string) (map[string]string, error) {
+	if len(injection.NamespaceKeys()) == 0 {
 		return map[string]string{corev1.LabelMetadataName: name}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)

@@ -10,13 +10,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
-	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -156,124 +154,6 @@ func patched(t testing.TB, handler http.Handler, path string, pod []byte) (after
 	return pod, true
 }
 
-// Of the sets that meet on a pod, the one that is called first injects them all, and the others change nothing: so the API server calls none twice. Without
-// that, or in another order, the pod is the same.
-func TestTheFirstCallInjectsTheSetsThatMeet(t *testing.T) {
-	const elsewhere = `{metadata: {name: zz}, spec: {selector: {matchLabels: {tier: back}}, containers: [{name: back, image: a}]}}`
-	handler, revisions, reads := server(t, plain, other, elsewhere)
-	joined := func(first int) string {
-		return join(t, handler, revisions[first], slices.Delete(slices.Clone(revisions), first, first+1)...)
-	}
-	paths := []string{joined(0), joined(1)}
-	clear(reads)
-	raw, err := yaml.YAMLToJSON([]byte(pod))
-	if err != nil {
-		t.Fatal(err)
-	}
-	apart, _ := patched(t, handler, revisions[0], raw)
-	if apart, _ = patched(t, handler, revisions[1], apart); !strings.Contains(string(apart), `"agent"`) || !strings.Contains(string(apart), `"first"`) {
-		t.Fatalf("apart: %s", apart)
-	}
-	for first := range 2 {
-		together, changed := patched(t, handler, paths[first], raw)
-		if diff := cmp.Diff(decoded(t, apart), decoded(t, together)); diff != "" || !changed {
-			t.Errorf("set %d first, changed %v (-apart +together):\n%s", first, changed, diff)
-		}
-		if again, changed := patched(t, handler, paths[1-first], together); changed {
-			t.Errorf("the call of the other set changed %s", again)
-		}
-	}
-	// A pod that is marked has all sets, or was copied: it is asked for the set that is called alone, or twenty sets would cost four hundred injections.
-	marked, _ := patched(t, handler, revisions[0], raw)
-	if again, changed := patched(t, handler, paths[0], marked); changed {
-		t.Errorf("the call of a set that is there changed %s", again)
-	}
-	for name, times := range reads {
-		if times != 1 && name != "shop" {
-			t.Errorf("revision %s was read %d times", name, times)
-		}
-	}
-}
-
-// A set that refuses the pod, or whose revision cannot be read, keeps no other set from injecting: its own call says what is wrong.
-func TestAFaultOfAnotherSetIsLeftToItsOwnCall(t *testing.T) {
-	const needy = `
-metadata: {name: needy}
-spec:
-  selector: {matchLabels: {app: shop}}
-  containers: [{name: needing, image: a, resourcesPolicy: {targetContainersMode: sum, targetContainersNameRegex: ^db$, resourcesExpr: {limits: {cpu: cpu}}}}]`
-	handler, revisions, _ := server(t, plain, needy)
-	for _, other := range []string{revisions[1], "gone"} {
-		code, answer := ask(t, handler, join(t, handler, revisions[0], other), pod, nil)
-		if code != http.StatusOK || !answer.Allowed || !strings.Contains(string(answer.Patch), `"agent"`) || strings.Contains(string(answer.Patch), "needy") {
-			t.Errorf("beside %s: %d, %+v", other, code, answer)
-		}
-	}
-}
-
-// The memory of a call is bounded: a large pod gets the sidecars of the set that is called, and the others by their own calls.
-func TestALargePodIsInjectedOneSetACall(t *testing.T) {
-	handler, revisions, _ := server(t, plain, other)
-	joined := join(t, handler, revisions[0], revisions[1])
-	for size, want := range map[int]bool{10 << 10: true, 40 << 10: false} {
-		large := strings.Replace(pod, "image: w", "image: w, args: ["+strings.Repeat("x", size)+"]", 1)
-		code, answer := ask(t, handler, joined, large, nil)
-		if code != http.StatusOK || !strings.Contains(string(answer.Patch), `"agent"`) || strings.Contains(string(answer.Patch), `"first"`) != want {
-			t.Errorf("%d bytes: %d, %s", size, code, answer.Patch)
-		}
-	}
-}
-
-// A call names a bounded number of other sets; what is more is not read.
-func TestACallReadsABoundedNumberOfRevisions(t *testing.T) {
-	handler, revisions, reads := server(t, plain)
-	var others []string
-	for n := range 10 * sidecar.MaxMet {
-		others = append(others, "other-"+strconv.Itoa(n))
-	}
-	joined := join(t, handler, revisions[0], others...)
-	clear(reads)
-	if code, answer := ask(t, handler, joined, pod, nil); code != http.StatusOK || !answer.Allowed {
-		t.Errorf("%d, %+v", code, answer)
-	}
-	if len(reads) != sidecar.MaxMet+1 {
-		t.Errorf("%d revisions were read", len(reads))
-	}
-}
-
-// join writes a revision whose call injects those of other sets, too, and returns its name.
-func join(t testing.TB, handler *podinject.Handler, revision string, others ...string) string {
-	t.Helper()
-	writer := handler.Reader.(client.Client)
-	stored := &appsv1.ControllerRevision{}
-	if err := writer.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: revision}, stored); err != nil {
-		t.Fatal(err)
-	}
-	injection, err := sidecar.Decode(stored.Data.Raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	injection.Meets = others
-	joined := &appsv1.ControllerRevision{}
-	joined.Namespace = "kruise-system"
-	if joined.Name, joined.Data.Raw, err = injection.Encode(); err == nil {
-		err = writer.Create(t.Context(), joined)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return joined.Name
-}
-
-func decoded(t *testing.T, data []byte) any {
-	t.Helper()
-	var value any
-	if err := json.Unmarshal(data, &value); err != nil {
-		t.Fatal(err)
-	}
-	return value
-}
-
 // Each change of a set makes a revision, of up to 1.4 MB. A process that kept all that it has read would run out of memory.
 func TestRevisionsAreKeptWithinBounds(t *testing.T) {
 	var sets []string
@@ -354,24 +234,38 @@ func BenchmarkTwentySets(b *testing.B) {
 		sets = append(sets, strings.NewReplacer("log", "log-"+strconv.Itoa(n), "agent", "agent-"+strconv.Itoa(n)).Replace(plain))
 	}
 	handler, revisions, _ := server(b, sets...)
-	var calls []string
-	for n := range revisions {
-		calls = append(calls, join(b, handler, revisions[n], slices.Delete(slices.Clone(revisions), n, n+1)...))
-	}
 	raw, err := yaml.YAMLToJSON([]byte(pod))
 	if err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
 		injected, changes := raw, 0
-		for _, call := range calls {
+		for _, call := range revisions {
 			var changed bool
 			if injected, changed = patched(b, handler, call, injected); changed {
 				changes++
 			}
 		}
-		if changes != 1 {
-			b.Fatalf("%d calls changed the pod, want the first", changes)
+		if changes != len(revisions) {
+			b.Fatalf("%d calls changed the pod", changes)
+		}
+	}
+}
+
+// A probe shows at once that the webhook is in force. What the policy has marked stays.
+func TestProbesAreMarked(t *testing.T) {
+	handler, revisions, _ := server(t, plain)
+	ofProbes := func(r *admissionv1.AdmissionRequest) {
+		r.Kind, r.Resource, r.Namespace = metav1.GroupVersionKind{Group: "apps.kruise.io", Version: "v1alpha1", Kind: "NodePodProbe"}, metav1.GroupVersionResource{Resource: sidecar.Probes}, ""
+	}
+	for probe, marked := range map[string]bool{
+		`{metadata: {labels: {app: shop, operator.kruise.io/injection-probe: "true"}}}`: true,
+		`{metadata: {labels: {app: shop}}}`:                                             false,
+		`{metadata: {labels: {operator.kruise.io/injection-probe: "true"}, annotations: {probe.operator.kruise.io/log: "` + revisions[0] + `"}}}`: false,
+	} {
+		code, answer := ask(t, handler, revisions[0], probe, ofProbes)
+		if code != http.StatusOK || !answer.Allowed || strings.Contains(string(answer.Patch), revisions[0]+" webhook") != marked || !marked && len(answer.Patch) > 0 {
+			t.Errorf("%s: %d, %s", probe, code, answer.Patch)
 		}
 	}
 }

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get,resourceNames=kubernetes
+
 const (
 	// dialTimeout is how long a server may take to be reached, askTimeout how long to answer.
 	dialTimeout = time.Second

@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
@@ -67,6 +68,8 @@ type Dependencies struct {
 	Pool *writer.Pool
 	// Hooks registers hooks on requests for objects of others.
 	Hooks *hooks.Registrar
+	// Servers are the API servers, each by itself.
+	Servers *apiservers.Servers
 	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
 	PullJobs *predownload.Watch
 	// PullsImages says that ImagePullJobs are carried out.

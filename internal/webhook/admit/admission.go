@@ -31,8 +31,11 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -85,6 +88,9 @@ type Kind[T any, P Object[T]] struct {
 	// LookUp returns the faults that can only be found by asking the cluster, or else the warnings that depend on it. It is called once for objects
 	// that have no other fault. old is nil for a creation.
 	LookUp func(ctx context.Context, set, old P) (errs field.ErrorList, warnings []string)
+	// Announce prepares for a new object that has no fault, as it will be stored, and returns warnings. It is not called in dry runs, and the object may
+	// still be refused by others.
+	Announce func(ctx context.Context, object *unstructured.Unstructured) (warnings []string)
 	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
 	// a creation.
 	Warnings func(set, old P) []string
@@ -411,7 +417,20 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	if request.Err() != nil {
 		return unawaited(request)
 	}
+	warnings = append(warnings, v.announce(request, req)...)
 	return ctrladmission.Allowed("").WithWarnings(firstWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected))...)
+}
+
+// announce prepares for an object that is about to be stored.
+func (v validator[T, P]) announce(ctx context.Context, req ctrladmission.Request) []string {
+	if v.Kind.Announce == nil || req.Operation != admissionv1.Create || ptr.Deref(req.DryRun, false) {
+		return nil
+	}
+	object := &unstructured.Unstructured{}
+	if err := kjson.Unmarshal(req.Object.Raw, &object.Object); err != nil {
+		return nil // It was decoded before.
+	}
+	return v.Kind.Announce(ctx, object)
 }
 
 // unawaited is the answer to a request whose client has gone.

@@ -7,6 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
@@ -26,6 +28,9 @@ type Deps struct {
 	// Enabled says whether a kind is managed; nil: all are. Requests for other kinds are let through unchanged. They still come where the Operator
 	// Lifecycle Manager owns the webhook configurations, because it keeps the entries of these kinds.
 	Enabled func(kind string) bool
+	// Hooks and Servers register what has to be in force when a creation is answered, and show that it is. Nil: that is left to controllers.
+	Hooks   *hooks.Registrar
+	Servers *apiservers.Servers
 }
 
 // Rules are a Kind of whatever type.

@@ -115,11 +115,16 @@ func (g *generator) set(n int) object {
 		)
 	}
 	if g.chance(50) {
-		spec["patchPodMetadata"] = []any{
+		patches := []any{
 			object{"annotations": object{"example.com/retained.x": name, "example.com/other": name}, "patchPolicy": "Retain"},
 			object{"annotations": object{fmt.Sprintf("example.com/own-%d", n): name}, "patchPolicy": "Overwrite"},
-			object{"annotations": object{pick(g, "example.com/json", fmt.Sprintf("example.com/json-%d", n)): pick(g, `{"a":1}`, `{"b": {"c": null}}`)}, "patchPolicy": "MergePatchJson"},
 		}
+		if g.chance(20) { // The whole set goes by webhook then.
+			patches = append(patches, object{"annotations": object{
+				pick(g, "example.com/json", fmt.Sprintf("example.com/json-%d", n)): pick(g, `{"a":1}`, `{"b": {"c": null}}`),
+			}, "patchPolicy": "MergePatchJson"})
+		}
+		spec["patchPodMetadata"] = patches
 	}
 	if g.chance(10) {
 		spec["injectionStrategy"] = object{"paused": true}

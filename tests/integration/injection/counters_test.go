@@ -6,32 +6,23 @@
 package injection_test
 
 import (
-	"context"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
-	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
 // counted is a line of the API server's metrics about one of its calls of webhooks, evaluations of policies or of their match conditions: its labels
 // and its value.
 var counted = regexp.MustCompile(`^apiserver_(?:admission_webhook_request_total|admission_webhook_admission_duration_seconds_count|` +
 	`admission_match_condition_\w+|mutating_admission_policy_check_total)\{(.*)\} (\S+)$`)
-
-// calledFor is a line about the calls of one webhook: its name and their number.
-var calledFor = regexp.MustCompile(`^apiserver_admission_webhook_request_total\{.*name="(sidecarset-[^"]*)".*\} (\S+)$`)
 
 // sums adds up the values of the API server's metrics whose lines match, by what the first group of the pattern has found. The second group is the value.
 func (w *fixture) sums(t *testing.T, pattern *regexp.Regexp) map[string]float64 {
@@ -49,80 +40,6 @@ func (w *fixture) sums(t *testing.T, pattern *regexp.Regexp) map[string]float64 
 		sums[match[1]] += value
 	}
 	return sums
-}
-
-// calls are how often the API server has called the operator for each set, by the name of its entry.
-func (w *fixture) calls(t *testing.T) map[string]float64 {
-	t.Helper()
-	return w.sums(t, calledFor)
-}
-
-// Several sets on one pod cost one call each, whatever they inject: the first call injects them all and mounts the token, so nothing changes after it. Sets by
-// policy add none.
-func TestEachSetIsCalledOnceForAPod(t *testing.T) {
-	w := shared
-	for name, policy := range map[string]bool{"all by webhook": false, "one by policy": true} {
-		t.Run(name, func(t *testing.T) {
-			if policy {
-				w.needsPolicies(t)
-			}
-			namespace := w.namespace(t, nil)
-			i := w.injection(policy)
-			t.Cleanup(func() { w.switchedOff(t) })
-			set := func(name, more string) {
-				w.apply(t, strings.NewReplacer("SET", name, "HOME", namespace, "MORE", more).Replace(`
-apiVersion: apps.kruise.io/v1beta1
-kind: SidecarSet
-metadata: {name: SET}
-spec:
-  selector: {matchLabels: {app: shop}}
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: HOME}}
-  MORE
-`))
-			}
-			// What two sets merge into is left to the webhook by the policy.
-			const merging = `patchPodMetadata: [{annotations: {shared: '{"a": "b"}'}, patchPolicy: MergePatchJson}]`
-			set("log", `containers: [{name: agent, image: "example/agent:v1"}]`)
-			set("mesh", merging+`
-  containers: [{name: mesh, image: "example/mesh:v1", upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: "example/empty:v1"}}]`)
-			set("trace", merging+`
-  initContainers: [{name: prepare, image: "example/prepare:v1"}]
-  containers: [{name: before, image: "example/trace:v1", shareVolumePolicy: {type: enabled}}, {name: after, image: "example/trace:v1", podInjectPolicy: AfterAppContainer}]`)
-			paths := map[string]sidecarset.Path{"log": sidecarset.PathWebhook, "mesh": sidecarset.PathWebhook, "trace": sidecarset.PathWebhook}
-			if policy {
-				paths["log"] = sidecarset.PathPolicy
-			}
-			for name, path := range paths {
-				w.inForce(t, i, name, path)
-			}
-			before := w.calls(t)
-			const pods = 5
-			for range pods {
-				pod, err := w.pod(t, namespace, shop)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got := containers(pod); got != "agent mesh-1 mesh-2 before web after" {
-					t.Errorf("containers: %s", got)
-				}
-				for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-					if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return strings.HasPrefix(m.Name, "kube-api-access-") }) {
-						t.Errorf("container %s is without the token", c.Name)
-					}
-				}
-			}
-			after := w.calls(t)
-			for name, path := range paths {
-				want := float64(pods)
-				if path == sidecarset.PathPolicy {
-					want = 0
-				}
-				if got := after[sidecar.EntryName(name)] - before[sidecar.EntryName(name)]; got != want {
-					t.Errorf("set %s was called %v times for %d pods, want %v", name, got, pods, want)
-				}
-			}
-		})
-	}
 }
 
 // metrics are those of the API server.
@@ -213,7 +130,7 @@ func TestNothingIsEvaluatedWithoutSets(t *testing.T) {
 			}
 
 			// The kind is switched off, and on again.
-			off := w.without(t)
+			off := w.off()
 			if _, err := off.Reconcile(t.Context(), "", sidecarset.Latest{}); err != nil {
 				t.Fatal(err)
 			}
@@ -232,15 +149,6 @@ func TestNothingIsEvaluatedWithoutSets(t *testing.T) {
 			w.anchorAlone(t, tc.policy)
 		})
 	}
-}
-
-// without is the injection of an operator whose kind SidecarSet is off.
-func (w *fixture) without(t *testing.T) *sidecarset.Injection {
-	t.Helper()
-	return sidecarset.NewInjection(sidecarset.InjectionOptions{
-		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: true, Clock: clock.RealClock{},
-		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return nil, nil },
-	})
 }
 
 // anchorAlone checks that of the policy at most the binding that matches no pod is left.

@@ -25,6 +25,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -162,7 +163,7 @@ func newComparison(t *testing.T) *comparison {
 			t.Fatal(err)
 		}
 		policy.ResourceVersion = ""
-		for _, object := range []client.Object{policy, sidecar.Anchor(install.Namespace, c.owner), c.revision(sidecar.AnchorName, []byte("{}"))} {
+		for _, object := range []client.Object{policy, anchorOf(c.owner), c.revision(sidecar.AnchorName, []byte("{}"))} {
 			if err := client.IgnoreAlreadyExists(c.client.Create(t.Context(), object)); err != nil {
 				t.Fatal(err)
 			}
@@ -227,6 +228,9 @@ func (c *comparison) generate(round int) generated {
 	}
 	share := false
 	for _, s := range g.sets {
+		if s.Partition != nil && s.Partition.Type == intstr.String {
+			s.Partition = nil // Which share a pod belongs to is drawn.
+		}
 		s.Match.Labels = append(s.Match.Labels, podentry.Requirement{Key: "round", Op: "In", Values: []string{name}})
 		share = share || s.Revision != nil
 	}
@@ -252,7 +256,7 @@ func makeValid(pod *corev1.Pod, share bool) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		volumes[v.Name] = true
-		share = share && !sidecar.IsToken(*v)
+		share = share && !token.MatchString(v.Name)
 		if v.EmptyDir == nil {
 			v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 		}
@@ -342,29 +346,24 @@ func (c *comparison) register(all []generated, policies bool, sentinel string) {
 			}
 		}
 	}
-	var entries []sidecar.Registration
+	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "compared-" + sentinel}}
 	for _, g := range append(slices.Clone(all), last) {
-		first := len(entries)
 		for _, s := range g.sets {
 			injection := g.compiled[s.Name]
 			name, _, err := injection.Encode()
 			if err != nil {
 				c.t.Fatal(err)
 			}
-			registration := sidecar.Registration{Set: s.Name, Match: s.Match, Revision: name, FailurePolicy: admissionv1.Fail}
 			if policies && len(injection.Webhooked()) == 0 {
-				c.make(sidecar.Binding(registration, install.Namespace, c.owner))
-				if injection.Guard == nil {
-					continue
-				}
-				registration.Guard = injection.Guard
+				c.make(sidecar.Binding(s.Name, s.Match, name, install.Namespace, c.owner))
+				continue
 			}
-			entries = append(entries, registration)
+			entry := podentry.New(sidecar.EntryName(s.Name), admissionv1.Fail, c.call(sidecar.InjectPath+name))
+			entry.NamespaceSelector = podentry.Selector(append(slices.Clone(s.Match.Namespace), podentry.NamespaceExclusions(install.Namespace)...))
+			entry.ObjectSelector = podentry.Selector(append(slices.Clone(s.Match.Labels), podentry.Bypass()))
+			configuration.Webhooks = append(configuration.Webhooks, entry)
 		}
-		c.join(g, entries[first:])
 	}
-	configuration := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "compared-" + sentinel}}
-	configuration.Webhooks = sidecar.Entries(entries, install.Namespace, c.call)
 	for _, object := range c.made {
 		if _, is := object.(*admissionv1.MutatingWebhookConfiguration); is {
 			if err := c.client.Delete(c.t.Context(), object); client.IgnoreNotFound(err) != nil {
@@ -387,27 +386,11 @@ func (c *comparison) register(all []generated, policies bool, sentinel string) {
 	})
 }
 
-// join has each call inject the sets of the same round that are registered with it, as the controller does.
-func (c *comparison) join(g generated, entries []sidecar.Registration) {
-	c.t.Helper()
-	own := map[string]string{}
-	for _, entry := range entries {
-		own[entry.Set] = entry.Revision
-	}
-	for n := range entries {
-		injection := g.compiled[entries[n].Set].Joined(own)
-		if len(injection.Meets) == 0 {
-			continue
-		}
-		name, data, err := injection.Encode()
-		if err != nil {
-			c.t.Fatal(err)
-		}
-		if !slices.ContainsFunc(c.made, func(made client.Object) bool { return made.GetName() == name }) { // All by webhook comes before the policy.
-			c.make(c.revision(name, data))
-		}
-		entries[n].Revision = name
-	}
+// anchorOf is the anchor of the policy with an owner.
+func anchorOf(owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	anchor := sidecar.Anchor(install.Namespace)
+	anchor.OwnerReferences = []metav1.OwnerReference{owner}
+	return anchor
 }
 
 // outcome is a pod, without what differs from one to the next, or why there is none.

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -78,85 +77,6 @@ func (w *fixture) foreign(t *testing.T, namespace string, again admissionv1.Rein
 		}
 		return nil
 	})
-}
-
-// A webhook of somebody else refuses the pod that is made up for a proof, or changes what was injected into it: the status says what is so, and who or what
-// it was.
-func TestAWebhookOfSomebodyElse(t *testing.T) {
-	w := shared
-	for name, tc := range map[string]struct {
-		act    func(*corev1.Pod) (patch, refusal string)
-		status metav1.ConditionStatus
-		// says are parts of the message of InjectionPath.
-		says []string
-	}{
-		"refuses": {
-			act: func(pod *corev1.Pod) (string, string) {
-				if at := agentOf(pod); at >= 0 {
-					return "", "image " + pod.Spec.Containers[at].Image + " is not signed"
-				}
-				return "", ""
-			},
-			status: metav1.ConditionUnknown,
-			says:   []string{"could not be verified", `admission webhook "` + foreignName + `" denied the request: image example/agent:v1 is not signed`},
-		},
-		"adds a label, an annotation and a container": {
-			act: func(pod *corev1.Pod) (string, string) {
-				if len(pod.Spec.Containers) > 2 || agentOf(pod) < 0 {
-					return "", ""
-				}
-				return `[{"op": "add", "path": "/metadata/labels/seen", "value": "yes"}, {"op": "add", "path": "/metadata/annotations/seen", "value": "yes"},
-					{"op": "add", "path": "/spec/containers/0", "value": {"name": "proxy", "image": "example/proxy"}}]`, ""
-			},
-			status: metav1.ConditionTrue,
-			says:   []string{"verified by a dry run"},
-		},
-		"takes the sidecar away": {
-			act: func(pod *corev1.Pod) (string, string) {
-				if at := agentOf(pod); at >= 0 {
-					return fmt.Sprintf(`[{"op": "remove", "path": "/spec/containers/%d"}]`, at), ""
-				}
-				return "", ""
-			},
-			status: metav1.ConditionFalse,
-			says:   []string{"a pod made by a dry run lacked spec.containers[0]", "somebody else"},
-		},
-	} {
-		for preferPolicy, path := range w.ways(t) {
-			t.Run(name+", "+string(path), func(t *testing.T) {
-				namespace := w.namespace(t, nil)
-				i := w.injection(preferPolicy)
-				w.foreign(t, namespace, admissionv1.IfNeededReinvocationPolicy, tc.act)
-				w.apply(t, `
-apiVersion: apps.kruise.io/v1beta1
-kind: SidecarSet
-metadata: {name: foreign}
-spec:
-  selector: {matchLabels: {app: foreign}}
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}
-  containers: [{name: agent, image: "example/agent:v1"}]
-`)
-				t.Cleanup(func() { w.switchedOff(t) })
-				w.eventually(t, "the condition says so", func(ctx context.Context) error {
-					state, err := i.Reconcile(ctx, "foreign", sidecarset.Latest{})
-					if err != nil {
-						return err
-					}
-					c := state.Condition
-					if c.Status != tc.status || state.Path != path || (state.Fault != "") != (tc.status == metav1.ConditionFalse) {
-						return fmt.Errorf("the state is %+v", state)
-					}
-					for _, part := range tc.says {
-						if !strings.Contains(c.Message, part) {
-							return fmt.Errorf("the message is %s, want %s in it", c.Message, part)
-						}
-					}
-					t.Log(c.Message)
-					return nil
-				})
-			})
-		}
-	}
 }
 
 // A webhook of somebody else has images pulled from a mirror, after ours and only once. Ours is called again after it, and leaves the image as it is.

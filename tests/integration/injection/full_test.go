@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
-	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
 // More sets than one webhook configuration holds: the last ones say that there is no room, and the others are injected. Their long selectors fill it quickly;
@@ -48,7 +48,7 @@ spec:
 	})
 	w.inForce(t, i, name(0), sidecarset.PathWebhook)
 	configuration := &admissionv1.MutatingWebhookConfiguration{}
-	if err := w.client.Get(t.Context(), client.ObjectKey{Name: sidecar.WebhookConfiguration}, configuration); err != nil {
+	if err := w.client.Get(t.Context(), client.ObjectKey{Name: hooks.MutatingConfiguration}, configuration); err != nil {
 		t.Fatal(err)
 	}
 	fit := len(configuration.Webhooks)

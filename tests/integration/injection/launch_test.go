@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,7 +25,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
-	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
 // launchPolicy is the name of the policies of launch priorities.
@@ -63,9 +61,7 @@ func (w *fixture) registrar(t *testing.T, preferPolicy bool) *hooks.Registrar {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := hooks.New(hooks.Options{
-		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Call: w.serving.Call, Policies: policies, Clock: clock.RealClock{},
-	})
+	r := w.hooks(preferPolicy, policies...)
 	owner := r.Owner("launch priorities", nil)
 	owner.Want(launchpriority.Hooks()...)
 	t.Cleanup(func() {
@@ -145,7 +141,7 @@ func TestContainersOfPodsAreOrdered(t *testing.T) {
 				})
 			}
 			t.Run("an injected container takes part", func(t *testing.T) {
-				i := w.injection(byPolicy)
+				i := w.injectionBy(r, byPolicy)
 				t.Cleanup(func() { // after the set is gone
 					if _, err := i.Reconcile(context.Background(), "mesh", sidecarset.Latest{}); err != nil {
 						t.Error(err)

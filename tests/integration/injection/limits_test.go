@@ -8,17 +8,10 @@ package injection_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/clock"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
@@ -44,12 +37,15 @@ func (w *fixture) ways(t *testing.T) map[bool]sidecarset.Path {
 	return ways
 }
 
-// off is the injection of an operator for which the kind is switched off.
-func (w *fixture) off() *sidecarset.Injection {
-	return sidecarset.NewInjection(sidecarset.InjectionOptions{
-		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: true, Clock: clock.RealClock{},
-		Sets: func(context.Context) ([]unstructured.Unstructured, error) { return nil, nil },
-	})
+// off is what an operator registers for which the kind is switched off.
+func (w *fixture) off() *injecting { return &injecting{registrar: w.hooks(true)} }
+
+// switchedOff removes what is registered, after the sets of a test are gone.
+func (w *fixture) switchedOff(t *testing.T) {
+	t.Helper()
+	if _, err := w.off().Reconcile(context.Background(), "", sidecarset.Latest{}); err != nil {
+		t.Error(err)
+	}
 }
 
 // Neither way touches the namespaces that nothing may be in the way of, the pods that kubelets show, and those that are to be let through.
@@ -89,71 +85,6 @@ spec:
 					t.Errorf("a pod %s has containers %q, want %q", name, got, tc.want)
 				}
 			}
-		})
-	}
-}
-
-// Somebody else refuses the pod that is made up for a proof: then nothing is known, and the condition says who it was. Once he lets it through,
-// the proof holds.
-func TestAProofThatSomebodyElseRefuses(t *testing.T) {
-	w := shared
-	namespace := w.namespace(t, map[string]string{"pod-security.kubernetes.io/enforce": "restricted"})
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
-	}
-	if err := w.client.Create(t.Context(), quota); err != nil {
-		t.Fatal(err)
-	}
-	for preferPolicy, path := range w.ways(t) {
-		t.Run(string(path), func(t *testing.T) {
-			i := w.injection(preferPolicy)
-			set := w.apply(t, `
-apiVersion: apps.kruise.io/v1beta1
-kind: SidecarSet
-metadata: {name: refused}
-spec:
-  selector: {matchLabels: {app: refused}}
-  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+namespace+`}}
-  containers: [{name: agent, image: "example/agent:v1", securityContext: {privileged: true}}]
-`)
-			t.Cleanup(func() {
-				if _, err := i.Reconcile(context.Background(), "refused", sidecarset.Latest{}); err != nil {
-					t.Error(err)
-				}
-			})
-			says := func(who string) {
-				t.Helper()
-				w.eventually(t, "the condition says that "+who+" refuses", func(ctx context.Context) error {
-					state, err := i.Reconcile(ctx, "refused", sidecarset.Latest{})
-					if err == nil && (state.Condition.Status != metav1.ConditionUnknown || !strings.Contains(state.Condition.Message, who)) {
-						err = fmt.Errorf("it says %+v", state.Condition)
-					}
-					return err
-				})
-			}
-			says("violates PodSecurity")
-			containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "containers")
-			containers[0].(map[string]any)["securityContext"] = map[string]any{
-				"allowPrivilegeEscalation": false, "capabilities": map[string]any{"drop": []any{"ALL"}},
-			}
-			containers[0].(map[string]any)["resources"] = map[string]any{"limits": map[string]any{"cpu": "1m", "memory": "4Mi"}}
-			if err := unstructured.SetNestedSlice(set.Object, containers, "spec", "containers"); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.client.Update(t.Context(), set); err != nil {
-				t.Fatal(err)
-			}
-			says("exceeded quota")
-			change := func(pods string) {
-				t.Helper()
-				patch := fmt.Sprintf(`{"spec":{"hard":{"pods":%q}}}`, pods)
-				if err := w.client.Patch(t.Context(), quota, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			change("9")
-			w.inForce(t, i, "refused", path)
-			change("0")
 		})
 	}
 }

@@ -187,7 +187,7 @@ func TestByPolicy(t *testing.T) {
 }
 
 // becoming reconciles with an injection until pods come out like this.
-func (w *fixture) becoming(t *testing.T, i *sidecarset.Injection, namespace, want string) {
+func (w *fixture) becoming(t *testing.T, i *injecting, namespace, want string) {
 	t.Helper()
 	w.eventually(t, "pods become "+want, func(ctx context.Context) error {
 		if _, err := i.Reconcile(ctx, "log", sidecarset.Latest{}); err != nil {

@@ -32,6 +32,8 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
@@ -120,10 +122,47 @@ func (w *fixture) serve(ctx context.Context) {
 	}
 }
 
+// injecting is an Injection with its registrar, as they are on a leader.
+type injecting struct {
+	*sidecarset.Injection
+	registrar *hooks.Registrar
+}
+
+// Reconcile makes a pass over a set, or over none, and one of the registrar.
+func (i *injecting) Reconcile(ctx context.Context, set string, latest sidecarset.Latest) (state sidecarset.InjectionState, err error) {
+	switch {
+	case i.Injection == nil:
+	case set == "":
+		err = i.Refresh(ctx)
+	default:
+		state, err = i.Injection.Reconcile(ctx, set, latest)
+	}
+	if err == nil {
+		_, err = i.registrar.Reconcile(ctx, ctrl.Request{})
+	}
+	return state, err
+}
+
+// hooks is a registrar that knows the policy of SidecarSets.
+func (w *fixture) hooks(preferPolicy bool, more ...*hooks.Policy) *hooks.Registrar {
+	policy, err := sidecarset.Policy(install.Namespace)
+	if err != nil {
+		panic(err) // It is in the binary.
+	}
+	return hooks.New(hooks.Options{
+		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Call: w.serving.Call, Policies: append(more, policy), Clock: clock.RealClock{},
+	})
+}
+
 // injection is one that reads the SidecarSets of the cluster.
-func (w *fixture) injection(preferPolicy bool) *sidecarset.Injection {
-	return sidecarset.NewInjection(sidecarset.InjectionOptions{
-		Client: w.client, Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Clock: clock.RealClock{},
+func (w *fixture) injection(preferPolicy bool) *injecting {
+	return w.injectionBy(w.hooks(preferPolicy), preferPolicy)
+}
+
+func (w *fixture) injectionBy(registrar *hooks.Registrar, preferPolicy bool) *injecting {
+	return &injecting{registrar: registrar, Injection: sidecarset.NewInjection(sidecarset.InjectionOptions{
+		Live: w.client, Namespace: install.Namespace, PreferPolicy: preferPolicy, Clock: clock.RealClock{}, Hooks: registrar.Owner("SidecarSet", nil),
+		Servers: apiservers.New(w.client, w.cluster.Config(), client.Options{Scheme: environment.Scheme()}),
 		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
 			list := &unstructured.UnstructuredList{}
 			list.SetAPIVersion("apps.kruise.io/v1beta1")
@@ -131,7 +170,7 @@ func (w *fixture) injection(preferPolicy bool) *sidecarset.Injection {
 			err := w.client.List(ctx, list)
 			return list.Items, err
 		},
-	})
+	})}
 }
 
 // apply creates an object from YAML; it is deleted with the test.
@@ -204,7 +243,7 @@ func (w *fixture) eventually(t *testing.T, what string, check func(context.Conte
 }
 
 // inForce reconciles until a set is injected by a way, proven.
-func (w *fixture) inForce(t *testing.T, i *sidecarset.Injection, set string, path sidecarset.Path) sidecarset.InjectionState {
+func (w *fixture) inForce(t *testing.T, i *injecting, set string, path sidecarset.Path) sidecarset.InjectionState {
 	t.Helper()
 	var state sidecarset.InjectionState
 	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, 45*time.Second, true, func(ctx context.Context) (bool, error) {

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// annotate makes the annotations say what the pod got.
-func (v *Variant) annotate(set string, annotations map[string]string, others []Other) error {
+// annotate makes the annotations say what the pod got. others inject into it, too; absent do not, and a copied pod may name them.
+func (v *Variant) annotate(set string, annotations map[string]string, others []Other, absent []string) error {
 	present := map[string]bool{}
 	for _, o := range others {
 		present[o.Name] = true
@@ -26,13 +26,14 @@ func (v *Variant) annotate(set string, annotations map[string]string, others []O
 		}
 	}
 	maps.Copy(annotations, v.Constants)
-	annotations[HashAnnotation] = withEntry(annotations[HashAnnotation], present, v.Key, v.Entry)
-	annotations[HashWithoutImageAnnotation] = withEntry(annotations[HashWithoutImageAnnotation], present, v.Key, v.EntryWithoutImage)
+	absent = append(slices.Clone(absent), set)
+	annotations[HashAnnotation] = withEntry(annotations[HashAnnotation], absent, v.Entry)
+	annotations[HashWithoutImageAnnotation] = withEntry(annotations[HashWithoutImageAnnotation], absent, v.EntryWithoutImage)
 	if len(v.Working) > 0 {
 		annotations[WorkingAnnotation] = withWorking(annotations[WorkingAnnotation], v.WorkingKeys, v.Working)
 	}
-	// A pod that was copied from another one may name sets that inject nothing into this one.
-	list := slices.DeleteFunc(strings.Split(annotations[InjectedListAnnotation], ","), func(name string) bool { return !present[name] })
+	listed := strings.Split(annotations[InjectedListAnnotation], ",")
+	list := slices.DeleteFunc(listed[:min(len(listed), maxNamed)], func(name string) bool { return name == "" || slices.Contains(absent, name) })
 	list = append(list, set)
 	slices.Sort(list)
 	annotations[InjectedListAnnotation] = strings.Join(slices.Compact(list), ",")
@@ -126,16 +127,17 @@ func merge(target, patch any) any {
 	return fields
 }
 
+// maxNamed is how many sets the annotations of a pod may name: far more than inject into one. The policy has the same number.
+const maxNamed = 200
+
 // flatMember is a member of a hash annotation in today's shape.
 var flatMember = regexp.MustCompile(`"[^"]*":[{][^{}]*[}]`)
 
-// withEntry is a JSON object of sets with the entry of one, whose key is as given. Members of other sets that inject into the pod stay. A
-// pod that was copied may bring others, or those of a set that says the hash alone, as very old ones do: they are left out.
-func withEntry(old string, present map[string]bool, key, entry string) string {
+// withEntry is a JSON object of sets with one more entry. Members of absent sets are left out, and those that say the hash alone, as very old ones do.
+func withEntry(old string, absent []string, entry string) string {
 	members := []string{entry}
-	for _, member := range flatMember.FindAllString(old, -1) {
-		end := strings.Index(member[1:], `"`) + 1
-		if name := member[1:end]; present[name] && member[:end+2] != key {
+	for _, member := range flatMember.FindAllString(old, maxNamed) {
+		if name, _, _ := strings.Cut(member[1:], `"`); !slices.Contains(absent, name) {
 			members = append(members, member)
 		}
 	}

@@ -23,6 +23,9 @@ var ErrNoRevision = errors.New("the revision that injectionStrategy.revision nam
 // Compile says what a set injects, given all sets. Sets that are paused or meet none of its pods do not matter.
 func Compile(set *Set, all []*Set) (Injection, error) {
 	out := Injection{Set: set.Name, Skip: []string{}, Others: []Other{}}
+	if set.Base != "" {
+		out.Drop = []string{set.Base}
+	}
 	others := overlapping(set, all)
 	for _, o := range others {
 		if o.Base == set.Name {
@@ -48,7 +51,7 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 		}
 		out.Variants = append(out.Variants, v)
 	}
-	out.Guard = out.guard()
+	out.Limits = out.limits()
 	return out, nil
 }
 
@@ -195,7 +198,7 @@ const maxPrepared = 16 << 10
 // prepare computes what most pods get, so that the policy need not.
 func (v *Variant) prepare(set string) error {
 	annotations := map[string]string{}
-	if err := v.annotate(set, annotations, nil); err != nil {
+	if err := v.annotate(set, annotations, nil, nil); err != nil {
 		return err
 	}
 	length := 0
@@ -306,7 +309,6 @@ func (p *Patch) meet(set, other *Set) {
 				p.Yields = append(p.Yields, other.Name)
 			}
 		case p.Policy == MergePatchJSON && policy == MergePatchJSON:
-			p.meets = true
 			if then := (Merge{Set: other.Name, Value: value}); other.Name > set.Name && !slices.Contains(p.Then, then) {
 				p.Then = append(p.Then, then)
 			}

@@ -18,7 +18,7 @@ type Pod struct {
 	Object map[string]any
 	// Namespace are the labels of its namespace.
 	Namespace map[string]string
-	// Draw is a number from 0 to 99, drawn at random: it decides where a percentage of pods is asked for and the pod has no token.
+	// Draw is a number from 0 to 99, drawn at random: it decides where a percentage of pods is asked for.
 	Draw int32
 }
 
@@ -50,7 +50,7 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 	if changed == nil {
 		changed = map[string]string{}
 	}
-	if err := v.annotate(i.Set, changed, others); err != nil {
+	if err := v.annotate(i.Set, changed, others, i.absent(others)); err != nil {
 		return false, err
 	}
 	w.write()
@@ -67,23 +67,16 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 	return true, nil
 }
 
-// choose returns the variant for a pod. Where a share of the pods gets one, the name of the volume with the pod's token decides, and without
-// such a volume a draw. A pod that has a variant by a draw already keeps it: it may come twice.
+// choose returns the variant for a pod. Where a share of the pods gets one, the draw decides; a pod that comes twice keeps what it got.
 func (i Injection) choose(pod Pod, labels, annotations map[string]string) *Variant {
-	token, visible := tokenDraw(pod.Object)
 	for at := range i.Variants {
 		v := &i.Variants[at]
 		if !hold(v.When, labels) {
 			continue
 		}
-		switch {
-		case v.Percent == nil:
-		case visible:
-			if token*100 >= *v.Percent*tokenDraws {
-				continue
-			}
-		case !v.marked(annotations):
-			if pod.Draw >= *v.Percent || slices.ContainsFunc(i.Variants[at+1:], func(later Variant) bool { return later.marked(annotations) }) {
+		if v.Percent != nil && !v.marked(annotations) {
+			later := slices.ContainsFunc(i.Variants[at+1:], func(later Variant) bool { return later.marked(annotations) })
+			if later || pod.Draw >= *v.Percent {
 				continue
 			}
 		}

@@ -568,21 +568,22 @@ patchPodMetadata:
 				}
 			},
 		},
-		"a copied pod is not said to have what other sets injected into the pod that it was copied from": {
+		"what the pod says of a set that came a moment ago stays, and of one that does not inject goes": {
 			pod: `
 metadata:
   labels: {app: shop}
   annotations:
-    kruise.io/sidecarset-hash: '{"old":"abc","zz":{"hash":"h","sidecarSetName":"zz","sidecarList":["x"]}}'
-    kruise.io/sidecarset-injected-list: zz,old
+    kruise.io/sidecarset-hash: '{"new":{"hash":"h","sidecarSetName":"new","sidecarList":["x"]},"old":"abc","s1":{"hash":"h","sidecarSetName":"s1","sidecarList":["y"]}}'
+    kruise.io/sidecarset-injected-list: s1,new
 spec: {containers: [{name: web, image: w}]}`,
-			specs: []string{head + `containers: [{name: a, image: a}]`},
+			specs: []string{head + `containers: [{name: a, image: a}]`, "selector: {matchLabels: {app: shop, tier: db}}\ncontainers: [{name: y, image: y}]"},
 			check: func(t *testing.T, pod map[string]any) {
-				want := `{"s0":{"updateTimestamp":"2026-05-04T08:00:00Z","hash":"hash-s0","sidecarSetName":"s0","sidecarList":["a"],"controllerRevision":"s0-1"}}`
+				want := `{"new":{"hash":"h","sidecarSetName":"new","sidecarList":["x"]},` +
+					`"s0":{"updateTimestamp":"2026-05-04T08:00:00Z","hash":"hash-s0","sidecarSetName":"s0","sidecarList":["a"],"controllerRevision":"s0-1"}}`
 				if got := annotation(pod, sidecar.HashAnnotation); got != want {
 					t.Error(got)
 				}
-				if got := annotation(pod, sidecar.InjectedListAnnotation); got != "s0" {
+				if got := annotation(pod, sidecar.InjectedListAnnotation); got != "new,s0" {
 					t.Error(got)
 				}
 			},
@@ -680,51 +681,6 @@ func sameInEveryOrder(t *testing.T, pod map[string]any, sets []*sidecar.Set, wan
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("in the order %v twice: %s", order, diff)
 		}
-	}
-}
-
-// What the name of a token's volume decides does not change with the draw, and gives the share of pods that was asked for.
-func TestTokensGiveTheShare(t *testing.T) {
-	s := set(t, "log", `
-selector: {matchLabels: {app: shop}}
-containers: [{name: agent, image: b}]
-injectionStrategy: {revision: {customVersion: "1.4", policy: Partial}}
-updateStrategy: {partition: 30%}`)
-	payload, err := sidecar.ParseRevision(object(t, `spec: {containers: [{name: agent, image: a}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	payload.Hash = "old"
-	s.Pinned = payload
-	compiled, err := sidecar.Compile(s, []*sidecar.Set{s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const pods = 4000
-	pinned := 0
-	for range pods {
-		letters := make([]byte, 5)
-		for i := range letters {
-			letters[i] = "bcdfghjklmnpqrstvwxz2456789"[rand.IntN(27)]
-		}
-		pod := object(t, shopPod)
-		pod["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "kube-api-access-" + string(letters)}}
-		other := copied(t, pod)
-		for one, draw := range map[*map[string]any]int32{&pod: 0, &other: 99} {
-			if _, err := compiled.Inject(sidecar.Pod{Object: *one, Draw: draw}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff(pod, other); diff != "" {
-			t.Fatal(diff)
-		}
-		if container(t, pod, "agent")["image"] == "a" {
-			pinned++
-		}
-	}
-	// Six standard deviations.
-	if low, high := pods*30/100-175, pods*30/100+175; pinned < low || pinned > high {
-		t.Errorf("%d of %d pods got the pinned revision", pinned, pods)
 	}
 }
 
@@ -830,23 +786,6 @@ injectionStrategy: {revision: {customVersion: "1"}}`)
 			t.Errorf("with %q: %s", annotations, got)
 		}
 		sameInEveryOrder(t, object(t, shopPod), sets, pod)
-	}
-}
-
-// A condition of a webhook entry cannot be as long as annotations can.
-func TestLongValuesThatAreMergedGoByWebhook(t *testing.T) {
-	for length, byWebhook := range map[int]bool{1_000: false, 60_000: true} {
-		s := set(t, "log", `
-selector: {matchLabels: {app: shop}}
-containers: [{name: agent, image: a}]
-patchPodMetadata: [{annotations: {k: '{"a":"`+strings.Repeat("x", length)+`"}'}, patchPolicy: MergePatchJson}]`)
-		compiled, err := sidecar.Compile(s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := compiled.Webhooked(); (len(got) > 0) != byWebhook {
-			t.Errorf("%d characters: left to the webhook: %v", length, got)
-		}
 	}
 }
 
@@ -1048,6 +987,32 @@ containers:
 	resources, _ := container(t, pod, "agent")["resources"].(map[string]any)
 	if diff := cmp.Diff(map[string]any{"memory": "200Mi"}, resources["limits"]); diff != "" {
 		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+// One way for each set: what the policy cannot do of it has the whole set injected by webhook.
+func TestWhichFeaturesGoByWebhook(t *testing.T) {
+	const partial = "injectionStrategy: {revision: {customVersion: \"1\", policy: Partial}}\nupdateStrategy: "
+	for spec, byWebhook := range map[string]bool{
+		`patchPodMetadata: [{annotations: {k: '{"a":1}'}, patchPolicy: MergePatchJson}]`: true,
+		`patchPodMetadata: [{annotations: {k: v}, patchPolicy: Overwrite}]`:              false,
+		`volumes: [{name: v, emptyDir: {}}]`:                                             false,
+		`initContainers: [{name: i, image: a, futureField: {a: 1}}]`:                     true,
+		partial + "{partition: 30%}":                                                     true,
+		partial + "{partition: 3}":                                                       false,
+		partial + "{selector: {matchLabels: {a: b}}}":                                    false,
+	} {
+		s := set(t, "log", "selector: {matchLabels: {app: shop}}\ncontainers: [{name: agent, image: a, shareVolumePolicy: {type: enabled}}]\n"+spec)
+		if s.Revision != nil {
+			s.Pinned = &s.Latest
+		}
+		compiled, err := sidecar.Compile(s, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := compiled.Webhooked(); (len(got) > 0) != byWebhook {
+			t.Errorf("%s: left to the webhook: %v", spec, got)
+		}
 	}
 }
 

@@ -15,6 +15,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
@@ -61,30 +64,10 @@ type Injection struct {
 	Others []Other `json:"others"`
 	// Variants are tried in order; the first that fits the pod is injected. The last one fits every pod.
 	Variants []Variant `json:"variants"`
-	// Guard says into which pods the policy can inject; nil: into all. Into the others the webhook does.
-	Guard *Guard `json:"guard,omitempty"`
-	// Meets are the revisions of other sets that are injected by webhook and may meet this one on a pod, at most MaxMet. Whichever of them the API server calls
-	// first injects them all. The other calls change nothing then, and for a webhook after which nothing changed the API server does not come back. Only what
-	// the entry of a webhook names has them.
-	Meets []string `json:"meets,omitempty"`
-}
-
-// MaxMet is how many other sets an injection names at most. One that may meet more names none, and is injected by its own call alone.
-const MaxMet = 31
-
-// Joined is the injection with Meets. revisions are those of the sets that are injected by webhook, by name.
-func (i Injection) Joined(revisions map[string]string) Injection {
-	i.Meets = nil
-	if len(i.Others) > MaxMet {
-		return i
-	}
-	for _, o := range i.Others {
-		if revision := revisions[o.Name]; revision != "" {
-			i.Meets = append(i.Meets, revision)
-		}
-	}
-	slices.Sort(i.Meets)
-	return i
+	// Drop are sets that never inject into one pod with this one: what a copied pod says of them is removed.
+	Drop []string `json:"drop,omitempty"`
+	// Limits are what the policy serves at most; nil: every pod.
+	Limits *Limits `json:"limits,omitempty"`
 }
 
 // Match says which pods a set selects.
@@ -204,8 +187,6 @@ type Patch struct {
 	// Then are merges of later sets into the same annotation. They are made again after this one, so that the order of sets decides, not
 	// the order in which they were asked.
 	Then []Merge `json:"then"`
-	// meets says that another set merges into the same annotation, too.
-	meets bool
 }
 
 // Merge is the patch of another set.
@@ -214,39 +195,35 @@ type Merge struct {
 	Value string `json:"value"`
 }
 
-// Webhooked are the features of an injection that the static policy does not have, in words, sorted. With one of them the webhook injects into
-// every pod.
+// Webhooked are the features that the policy does not have, in words, sorted. With one of them the set is injected by webhook.
 func (i Injection) Webhooked() []string {
 	features := map[string]bool{}
 	for _, v := range i.Variants {
-		if _, level := v.computing(); level > maxCost {
-			features["resourcesPolicy with so many steps in all"] = true
+		_, level := v.computing()
+		features["resourcesPolicy with so many steps or sidecars"] = features["resourcesPolicy with so many steps or sidecars"] || level > maxCost || v.containers() < fewContainers
+		features["a revision for a share of the pods"] = features["a revision for a share of the pods"] || v.Percent != nil
+		for _, p := range v.Patches {
+			features["patchPolicy "+MergePatchJSON] = features["patchPolicy "+MergePatchJSON] || p.Policy == MergePatchJSON
 		}
-		for _, containers := range [][]Container{v.Containers, v.InitContainers} {
-			for _, c := range containers {
-				if c.Resources != nil && len(c.Resources.Amounts) < len(c.Resources.Limits)+len(c.Resources.Requests) {
-					features["resourcesPolicy with an expression that is nested too deeply, or has too many digits"] = true
-				}
+		features["a field that this version does not know"] = features["a field that this version does not know"] || v.unknown()
+		for _, c := range v.sidecars() {
+			if c.Resources != nil && len(c.Resources.Amounts) < len(c.Resources.Limits)+len(c.Resources.Requests) {
+				features["resourcesPolicy with an expression that is nested too deeply, or has too many digits"] = true
 			}
 		}
-	}
-	if _, fault := i.merged(); fault != "" {
-		features["patchPolicy MergePatchJson "+fault] = true
 	}
 	return sortedKeys(features)
 }
 
-// WithoutResources is the injection without resources that are computed.
-func (i Injection) WithoutResources() Injection {
-	i.Variants = slices.Clone(i.Variants)
-	for at := range i.Variants {
-		v := &i.Variants[at]
-		for _, containers := range []*[]Container{&v.Containers, &v.InitContainers} {
-			*containers = slices.Clone(*containers)
-			for n := range *containers {
-				(*containers)[n].Resources = nil
-			}
-		}
+// unknown says that a container or volume has a field that our types do not have. A webhook may set it, and the API server drops what it does not know
+// either; a pod into which a policy puts such a field is refused.
+func (v Variant) unknown() bool {
+	strict := func(value map[string]any, into any) bool {
+		return runtime.IsStrictDecodingError(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(value, into, true))
 	}
-	return i
+	return slices.ContainsFunc(v.sidecars(), func(c Container) bool { return strict(c.Value, &corev1.Container{}) }) ||
+		slices.ContainsFunc(v.Volumes, func(volume map[string]any) bool { return strict(volume, &corev1.Volume{}) })
 }
+
+// sidecars are all containers of a variant.
+func (v Variant) sidecars() []Container { return slices.Concat(v.Containers, v.InitContainers) }

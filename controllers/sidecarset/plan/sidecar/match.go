@@ -82,16 +82,15 @@ func (i Injection) injecting(pod, namespace map[string]string) ([]Other, bool) {
 	return others, !skipped(i.Skip)
 }
 
-// Meeting are those of some injections that are of other sets which select the pod, too.
-func (i Injection) Meeting(pod map[string]any, namespace map[string]string, among []Injection) []Injection {
-	labels := stringsAt(pod, "metadata", "labels")
-	var meeting []Injection
-	for _, other := range among {
-		if slices.ContainsFunc(i.Others, func(o Other) bool { return o.Name == other.Set && o.Match.Selects(labels, namespace) }) {
-			meeting = append(meeting, other)
+// absent are the sets that the injection knows and that do not inject into the pod with it.
+func (i Injection) absent(present []Other) []string {
+	absent := slices.Clone(i.Drop)
+	for _, o := range i.Others {
+		if !slices.ContainsFunc(present, func(p Other) bool { return p.Name == o.Name }) {
+			absent = append(absent, o.Name)
 		}
 	}
-	return meeting
+	return absent
 }
 
 // Clashes are the containers that another set gives to pods which both select, too, in words, in the order of the sets' names. A pod has that of one of the two.
@@ -117,12 +116,6 @@ func (i Injection) Clashes() []string {
 		}
 	}
 	return clashes
-}
-
-// Marked says whether the pod says of itself that it has been injected into by the set already, with what it injects now.
-func (i Injection) Marked(pod map[string]any) bool {
-	annotations := stringsAt(pod, "metadata", "annotations")
-	return slices.ContainsFunc(i.Variants, func(v Variant) bool { return v.marked(annotations) })
 }
 
 // sortedKeys are the keys whose value is true.

@@ -6,15 +6,11 @@ package sidecar_test
 import (
 	"testing"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
-
-// unreachable says nothing about how the operator is called.
-func unreachable(string) admissionv1.WebhookClientConfig { return admissionv1.WebhookClientConfig{} }
 
 // Each operator of a selector selects the pods that it selects anywhere else in Kubernetes, and what is registered at the API server selects the same.
 func TestWhichPodsASetSelects(t *testing.T) {
@@ -50,12 +46,8 @@ func TestWhichPodsASetSelects(t *testing.T) {
 					ofPods:       func(pod, _ *metav1.LabelSelector) *metav1.LabelSelector { return pod },
 					ofNamespaces: func(_, namespace *metav1.LabelSelector) *metav1.LabelSelector { return namespace },
 				} {
-					registration := sidecar.Registration{Set: "log", Match: set.Match}
-					bound := sidecar.Binding(registration, "kruise-system", metav1.OwnerReference{}).Spec.MatchResources
-					entry := sidecar.Entries([]sidecar.Registration{registration}, "kruise-system", unreachable)[0]
-					for way, selector := range map[string]*metav1.LabelSelector{
-						"the policy": of(bound.ObjectSelector, bound.NamespaceSelector), "the webhook": of(entry.ObjectSelector, entry.NamespaceSelector),
-					} {
+					bound := sidecar.Binding("log", set.Match, "revision", "kruise-system", metav1.OwnerReference{}).Spec.MatchResources
+					for way, selector := range map[string]*metav1.LabelSelector{"the policy": of(bound.ObjectSelector, bound.NamespaceSelector)} {
 						parsed, err := metav1.LabelSelectorAsSelector(selector)
 						if err != nil {
 							t.Fatal(err)

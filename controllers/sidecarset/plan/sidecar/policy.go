@@ -6,7 +6,6 @@ package sidecar
 import (
 	_ "embed" // policy.yaml
 	"fmt"
-	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,19 +43,18 @@ func Policy(operatorNamespace string) (*admissionv1.MutatingAdmissionPolicy, err
 	return policy, nil
 }
 
-// Binding makes the policy inject one set.
-func Binding(set Registration, operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
-	binding := bindingTo(EntryName(set.Set), set.Revision, operatorNamespace, owner)
+// Binding makes the policy inject a revision of one set.
+func Binding(set string, match Match, revision, operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+	binding := bindingTo(EntryName(set), revision, operatorNamespace, owner)
 	binding.Spec.MatchResources = &admissionv1.MatchResources{
-		MatchPolicy:       ptr.To(admissionv1.Equivalent),
-		NamespaceSelector: podentry.Selector(slices.Clone(set.Match.Namespace)), ObjectSelector: podentry.Selector(slices.Clone(set.Match.Labels)),
+		MatchPolicy: ptr.To(admissionv1.Equivalent), NamespaceSelector: podentry.Selector(match.Namespace), ObjectSelector: podentry.Selector(match.Labels),
 	}
 	return binding
 }
 
 // Anchor is the binding that matches no pod.
-func Anchor(operatorNamespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
-	binding := bindingTo(AnchorName, AnchorName, operatorNamespace, owner)
+func Anchor(operatorNamespace string) *admissionv1.MutatingAdmissionPolicyBinding {
+	binding := bindingTo(AnchorName, AnchorName, operatorNamespace)
 	binding.Spec.MatchResources = &admissionv1.MatchResources{
 		MatchPolicy:       ptr.To(admissionv1.Equivalent),
 		NamespaceSelector: &metav1.LabelSelector{},
@@ -65,10 +63,10 @@ func Anchor(operatorNamespace string, owner metav1.OwnerReference) *admissionv1.
 	return binding
 }
 
-func bindingTo(name, revision, namespace string, owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
+func bindingTo(name, revision, namespace string, owners ...metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyBinding {
 	return &admissionv1.MutatingAdmissionPolicyBinding{
 		TypeMeta:   metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "MutatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{nameLabel: operatorName}, OwnerReferences: []metav1.OwnerReference{owner}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{nameLabel: operatorName}, OwnerReferences: owners},
 		Spec: admissionv1.MutatingAdmissionPolicyBindingSpec{
 			PolicyName: PolicyName,
 			ParamRef: &admissionv1.ParamRef{

@@ -4,16 +4,12 @@
 package sidecar
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"slices"
-	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
 const (
@@ -31,32 +27,6 @@ const (
 	entryPrefix, entrySuffix = "sidecarset-", ".operator.kruise.io"
 )
 
-// Registration is one set that is injected by webhook.
-type Registration struct {
-	Set           string
-	Match         Match
-	Revision      string
-	FailurePolicy admissionv1.FailurePolicyType
-	// Guard keeps away the pods into which the policy injects; nil: none.
-	Guard *Guard
-}
-
-// Entries are the entries of the webhook configuration for some sets, by name. call is how the operator is called at a path.
-func Entries(sets []Registration, operatorNamespace string, call func(path string) admissionv1.WebhookClientConfig) []admissionv1.MutatingWebhook {
-	sets = slices.Clone(sets)
-	slices.SortFunc(sets, func(a, b Registration) int { return cmp.Compare(a.Set, b.Set) })
-	entries := make([]admissionv1.MutatingWebhook, len(sets))
-	for i, set := range sets {
-		entries[i] = podentry.New(EntryName(set.Set), set.FailurePolicy, call(InjectPath+set.Revision))
-		entries[i].NamespaceSelector = podentry.Selector(append(slices.Clone(set.Match.Namespace), podentry.NamespaceExclusions(operatorNamespace)...))
-		entries[i].ObjectSelector = podentry.Selector(append(slices.Clone(set.Match.Labels), podentry.Bypass(), ProvesOnly(ProofPolicy)))
-		if set.Guard != nil {
-			entries[i].MatchConditions = append(entries[i].MatchConditions, admissionv1.MatchCondition{Name: BeyondPolicy, Expression: set.Guard.beyond()})
-		}
-	}
-	return entries
-}
-
 // EntryName is the name of what registers a set: of its webhook entry, and of the binding of the policy.
 func EntryName(set string) string {
 	label := entryPrefix + set
@@ -65,11 +35,6 @@ func EntryName(set string) string {
 		label = label[:maxLabel-9] + "-" + hex.EncodeToString(sum[:])[:8]
 	}
 	return label + entrySuffix
-}
-
-// IsEntryName says whether some set can have a name like this for what registers it.
-func IsEntryName(name string) bool {
-	return strings.HasPrefix(name, entryPrefix) && strings.HasSuffix(name, entrySuffix)
 }
 
 // FailurePolicy is what a SidecarSet with these annotations asks for.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
@@ -35,14 +35,7 @@ const (
 	versionLabel = "apps.kruise.io/sidecarset-custom-version"
 )
 
-// injectionState is what all sets inject.
-type injectionState struct {
-	sets map[string]*injectedSet
-	// ownerless says that there is no installation owner, so nothing may be written that can refuse pods.
-	ownerless bool
-}
-
-// injectedSet is what one set injects, and how.
+// injectedSet is what one set injects.
 type injectedSet struct {
 	name  string
 	owner metav1.OwnerReference
@@ -51,75 +44,29 @@ type injectedSet struct {
 	ignore   bool
 	fault    error
 	compiled sidecar.Injection
+	// features are those that the policy does not do, in words.
+	features []string
 	// revision is the name of the ControllerRevision, data what is in it.
 	revision string
 	data     []byte
-	// call is the name of the ControllerRevision that the entry of the webhook names, callData what is in it: revision, unless the set may meet others.
-	call     string
-	callData []byte
-	// meets are the revisions of the sets by webhook that it may meet on a pod.
-	meets []string
 	// clash says, in words, which containers other sets give to the same pods, too; empty: none.
 	clash string
-	// shown is what a proof shows: that pods which the set selects get the revision.
+	// shown is what a check shows: that pods which the set selects get the revision.
 	shown string
-	// reasons are why the policy cannot do it; without any it can.
-	reasons []string
-	// wantEntry and wantBinding are what should be registered.
-	wantEntry, wantBinding bool
-	// narrow says that the entry is for the pods alone that the policy leaves.
-	narrow bool
-	// entrySize is how much room its entry takes, without how the operator is called. crowdedOut says that there is no room for it.
-	entrySize  int
-	crowdedOut bool
-	// held says that the user wants nothing to be done for the set, and that its present spec was not taken up before: passes over other sets leave alone what
-	// is registered for it.
+	// held says that the user wants nothing to be done for the set, and that its present spec was not taken up before.
 	held bool
-	// refused is why its revisions are not written: the server refuses them, by a quota for example, or the set is held. What is registered for it stays as
-	// it is meanwhile; standing are the revisions that this names.
-	refused  error
-	standing []string
-	// succeeds says that what is registered under its name is of an earlier set, which is gone.
-	succeeds bool
 }
 
-// stands says that what is registered for the set stays as it is.
-func (set *injectedSet) stands() bool { return set.refused != nil && !set.succeeds }
+// injects says that pods are to get something.
+func (set *injectedSet) injects() bool {
+	return set != nil && set.fault == nil && !set.parsed.Paused && !set.held
+}
 
 // isHeld says that the user wants nothing to be done for a set whose present spec nothing was done about yet. Where it is the spec of before, what the set
-// injects follows other sets all the same: which of them inject into its pods, too, and by which way the API server can.
+// injects follows other sets all the same.
 func isHeld(object *unstructured.Unstructured) bool {
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return workload.Paused(object) && observed != object.GetGeneration()
-}
-
-// narrowEntry begins what is noted of an entry for the pods alone that the policy leaves.
-const narrowEntry = "beyond the policy: "
-
-// entry and binding say what should be registered, for comparison with what is.
-func (set *injectedSet) entry() string {
-	if !set.wantEntry {
-		return ""
-	}
-	text := fmt.Sprint(set.call, set.ignore, set.parsed.Match)
-	if set.narrow {
-		return narrowEntry + text
-	}
-	return text
-}
-
-func (set *injectedSet) binding() string {
-	if !set.wantBinding {
-		return ""
-	}
-	return fmt.Sprint(set.revision, set.owner.UID, set.parsed.Match)
-}
-
-// same says whether two states inject the same.
-func (s injectionState) same(other injectionState) bool {
-	return maps.EqualFunc(s.sets, other.sets, func(a, b *injectedSet) bool {
-		return a.revision == b.revision && a.ignore == b.ignore && a.owner.UID == b.owner.UID && a.parsed.Paused == b.parsed.Paused && a.held == b.held && (a.fault == nil) == (b.fault == nil)
-	})
 }
 
 // maxInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
@@ -143,26 +90,21 @@ type compiled struct {
 }
 
 // observe reads all sets, and compiles them if one has changed: passes come with every change of a pod.
-func (i *Injection) observe(ctx context.Context) (injectionState, error) {
+func (i *Injection) observe(ctx context.Context) (map[string]*injectedSet, error) {
 	list, err := i.options.Sets(ctx)
 	if err != nil {
-		return injectionState{}, fmt.Errorf("reading the SidecarSets: %w", err)
-	}
-	desired := injectionState{ownerless: i.registered.ownerless}
-	if err := i.recall(ctx, list); err != nil {
-		return injectionState{}, err
+		return nil, fmt.Errorf("reading the SidecarSets: %w", err)
 	}
 	of, now := i.versions(list), i.options.Clock.Now()
 	if of != i.compiled.of || i.compiled.pins && now.Sub(i.compiled.at) >= pinnedFor {
 		made := compiled{of: of, at: now}
 		made.sets, made.pins, err = i.compile(ctx, list)
 		if err != nil {
-			return injectionState{}, err
+			return nil, err
 		}
 		i.compiled = made
 	}
-	desired.sets = i.compiled.sets
-	return desired, nil
+	return i.compiled.sets, nil
 }
 
 // versions say which sets there are, and all that may change what they inject. A status does not, once the latest revision is known from the set's own
@@ -177,7 +119,7 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 			annotations[sidecar.FailurePolicyAnnotation], annotations[sidecar.CanaryAnnotation], annotations[sidecar.BaseAnnotation],
 		}
 		if latest.of(object.GetGeneration()) {
-			version = append(version, latest.Revision, latest.Made.UnixNano(), latest.Hash, latest.HashWithoutImage)
+			version = append(version, latest.Revision, latest.Hash, latest.HashWithoutImage)
 		} else {
 			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 			revision, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision")
@@ -187,52 +129,6 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 	}
 	slices.Sort(all)
 	return strings.Join(all, ",")
-}
-
-// recall finds, once in the life of the process, when the revisions of sets were made whose own passes are yet to come. What a set injects says so:
-// without, the first pass over another set would register it again.
-func (i *Injection) recall(ctx context.Context, list []unstructured.Unstructured) error {
-	for at := range list {
-		object := &list[at]
-		observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
-		name, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision")
-		if _, known := i.latest[object.GetName()]; known || name == "" || observed != object.GetGeneration() {
-			continue
-		}
-		revision, err := i.recorded(ctx, object, name)
-		if err != nil {
-			return fmt.Errorf("reading the history of SidecarSet %s: %w", object.GetName(), err)
-		}
-		i.latest[object.GetName()] = Latest{} // Nobody knows, unless it is found.
-		if revision == nil {
-			continue
-		}
-		annotations := revision.Annotations // Those of the set may be of an earlier revision.
-		if annotations[sidecar.HashAnnotation] == "" || annotations[sidecar.HashWithoutImageAnnotation] == "" {
-			annotations = object.GetAnnotations()
-		}
-		i.latest[object.GetName()] = Latest{
-			Generation: observed, Revision: name, Made: revision.CreationTimestamp.Time,
-			Hash: annotations[sidecar.HashAnnotation], HashWithoutImage: annotations[sidecar.HashWithoutImageAnnotation],
-		}
-	}
-	return nil
-}
-
-// recorded reads the metadata of a revision of a set by its name; nil: there is none.
-func (i *Injection) recorded(ctx context.Context, object *unstructured.Unstructured, name string) (*metav1.PartialObjectMetadata, error) {
-	for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
-		revision := &metav1.PartialObjectMetadata{}
-		revision.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevision"))
-		err := i.options.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, revision)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, err
-		}
-		if owner := metav1.GetControllerOfNoCopy(revision); err == nil && owner != nil && owner.UID == object.GetUID() {
-			return revision, nil
-		}
-	}
-	return nil, nil
 }
 
 // compile compiles all sets, and says whether one asks for a historic revision.
@@ -261,7 +157,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 			pins = true
 			revision, err := i.pinned(ctx, set.parsed, set.owner.UID)
 			if err != nil {
-				return nil, false, set.errorf(err)
+				return nil, false, fmt.Errorf("injecting SidecarSet %s: %w", set.name, err)
 			}
 			if revision != nil {
 				set.parsed.Pinned, set.fault = payloadOf(revision)
@@ -284,7 +180,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 			set.clash = "pods that other sets select, too, have one container of each name, from this set or from the other one: " + conditions.First(clashes, maxClashes, ", ")
 		}
 		set.shown = set.revision + " " + fmt.Sprint(set.parsed.Match)
-		set.entrySize = i.entrySize(set)
+		set.features = set.compiled.Webhooked()
 	}
 	return sets, pins, nil
 }
@@ -296,26 +192,17 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 	if err := quantity.FromUnstructured(object.Object, typed); err != nil {
 		return fmt.Errorf("decoding the SidecarSet: %w", err)
 	}
-	raw, _, _ := unstructured.NestedMap(object.Object, "spec")
 	set.SortByName = i.options.SortByName
 	latest := i.latest[set.Name]
 	switch {
 	case latest.of(typed.Generation):
 		set.Latest.Revision, set.Latest.Hash, set.Latest.HashWithoutImage = latest.Revision, latest.Hash, latest.HashWithoutImage
-		if !latest.Made.IsZero() {
-			set.Latest.Time = latest.Made.UTC().Format(time.RFC3339)
-		}
-	case typed.Status.ObservedGeneration != typed.Generation:
-		set.Latest.Revision, set.Latest.Hash = "", ""
-	case latest.Generation == typed.Generation && latest.Hash != "": // The server refuses the revision, and may have refused the annotations.
-		set.Latest.Hash, set.Latest.HashWithoutImage = latest.Hash, latest.HashWithoutImage
+	case typed.Status.ObservedGeneration == typed.Generation && latest.Generation == typed.Generation && latest.Hash != "":
+		set.Latest.Hash, set.Latest.HashWithoutImage = latest.Hash, latest.HashWithoutImage // The server refuses the revision, and may have refused the annotations.
+	case typed.Status.ObservedGeneration != typed.Generation || set.Latest.Hash == "":
+		return foresee(&set.Latest, typed, object, i.options.Namespace)
 	}
-	if set.Latest.Hash != "" {
-		return nil
-	}
-	hashes, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(&typed.Spec, raw))
-	set.Latest.Hash, set.Latest.HashWithoutImage = hashes.Hash, hashes.WithoutImage
-	return err
+	return nil
 }
 
 // pinned reads the historic revision that a set asks for. When there is none, compiling says so. Nobody but the operator writes to its own namespace, so what
@@ -372,69 +259,15 @@ func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 	return payload, nil
 }
 
-// whyNotByPolicy says why a set is not injected by a policy; nothing when it is. available is why none is.
-func whyNotByPolicy(set *injectedSet, known *proofs, available string, now time.Time) []string {
-	var reasons []string
-	if available != "" {
-		reasons = append(reasons, available)
+// foresee fills in the hashes, and the name that the revision of the spec will have.
+func foresee(p *sidecar.Payload, set *appsv1beta1.SidecarSet, object *unstructured.Unstructured, namespace string) error {
+	raw, _, _ := unstructured.NestedMap(object.Object, "spec")
+	payload := sidecarspec.PayloadOf(&set.Spec, raw)
+	hashes, err := sidecarspec.HashesOf(payload)
+	if err != nil {
+		return err
 	}
-	if features := set.compiled.Webhooked(); len(features) > 0 {
-		reasons = append(reasons, "the policy does not do "+strings.Join(features, " and "))
-	}
-	if refused := known.fieldCheck.refused; refused != "" {
-		reasons = append(reasons, "a policy may not set what the API server does not know: "+refused)
-	}
-	if known.policyBackoff.left(now) > 0 {
-		reasons = append(reasons, known.policyBackoff.ineffective())
-	}
-	if known.binding.left(now) > 0 {
-		reasons = append(reasons, "its binding to the policy could not be written: "+known.binding.fault)
-	}
-	return reasons
-}
-
-// planWays decides by which ways one set is to be open.
-func (i *Injection) planWays(set *injectedSet, known *proofs, ownerless bool) {
-	byPolicy := len(set.reasons) == 0 && !ownerless
-	if i.bindings[set.name] == "" {
-		known.policy = unproven() // What was seen of an earlier binding says nothing about the next one.
-	}
-	if byPolicy && known.policyBackoff.count > 0 && !known.policy.holds(set.shown) {
-		set.reasons = append(set.reasons, known.policyBackoff.ineffective()) // It is being tried again.
-	}
-	set.wantBinding = byPolicy || i.bindings[set.name] != "" && !ownerless && !known.webhook.holds(set.shown)
-	set.wantEntry = !byPolicy || i.entries[set.name] != "" && !known.policy.holds(set.shown)
-	if byPolicy && set.compiled.Guard != nil {
-		// What the policy leaves is the webhook's. An entry that is open for all pods stays so until the policy is proven.
-		entry := i.entries[set.name]
-		set.wantEntry, set.narrow = true, entry == "" || strings.HasPrefix(entry, narrowEntry) || known.policy.holds(set.shown)
-	}
-	if ownerless && !set.ignore {
-		set.wantEntry = false
-	}
-}
-
-// plan decides by which ways each set is to be open. While one takes the place of the other, both are, until the new one is proven.
-func (i *Injection) plan(desired *injectionState) {
-	available := i.policyAvailable()
-	now := i.options.Clock.Now()
-	for _, set := range desired.sets {
-		set.wantEntry, set.wantBinding, set.narrow, set.crowdedOut, set.reasons = false, false, false, false, nil
-		if set.fault != nil || set.parsed.Paused {
-			continue
-		}
-		if i.proofs[set.name] == nil {
-			i.proofs[set.name] = &proofs{}
-		}
-		set.reasons = whyNotByPolicy(set, i.proofs[set.name], available, now)
-		i.planWays(set, i.proofs[set.name], desired.ownerless)
-	}
-	i.makeRoom(desired)
-	i.meet(desired)
-	for name := range i.proofs {
-		if desired.sets[name] == nil {
-			delete(i.proofs, name)
-			delete(i.latest, name)
-		}
-	}
+	decision, err := revision.DecideOf(sidecarspec.Codec(), ownerOfRevisions(set, namespace, hashes), payload, nil, set.Status.CollisionCount)
+	p.Hash, p.HashWithoutImage, p.Revision = hashes.Hash, hashes.WithoutImage, decision.Update.Name
+	return err
 }

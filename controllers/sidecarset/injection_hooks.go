@@ -1,0 +1,161 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecarset
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// hookOf is how a set is registered: by webhook until its policy is seen in force, and by the policy alone after that.
+func (i *Injection) hookOf(set *injectedSet) *hooks.Hook {
+	hook := i.webhookOf(set)
+	if set.held {
+		hook.Hold = true
+		hook.Bindings = []*unstructured.Unstructured{i.bindingOf(set)}
+		return hook
+	}
+	if i.byPolicy(set) {
+		hook.Policy, hook.Bindings = sidecar.PolicyName, []*unstructured.Unstructured{i.bindingOf(set)}
+		if !i.knownOf(set.name).byPolicy {
+			hook.Beyond = []admissionv1.MatchCondition{{Name: "until-the-policy-is-in-force", Expression: "true"}}
+		}
+	}
+	return hook
+}
+
+// webhookOf is how a set is registered by its webhook.
+func (i *Injection) webhookOf(set *injectedSet) *hooks.Hook {
+	match := set.parsed.Match
+	hook := &hooks.Hook{
+		Name: sidecar.EntryName(set.name), Version: set.shown, Order: hooks.Inject, Mutates: true, Again: true,
+		Resource: corev1.SchemeGroupVersion.WithResource("pods"), Verbs: []admissionv1.OperationType{admissionv1.Create},
+		NamespaceSelector: podentry.Selector(match.Namespace), ObjectSelector: podentry.Selector(match.Labels),
+		Also: []admissionv1.RuleWithOperations{sidecar.ProbeRule()}, Conditions: []admissionv1.MatchCondition{sidecar.PodsAndProbes()},
+		Path: sidecar.InjectPath + set.revision, OnFailure: admissionv1.Fail, Params: []*unstructured.Unstructured{revisionOf(set, i.options.Namespace)},
+	}
+	if set.ignore {
+		hook.OnFailure = admissionv1.Ignore
+	}
+	return hook
+}
+
+// revisionOf is the revision that says what the set injects.
+func revisionOf(set *injectedSet, namespace string) *unstructured.Unstructured {
+	object := objectOf(&appsv1.ControllerRevision{
+		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: set.revision, Labels: map[string]string{hooks.OwnLabel: set.name}},
+	})
+	data := map[string]any{}
+	if json.Unmarshal(set.data, &data) == nil { // It was encoded here.
+		object.Object["data"] = data
+	}
+	return object
+}
+
+func (i *Injection) bindingOf(set *injectedSet) *unstructured.Unstructured {
+	return objectOf(sidecar.Binding(set.name, set.parsed.Match, set.revision, i.options.Namespace, set.owner))
+}
+
+// objectOf is a typed object without its type.
+func objectOf(typed any) *unstructured.Unstructured {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	if err != nil {
+		return &unstructured.Unstructured{Object: map[string]any{}} // Not possible for these kinds.
+	}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	return &unstructured.Unstructured{Object: content}
+}
+
+// Policy is the policy by which API servers inject, with its anchor. It stays when the last set goes: API servers need a binding to notice the next one.
+func Policy(namespace string) (*hooks.Policy, error) {
+	policy, err := sidecar.Policy(namespace)
+	if err != nil {
+		return nil, err
+	}
+	anchor := revisionOf(&injectedSet{name: sidecar.AnchorName, revision: sidecar.AnchorName, data: []byte("{}")}, namespace)
+	return &hooks.Policy{
+		Name: sidecar.PolicyName, Stays: true, Unexempted: true, Objects: []*unstructured.Unstructured{anchor, objectOf(policy), objectOf(sidecar.Anchor(namespace))},
+	}, nil
+}
+
+const (
+	// announceTimeout is how long the answer to a creation waits until the set is in force, announceAgain when it is registered again: another replica may
+	// have written at the same moment. announcePause is the pause between two looks.
+	announceTimeout = 3 * time.Second
+	announceAgain   = time.Second
+	announcePause   = 20 * time.Millisecond
+)
+
+// Announcer registers a hook at once.
+type Announcer interface {
+	Announce(ctx context.Context, hook *hooks.Hook) error
+}
+
+// Announce registers a set that is about to be stored, and waits until it is in force at all API servers. It returns why that is not known; nil: it is, or there is
+// nothing to inject.
+func (i *Injection) Announce(ctx context.Context, announcer Announcer, object *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+	defer cancel()
+	set, err := i.announced(ctx, object)
+	if err != nil || set == nil {
+		return err
+	}
+	hook := i.webhookOf(set)
+	for {
+		if err := announcer.Announce(ctx, hook); err != nil {
+			return err
+		}
+		again := i.options.Clock.Now().Add(announceAgain)
+		for i.options.Clock.Now().Before(again) {
+			now := i.look(ctx, set)
+			switch {
+			case now.current:
+				return nil
+			case ctx.Err() != nil:
+				return errors.New("not every API server shows it yet: " + now.message)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(announcePause):
+			}
+		}
+	}
+}
+
+// announced is what a set will inject; nil: nothing, or it is there already, so that it will not be stored.
+func (i *Injection) announced(ctx context.Context, object *unstructured.Unstructured) (*injectedSet, error) {
+	stored := &unstructured.UnstructuredList{}
+	stored.SetGroupVersionKind(Kind().GroupVersion().WithKind(Kind().Kind + "List"))
+	if err := i.options.Live.List(ctx, stored); err != nil {
+		return nil, err
+	}
+	for at := range stored.Items {
+		if stored.Items[at].GetName() == object.GetName() {
+			return nil, nil
+		}
+	}
+	if workload.Paused(object) {
+		return nil, nil
+	}
+	sets, _, err := i.compile(ctx, append(stored.Items, *object))
+	if set := sets[object.GetName()]; err == nil && set.injects() {
+		return set, nil
+	}
+	return nil, err
+}

@@ -1,0 +1,86 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package sidecar
+
+import (
+	"slices"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
+)
+
+// A probe is a cluster-scoped object that is created in dry runs only. Policy and webhook mark it as they would inject a pod with its labels. No namespace, quota
+// or rule for pods has a say in that.
+const (
+	// ProbeLabel is on every probe.
+	ProbeLabel = "operator.kruise.io/injection-probe"
+	// probePrefix, before the name of a set, is the annotation with the revision that is in force.
+	probePrefix = "probe.operator.kruise.io/"
+	// Probes is the resource of probes.
+	Probes = "nodepodprobes"
+)
+
+// Probe is an object that a set marks when it is in force; false: no labels can match its selector.
+func (m Match) Probe() (*appsv1alpha1.NodePodProbe, bool) {
+	labels, possible := ExampleLabels(m.Labels)
+	labels[ProbeLabel] = "true"
+	return &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{
+		Name: "kruise-operator-injection-probe", Labels: labels, Annotations: map[string]string{ProbeLabel: "true"},
+	}}, possible
+}
+
+// MarkedByWebhook, behind the name of the revision, marks a probe that the policy has not marked.
+const MarkedByWebhook = " webhook"
+
+// ProbeMark is the annotation by which a set marks a probe.
+func ProbeMark(set string) string { return probePrefix + set }
+
+// ProbeRule has a webhook called for probes, too.
+func ProbeRule() admissionv1.RuleWithOperations {
+	group := appsv1alpha1.GroupVersion()
+	return admissionv1.RuleWithOperations{
+		Operations: []admissionv1.OperationType{admissionv1.Create},
+		Rule: admissionv1.Rule{
+			APIGroups: []string{group.Group}, APIVersions: []string{"*"}, Resources: []string{Probes}, Scope: ptr.To(admissionv1.ClusterScope),
+		},
+	}
+}
+
+// PodsAndProbes keeps real objects of the probes' kind away.
+func PodsAndProbes() admissionv1.MatchCondition {
+	return admissionv1.MatchCondition{
+		Name: "pods-and-probes", Expression: "request.resource.resource == 'pods' || '" + ProbeLabel + "' in object.metadata.?labels.orValue({})",
+	}
+}
+
+// ExampleLabels are labels that fulfill the requirements, if some can be made up.
+func ExampleLabels(requirements []podentry.Requirement) (map[string]string, bool) {
+	labels := map[string]string{}
+	for _, r := range requirements {
+		var candidates []string
+		switch metav1.LabelSelectorOperator(r.Op) {
+		case metav1.LabelSelectorOpIn:
+			candidates = r.Values
+		case metav1.LabelSelectorOpExists:
+			candidates = []string{"proof", "other"}
+		default:
+			continue
+		}
+		if _, has := labels[r.Key]; has {
+			continue
+		}
+		for _, value := range candidates {
+			about := slices.DeleteFunc(slices.Clone(requirements), func(o podentry.Requirement) bool { return o.Key != r.Key })
+			if hold(about, map[string]string{r.Key: value}) {
+				labels[r.Key] = value
+				break
+			}
+		}
+	}
+	return labels, hold(requirements, labels)
+}
