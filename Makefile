@@ -111,6 +111,14 @@ manifests: ## Write CRDs, roles and webhook configurations from the markers in t
 	$(CONTROLLER_GEN) rbac:roleName=kruise-operator-manager paths="./controllers/...;./internal/..." output:rbac:artifacts:config=config/rbac/manager
 	$(CONTROLLER_GEN) webhook paths="./controllers/...;./internal/webhook/..." output:webhook:artifacts:config=config/webhook
 
+.PHONY: chart
+chart: ## Write the templates of the Helm chart from the manifests.
+	@$(RUN) ./cmd/packaging chart
+
+.PHONY: installer
+installer: ## Write dist/install.yaml, for `kubectl apply -f`, with the image of VERSION in IMAGE_REPO.
+	@$(RUN) ./cmd/packaging installer --image=$(BUNDLE_REPO):$(VERSION)
+
 .PHONY: bundle
 bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.
 	@$(RUN) ./cmd/packaging bundle --version=$(VERSION) --image=$(BUNDLE_REPO):$(VERSION) --scorecard-image=$(BUNDLE_REPO)-scorecard:$(VERSION)

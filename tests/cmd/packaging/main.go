@@ -17,6 +17,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kruise-operator/kruise-operator/tests/framework/chart"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
@@ -31,7 +32,7 @@ func main() {
 		os.Exit(1)
 	}
 	root := &cobra.Command{Use: "packaging", Short: "Make and check bundle, catalog and community tree", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(bundle(), validate(), release(), catalog(), operatorHub(), scorecard())
+	root.AddCommand(bundle(), charts(), installer(), validate(), release(), catalog(), operatorHub(), scorecard())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
@@ -61,6 +62,42 @@ func bundle() *cobra.Command {
 	cmd.Flags().StringVar(&b.Image, "image", "", "The manager's image.")
 	cmd.Flags().StringVar(&b.ScorecardImage, "scorecard-image", "", "The image of our own scorecard tests.")
 	cmd.Flags().StringVar(&b.Created, "created", "2026-01-01T00:00:00Z", "When the version was made.")
+	return cmd
+}
+
+// charts writes what is generated of the Helm chart of this tree.
+func charts() *cobra.Command {
+	return &cobra.Command{
+		Use:   "chart",
+		Short: "Write the templates of charts/kruise-operator from config/",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			root, err := repository.Root()
+			if err != nil {
+				return err
+			}
+			return chart.Write(root)
+		},
+	}
+}
+
+// installer writes install.yaml of this tree.
+func installer() *cobra.Command {
+	image, output := "", ""
+	cmd := &cobra.Command{
+		Use:   "installer",
+		Short: "Write " + packaging.InstallFile + ": config/default in one file",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			root, err := repository.Root()
+			if err != nil {
+				return err
+			}
+			return packaging.WriteInstaller(root, image, output)
+		},
+	}
+	cmd.Flags().StringVar(&image, "image", "", "The manager's image.")
+	cmd.Flags().StringVar(&output, "output", "dist/"+packaging.InstallFile, "The file.")
 	return cmd
 }
 

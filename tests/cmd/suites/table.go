@@ -99,6 +99,12 @@ func allSuites() []suite {
 			programs: append(controlPlane(), binaries.OLM, binaries.OLMCatalog, binaries.OPM, binaries.OperatorSDK),
 		},
 		{
+			name: "helm", about: "the chart, installed, changed and removed with Helm, without nodes",
+			packages: []string{"tests/helm"},
+			args:     serial, timeout: 10 * time.Minute, budget: 2 * time.Minute,
+			programs: append(controlPlane(), binaries.Helm),
+		},
+		{
 			name: "olm-node", about: "the operator's pods under the Operator Lifecycle Manager, on a real node",
 			packages: []string{"tests/node/olm"},
 			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 20 * time.Minute, budget: 10 * time.Minute, onDemand: true,

@@ -33,7 +33,7 @@ type Release struct {
 	Version Version
 	// Repository is where the manager's image is pulled from; the others have its name with a suffix.
 	Repository string
-	// Bundle is the folder that receives the rendered bundle, and Layouts the one that receives the images.
+	// Bundle is the folder that receives the rendered bundle, and Layouts the one that receives the images and install.yaml.
 	Bundle, Layouts string
 	// Push pushes the images to Repository, too.
 	Push bool
@@ -85,6 +85,9 @@ func (r Release) Make(ctx context.Context) (Version, error) {
 		return v, fmt.Errorf("%s builds no image of the manager", v.Commit)
 	}
 	v.Image = r.Repository + "@" + manager
+	if err := WriteInstaller(tree, v.Image, filepath.Join(r.Layouts, InstallFile)); err != nil {
+		return v, err
+	}
 	b := Bundle{
 		Root: tree, Output: r.Bundle, Version: v.Version, Image: v.Image, Created: v.Created,
 		Replaces: v.Replaces, Skips: v.Skips, SkipRange: v.SkipRange, Progress: r.Progress,

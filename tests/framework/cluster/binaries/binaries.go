@@ -46,6 +46,8 @@ const (
 	CopyBundle Name = "cpb"
 	// CopyContent copies the files of a catalog image that holds no program, for a pod that serves them.
 	CopyContent Name = "copy-content"
+	// Helm installs charts.
+	Helm Name = "helm"
 	// ScorecardTest holds the basic and olm suites of the scorecard.
 	ScorecardTest Name = "scorecard-test"
 )

@@ -6,6 +6,7 @@
 package binaries
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -100,35 +101,39 @@ func (s source) target(name Name) (string, error) {
 	}
 }
 
-// packagingTarget says what a program of tools/sdk is built from.
+// packagingTarget says what a program of tools/sdk or tools/helm is built from.
 type packagingTarget struct {
+	// tools is the folder below tools/; empty: sdk.
+	tools string
 	// module decides the version.
 	module string
 	pkg    string
 }
 
-// packagingTargets are the programs around the Operator Lifecycle Manager. tools/sdk pins them all.
+// packagingTargets are Helm and the programs around the Operator Lifecycle Manager. tools/helm and tools/sdk pin them.
 func packagingTargets() map[Name]packagingTarget {
 	const (
 		lifecycleManager = "github.com/operator-framework/operator-lifecycle-manager"
 		registry         = "github.com/operator-framework/operator-registry"
+		helmModule       = "helm.sh/helm/v4"
 	)
 	return map[Name]packagingTarget{
-		OperatorSDK:   {sdkModule, sdkModule + "/cmd/operator-sdk"},
-		ScorecardTest: {sdkModule, sdkModule + "/images/scorecard-test"},
-		OPM:           {registry, registry + "/cmd/opm"},
-		OLM:           {lifecycleManager, lifecycleManager + "/cmd/olm"},
-		OLMCatalog:    {lifecycleManager, lifecycleManager + "/cmd/catalog"},
-		CopyContent:   {lifecycleManager, lifecycleManager + "/cmd/copy-content"},
-		CopyBundle:    {lifecycleManager, lifecycleManager + "/util/cpb"},
+		Helm:          {tools: "helm", module: helmModule, pkg: helmModule + "/cmd/helm"},
+		OperatorSDK:   {module: sdkModule, pkg: sdkModule + "/cmd/operator-sdk"},
+		ScorecardTest: {module: sdkModule, pkg: sdkModule + "/images/scorecard-test"},
+		OPM:           {module: registry, pkg: registry + "/cmd/opm"},
+		OLM:           {module: lifecycleManager, pkg: lifecycleManager + "/cmd/olm"},
+		OLMCatalog:    {module: lifecycleManager, pkg: lifecycleManager + "/cmd/catalog"},
+		CopyContent:   {module: lifecycleManager, pkg: lifecycleManager + "/cmd/copy-content"},
+		CopyBundle:    {module: lifecycleManager, pkg: lifecycleManager + "/util/cpb"},
 	}
 }
 
-// packagingSource returns tools/sdk at the version of the module that holds the program.
+// packagingSource returns the target's folder of tools at the version of the module that holds the program.
 func packagingSource(root string, target packagingTarget) (source, error) {
-	from, err := pinnedSource(filepath.Join(root, "tools", "sdk"), target.module)
-	if err != nil {
-		return source{}, err
+	from, err := pinnedSource(filepath.Join(root, "tools", cmp.Or(target.tools, "sdk")), target.module)
+	if err != nil || target.tools != "" {
+		return from, err
 	}
 	from.name = path.Base(target.module)
 	// Without it opm and operator-sdk need a C library for signatures, which nothing here uses.
