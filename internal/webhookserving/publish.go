@@ -33,6 +33,9 @@ type target struct {
 	right func(s *Serving, object *unstructured.Unstructured, authority []byte) (*unstructured.Unstructured, error)
 }
 
+// protection holds the validating entries of hooks. It has the name that version 0.4.0 has for a part of them.
+const protection = "kruise-operator-deletion-protection"
+
 // conversionPath is where the API server calls conversion.
 const conversionPath = "/convert"
 
@@ -51,7 +54,7 @@ func (s *Serving) targets() []target {
 		// The registrar of hooks makes these, while they are needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-launch-priority", rightWebhooks},
-		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-deletion-protection", rightWebhooks},
+		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", protection, rightWebhooks},
 	}
 	for _, kind := range s.options.Kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {
 		all = append(all, target{
@@ -109,12 +112,21 @@ func (s *Serving) update(ctx context.Context, t target, right func(*unstructured
 	if err != nil || next == nil {
 		return false, err
 	}
-	// An update, since the right to patch kinds is taken by catalogs for the right to create them.
-	if err := s.options.Client.Update(ctx, next, client.FieldOwner(shared.FieldManager)); err != nil {
+	if err := s.write(ctx, t, next); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	ctrl.LoggerFrom(ctx).Info("Pointed the API server to the operator", "in", t.kind, "name", t.name)
 	return true, nil
+}
+
+// write updates an object. Entries of hooks are applied: version 0.4.0 applies its own, and would leave a part of an entry that was updated here.
+func (s *Serving) write(ctx context.Context, t target, next *unstructured.Unstructured) error {
+	if t.name == protection {
+		next.SetManagedFields(nil)
+		return s.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(next), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+	}
+	// An update, since the right to patch kinds is taken by catalogs for the right to create them.
+	return s.options.Client.Update(ctx, next, client.FieldOwner(shared.FieldManager))
 }
 
 // remember notes the authority, and for a while the one before it.
