@@ -37,8 +37,8 @@ func keyOf(object *unstructured.Unstructured) key {
 	return key{object.GroupVersionKind(), object.GetNamespace(), object.GetName()}
 }
 
-// former are the configurations of version 0.4.0 that no version has any more.
-func former() []string { return nil }
+// former are the configurations that version 0.4.0 had beside the present ones.
+func former() []string { return []string{MutatingConfiguration + "-launch-priority"} }
 
 func bindingKind() schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding")

@@ -25,10 +25,10 @@ import (
 const (
 	// MutatingConfiguration and ValidatingConfiguration hold the entries of all hooks. Version 0.4.0 has these names for a part of them, and rewrites or
 	// deletes both: so an installation that goes back to it keeps nothing that it cannot answer.
-	MutatingConfiguration   = "kruise-operator-pods-launch-priority"
+	MutatingConfiguration   = "kruise-operator-pods"
 	ValidatingConfiguration = "kruise-operator-deletion-protection"
-	// OwnLabel is on what hooks bring along, with whatever value: revisions, for instance.
-	OwnLabel = "operator.kruise.io/hook"
+	// OwnLabel is on what hooks bring along, with whatever value: revisions, for instance. Version 0.4.0 finds its own by it.
+	OwnLabel = "operator.kruise.io/injection"
 
 	// verifyEvery is how often everything is compared without an event.
 	verifyEvery = 10 * time.Minute

@@ -53,7 +53,6 @@ func (s *Serving) targets() []target {
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
 		// The registrar of hooks makes these, while they are needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
-		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods-launch-priority", rightWebhooks},
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", protection, rightWebhooks},
 	}
 	for _, kind := range s.options.Kinds.Where(func(k kinds.Kind) bool { return k.Converted }) {

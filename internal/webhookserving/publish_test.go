@@ -449,7 +449,7 @@ func TestWithoutFilesTheCertificateIsOurOwn(t *testing.T) {
 func TestTargetsAreThoseOfTheManifests(t *testing.T) {
 	// No manifest has these: one is there only while a SidecarSet needs it, the others while a feature gate is on.
 	want := []string{
-		"MutatingWebhookConfiguration kruise-operator-pods", "MutatingWebhookConfiguration kruise-operator-pods-launch-priority",
+		"MutatingWebhookConfiguration kruise-operator-pods",
 		"ValidatingWebhookConfiguration kruise-operator-deletion-protection",
 	}
 	var got []string

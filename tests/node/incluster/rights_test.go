@@ -45,7 +45,7 @@ func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 			Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-pods" },
 		},
 		rights.Excuse{
-			Why:    "the webhook of launch priorities is there only where its gate is on; tests/e2e/gates turns it on",
+			Why:    "version 0.4.0 had a webhook of launch priorities, which is deleted; tests/integration/injection has one",
 			Covers: func(r rights.Right) bool { return r.Name == "kruise-operator-pods-launch-priority" },
 		},
 		rights.Excuse{

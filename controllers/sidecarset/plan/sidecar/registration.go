@@ -15,8 +15,6 @@ import (
 const (
 	// InjectPath is where the API server calls the operator to inject, followed by the name of a revision.
 	InjectPath = "/inject-pods/"
-	// WebhookConfiguration is the object that registers it. It is there only while a set needs it.
-	WebhookConfiguration = "kruise-operator-pods"
 	// FailurePolicyAnnotation on a SidecarSet says whether its pods are created while the operator does not answer: Fail, the default, or
 	// Ignore.
 	FailurePolicyAnnotation = shared.AnnotationInjectionFailurePolicy
