@@ -29,6 +29,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -42,9 +43,16 @@ func installDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	owner, err := installowner.Find(t.Context(), env.Client)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, object := range objects {
 		if object.GetKind() == "DaemonSet" {
 			continue
+		}
+		if object.GetKind() == "Namespace" { // as the operator makes it: it uses no other
+			object.SetOwnerReferences([]metav1.OwnerReference{owner})
 		}
 		if err := env.Client.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("test"), client.ForceOwnership); err != nil {
 			t.Fatal(err)
