@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,10 +48,14 @@ providers:
 %s`, name, image, more))
 }
 
+// write writes a file by another process: a fork of this one would inherit the open file, and a program that is open for writing cannot be run.
 func (n *node) write(name, text string) {
 	n.t.Helper()
-	if err := os.WriteFile(filepath.Join(n.folder, name), []byte(text), 0o700); err != nil {
-		n.t.Fatal(err)
+	file := filepath.Join(n.folder, name)
+	cmd := exec.CommandContext(n.t.Context(), "sh", "-c", `cat > "$0" && chmod 700 "$0"`, file)
+	cmd.Stdin = strings.NewReader(text)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		n.t.Fatalf("writing %s: %v: %s", file, err, output)
 	}
 }
 
