@@ -10,16 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/kruise-operator/kruise-operator/internal/kube/registration"
 )
 
 // pass is one comparison of everything.
@@ -214,28 +212,20 @@ func (p *pass) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 			want.SetOwnerReferences([]metav1.OwnerReference{p.owner})
 		}
 		have := p.there[k]
-		kept, err := registration.KeepListed(ctx, p.options.Client, want, there(have))
-		if err != nil {
-			return fmt.Errorf("applying %s %s: %w", want.GetKind(), want.GetName(), err)
+		if have == nil || !holds(want, have) {
+			err := p.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(shared.FieldManager), client.ForceOwnership)
+			if err != nil {
+				return fmt.Errorf("applying %s %s: %w", want.GetKind(), want.GetName(), err)
+			}
+			p.doubt(object)
 		}
 		if err := p.follow(k); err != nil {
 			return err
 		}
 		p.keep[k] = true
 		delete(p.unused, k)
-		if kept.Changed || kept.Created {
-			p.doubt(object)
-		}
 	}
 	return nil
-}
-
-// there is an object for those who ask for nil.
-func there(object *unstructured.Unstructured) runtime.Object {
-	if object == nil {
-		return nil
-	}
-	return object
 }
 
 // doubt has the proofs of policies made again of which an object was written.
