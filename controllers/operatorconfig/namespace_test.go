@@ -37,7 +37,11 @@ func namespaceCase(t *testing.T, needed bool, there ...client.Object) (n *NodeDa
 	applied = new([]string)
 	c = interceptor.NewClient(fake.NewClientBuilder().WithScheme(types).WithObjects(append(there, own, binding)...).Build(), interceptor.Funcs{
 		Apply: applying(func(object *unstructured.Unstructured) {
-			*applied = append(*applied, object.GetKind()+" "+string(object.GetUID()))
+			owner := ""
+			if of := object.GetOwnerReferences(); len(of) > 0 {
+				owner = string(of[0].UID)
+			}
+			*applied = append(*applied, object.GetKind()+" "+string(object.GetUID())+" "+owner)
 		}),
 	})
 	return &NodeDaemon{
@@ -60,25 +64,27 @@ func TestTheNamespaceOfATenantGetsNoNodeDaemon(t *testing.T) {
 	if err := c.Create(t.Context(), marked); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Settle(t.Context(), marked); err != nil || len(*applied) == 0 || (*applied)[0] != "Namespace theirs" {
+	if _, err := n.Settle(t.Context(), marked); err != nil || len(*applied) == 0 || (*applied)[0] != "Namespace theirs " {
 		t.Errorf("when an administrator has named its UID: applied %v, %v", *applied, err)
 	}
 }
 
 // Nobody else can take the name once the operator runs, whether something needs the daemon or not.
 func TestTheNamespaceIsReservedFromTheStart(t *testing.T) {
-	n, c, applied := namespaceCase(t, false)
-	if _, err := n.Settle(t.Context(), nil); err != nil || len(*applied) > 0 {
-		t.Fatalf("applied %v, %v", *applied, err)
+	n, _, applied := namespaceCase(t, false)
+	if _, err := n.Settle(t.Context(), nil); err != nil || len(*applied) != 1 || (*applied)[0] != "Namespace  installed" {
+		t.Errorf("applied %q, %v", *applied, err)
 	}
-	made := &corev1.Namespace{}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: operands.DaemonNamespace}, made); err != nil || len(made.OwnerReferences) != 1 || made.OwnerReferences[0].UID != "installed" {
-		t.Errorf("%+v, %v", made.OwnerReferences, err)
-	}
+}
+
+// It does not go with the daemon: then anybody could make it.
+func TestTheNamespaceStaysReservedWithoutADaemon(t *testing.T) {
+	ours := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operands.DaemonNamespace, OwnerReferences: []metav1.OwnerReference{{UID: "installed"}}}}
+	n, c, _ := namespaceCase(t, false, ours)
 	if err := n.remove(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Get(t.Context(), client.ObjectKey{Name: operands.DaemonNamespace}, made); err != nil {
-		t.Errorf("it went with the daemon: %v", err)
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(ours), ours); err != nil {
+		t.Error(err)
 	}
 }

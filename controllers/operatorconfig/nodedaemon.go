@@ -348,11 +348,16 @@ func (n *NodeDaemon) reserve(ctx context.Context, owner metav1.OwnerReference) (
 	if err != nil || found != nil {
 		return found, err
 	}
-	made := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operands.DaemonNamespace, OwnerReferences: []metav1.OwnerReference{owner}}}
-	if err := n.Client.Create(ctx, made, client.FieldOwner(shared.FieldManager)); err != nil {
+	// Applied, not created: the right to create can name an object only where the request does.
+	made := &unstructured.Unstructured{}
+	made.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	made.SetName(operands.DaemonNamespace)
+	made.SetOwnerReferences([]metav1.OwnerReference{owner})
+	if err := n.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(made), client.FieldOwner(shared.FieldManager)); err != nil {
 		return nil, fmt.Errorf("making the namespace of the node daemon: %w", err)
 	}
-	return made, nil
+	// The answer was decoded into what was sent.
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: made.GetName(), UID: made.GetUID(), OwnerReferences: made.GetOwnerReferences()}}, nil
 }
 
 // remove deletes what this or another process has applied, the pods first. The namespace stays reserved.

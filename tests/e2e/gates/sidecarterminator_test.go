@@ -84,7 +84,7 @@ func TestExitCodesOfSidecarsThatAreIgnored(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
 	node := env.Nodes.Names()[1]
-	simdaemon.Run(t, env, node, 0)
+	simdaemon.Run(t, env, node, 143)
 	n.Apply(strings.Replace(worker(node, "ignored",
 		`{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "true"}, {name: KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE, value: "true"}`),
 		"annotations: {", "annotations: {"+simnode.ExitCode+`: "143,main=0", `, 1))
