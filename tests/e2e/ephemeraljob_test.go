@@ -182,7 +182,7 @@ func TestEphemeralJobImageThatCannotBePulled(t *testing.T) {
 		}
 		return nil
 	})
-	job = awaitEphemeralJob(n, "debug", v1beta1.EphemeralJobFailed, 2, 0, 1, 0, 0)
+	job = awaitEphemeralJob(n, "debug", v1beta1.EphemeralJobFailed, 2, 0, 0, 0, 2)
 	if got := injected(n, "dbg"); len(got) != 1 || ephemeralJobCondition(job, "JobFailed") != v1beta1.ReasonDeadlineExceeded {
 		t.Errorf("pods with the container %v, conditions %+v", got, job.Status.Conditions)
 	}

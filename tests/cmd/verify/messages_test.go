@@ -35,7 +35,7 @@ const (
 // filesWithKeys have the labels and annotations.
 func filesWithKeys() []string {
 	return []string{
-		"api/apps/shared/names.go", "api/apps/shared/sidecar.go", "api/apps/v1alpha1/podprobemarker_types.go", "api/apps/v1alpha1/nodepodprobe_types.go",
+		"api/apps/shared/names.go", "api/apps/shared/sidecar.go", "internal/engine/restart/pin.go", "api/apps/v1alpha1/podprobemarker_types.go", "api/apps/v1alpha1/nodepodprobe_types.go",
 	}
 }
 
