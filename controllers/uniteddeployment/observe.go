@@ -163,7 +163,7 @@ func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, obse
 	observed.collisionCount = decision.CollisionCount
 	observed.snapshot.Update = decision.Update
 	observed.snapshot.Current = revision.Current(set.Status.CurrentRevision, decision.Update, byName)
-	return nil
+	return spec.Recorded(decision.Update.Template)
 }
 
 // readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is worth these few looks. It reads them in pages, since a

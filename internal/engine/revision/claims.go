@@ -4,6 +4,7 @@
 package revision
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,6 +13,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
@@ -48,7 +51,7 @@ func RecordClaims(annotations map[string]string, templates []corev1.PersistentVo
 		all = map[string]string{}
 	}
 	delete(all, shared.AnnotationRecordedClaims)
-	body, err := json.Marshal(slices.Concat(templates)) // null when there are none
+	body, err := json.Marshal(DefaultedClaims(templates)) // null when there are none
 	if err != nil {
 		return nil, fmt.Errorf("encoding volume claim templates: %w", err)
 	}
@@ -78,6 +81,18 @@ func (o *Owner) otherClaims(stored *appsv1.ControllerRevision) bool {
 	return record && is != wanted && (recorded || wanted != none)
 }
 
+// DefaultedClaims are copies with what the server fills in, and without what says nothing in a template. Nil when there are none.
+func DefaultedClaims(templates []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
+	var claims []corev1.PersistentVolumeClaim
+	for i := range templates {
+		claim := templates[i].DeepCopy()
+		claim.TypeMeta, claim.CreationTimestamp, claim.Status = metav1.TypeMeta{}, metav1.Time{}, corev1.PersistentVolumeClaimStatus{}
+		claim.Spec.VolumeMode = cmp.Or(claim.Spec.VolumeMode, ptr.To(corev1.PersistentVolumeFilesystem))
+		claims = append(claims, *claim)
+	}
+	return claims
+}
+
 // claimsHash stands for names and specs of the templates, whatever their order; it is empty when there are none.
 func claimsHash(templates []corev1.PersistentVolumeClaim) (string, error) {
 	if len(templates) == 0 {
@@ -88,13 +103,8 @@ func claimsHash(templates []corev1.PersistentVolumeClaim) (string, error) {
 		Spec corev1.PersistentVolumeClaimSpec `json:"spec"`
 	}
 	claims := make([]claim, len(templates))
-	for i := range templates {
-		claims[i] = claim{templates[i].Name, *templates[i].Spec.DeepCopy()}
-		// What the server fills in is no difference.
-		if claims[i].Spec.VolumeMode == nil {
-			mode := corev1.PersistentVolumeFilesystem
-			claims[i].Spec.VolumeMode = &mode
-		}
+	for i, template := range DefaultedClaims(templates) {
+		claims[i] = claim{template.Name, template.Spec}
 	}
 	slices.SortStableFunc(claims, func(a, b claim) int { return strings.Compare(a.Name, b.Name) })
 	data, err := json.Marshal(claims)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,7 +115,31 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 	if err != nil || otherErr != nil {
 		return sameJSON(mine.Spec.Raw, theirs.Spec.Raw)
 	}
+	if recorded := podTemplateOf(second); filledIn(a, recorded) {
+		keepPulls(podTemplateOf(first), recorded)
+	}
+	fillIn(a, first)
+	fillIn(a, second)
 	return equality.Semantic.DeepEqual(first, second) && reflect.DeepEqual(firstRest, secondRest)
+}
+
+// filledIn says that a recorded template of a native kind has the defaults that OpenKruise wrote, with the pull policy Always whatever the tag. The manifest
+// of its user has none of them.
+func filledIn(a Adapter, t *corev1.PodTemplateSpec) bool {
+	return a.asWritten && t.Spec.DNSPolicy != "" && t.Spec.RestartPolicy != "" && t.Spec.SchedulerName != "" && t.Spec.SecurityContext != nil &&
+		!slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool { return c.ImagePullPolicy == "" || c.TerminationMessagePath == "" })
+}
+
+// keepPulls writes the policy Always into containers that leave theirs out, where the recorded template has it.
+func keepPulls(t, recorded *corev1.PodTemplateSpec) {
+	for i := range t.Spec.Containers {
+		c := &t.Spec.Containers[i]
+		if c.ImagePullPolicy == "" && slices.ContainsFunc(recorded.Spec.Containers, func(other corev1.Container) bool {
+			return other.Name == c.Name && other.ImagePullPolicy == corev1.PullAlways
+		}) {
+			c.ImagePullPolicy = corev1.PullAlways
+		}
+	}
 }
 
 func sameJSON(a, b []byte) bool {
@@ -127,29 +152,38 @@ func sameJSON(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// typed reads the spec of a workload as the type of its kind, with the defaults that its pods get in the pod template, and what the type does not know.
+// typed reads the spec of a workload as the type of its kind, and what the type does not know.
 func typed(a Adapter, raw []byte) (spec, rest any, err error) {
-	_, rest, err = split(a, raw)
-	if err != nil {
+	if _, rest, err = split(a, raw); err != nil {
 		return nil, nil, err
 	}
 	spec = a.typed()
-	if err := quantity.Unmarshal(raw, spec); err != nil {
-		return nil, nil, err
+	return spec, rest, quantity.Unmarshal(raw, spec)
+}
+
+// podTemplateOf is the pod template in the spec of a workload.
+func podTemplateOf(spec any) *corev1.PodTemplateSpec {
+	template, _ := reflect.ValueOf(spec).Elem().FieldByName("Template").Addr().Interface().(*corev1.PodTemplateSpec)
+	return template
+}
+
+// fillIn fills in the defaults that pods and claims get, and drops what says nothing in the spec of a workload.
+func fillIn(a Adapter, spec any) {
+	defaulted := podtemplate.Defaulted
+	if a.asWritten {
+		defaulted = podtemplate.DefaultedAsWritten
 	}
+	template := podTemplateOf(spec)
+	*template = *defaulted(template)
+	template.CreationTimestamp.Reset()
 	fields := reflect.ValueOf(spec).Elem()
-	if template, ok := fields.FieldByName("Template").Addr().Interface().(*corev1.PodTemplateSpec); ok {
-		defaulted := podtemplate.Defaulted
-		if a.asWritten {
-			defaulted = podtemplate.DefaultedAsWritten
-		}
-		*template = *defaulted(template)
-		template.CreationTimestamp.Reset()
+	if claims := fields.FieldByName("VolumeClaimTemplates"); claims.IsValid() {
+		list, _ := claims.Interface().([]corev1.PersistentVolumeClaim)
+		claims.Set(reflect.ValueOf(revision.DefaultedClaims(list)))
 	}
 	// Neither says anything here: the first is not allowed, the second follows from the UnitedDeployment.
 	fields.FieldByName("Replicas").SetZero()
 	fields.FieldByName("Selector").SetZero()
-	return spec, rest, nil
 }
 
 // split reads the spec of a workload as the type of its kind writes it, and what of the spec that leaves out; nil when that says nothing.

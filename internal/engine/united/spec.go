@@ -103,8 +103,19 @@ func (s *Spec) parseSelector() error {
 	return nil
 }
 
-func (s *Spec) parseTemplate() error {
-	given := Given(&s.Set.Spec.Template)
+func (s *Spec) parseTemplate() error { return s.takeTemplate(&s.Set.Spec.Template) }
+
+// Recorded makes workloads from the recorded template, which means the same, where OpenKruise filled it in: its defaults stay in force.
+func (s *Spec) Recorded(t *appsv1beta1.SubsetTemplate) error {
+	spec, _, err := typed(s.Adapter, s.Adapter.template(t).Spec.Raw)
+	if err != nil || !filledIn(s.Adapter, podTemplateOf(spec)) {
+		return nil //nolint:nilerr // What cannot be read was not filled in.
+	}
+	return s.takeTemplate(t)
+}
+
+func (s *Spec) takeTemplate(t *appsv1beta1.SubsetTemplate) error {
+	given := Given(t)
 	if len(given) == 0 {
 		return errNoTemplate
 	}
@@ -112,8 +123,8 @@ func (s *Spec) parseTemplate() error {
 		return fmt.Errorf("spec.template has both %s and %s: only one may be set", given[0].Field, given[1].Field)
 	}
 	s.Adapter = given[0]
-	template := s.Adapter.template(&s.Set.Spec.Template)
-	s.Metadata = template.Metadata
+	template := s.Adapter.template(t)
+	s.Metadata, s.Template = template.Metadata, nil
 	if err := json.Unmarshal(template.Spec.Raw, &s.Template); err != nil || s.Template == nil {
 		return fmt.Errorf("spec.template.%s.spec is not an object", s.Adapter.Field)
 	}
