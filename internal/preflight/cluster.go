@@ -51,6 +51,10 @@ type Cluster struct {
 	Version string
 	// Uses are what stored objects have whose effect a takeover may change.
 	Uses []Users
+	// Leader holds the Lease of this operator; empty when nobody does.
+	Leader string
+	// OpenRequests are ContainerRecreateRequests that have not ended.
+	OpenRequests []types.NamespacedName
 	// WaitingPods wait for the node daemon in the middle of an update in place.
 	WaitingPods []types.NamespacedName
 }
@@ -114,6 +118,7 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 		{"objects", r.readObjects},
 		{"pods", r.readPods},
 		{"what an earlier version of this operator served", r.readUnconfirmed},
+		{"the Lease of this operator", r.readLeader},
 	} {
 		if err := step.do(ctx, &c); err != nil {
 			return Cluster{}, fmt.Errorf("reading %s: %w", step.what, err)
@@ -142,6 +147,14 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 
 func (r Reading) readUnconfirmed(ctx context.Context, c *Cluster) (err error) {
 	c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease, r.Table)
+	return err
+}
+
+func (r Reading) readLeader(ctx context.Context, c *Cluster) error {
+	lease, err := takeover.ReadLease(ctx, r.Client, r.Lease)
+	if lease != nil {
+		c.Leader = ptr.Deref(lease.Spec.HolderIdentity, "")
+	}
 	return err
 }
 
@@ -224,7 +237,15 @@ func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 		}
 		kind := schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"}
 		var err error
-		if isWorkload(crd.GroupKind) {
+		switch {
+		case crd.Kind == "ContainerRecreateRequest":
+			err = r.eachWhole(ctx, kind, func(o *unstructured.Unstructured) {
+				count(o)
+				if ended, _, _ := unstructured.NestedString(o.Object, "status", "completionTime"); ended == "" {
+					c.OpenRequests = append(c.OpenRequests, client.ObjectKeyFromObject(o))
+				}
+			})
+		case isWorkload(crd.GroupKind):
 			resource := crd.Resource + "." + crd.Group
 			err = r.eachWhole(ctx, kind, func(o *unstructured.Unstructured) {
 				name := count(o)
@@ -236,7 +257,7 @@ func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 					c.addUse(u, resource, name)
 				}
 			})
-		} else {
+		default:
 			err = r.each(ctx, kind, nil, func(o *metav1.PartialObjectMetadata) { count(o) })
 		}
 		if err != nil {

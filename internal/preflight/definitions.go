@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
@@ -27,7 +28,7 @@ type CRD struct {
 	Storage  string
 	// Stored are the versions in which objects may be stored.
 	Stored []string
-	// ConvertedBy is OpenKruise's Service, when conversion leads to it.
+	// ConvertedBy is OpenKruise's Service, when conversion leads to it; of a URL (WEBHOOK_HOST) it has only the name.
 	ConvertedBy types.NamespacedName
 	// Ours says that this operator installs the CRD; OursVersions and OursConverts are what it then looks like.
 	Ours         bool
@@ -54,7 +55,12 @@ func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
 			continue
 		}
 		found := describe(&crd)
-		if our, ok := ours[crd.Name]; ok {
+		our, ok := ours[crd.Name]
+		// A URL tells nothing of who answers: on a CRD of ours it is this operator.
+		if url := conversionURL(&crd); url != "" && !(ok && converts(our) && labeledAs(&crd, our)) {
+			found.ConvertedBy.Name = url
+		}
+		if ok {
 			found.Ours, found.OursVersions, found.OursConverts = true, describe(our).Versions, converts(our)
 		}
 		c.CRDs = append(c.CRDs, found)
@@ -83,6 +89,24 @@ func describe(crd *apiextensionsv1.CustomResourceDefinition) CRD {
 		}
 	}
 	return found
+}
+
+// conversionURL is where the conversion is asked for, when that is a URL.
+func conversionURL(crd *apiextensionsv1.CustomResourceDefinition) string {
+	if !converts(crd) || crd.Spec.Conversion.Webhook == nil || crd.Spec.Conversion.Webhook.ClientConfig == nil {
+		return ""
+	}
+	return ptr.Deref(crd.Spec.Conversion.Webhook.ClientConfig.URL, "")
+}
+
+// labeledAs says that a CRD has all labels of ours, of which there are some.
+func labeledAs(crd, our *apiextensionsv1.CustomResourceDefinition) bool {
+	for key, value := range our.Labels {
+		if crd.Labels[key] != value {
+			return false
+		}
+	}
+	return len(our.Labels) > 0
 }
 
 func converts(crd *apiextensionsv1.CustomResourceDefinition) bool {

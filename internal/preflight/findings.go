@@ -56,7 +56,7 @@ type Options struct {
 func Findings(c Cluster, w Options) []Finding {
 	var all []Finding
 	for _, find := range []func(Cluster, Options) []Finding{
-		findVersion, findPods, findObjects, findUses, findSettings, findStoredVersions, // while OpenKruise still runs
+		findVersion, findPods, findRequests, findObjects, findUses, findSettings, findStoredVersions, // while OpenKruise still runs
 		findManagers, findWebhooks, findConversions, findDaemons, findUnconfirmed,
 	} {
 		all = append(all, find(c, w)...)
@@ -108,6 +108,17 @@ func findPods(c Cluster, _ Options) []Finding {
 		Finding: fmt.Sprintf("%s in the middle of an update in place that only OpenKruise's node daemon can finish: their containers read changed labels or annotations through their environment",
 			are(len(c.WaitingPods))),
 		Next: "let OpenKruise finish these updates first; what still waits afterwards stays out of service, says so in the conditions of its workload, and is recreated by the label apps.kruise.io/specified-delete=true",
+	}}
+}
+
+func findRequests(c Cluster, _ Options) []Finding {
+	if len(c.OpenRequests) == 0 {
+		return nil
+	}
+	return []Finding{{
+		Severity: Warning, Subject: "containerrecreaterequests " + some(c.OpenRequests),
+		Finding: fmt.Sprintf("%s open: OpenKruise's node daemon carries them out. Once that is gone they end by their deadline only", are(len(c.OpenRequests))),
+		Next:    "let OpenKruise finish them, or delete them and make them again after the takeover",
 	}}
 }
 
@@ -240,6 +251,12 @@ func findManagers(c Cluster, _ Options) []Finding {
 				Severity: Blocker, Subject: "lease " + l.String(), Finding: fmt.Sprintf("is renewed by %s: OpenKruise acts, and this operator waits as long as it does", l.Holder),
 				Next: scale,
 			})
+		case c.Leader != "" && l.NamespacedName == takeover.Lease():
+			all = append(all, Finding{
+				Severity: Blocker, Subject: "lease " + l.String(),
+				Finding: fmt.Sprintf("has lapsed, and this operator (%s) has not taken over: nothing is managed", c.Leader),
+				Next:    "wait 30 seconds; if it stays so, look at `Not acting` in the log: objects of other kinds need `run --accept-unserved-kinds`",
+			})
 		default:
 			all = append(all, Finding{
 				Severity: Note, Subject: "lease " + l.String(), Finding: "has lapsed: OpenKruise has stopped", Next: "nothing; this operator deletes it when it takes over",
@@ -294,11 +311,11 @@ func findConversions(c Cluster, _ Options) []Finding {
 		others := strings.Join(slices.DeleteFunc(slices.Clone(crd.Versions), func(v string) bool { return v == crd.Storage }), ", ")
 		if crd.clears() {
 			f.Severity = Blocker
-			f.Finding = fmt.Sprintf("is converted by %s. This operator needs no conversion for it, and an apply would keep the stanza, which the API server refuses", crd.ConvertedBy)
+			f.Finding = fmt.Sprintf("is converted by %s. This operator needs no conversion for it, and an apply would keep the stanza, which the API server refuses", crd.converter())
 			f.Next = "when OpenKruise has stopped: kruise-operator preflight --clear-conversion"
 		} else {
 			f.Severity = Note
-			f.Finding = fmt.Sprintf("is converted by %s; from its installation on this operator converts it", crd.ConvertedBy)
+			f.Finding = fmt.Sprintf("is converted by %s; from its installation on this operator converts it", crd.converter())
 			f.Next = "between stopping OpenKruise and installing this operator, requests in " + others + " fail: keep that short"
 		}
 		all = append(all, f)
@@ -306,12 +323,15 @@ func findConversions(c Cluster, _ Options) []Finding {
 	if len(left) > 0 {
 		all = append(all, Finding{
 			Severity: Warning, Subject: "crd " + strings.Join(left, ", "),
-			Finding: "converted by OpenKruise, of kinds that are not here. When it has stopped, requests in another version than the stored one fail",
+			Finding: "converted by OpenKruise, of kinds that are not here. When it has stopped, requests in another version than the stored one fail, reads of v1alpha1 as \"corrupt object\"",
 			Next:    "use the stored version; when there are no objects of a kind any more, delete its CRD",
 		})
 	}
 	return all
 }
+
+// converter names who converts it, as kubectl would.
+func (crd CRD) converter() string { return strings.TrimPrefix(crd.ConvertedBy.String(), "/") }
 
 // clears says that the conversion has to be None before this operator can be installed.
 func (crd CRD) clears() bool { return crd.ConvertedBy.Name != "" && crd.Ours && !crd.OursConverts }

@@ -58,6 +58,24 @@ func TestFindings(t *testing.T) {
 			options: options,
 			want:    []string{"warning|StatefulSet|2 objects are older than this version"},
 		},
+		"an operator of ours that waits, since it was not told to accept other kinds, is not ready": {
+			cluster: Cluster{Leases: []LeaseState{lapsed}, Leader: "ours-0"},
+			options: options,
+			want:    []string{"blocker|lease kruise-system/kruise-manager|this operator (ours-0) has not taken over: nothing is managed"},
+		},
+		"open requests lose their daemon": {
+			cluster: Cluster{OpenRequests: []types.NamespacedName{{Namespace: "shop", Name: "restart"}}},
+			options: options,
+			want:    []string{"warning|containerrecreaterequests shop/restart|1 is open: OpenKruise's node daemon carries them out"},
+		},
+		"gates that have no effect are not recommended": {
+			cluster: Cluster{Managers: manages("ImagePullJobGate=true,ResourceDistributionGate=true,TemplateNoDefaults=false,PodWebhook=true")},
+			options: options,
+			want: []string{
+				"note|deployment kruise-system/kruise-controller-manager|start the operator with --feature-gates=PodWebhook=true",
+				"note|deployment kruise-system/kruise-controller-manager|do not come along: feature gate ImagePullJobGate=true: it has no effect",
+			},
+		},
 		"a manager that would act again blocks": {
 			cluster: Cluster{Leases: []LeaseState{lapsed}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2, RevisionNamespace: takeover.Namespace}}},
 			options: options,
@@ -79,7 +97,7 @@ func TestFindings(t *testing.T) {
 			want: []string{
 				"blocker|crd statefulsets.apps.kruise.io|preflight --clear-conversion",
 				"note|crd clonesets.apps.kruise.io|from its installation on this operator converts it",
-				"warning|crd sidecarsets.apps.kruise.io|requests in another version than the stored one fail",
+				`warning|crd sidecarsets.apps.kruise.io|requests in another version than the stored one fail, reads of v1alpha1 as "corrupt object"`,
 			},
 		},
 		"stored versions": {
@@ -215,7 +233,7 @@ func TestFindings(t *testing.T) {
 		"gates that mean nothing here say so": {
 			cluster: Cluster{Managers: manages("KruisePodReadinessGate=true")},
 			options: options,
-			want:    []string{"note|deployment kruise-system/kruise-controller-manager|feature gate KruisePodReadinessGate: the operator gives it to no pods of others"},
+			want:    []string{"note|deployment kruise-system/kruise-controller-manager|do not come along: feature gate KruisePodReadinessGate=true: the operator gives it to no pods of others"},
 		},
 		"a Kubernetes that is too old blocks": {
 			cluster: Cluster{Version: "v1.33.9+k3s1"}, options: options,

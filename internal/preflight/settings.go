@@ -4,6 +4,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -66,6 +67,14 @@ func (s *Settings) gates(text string) {
 	for _, part := range dropped {
 		s.Dropped = append(s.Dropped, fmt.Sprintf("feature gate %s: not known here", part))
 	}
+	kept = slices.DeleteFunc(kept, func(part string) bool {
+		name, _, _ := strings.Cut(part, "=")
+		if why := withoutEffect(features.Gate(name)); why != "" {
+			s.Dropped = append(s.Dropped, fmt.Sprintf("feature gate %s: %s", part, why))
+			return true
+		}
+		return false
+	})
 	if len(kept) == 0 {
 		return
 	}
@@ -77,6 +86,14 @@ func (s *Settings) gates(text string) {
 	}
 	s.Notes = append(s.Notes, notes...)
 	s.Args = append(s.Args, "--feature-gates="+carried)
+}
+
+// withoutEffect says why a gate does nothing here, whatever its value; empty when it does something.
+func withoutEffect(gate features.Gate) string {
+	if !features.IsKnown(gate) {
+		return ""
+	}
+	return cmp.Or(info(gate).Ignored, info(gate).Missing)
 }
 
 // splitGates splits a list of feature gates into those that are known here and the others.

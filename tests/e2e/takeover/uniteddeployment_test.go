@@ -186,7 +186,7 @@ func unchanged(before, now ofUnited) error {
 	return nil
 }
 
-// losesAField takes fields out of templates from which OpenKruise made workloads, of every kind that there is.
+// losesAField takes fields out of templates from which OpenKruise made workloads.
 func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
 	t.Helper()
 	rolling := []string{"spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy"}
@@ -200,7 +200,6 @@ func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
 		{"shop", "/spec/template/cloneSetTemplate/spec/updateStrategy", "CloneSet", "subset-a", rolling, "InPlaceIfPossible", "ReCreate"},
 		{"shop", "/spec/topology/subsets/1/patch", "CloneSet", "subset-b", []string{"spec", "template", "metadata", "labels", "tier"}, "b", ""},
 		{"ledger", "/spec/template/advancedStatefulSetTemplate/spec/updateStrategy", "StatefulSet", "east", rolling, "InPlaceIfPossible", "ReCreate"},
-		{"books", "/spec/template/statefulSetTemplate/metadata/labels/app", "StatefulSet", "left", []string{"metadata", "labels", "app"}, "books", ""},
 	}
 	value := func(w *unstructured.Unstructured, path []string) string {
 		var at any = w.Object
