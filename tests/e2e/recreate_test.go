@@ -341,6 +341,7 @@ func requestsTakenUp(t *testing.T, n *environment.Namespace) int {
 	for i := range list.Items {
 		requestIs(n, list.Items[i].Name, "is managed", func(r *v1beta1.ContainerRecreateRequest) bool {
 			return says(r, v1beta1.RecreateReconciling, metav1.ConditionTrue, "The daemon of node") ||
+				says(r, v1beta1.RecreateReconciling, metav1.ConditionTrue, "for the same pod is carried out first") ||
 				says(r, v1beta1.RecreateStalled, metav1.ConditionTrue, "daemon has not responded") // the other objects took longer
 		})
 	}
