@@ -52,6 +52,9 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 		Live: d.Client, Namespace: d.Namespace, Clock: clock.RealClock{}, Servers: d.Servers, SortByName: d.Gates.Enabled(features.EnableSortSidecarContainerByName),
 	})
 	return func(ctx context.Context, object *unstructured.Unstructured) []string {
+		if d.Acts != nil && !d.Acts() {
+			return nil
+		}
 		if err := i.Announce(ctx, d.Hooks, object); err != nil {
 			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + err.Error()}
 		}

@@ -251,10 +251,10 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	return c.without(ctx, object, entries, len(options) > 2)
 }
 
-// without takes away entries that somebody added, and restores the order. Applying does not.
+// without takes away what somebody added, such as entries, or conditions that version 0.4.0 has put into one, and restores the order. Applying does not.
 func (c *configuration) without(ctx context.Context, applied *unstructured.Unstructured, entries []admissionv1.MutatingWebhook, dry bool) error {
 	have, err := entriesIn(applied)
-	if err != nil || dry || slices.EqualFunc(have, entries, func(a, b admissionv1.MutatingWebhook) bool { return a.Name == b.Name }) {
+	if err != nil || dry || equality.Semantic.DeepEqual(have, entries) {
 		return err
 	}
 	right, err := c.object(entries, applied.GetOwnerReferences())

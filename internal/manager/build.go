@@ -94,7 +94,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	}
 	if c.WebhookPort != 0 {
 		served := admission(c, direct, accepted)
-		served.Hooks, served.Servers = deps.Hooks, deps.Servers
+		served.Hooks, served.Servers, served.Acts = deps.Hooks, deps.Servers, func() bool { return acts(guard) }
 		if err := webhook.Setup(mgr, controllers.All(), served); err != nil {
 			return nil, err
 		}

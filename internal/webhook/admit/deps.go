@@ -31,6 +31,8 @@ type Deps struct {
 	// Hooks and Servers register what has to be in force when a creation is answered, and show that it is. Nil: that is left to controllers.
 	Hooks   *hooks.Registrar
 	Servers *apiservers.Servers
+	// Acts says whether this operator acts, and not another one on the same objects; nil: it does.
+	Acts func() bool
 }
 
 // Rules are a Kind of whatever type.

@@ -101,7 +101,7 @@ func TestByPolicy(t *testing.T) {
 	})
 	t.Run("one set by policy and one by webhook on one pod", func(t *testing.T) {
 		extra := w.apply(t, byWebhook)
-		if state := w.inForce(t, i, "extra", sidecarset.PathWebhook); !strings.Contains(state.Condition.Message, "futureField") {
+		if state := w.inForce(t, i, "extra", sidecarset.PathWebhook); !strings.Contains(state.Condition.Message, "a field that this version does not know") {
 			t.Errorf("why: %s", state.Condition.Message)
 		}
 		w.inForce(t, i, "log", sidecarset.PathPolicy)
@@ -229,6 +229,7 @@ func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			w.inForce(t, w.injection(true), "log", sidecarset.PathPolicy)
 			w.creating(t, namespace, injected)
 			if err := change(); err != nil {
 				t.Fatal(err)

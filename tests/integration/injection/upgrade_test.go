@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	api "github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
@@ -107,10 +109,29 @@ func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) {
 		}
 	}
 	for _, object := range objects {
-		if err := client.IgnoreAlreadyExists(w.client.Create(t.Context(), object)); err != nil {
+		if err := w.writeAsBefore(t.Context(), object); err != nil {
 			t.Fatalf("writing what version 0.4.0 wrote: %v", err)
 		}
 	}
+}
+
+// writeAsBefore writes an object as version 0.4.0 did: it applied policies and bindings, and created or updated all else.
+func (w *fixture) writeAsBefore(ctx context.Context, object client.Object) error {
+	kind, err := w.client.GroupVersionKindFor(object)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(kind.Kind, "MutatingAdmission") {
+		return client.IgnoreAlreadyExists(w.client.Create(ctx, object, client.FieldOwner(api.FieldManager)))
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	applied := &unstructured.Unstructured{Object: content}
+	applied.SetGroupVersionKind(kind)
+	return w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner(api.FieldManager), client.ForceOwnership)
 }
 
 // dataBefore is the revision of a set as version 0.4.0 wrote it.
@@ -184,14 +205,10 @@ func TestAnUpgradeInjectsAllTheTime(t *testing.T) {
 	})
 
 	// Back: version 0.4.0 writes its policy first, while bindings name revisions of the later one.
-	earlier, policy := &admissionv1.MutatingAdmissionPolicy{}, &admissionv1.MutatingAdmissionPolicy{}
-	err := yaml.UnmarshalStrict(policyBefore, earlier)
+	policy := &admissionv1.MutatingAdmissionPolicy{}
+	err := yaml.UnmarshalStrict(policyBefore, policy)
 	if err == nil {
-		err = w.client.Get(ctx, client.ObjectKey{Name: sidecar.PolicyName}, policy)
-	}
-	policy.Spec = earlier.Spec
-	if err == nil {
-		err = w.client.Update(ctx, policy)
+		err = w.writeAsBefore(ctx, policy)
 	}
 	if err != nil {
 		t.Fatal(err)
