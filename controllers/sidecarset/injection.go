@@ -58,6 +58,7 @@ type Hooks interface {
 // Servers are the API servers of the cluster.
 type Servers interface {
 	Each(ctx context.Context, ask func(context.Context, client.Client) error) error
+	Until(ctx context.Context, ask func(context.Context, client.Client) error) error
 }
 
 // Injection says what is to be registered for SidecarSets, and whether it is in force. All sets are compiled together, since what one injects depends on the

@@ -85,6 +85,18 @@ func (set *injectedSet) markOf(ctx context.Context, server client.Client) (strin
 	return probe.Annotations[sidecar.ProbeMark(set.name)], nil
 }
 
+// shownBy says why a server does not inject the set as it is wanted; nil: it does.
+func (set *injectedSet) shownBy(ctx context.Context, server client.Client) error {
+	mark, err := set.markOf(ctx, server)
+	if err == nil && strings.TrimSuffix(mark, sidecar.MarkedByWebhook) != set.revision {
+		err = errNotShown
+	}
+	return err
+}
+
+// errNotShown means that something else is in force, or nothing.
+var errNotShown = errors.New("the revision is not in force")
+
 // checkDue says that the set has to be checked now.
 func (i *Injection) checkDue(set *injectedSet) bool {
 	return set.injects() && i.nextCheck(set) == 0

@@ -5,7 +5,7 @@ package sidecarset
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -96,10 +96,9 @@ func Policy(namespace string) (*hooks.Policy, error) {
 
 const (
 	// announceTimeout is how long the answer to a creation waits until the set is in force, announceAgain when it is registered again: another replica may
-	// have written at the same moment. announcePause is the pause between two looks.
+	// have written at the same moment.
 	announceTimeout = 3 * time.Second
 	announceAgain   = time.Second
-	announcePause   = 20 * time.Millisecond
 )
 
 // Announcer registers a hook at once.
@@ -121,19 +120,14 @@ func (i *Injection) Announce(ctx context.Context, announcer Announcer, object *u
 		if err := announcer.Announce(ctx, hook); err != nil {
 			return err
 		}
-		again := i.options.Clock.Now().Add(announceAgain)
-		for i.options.Clock.Now().Before(again) {
-			now := i.look(ctx, set)
-			switch {
-			case now.current:
-				return nil
-			case ctx.Err() != nil:
-				return errors.New("not every API server shows it yet: " + now.message)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(announcePause):
-			}
+		turn, done := context.WithTimeout(ctx, announceAgain)
+		err := i.options.Servers.Until(turn, set.shownBy)
+		done()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return fmt.Errorf("not every API server shows it yet: %w", err)
 		}
 	}
 }

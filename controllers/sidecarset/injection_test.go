@@ -106,6 +106,16 @@ func (r *rig) Each(ctx context.Context, ask func(context.Context, client.Client)
 	return errors.Join(errs...)
 }
 
+// Until asks them again and again.
+func (r *rig) Until(ctx context.Context, ask func(context.Context, client.Client) error) error {
+	for {
+		if err := r.Each(ctx, ask); err == nil || ctx.Err() != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // byPolicies and byWebhooks mark what was wanted last; nothing once no such way is wanted.
 func (r *rig) byPolicies(set string) string {
 	if hook := r.wanted[sidecar.EntryName(set)]; hook != nil && hook.Policy != "" {
@@ -506,7 +516,7 @@ func TestACreationIsAnsweredWhenTheSetIsInForce(t *testing.T) {
 	}{
 		"at once":                          {set: plain, announce: true},
 		"another server is slower":         {set: plain, after: 3, announce: true},
-		"it never is":                      {set: plain, after: 1e6, announce: true, warned: true},
+		"it never is":                      {set: plain, after: 1e9, announce: true, warned: true},
 		"there is no room":                 {set: plain, fails: errors.New("no room"), announce: true, warned: true},
 		"one of its name exists":           {set: plain, stored: true},
 		"injection is paused":              {set: strings.Replace(plain, "containers:", "injectionStrategy: {paused: true}, containers:", 1)},
