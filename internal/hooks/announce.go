@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 
@@ -43,7 +44,7 @@ func (r *Registrar) Announce(ctx context.Context, hook *Hook) error {
 	if err := p.apply(ctx, hook.Params...); err != nil {
 		return err
 	}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retry.RetryOnConflict(wait.Backoff{Steps: 12, Duration: 10 * time.Millisecond, Factor: 1.3, Jitter: 0.5}, func() error {
 		c := &configuration{pass: p, name: MutatingConfiguration, kind: mutatingKind()}
 		return c.announce(ctx, hook)
 	})
