@@ -50,7 +50,7 @@ func namespaceCase(t *testing.T, needed bool, there ...client.Object) (n *NodeDa
 	}, c, applied
 }
 
-// Somebody else had made the namespace: it was labelled privileged and got a DaemonSet that runs as root, so whoever was admin there owned every node.
+// Somebody else had made the namespace: it was labeled privileged and got a DaemonSet that runs as root, so whoever was admin there owned every node.
 func TestTheNamespaceOfATenantGetsNoNodeDaemon(t *testing.T) {
 	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operands.DaemonNamespace, UID: "theirs", Labels: map[string]string{
 		"app.kubernetes.io/managed-by": "kruise-operator", "app.kubernetes.io/part-of": "kruise-operator",

@@ -15,7 +15,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
@@ -87,13 +86,4 @@ func post(body []byte) (int, []byte) {
 	recorder := httptest.NewRecorder()
 	handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, conversion.Path, bytes.NewReader(body)))
 	return recorder.Code, recorder.Body.Bytes()
-}
-
-func toJSON(t *testing.T, text string) []byte {
-	t.Helper()
-	object, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return object
 }

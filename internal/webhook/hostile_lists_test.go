@@ -5,7 +5,6 @@ package webhook_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,37 +29,6 @@ func named(prefix string, n int, object func(name string) string) [][]byte {
 		}
 	}
 	return all
-}
-
-// largeMarkers are PodProbeMarkers that a user may create: 500 in a namespace, as large as the API server stores them.
-func largeMarkers() map[string][][]byte {
-	const size = maxStored - 8<<10
-	spec := func(probe string) string {
-		return `{"selector":{"matchLabels":{"logs":"on"}},"probes":[` + times(`{"name":"p%d","containerName":"main","podConditionType":"example.com/c%d","probe":{`+probe+`}}`, 32) + `]}`
-	}
-	const short = `"exec":{"command":["/idle.sh"]}`
-	small := func(name string) string {
-		return `{"metadata":` + metadataOf(name, 10) + `,"spec":` + spec(short) + `}`
-	}
-	labeled := func(size int) func(string) string {
-		return func(name string) string {
-			return `{"metadata":` + metadataOf(name, size-8<<10) + `,"spec":` + spec(short) + `}`
-		}
-	}
-	headers := `"httpGet":{"port":80,"httpHeaders":[` + many(`{"name":"a"}`, size/32-200) + `]}`
-	return map[string][][]byte{
-		"with many labels": named("m", 500, labeled(size)),
-		"with long paths": named("m", 500, func(name string) string {
-			return `{"metadata":` + metadataOf(name, 10) + `,"spec":` + spec(`"httpGet":{"port":80,"path":"`+strings.Repeat("x", size/32-200)+`"}`) + `}`
-		}),
-		"with many headers": named("m", 500, func(name string) string {
-			return `{"metadata":` + metadataOf(name, 10) + `,"spec":` + spec(headers) + `}`
-		}),
-		"after many small ones": slices.Concat(named("a", 300, small), named("b", 200, labeled(size))),
-		"and small ones":        slices.Concat(named("a", 30, small), named("b", 2, labeled(size)), named("c", 30, small), named("d", 2, labeled(size)), named("e", 400, small)),
-		"of half that size":     named("m", 500, labeled(size/2)),
-		"that have 20 KB each":  named("m", 500, labeled(20<<10)),
-	}
 }
 
 // TestPodsWithLargeLabelsDoNotOccupyTheOperatorWhenTheyAreToBeDeleted: a CloneSet may name a hundred of them.
