@@ -100,7 +100,10 @@ func (i *Injection) registered(set *injectedSet) InjectionState {
 	c := i.knownOf(set.name).check
 	i.mutex.Unlock()
 	s := InjectionState{Path: PathWebhook, RecheckAfter: max(i.nextCheck(set), firstCheck), Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown}}
-	if i.byPolicy(set) && (c.policy || !c.inForce(set)) {
+	switch {
+	case i.byPolicy(set) && c.inForce(set) && c.policy && is.ByCall:
+		s.RecheckAfter = firstCheck // Until its entry is gone, the webhook refuses pods without the operator.
+	case i.byPolicy(set) && (c.policy || !c.inForce(set)):
 		s.Path = PathPolicy
 	}
 	s.Condition.Reason = string(s.Path)
@@ -143,9 +146,7 @@ func (i *Injection) why(set *injectedSet, path Path) string {
 		return "the API server injects by itself, whether the operator runs or not"
 	}
 	on := "the API server asks the operator"
-	if reason := cmp.Or(i.whyNotByPolicy(set), "the policy is not in force"); reason != "" {
-		on += " (" + reason + ")"
-	}
+	on += " (" + cmp.Or(i.whyNotByPolicy(set), "until the policy is in force and the webhook is removed") + ")"
 	fate := "refused"
 	if set.ignore {
 		fate = "created without the sidecars"
