@@ -10,6 +10,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -50,6 +51,8 @@ type fixture struct {
 	port    int
 	serving *webhookserving.Serving
 	stop    func()
+	// more are further handlers, by path.
+	more map[string]http.Handler
 }
 
 // shared is the cluster of all tests here. They use it one after the other, since a webhook configuration is everybody's.
@@ -104,6 +107,9 @@ func (w *fixture) serve(ctx context.Context) {
 	webhook.Register(server, controllers.All(), admit.Deps{
 		Client: w.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true),
 	})
+	for path, handler := range w.more {
+		server.Register(path, handler)
+	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() {
@@ -217,6 +223,17 @@ func (w *fixture) namespace(t *testing.T, labels map[string]string) string {
 		return err
 	})
 	return namespace.Name
+}
+
+// keep creates a pod; it goes with its namespace.
+func (w *fixture) keep(t *testing.T, namespace, text string) (*corev1.Pod, error) {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := yaml.UnmarshalStrict([]byte(text), pod); err != nil {
+		t.Fatalf("reading %s: %v", text, err)
+	}
+	pod.Namespace = namespace
+	return pod, w.client.Create(t.Context(), pod)
 }
 
 // pod creates one without keeping it.
