@@ -136,6 +136,10 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (c
 	if !held {
 		return made, r.hold(ctx, spec)
 	}
+	sources, err := r.sources(ctx, spec, &made)
+	if err != nil || len(sources) == 0 {
+		return made, err
+	}
 	namespace, err := nodedaemon.Namespace(ctx, r.Live)
 	switch {
 	case err != nil:
@@ -143,30 +147,39 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (c
 	case namespace == nil || namespace.DeletionTimestamp != nil:
 		return made, errNoNamespace
 	}
+	for _, source := range sources {
+		target := copyName(source.Namespace, source.Name)
+		err := r.copyOne(ctx, spec, source, target)
+		if (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && r.noNamespace(ctx) {
+			return copies{}, errNoNamespace
+		}
+		if err != nil {
+			return copies{}, fmt.Errorf("copying the Secret %s to %s/%s: %w", source.Name, secretNamespace, target, err)
+		}
+		made.held = append(made.held, image.PullSecret(source.Namespace, source.Name))
+	}
+	return made, nil
+}
+
+// sources are the Secrets that can be copied; made gets the names of the others.
+func (r *Reconciler) sources(ctx context.Context, spec *plan.Spec, made *copies) ([]*corev1.Secret, error) {
+	var all []*corev1.Secret
 	for _, name := range spec.Secrets {
 		source := &corev1.Secret{}
 		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: spec.Job.Namespace, Name: name}, source)
 		switch {
 		case apierrors.IsNotFound(err):
 			made.missing = append(made.missing, name)
-			continue
 		case apierrors.IsForbidden(err):
 			made.unreadable = append(made.unreadable, name)
-			continue
 		case err != nil:
-			return copies{}, fmt.Errorf("reading the Secret %s: %w", name, err)
+			return nil, fmt.Errorf("reading the Secret %s: %w", name, err)
+		default:
+			source.Namespace, source.Name = spec.Job.Namespace, name
+			all = append(all, source)
 		}
-		target := copyName(spec.Job.Namespace, name)
-		err = r.copyOne(ctx, spec, source, target)
-		if (apierrors.IsNotFound(err) || apierrors.IsForbidden(err)) && r.noNamespace(ctx) {
-			return copies{}, errNoNamespace
-		}
-		if err != nil {
-			return copies{}, fmt.Errorf("copying the Secret %s to %s/%s: %w", name, secretNamespace, target, err)
-		}
-		made.held = append(made.held, image.PullSecret(spec.Job.Namespace, name))
 	}
-	return made, nil
+	return all, nil
 }
 
 // copyName is the name of the copy of a Secret: the same for all jobs.

@@ -64,7 +64,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 // hooksChanged has passes made over the sets whose registration has changed. It takes no lock.
 func (r *Reconciler) hooksChanged(hooks []string) {
 	enqueue := r.enqueue.Load()
-	sets, err := r.Injection.options.Sets(context.Background())
+	sets, err := r.Injection.options.Sets(context.Background()) //nolint:forbidigo // it reads the cache, and no caller has a context
 	if enqueue == nil || err != nil {
 		return // Passes over all sets come.
 	}
@@ -79,11 +79,7 @@ func (r *Reconciler) hooksChanged(hooks []string) {
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName, ConditionInjectionPath)
 	if pass == nil {
-		wait, endErr := r.endInjection(ctx, req)
-		if err == nil && endErr == nil && result.IsZero() {
-			result.RequeueAfter = wait
-		}
-		return result, errors.Join(err, endErr)
+		return result, errors.Join(err, r.endInjection(ctx, req))
 	}
 	defer pass.End()
 

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -26,7 +25,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // injectionOf is the injection of a manager.
@@ -41,25 +39,6 @@ func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config,
 			return list.Items, err
 		},
 	})
-}
-
-// announcing has SidecarSets injected before they are stored, on every replica. What it returns are warnings.
-func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
-	if d.Hooks == nil {
-		return nil
-	}
-	i := NewInjection(InjectionOptions{
-		Live: d.Client, Namespace: d.Namespace, Clock: clock.RealClock{}, Servers: d.Servers, SortByName: d.Gates.Enabled(features.EnableSortSidecarContainerByName),
-	})
-	return func(ctx context.Context, object *unstructured.Unstructured) []string {
-		if d.Acts != nil && !d.Acts() {
-			return nil
-		}
-		if err := i.Announce(ctx, d.Hooks, object); err != nil {
-			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + err.Error()}
-		}
-		return nil
-	}
 }
 
 // policies are those that SidecarSets have registered.
@@ -96,19 +75,19 @@ func (i *Injection) refresh() manager.Runnable {
 }
 
 // endInjection removes the injection of a set that was deleted, or whose stored object cannot be decoded. Such a set has no pass of its own.
-func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) (time.Duration, error) {
+func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) error {
 	if r.Injection == nil {
-		return 0, nil
+		return nil
 	}
 	if !r.isGone(ctx, req.NamespacedName) {
 		if !r.Undecodable(req.NamespacedName) {
-			return 0, nil
+			return nil
 		}
 		r.counts.saw(req.Name, contribution{reason: appsv1beta1.ReasonUndecodable, status: string(metav1.ConditionFalse)})
-		return 0, r.Injection.Refresh(ctx)
+		return r.Injection.Refresh(ctx)
 	}
 	r.counts.forget(req.Name)
-	return 0, r.Injection.Refresh(ctx)
+	return r.Injection.Refresh(ctx)
 }
 
 // reconcileInjection has registered what the set injects, and returns what its status says about that.

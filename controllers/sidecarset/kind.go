@@ -4,13 +4,18 @@
 package sidecarset
 
 import (
+	"context"
 	"net/http"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/clock"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/admission"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -34,5 +39,24 @@ func Value() controller.Kind {
 		Serve: func(d admit.Deps) map[string]http.Handler {
 			return map[string]http.Handler{podinject.Path: &podinject.Handler{Reader: d.Client, Namespace: d.Namespace}}
 		},
+	}
+}
+
+// announcing has SidecarSets injected before they are stored, on every replica. What it returns are warnings.
+func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
+	if d.Hooks == nil {
+		return nil
+	}
+	i := NewInjection(InjectionOptions{
+		Live: d.Client, Namespace: d.Namespace, Clock: clock.RealClock{}, Servers: d.Servers, SortByName: d.Gates.Enabled(features.EnableSortSidecarContainerByName),
+	})
+	return func(ctx context.Context, object *unstructured.Unstructured) []string {
+		if d.Acts != nil && !d.Acts() {
+			return nil
+		}
+		if err := i.Announce(ctx, d.Hooks, object); err != nil {
+			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + err.Error()}
+		}
+		return nil
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +17,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 // pass is one comparison of everything.
@@ -120,7 +121,7 @@ func (p *pass) also(w *way, err error) error {
 // refuse notes that the server does not take a hook. It returns what stays in its place.
 func (p *pass) refuse(ctx context.Context, hook *Hook, why error) (*way, error) {
 	message := strings.TrimSpace(why.Error())
-	p.Registrar.refused[hook.Name] = refusal{hook: hook, message: message, at: p.now}
+	p.refused[hook.Name] = refusal{hook: hook, message: message, at: p.now}
 	p.sooner(afterRefusal)
 	return p.stand(ctx, hook, message)
 }

@@ -25,7 +25,8 @@ import (
 const (
 	// MutatingConfiguration and ValidatingConfiguration hold the entries of all hooks. Version 0.4.0 has these names for a part of them, and rewrites or
 	// deletes both: so an installation that goes back to it keeps nothing that it cannot answer.
-	MutatingConfiguration   = "kruise-operator-pods"
+	MutatingConfiguration = "kruise-operator-pods"
+	// ValidatingConfiguration is the other one.
 	ValidatingConfiguration = "kruise-operator-deletion-protection"
 	// OwnLabel is on what hooks bring along, with whatever value: revisions, for instance. Version 0.4.0 finds its own by it.
 	OwnLabel = "operator.kruise.io/injection"

@@ -57,7 +57,7 @@ func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
 		found := describe(&crd)
 		our, ok := ours[crd.Name]
 		// A URL tells nothing of who answers: on a CRD of ours it is this operator.
-		if url := conversionURL(&crd); url != "" && !(ok && converts(our) && labeledAs(&crd, our)) {
+		if url := conversionURL(&crd); url != "" && (!ok || !converts(our) || !labeledAs(&crd, our)) {
 			found.ConvertedBy.Name = url
 		}
 		if ok {

@@ -612,7 +612,7 @@ func TestExplore(t *testing.T) {
 		"Parallel, recreate, a canary is scaled to 0 and back":                                  {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, scalings: 2, userChanges: toNothing(2)},
 		"OrderedReady, recreate, a canary is scaled to 0 and back":                              {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, scalings: 2, userChanges: toNothing(2)},
 		"OrderedReady, recreate, four pods two at a time, a broken image between, minimum time": {ordered: true, policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, minReady: 10},
-		"OrderedReady, in place, broken pods are labeled for deletion":                         {ordered: true, policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, faults: []podsettest.Move{podsettest.RequestDeletion}, maxFaults: 2},
+		"OrderedReady, in place, broken pods are labeled for deletion":                          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, faults: []podsettest.Move{podsettest.RequestDeletion}, maxFaults: 2},
 		"Parallel, claims go with ordinals that are scaled in and out again":                    {policy: recreate, images: good[:1], maxUnavailable: 1, replicas: 2, scalings: 3, claims: true},
 		"Parallel, in place, claims grow with their template, with faults":                      {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, resize: true, userChanges: growing(), faults: everything[1:3], maxFaults: 1, least: 1200},
 	} {

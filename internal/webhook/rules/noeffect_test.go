@@ -36,7 +36,7 @@ func TestWhatHasNoEffectIsWarnedOf(t *testing.T) {
 		"a larger claim":                           {rules.ClaimTemplates(claims(grown), claims(data), false), 1},
 		"a larger claim of those that grow":        {rules.ClaimTemplates(claims(grown), claims(data), true), 0},
 		"a job that has ended is edited":           {rules.EndedJob(true, spec(true), spec(false)), 1},
-		"it is only labeled":                      {rules.EndedJob(true, spec(true), spec(true)), 0},
+		"it is only labeled":                       {rules.EndedJob(true, spec(true), spec(true)), 0},
 		"a job at work is edited":                  {rules.EndedJob(false, spec(true), spec(false)), 0},
 		"a grace period and a hook, pods replaced": {rules.OnlyInPlace(shared.RecreatePods, grace, hooks, "podUpdatePolicy"), 2},
 		"they are edited in place":                 {rules.OnlyInPlace(shared.InPlaceIfPossible, grace, hooks, "podUpdatePolicy"), 0},

@@ -144,7 +144,6 @@ func testCreate(t *testing.T, e *env) {
 		"updating none":                  {edits: []string{rolling, "{maxUnavailable: 0}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.maxUnavailable"}},
 		"updating no percent":            {edits: []string{rolling, "{maxUnavailable: 0%}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.maxUnavailable"}},
 		"updating a word":                {edits: []string{rolling, "{maxUnavailable: many}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.maxUnavailable"}},
-		"updating two in order":          {edits: []string{"podManagementPolicy: Parallel", "", rolling, "{maxUnavailable: 2}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.maxUnavailable"}},
 		"ready for too long":             {edits: []string{rolling, "{minReadySeconds: 301}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.minReadySeconds"}},
 		"an unknown pod update policy":   {edits: []string{rolling, "{podUpdatePolicy: Inplace}"}, wantFields: []string{"spec.updateStrategy.rollingUpdate.podUpdatePolicy"}},
 		"a label that deletes every pod": {edits: []string{"labels: {app: web}", "labels: {app: web, apps.kruise.io/specified-delete: \"true\"}"}, wantFields: []string{"spec.template.metadata.labels[apps.kruise.io/specified-delete]"}},

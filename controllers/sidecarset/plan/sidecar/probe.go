@@ -34,7 +34,7 @@ func (m Match) Probe() (*appsv1alpha1.NodePodProbe, bool) {
 	}}, possible
 }
 
-// MarkedByWebhook, behind the name of the revision, marks a probe that the policy has not marked.
+// MarkedByWebhook behind the name of the revision marks a probe that the policy has not marked.
 const MarkedByWebhook = " webhook"
 
 // ProbeMark is the annotation by which a set marks a probe.
