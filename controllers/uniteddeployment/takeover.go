@@ -52,7 +52,18 @@ func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte,
 	})
 }
 
-// withoutShared takes the fields that we have applied out of the entries of OpenKruise.
+// around are the fields that hold others of a set. Who owns them keeps them, as null, when the last field in them goes.
+func around(fields *fieldpath.Set) *fieldpath.Set {
+	all := fieldpath.NewSet()
+	fields.Iterate(func(path fieldpath.Path) {
+		for i := 1; i < len(path); i++ {
+			all.Insert(path[:i])
+		}
+	})
+	return all
+}
+
+// withoutShared takes the fields that we have applied, and those around them, out of the entries of OpenKruise.
 func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours := fieldpath.NewSet()
 	for _, entry := range entries {
@@ -62,6 +73,7 @@ func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFi
 			}
 		}
 	}
+	ours = ours.Union(around(ours))
 	for _, entry := range entries {
 		if !slices.Contains(openKruise(), entry.Manager) || entry.Operation != metav1.ManagedFieldsOperationUpdate || entry.Subresource != "" || entry.FieldsV1 == nil {
 			left = append(left, entry)

@@ -30,6 +30,11 @@ func TestFieldsThatWereAppliedAreOursAlone(t *testing.T) {
 			changed: true,
 		},
 		"an entry of shared fields alone goes": {others: []metav1.ManagedFieldsEntry{owned("manager", update, "", `{"f:spec":{"f:replicas":{}}}`)}, changed: true},
+		"a field around the last shared one would stay as null": {
+			others:  []metav1.ManagedFieldsEntry{owned("manager", update, "", `{"f:spec":{".":{},"f:minReadySeconds":{},"f:template":{}}}`)},
+			want:    []metav1.ManagedFieldsEntry{owned("manager", update, "", `{"f:spec":{"f:minReadySeconds":{}}}`)},
+			changed: true,
+		},
 		"entries of others stay": {
 			others: []metav1.ManagedFieldsEntry{owned("kubectl-edit", update, "", `{"f:spec":{"f:replicas":{}}}`), owned("manager", update, "status", `{"f:spec":{"f:replicas":{}}}`)},
 			want:   []metav1.ManagedFieldsEntry{owned("kubectl-edit", update, "", `{"f:spec":{"f:replicas":{}}}`), owned("manager", update, "status", `{"f:spec":{"f:replicas":{}}}`)},
