@@ -78,7 +78,7 @@ func TestPodsOfTheSameApplyHaveTheirSidecars(t *testing.T) {
 				took = append(took, time.Since(began))
 				t.Cleanup(func() { _ = client.IgnoreNotFound(n.Client.Delete(context.WithoutCancel(t.Context()), set)) })
 				if without := createdWithout(t, n, pod, pods); len(without) > 0 {
-					t.Errorf("by %s, %s, set %d: %d of %d pods have no sidecar", way, load, at, len(without), pods)
+					t.Errorf("by %s, %s, set %d: %d of %d pods have no sidecar, such as %s", way, load, at, len(without), pods, without[0])
 				}
 			}
 			busy.Store(false)
