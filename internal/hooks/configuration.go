@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -239,6 +240,9 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	case equality.Semantic.DeepEqual(entries, c.entered) && equality.Semantic.DeepEqual(owners, c.have.GetOwnerReferences()) && maps.Equal(c.announced, marksOf(c.have)):
 		return nil
 	}
+	if c.have != nil && c.kind == mutatingKind() {
+		return c.update(ctx, entries, owners, len(options) > 0)
+	}
 	object, err := c.object(entries, owners)
 	if err != nil {
 		return err
@@ -249,6 +253,29 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 		return err
 	}
 	return c.without(ctx, object, entries, len(options) > 2)
+}
+
+// update replaces the entries by one write. Version 0.4.0 does the same with the mutating configuration.
+func (c *configuration) update(ctx context.Context, entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference, dry bool) error {
+	made, err := c.object(entries, owners)
+	if err != nil {
+		return err
+	}
+	want := c.have.DeepCopy()
+	want.Object["webhooks"] = made.Object["webhooks"]
+	want.SetOwnerReferences(owners)
+	annotations := want.GetAnnotations()
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return strings.HasPrefix(name, announcedPrefix) })
+	if len(c.announced) > 0 && annotations == nil {
+		annotations = map[string]string{}
+	}
+	maps.Copy(annotations, c.announced)
+	want.SetAnnotations(annotations)
+	options := []client.UpdateOption{client.FieldOwner(shared.FieldManager)}
+	if dry {
+		options = append(options, client.DryRunAll)
+	}
+	return c.options.Client.Update(ctx, want, options...)
 }
 
 // without takes away what somebody added, such as entries, or conditions that version 0.4.0 has put into one, and restores the order. Applying does not.

@@ -80,6 +80,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return c.Apply(ctx, config, options...)
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			if content, is := object.(*unstructured.Unstructured); is && w.rejects(content) {
+				return apierrors.NewInvalid(content.GroupVersionKind().GroupKind(), content.GetName(), nil)
+			}
+			if slices.Contains(options, client.UpdateOption(client.DryRunAll)) {
+				return nil
+			}
 			w.writes++
 			return c.Update(ctx, object, options...)
 		},
