@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
@@ -55,7 +56,8 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 			return nil
 		}
 		if err := i.Announce(ctx, d.Hooks, object); err != nil {
-			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + err.Error()}
+			// A line break would have the API server drop the warning.
+			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
 		}
 		return nil
 	}
