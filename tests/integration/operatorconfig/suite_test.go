@@ -173,8 +173,10 @@ func rightsAreNeeded(_ context.Context, all []*environment.Environment) error {
 		events = append(events, slices.DeleteFunc(some, func(event auditv1.Event) bool { return strings.HasPrefix(event.RequestURI, "/apis/example.com/") })...)
 	}
 	return rights.Check(given, events, "kruise-system", rights.Excuse{
-		Why:    "informers list where the API server does not stream what is there at the beginning of a watch; this one does",
-		Covers: func(r rights.Right) bool { return r.Verb == "list" && r.Resource == "kruises" },
+		Why: "informers list where the API server does not stream what is there at the beginning of a watch; this one does",
+		Covers: func(r rights.Right) bool {
+			return r.Verb == "list" && (r.Resource == "kruises" || r.Name == "kruise-operator-deletion-protection")
+		},
 	}, rights.Excuse{
 		Why:    "the Deployment is watched where its certificate is mounted; tests/node/incluster mounts one",
 		Covers: rights.To("list watch", "deployments"),
