@@ -71,7 +71,7 @@ func RequestName(pod *corev1.Pod) string { return restart.TerminationPrefix + st
 //  5. under OnFailure a sidecar that was stopped, has ended with another code than 0 and was started again would go on for ever: the pod gets
 //     its phase, too. The kubelet stops what is left, and another request bounds the time for that;
 //  6. a phase that the kubelet overwrote, because it reported the pod before it saw the phase, is written again, request or not. One that the
-//     kubelet took from an exit code that does not count is corrected once.
+//     kubelet took from an exit code that does not count is corrected.
 func Plan(s Snapshot) Decision {
 	var d Decision
 	if !Due(s.Pod) {

@@ -259,7 +259,7 @@ func TestPodsUntilTheirEnd(t *testing.T) {
 			{pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(false)},
 			{pod: pod(never, "main - 0", "side "+ignore+" running"), request: request(false, "side"), want: "phase Succeeded"},
 			{pod: decided(corev1.PodSucceeded, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side")},
-			{pod: decided(corev1.PodFailed, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side")},
+			{pod: decided(corev1.PodFailed, pod(never, "main - 0", "side "+ignore+" 137")), request: request(true, "side"), want: "phase Succeeded"},
 		},
 		"sidecars of both kinds": {
 			{pod: pod(never, "main - 0", "s1 "+strict+" running", "s2 "+ignore+" running"), want: "request s1,s2"},

@@ -32,7 +32,7 @@ func Due(pod *corev1.Pod) bool {
 
 // misjudged says that the kubelet calls a pod failed only for exit codes that do not count. A reason is there when it failed as a whole.
 func misjudged(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "" || decided(pod) || outcome(pod) != corev1.PodSucceeded {
+	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "" || outcome(pod) != corev1.PodSucceeded {
 		return false
 	}
 	disrupted := podstate.Condition(pod, corev1.DisruptionTarget)
