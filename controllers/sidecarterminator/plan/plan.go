@@ -177,9 +177,6 @@ func (d *Decision) request(pod *corev1.Pod, containers []string) {
 	d.Create, d.Stopped = r, containers
 }
 
-// ended says that a request is over.
-func ended(r *appsv1beta1.ContainerRecreateRequest) bool { return restart.Over(r) }
-
 // decided says that the pod was given its phase once.
 func decided(pod *corev1.Pod) bool {
 	c := podstate.Condition(pod, ConditionTerminated)
@@ -188,7 +185,7 @@ func decided(pod *corev1.Pod) bool {
 
 // startedAgain says that a sidecar was stopped by the request, which is over, and runs again.
 func startedAgain(s Snapshot, running []string) bool {
-	if !ended(s.Request) || s.Pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+	if !restart.Over(s.Request) || s.Pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
 	}
 	for _, state := range s.Request.Status.ContainerRecreateStates {
