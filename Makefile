@@ -25,6 +25,8 @@ GOLANGCI_LINT_TESTS := go tool -modfile=../tools/lint/go.mod golangci-lint
 RUN := go -C tests run
 
 export CGO_ENABLED ?= 0
+# Every checkout, also a fresh clone, then shares one build cache.
+export GOFLAGS ?= -trimpath
 
 # Where the API server of the cluster that KUBECONFIG names reaches a process on this machine.
 WEBHOOK_URL ?= https://127.0.0.1:9443

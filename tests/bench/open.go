@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -133,7 +134,7 @@ func (b *bench) startCluster(ctx context.Context) (*cluster.Cluster, error) {
 	return c, nil
 }
 
-// addOwn adds the operator of this tree, and those of the revisions to compare it with. All have the CRDs and rights of this tree.
+// addOwn adds the operator of this tree, and those of the revisions to compare it with. All have the CRDs of this tree.
 func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 	process, err := operator.New(ctx, c, operator.Options{Args: b.operatorArg})
 	if err != nil {
@@ -141,6 +142,12 @@ func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 	}
 	if err := process.Install(ctx); err != nil {
 		return err
+	}
+	if len(b.against) > 0 {
+		// Another revision may need rights that this tree no longer gives.
+		if err := b.allowAll(ctx); err != nil {
+			return err
+		}
 	}
 	programs, names := map[string]string{"operator": process.Program()}, []string{"operator"}
 	for _, revision := range b.against {
@@ -159,6 +166,15 @@ func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 		b.contenders = append(b.contenders, &contender{actor: s, name: name})
 	}
 	return nil
+}
+
+func (b *bench) allowAll(ctx context.Context) error {
+	_, err := b.core.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "bench-operators"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "kruise-system", Name: "kruise-operator-manager"}},
+	}, metav1.CreateOptions{})
+	return err
 }
 
 // compile returns the path of the operator of a revision.
