@@ -8,12 +8,14 @@ package helm_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,6 +23,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -121,6 +124,20 @@ func (h helm) get(object client.Object, namespace, name string) {
 	}
 }
 
+// served waits until the kinds can be listed: the API server serves a definition a moment after it took it.
+func (h helm) served(lists ...client.ObjectList) {
+	h.Helper()
+	for _, list := range lists {
+		var last error
+		if wait.PollUntilContextTimeout(h.Context(), 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
+			last = h.client.List(ctx, list)
+			return last == nil, nil
+		}) != nil {
+			h.Fatal(last)
+		}
+	}
+}
+
 func TestInstallChangeAndUninstall(t *testing.T) {
 	h := start(t)
 	authority := h.authority()
@@ -133,6 +150,7 @@ func TestInstallChangeAndUninstall(t *testing.T) {
 	if strings.Contains(notes, "manager.") {
 		t.Errorf("the notes name values that have an effect:\n%s", notes)
 	}
+	h.served(&operatorv1alpha1.KruiseList{}, &v1beta1.CloneSetList{})
 	deployment := &appsv1.Deployment{}
 	h.get(deployment, system, manager)
 	if image := deployment.Spec.Template.Spec.Containers[0].Image; !strings.HasPrefix(image, "registry.example/kruise:v") {
