@@ -189,10 +189,12 @@ undeploy: ## Remove the operator that `make deploy` installed. Our kinds, their 
 ##@ The operator as a local process
 
 .PHONY: build
-build: ## Build the manager and the node daemon into bin/.
+build: ## Build the manager, the node daemon and the checks before a takeover into bin/.
 	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=$(VERSION)" -o bin/kruise-operator .
 	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=$(VERSION)" \
 		-o bin/kruise-daemon ./internal/cmd/daemon
+	go build -trimpath -ldflags "-s -w -X github.com/kruise-operator/kruise-operator/internal/platform/version.release=$(VERSION)" \
+		-o bin/kruise-preflight ./internal/cmd/preflight
 
 .PHONY: install
 install: ## Install CRDs, RBAC and webhooks (by WEBHOOK_URL) into the cluster that KUBECONFIG names.
@@ -208,7 +210,7 @@ run: ## Run the operator as a local process against the cluster that KUBECONFIG 
 
 .PHONY: preflight
 preflight: ## Check the cluster that KUBECONFIG names before a takeover from OpenKruise. ARGS adds flags.
-	@go run . preflight $(ARGS)
+	@go run ./internal/cmd/preflight $(ARGS)
 
 .PHONY: cluster
 cluster: ## Start a local control plane with simulated nodes and keep it until Ctrl-C.

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The manager of kruise-operator, which runs the controllers and serves admission. What runs on nodes is internal/cmd/daemon.
+// The manager of kruise-operator, which runs the controllers and serves admission. What runs on nodes is internal/cmd/daemon; internal/cmd/preflight is for
+// administrators who come from OpenKruise.
 package main
 
 import (
@@ -15,7 +16,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/manager"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
-	"github.com/kruise-operator/kruise-operator/internal/preflight"
 )
 
 func main() {
@@ -44,7 +44,6 @@ func command() *cobra.Command {
 		},
 	}
 	c.AddFlags(run.Flags())
-	checks := preflight.Command(c.Table, manager.Connect)
-	root.AddCommand(run, checks)
+	root.AddCommand(run)
 	return root
 }

@@ -70,6 +70,8 @@ type Deps struct {
 	Log    logr.Logger
 	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
+	// GuardHooks is the same for what is registered at the API server.
+	GuardHooks func(reconcile.Reconciler) reconcile.Reconciler
 	// CatchUp lets passes wait for the cache after an election or a start. Nil: none ever waits.
 	CatchUp *catchup.Gate
 	// Call is how the API server calls the operator at a path; nil: it does not.
@@ -312,6 +314,7 @@ func setupHooks(mgr ctrl.Manager, deps *Deps, all shared) error {
 	if err != nil {
 		return fmt.Errorf("setting up hooks: %w", err)
 	}
+	given.Guard = deps.GuardHooks
 	c, err := workload.NewController(mgr, given, hooks.Name, 1, all.hooks)
 	if err == nil {
 		err = all.hooks.Watch(mgr, c, deps.Denied.Handle)

@@ -5,6 +5,7 @@ package sidecarset
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,9 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
@@ -53,25 +59,28 @@ func policyServed(mapper meta.RESTMapper) bool {
 	return err == nil
 }
 
-// refreshRetry is when what is wanted is said again after that has failed.
-const refreshRetry = 10 * time.Second
-
-// refresh says at the start what is wanted: sets may have been deleted while the operator did not run.
-func (i *Injection) refresh() manager.Runnable {
-	return manager.RunnableFunc(func(ctx context.Context) error {
-		for {
-			err := i.Refresh(ctx)
-			if err == nil {
-				return nil
-			}
-			ctrl.LoggerFrom(ctx).Info("Cannot say yet what SidecarSets inject", "reason", err.Error())
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(refreshRetry):
-			}
-		}
-	})
+// follow says what is wanted at the start, since sets may have been deleted while the operator did not run, and whenever a set changes: passes over sets
+// wait while another manager may act, or while objects without a controller hold them back.
+func (i *Injection) follow(mgr manager.Manager, d workload.Dependencies) error {
+	d.Guard = nil
+	c, err := workload.NewController(mgr, d, Name+"-injection", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+		return ctrl.Result{}, i.Refresh(ctx)
+	}))
+	if err != nil {
+		return err
+	}
+	all := ctrl.Request{NamespacedName: types.NamespacedName{Name: Name}}
+	set := &unstructured.Unstructured{}
+	set.SetGroupVersionKind(Kind())
+	return errors.Join(
+		c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+			queue.Add(all)
+			return nil
+		})),
+		c.Watch(source.Kind(d.Cache, client.Object(set), handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
+			return []ctrl.Request{all}
+		}))),
+	)
 }
 
 // endInjection removes the injection of a set that was deleted, or whose stored object cannot be decoded. Such a set has no pass of its own.

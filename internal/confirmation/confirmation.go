@@ -19,7 +19,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -65,14 +64,34 @@ func Message(kind string, objects int64) string {
 // FindWaiting finds the kinds that wait, and changes nothing. lease is the Lease of the leader: without one there was no operator before, and nothing
 // waits. Nor does anything while OpenKruise serves the kinds, or may.
 func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey, all kinds.Table) (Waiting, error) {
+	waiting := Waiting{}
 	held, err := takeover.ReadLease(ctx, c, lease)
-	if err != nil {
-		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
+	if err != nil || held == nil {
+		return waiting, err
 	}
-	if held == nil {
-		return nil, nil //nolint:nilnil // none is an answer
+	other, err := takeover.ReadLease(ctx, c, takeover.Lease())
+	if err != nil || other != nil {
+		return waiting, err
 	}
-	return look(ctx, c, mapper, held, all)
+	before := servedBefore()
+	if served, recorded := held.Annotations[Annotation]; recorded {
+		before = strings.Split(served, ",")
+	}
+	for _, kind := range all.Switchable() {
+		if slices.Contains(before, kind.Name) {
+			continue
+		}
+		newest := slices.Clone(kind.Versions) // the one to be stored
+		slices.Reverse(newest)
+		n, err := takeover.Count(ctx, c, mapper, kind.GroupKind(), newest...)
+		if err != nil { // such as while nobody converts between its versions
+			n = Unknown
+		}
+		if n != 0 {
+			waiting[kind.Name] = n
+		}
+	}
+	return waiting, nil
 }
 
 // Begin is FindWaiting, and makes the record of an installation that has none yet.
@@ -80,69 +99,17 @@ func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease c
 	held, err := takeover.ReadLease(ctx, c, lease)
 	if err == nil && held == nil {
 		// Before the election: an operator that is killed before its record is written would take itself for an older version.
-		fresh := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		err = c.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 			Namespace: lease.Namespace, Name: lease.Name, Annotations: map[string]string{Annotation: record(all, nil)},
-		}}
-		if err = c.Create(ctx, fresh); err == nil {
-			return nil, nil //nolint:nilnil // none is an answer
-		}
+		}})
 		if apierrors.IsAlreadyExists(err) { // by another replica
-			return FindWaiting(ctx, c, mapper, lease, all)
+			err = nil
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the Lease %s: %w", lease, err)
+		return nil, fmt.Errorf("making the Lease %s: %w", lease, err)
 	}
-	return look(ctx, c, mapper, held, all)
-}
-
-func look(ctx context.Context, c client.Reader, mapper meta.RESTMapper, held *coordinationv1.Lease, all kinds.Table) (Waiting, error) {
-	served, recorded := held.Annotations[Annotation]
-	before := strings.Split(served, ",")
-	if !recorded {
-		before = servedBefore()
-	}
-	unserved := all.Where(func(k kinds.Kind) bool { return k.Controller == kinds.Optional && !slices.Contains(before, k.Name) })
-	if len(unserved) == 0 {
-		return nil, nil //nolint:nilnil // none is an answer
-	}
-	other, err := takeover.ReadLease(ctx, c, takeover.Lease())
-	if err != nil {
-		return nil, fmt.Errorf("reading the Lease %s: %w", takeover.Lease(), err)
-	}
-	if other != nil {
-		return nil, nil //nolint:nilnil // none is an answer
-	}
-	waiting := Waiting{}
-	for _, kind := range unserved {
-		if n := count(ctx, c, mapper, kind); n != 0 {
-			waiting[kind.Name] = n
-		}
-	}
-	return waiting, nil
-}
-
-// count is how many objects of a kind there are. Where it cannot be said, as while nobody converts between its versions, it is Unknown.
-func count(ctx context.Context, c client.Reader, mapper meta.RESTMapper, kind kinds.Kind) int64 {
-	answer := int64(0)
-	for _, version := range slices.Backward(kind.Versions) { // the one to be stored is the newest
-		if _, err := mapper.RESTMapping(kind.GroupKind(), version); meta.IsNoMatchError(err) {
-			continue
-		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: kind.Group, Version: version, Kind: kind.Name + "List"})
-		err := c.List(ctx, list, client.Limit(1))
-		switch {
-		case err == nil && list.RemainingItemCount != nil:
-			return int64(len(list.Items)) + *list.RemainingItemCount
-		case err == nil:
-			return int64(len(list.Items))
-		case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
-			return 0 // it is not served
-		}
-		answer = Unknown
-	}
-	return answer
+	return FindWaiting(ctx, c, mapper, lease, all)
 }
 
 // record is what Annotation says when these kinds wait.
@@ -174,14 +141,13 @@ func (r *Recorder) NeedLeaderElection() bool { return true }
 // Start writes the record, and counts again while something waits.
 func (r *Recorder) Start(ctx context.Context) error {
 	for {
-		written := r.write(ctx) == nil // The elector writes to the same object: the next try is soon enough.
-		if written && len(r.Waiting) == 0 {
-			return nil
-		}
 		pause := recountEvery
+		written := r.write(ctx) == nil // The elector writes to the same object: the next try is soon enough.
 		switch {
 		case !written:
 			pause = time.Second
+		case len(r.Waiting) == 0:
+			return nil
 		case slices.Contains(slices.Collect(maps.Values(r.Waiting)), Unknown):
 			pause = countUnknownAgain
 		}
@@ -190,11 +156,8 @@ func (r *Recorder) Start(ctx context.Context) error {
 			return nil
 		case <-time.After(pause):
 		}
-		if !written {
-			continue
-		}
 		now, err := FindWaiting(ctx, r.Client, r.Mapper, r.Lease, r.Kinds)
-		if err != nil {
+		if err != nil || !written {
 			continue
 		}
 		maps.DeleteFunc(now, func(kind string, _ int64) bool { _, waited := r.Waiting[kind]; return !waited }) // confirmed

@@ -80,7 +80,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	accepted := templatecheck.NewAccepted(clock.RealClock{})
 	deps := controllers.Deps{
 		Config: c, Metrics: p.metrics, Accepted: accepted, Denied: denied, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler,
-		CatchUp: catchUp, Operator: operator,
+		GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
 	}
 	if p.serving != nil {
 		deps.Call = p.serving.Call
@@ -94,7 +94,7 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	}
 	if c.WebhookPort != 0 {
 		served := admission(c, direct, accepted)
-		served.Hooks, served.Servers, served.Acts = deps.Hooks, deps.Servers, func() bool { return !waits(guard) }
+		served.Hooks, served.Servers, served.Acts = deps.Hooks, deps.Servers, func() bool { return guard.State().Reason != takeover.OpenKruiseRuns }
 		if err := webhook.Setup(mgr, controllers.All(), served); err != nil {
 			return nil, err
 		}
@@ -299,11 +299,6 @@ func addMigration(mgr ctrl.Manager, table kinds.Table, direct client.Client, gua
 
 // acts says whether this operator manages the workloads, because nobody else does.
 func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
-
-// waits says that another operator is known to act. In the first second of a process nothing is known.
-func waits(guard *takeover.Guard) bool {
-	return !acts(guard) && guard.State().Reason != takeover.LeaseUnknown
-}
 
 // underWay describes work that an upgrade should not interrupt: a takeover, or else the migration of stored objects.
 func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig.Work {

@@ -17,31 +17,21 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
 
-// Connect returns the configuration of the connection to the cluster, and a client that reads from the API server and not from a cache.
-func Connect() (*rest.Config, client.Client, error) {
+// connectAs returns the configuration of the connection to the cluster, and a client that reads from the API server and not from a cache. They have the
+// rights of a service account, <namespace>/<name>; when that is empty, those of the caller.
+func connectAs(ctx context.Context, account string) (*rest.Config, client.Client, error) {
 	server, err := connection.Config(version.UserAgent())
 	if err != nil {
 		return nil, nil, err
 	}
-	return directTo(server)
-}
-
-// connectAs is Connect with the rights of a service account, <namespace>/<name>; when that is empty, with the rights of the caller.
-func connectAs(ctx context.Context, account string) (*rest.Config, client.Client, error) {
-	if account == "" {
-		return Connect()
-	}
-	name, err := serviceaccount.Parse(account)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--service-account: %w", err)
-	}
-	own, err := connection.Config(version.UserAgent())
-	if err != nil {
-		return nil, nil, err
-	}
-	server, err := serviceaccount.As(ctx, own, name)
-	if err != nil {
-		return nil, nil, err
+	if account != "" {
+		name, err := serviceaccount.Parse(account)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--service-account: %w", err)
+		}
+		if server, err = serviceaccount.As(ctx, server, name); err != nil {
+			return nil, nil, err
+		}
 	}
 	return directTo(server)
 }

@@ -12,13 +12,11 @@ import (
 	"strings"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -28,38 +26,46 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
-// page is how many objects one request lists, named how many of them a finding names.
+// What OpenKruise calls its own things, as its chart installs them.
 const (
-	page  = 500
-	named = 5
+	// managerName is the Deployment of its manager.
+	managerName = "kruise-controller-manager"
+	// serviceName is the Service that its webhooks and conversions are called through.
+	serviceName = "kruise-webhook-service"
+	// The webhook configurations.
+	mutatingName   = "kruise-mutating-webhook-configuration"
+	validatingName = "kruise-validating-webhook-configuration"
 )
+
+// named is how many objects a finding names.
+const named = 5
 
 // Cluster is what OpenKruise has in a cluster, as far as a takeover is concerned.
 type Cluster struct {
 	Leases   []LeaseState
-	Webhooks []Webhooks
+	Webhooks Webhooks
 	CRDs     []CRD
 	Objects  []Objects
 	Managers []Manager
 	Daemons  []types.NamespacedName
 	// Unconfirmed are kinds that wait for the administrator after an upgrade to this version, with how many objects each has.
 	Unconfirmed confirmation.Waiting
-	// Version is that of Kubernetes, as the API server says it; empty when it was not asked.
+	// Version is that of Kubernetes, as the API server says it.
 	Version string
-	// Uses are what stored objects have whose effect a takeover may change.
-	Uses []Users
+	// Users are the StatefulSets that have what a feature gate makes dangerous.
+	Users map[features.Gate][]string
 	// Leader holds the Lease of this operator; empty when nobody does.
 	Leader string
-	// OpenRequests are ContainerRecreateRequests that have not ended.
-	OpenRequests []types.NamespacedName
-	// WaitingPods wait for the node daemon in the middle of an update in place.
-	WaitingPods []types.NamespacedName
+	// OpenRequests are ContainerRecreateRequests that have not ended, WaitingPods wait for the node daemon in the middle of an update in place.
+	OpenRequests, WaitingPods []types.NamespacedName
 }
 
-// LeaseState is a Lease of OpenKruise's manager.
+// LeaseState is a Lease of a manager.
 type LeaseState struct {
 	types.NamespacedName
 	Holder string
@@ -70,13 +76,9 @@ type LeaseState struct {
 type Objects struct {
 	schema.GroupKind
 	Resource string
-	Count    int
-	// Names are some of them, Finalizers how many have which finalizer of OpenKruise's.
-	Names      []string
-	Finalizers map[string]int
-	// Malformed are those whose spec is not that of a workload, each with the reason.
-	Malformed []string
-	// Unread is why they could not be listed.
+	// Count is how many there are, Names are some of them, and Unread is why they could not be listed.
+	Count  int
+	Names  []string
 	Unread string
 }
 
@@ -85,8 +87,6 @@ type Manager struct {
 	types.NamespacedName
 	Replicas int32
 	Args     []string
-	// RevisionNamespace is where it keeps the revisions of SidecarSets.
-	RevisionNamespace string
 }
 
 // Reading is how a cluster is read.
@@ -98,59 +98,28 @@ type Reading struct {
 	Lease types.NamespacedName
 	// Table is all kinds that this operator has.
 	Table kinds.Table
-	// Version asks for the version of Kubernetes. It may be nil.
-	Version func() (string, error)
-	// Progress is told what is waited for. It may be nil.
+	// Version is that of Kubernetes.
+	Version string
+	// Progress is told what is waited for.
 	Progress func(string)
 }
 
 // Read reads the cluster. It changes nothing. It takes as long as a Lease is valid when one exists that nobody renews.
 func (r Reading) Read(ctx context.Context) (Cluster, error) {
-	var c Cluster
-	namespaces := map[string]bool{takeover.Namespace: true}
-	for _, step := range []struct {
-		what string
-		do   func(context.Context, *Cluster) error
-	}{
-		{"the version of Kubernetes", r.readVersion},
-		{"webhook configurations", r.readWebhooks},
-		{"custom resource definitions", r.readCRDs},
-		{"objects", r.readObjects},
-		{"pods", r.readPods},
-		{"what an earlier version of this operator served", r.readUnconfirmed},
-		{"the Lease of this operator", r.readLeader},
-	} {
-		if err := step.do(ctx, &c); err != nil {
-			return Cluster{}, fmt.Errorf("reading %s: %w", step.what, err)
-		}
-	}
-	for _, w := range c.Webhooks {
-		for _, namespace := range w.Namespaces {
-			namespaces[namespace] = true
-		}
-	}
-	for _, crd := range c.CRDs {
-		if crd.ConvertedBy.Namespace != "" {
-			namespaces[crd.ConvertedBy.Namespace] = true
-		}
-	}
-	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		if err := r.readManager(ctx, namespace, &c); err != nil {
-			return Cluster{}, fmt.Errorf("reading the manager in namespace %s: %w", namespace, err)
-		}
-		if err := r.readLease(ctx, types.NamespacedName{Namespace: namespace, Name: takeover.LeaseName}, &c); err != nil {
-			return Cluster{}, fmt.Errorf("reading the Lease in namespace %s: %w", namespace, err)
+	c := Cluster{Version: r.Version}
+	for _, read := range []func(context.Context, *Cluster) error{r.readWebhooks, r.readCRDs, r.readObjects, r.readPods, r.readOurs, r.readManagers} {
+		if err := read(ctx, &c); err != nil {
+			return Cluster{}, fmt.Errorf("reading the cluster: %w", err)
 		}
 	}
 	return c, nil
 }
 
-func (r Reading) readUnconfirmed(ctx context.Context, c *Cluster) (err error) {
-	c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease, r.Table)
-	return err
-}
-
-func (r Reading) readLeader(ctx context.Context, c *Cluster) error {
+// readOurs reads what an earlier version of this operator served, and who leads.
+func (r Reading) readOurs(ctx context.Context, c *Cluster) (err error) {
+	if c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease, r.Table); err != nil {
+		return err
+	}
 	lease, err := takeover.ReadLease(ctx, r.Client, r.Lease)
 	if lease != nil {
 		c.Leader = ptr.Deref(lease.Spec.HolderIdentity, "")
@@ -158,216 +127,147 @@ func (r Reading) readLeader(ctx context.Context, c *Cluster) error {
 	return err
 }
 
-func (r Reading) readVersion(_ context.Context, c *Cluster) (err error) {
-	if r.Version != nil {
-		c.Version, err = r.Version()
+// readManagers looks for managers, and their Leases, in all namespaces that webhooks and conversions lead to.
+func (r Reading) readManagers(ctx context.Context, c *Cluster) error {
+	namespaces := map[string]bool{takeover.Namespace: true}
+	if c.Webhooks.Mutating != nil {
+		for _, entry := range c.Webhooks.Mutating.Webhooks {
+			namespaces[ptr.Deref(entry.ClientConfig.Service, admissionv1.ServiceReference{}).Namespace] = true
+		}
 	}
-	return err
-}
-
-// readAgain reads anew what removing webhooks and clearing conversions changes.
-func (r Reading) readAgain(ctx context.Context, c *Cluster) error {
-	c.Webhooks, c.CRDs = nil, nil
-	if err := r.readWebhooks(ctx, c); err != nil {
-		return fmt.Errorf("reading webhook configurations: %w", err)
+	for _, crd := range c.CRDs {
+		namespaces[crd.ConvertedBy.Namespace] = true
 	}
-	if err := r.readCRDs(ctx, c); err != nil {
-		return fmt.Errorf("reading custom resource definitions: %w", err)
+	delete(namespaces, "")
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		if err := r.readManager(ctx, namespace, c); err != nil {
+			return err
+		}
+		lease, err := r.readLease(ctx, types.NamespacedName{Namespace: namespace, Name: takeover.LeaseName})
+		if err != nil {
+			return err
+		}
+		if lease.Status != takeover.NoLease {
+			c.Leases = append(c.Leases, lease)
+		}
 	}
 	return nil
 }
 
 // readLease watches a Lease until it is renewed or has lapsed.
-func (r Reading) readLease(ctx context.Context, name types.NamespacedName, c *Cluster) error {
+func (r Reading) readLease(ctx context.Context, name types.NamespacedName) (LeaseState, error) {
 	var observer takeover.LeaseObserver
-	first, told := "", false
+	first := ""
 	for {
 		lease, err := takeover.ReadLease(ctx, r.Client, name)
 		if err != nil {
-			return err
+			return LeaseState{}, err
 		}
 		status := observer.Observe(lease, r.Clock.Now())
-		if status == takeover.NoLease {
-			return nil
+		if status != takeover.Renewed {
+			return LeaseState{name, observer.Holder(), status}, nil
 		}
-		renewed := leaseMark(lease)
-		if first == "" {
-			first = renewed
-		}
-		if status == takeover.Expired || renewed != first {
-			c.Leases = append(c.Leases, LeaseState{NamespacedName: name, Holder: observer.Holder(), Status: status})
-			return nil
-		}
-		if !told && r.Progress != nil {
+		switch now := lease.Spec.String(); first {
+		case "":
+			first = now
 			r.Progress(fmt.Sprintf("watching Lease %s for up to %s: is it renewed?", name, observer.Remaining()))
-			told = true
+		case now:
+		default:
+			return LeaseState{name, observer.Holder(), status}, nil
 		}
-		timer := r.Clock.NewTimer(min(observer.Next(), time.Second))
 		select {
-		case <-timer.C():
+		case <-r.Clock.After(min(observer.Next(), time.Second)):
 		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+			return LeaseState{}, ctx.Err()
 		}
 	}
 }
 
-func leaseMark(lease *coordinationv1.Lease) string {
-	mark, _ := json.Marshal(lease.Spec) //nolint:errchkjson // a Lease that the server sent can be sent
-	return string(mark)
-}
-
 // readObjects counts the objects of every kind in OpenKruise's groups, in the version in which they are stored: reading another one
-// would need a conversion that may have no server any more. Of workloads it looks at the spec, too.
+// would need a conversion that may have no server any more. At some it looks.
 func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
+	c.Users = map[features.Gate][]string{}
 	for _, crd := range c.CRDs {
-		objects := Objects{GroupKind: crd.GroupKind, Resource: crd.Resource, Finalizers: map[string]int{}}
-		count := func(o client.Object) (name string) {
-			name = strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
-			objects.Count++
-			if len(objects.Names) < named {
-				objects.Names = append(objects.Names, name)
-			}
-			for _, finalizer := range o.GetFinalizers() {
-				if strings.Contains(finalizer, "kruise.io") {
-					objects.Finalizers[finalizer]++
-				}
-			}
-			return name
-		}
-		kind := schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"}
-		var err error
-		switch {
-		case crd.Kind == "ContainerRecreateRequest":
-			err = r.eachWhole(ctx, kind, func(o *unstructured.Unstructured) {
-				count(o)
-				if ended, _, _ := unstructured.NestedString(o.Object, "status", "completionTime"); ended == "" {
-					c.OpenRequests = append(c.OpenRequests, client.ObjectKeyFromObject(o))
-				}
-			})
-		case isWorkload(crd.GroupKind):
-			resource := crd.Resource + "." + crd.Group
-			err = r.eachWhole(ctx, kind, func(o *unstructured.Unstructured) {
-				name := count(o)
-				uses, unreadable := usesOf(crd.Kind, o.Object)
-				if unreadable != nil && len(objects.Malformed) <= named {
-					objects.Malformed = append(objects.Malformed, fmt.Sprintf("%s: %v", name, unreadable))
-				}
-				for _, u := range uses {
-					c.addUse(u, resource, name)
-				}
-			})
-		default:
-			err = r.each(ctx, kind, nil, func(o *metav1.PartialObjectMetadata) { count(o) })
-		}
-		if err != nil {
+		objects := Objects{GroupKind: crd.GroupKind, Resource: crd.Resource}
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: crd.Group, Version: crd.Storage, Kind: crd.Kind + "List"})
+		for page, err := range pages.All(ctx, r.Client, list) {
 			if ctx.Err() != nil {
-				return err
+				return ctx.Err()
 			}
-			objects.Unread = err.Error()
+			if err != nil {
+				objects.Unread = err.Error()
+			}
+			for i := range page.Items {
+				if objects.Count++; len(objects.Names) < named {
+					objects.Names = append(objects.Names, nameOf(&page.Items[i]))
+				}
+				c.look(crd.Kind, &page.Items[i])
+			}
 		}
 		c.Objects = append(c.Objects, objects)
 	}
 	return nil
 }
 
-// isWorkload says that objects of the kind have a template of pods in spec.template.
-func isWorkload(kind schema.GroupKind) bool {
-	return kind.Group == "apps.kruise.io" && slices.Contains([]string{"StatefulSet", "CloneSet", "DaemonSet", "BroadcastJob"}, kind.Kind)
+func nameOf(o client.Object) string {
+	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+}
+
+// look looks into an object whose content matters.
+func (c *Cluster) look(kind string, o *unstructured.Unstructured) {
+	switch kind {
+	case "ContainerRecreateRequest":
+		if ended, _, _ := unstructured.NestedString(o.Object, "status", "completionTime"); ended == "" {
+			c.OpenRequests = append(c.OpenRequests, client.ObjectKeyFromObject(o))
+		}
+	case "StatefulSet":
+		for gate, danger := range dangers() {
+			if danger.in(o.Object) {
+				c.Users[gate] = append(c.Users[gate], nameOf(o))
+			}
+		}
+	}
 }
 
 // readPods finds pods in the middle of an update that only the node daemon can finish.
 func (r Reading) readPods(ctx context.Context, c *Cluster) error {
-	updating := labels.SelectorFromSet(labels.Set{shared.LabelLifecycleState: string(shared.StateUpdating)})
-	return r.each(ctx, corev1.SchemeGroupVersion.WithKind("PodList"), updating, func(pod *metav1.PartialObjectMetadata) {
-		var state struct {
-			UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata"`
-		}
-		text := pod.Annotations[shared.AnnotationInPlaceState]
-		if json.Unmarshal([]byte(text), &state) == nil && state.UpdateEnvFromMetadata {
-			c.WaitingPods = append(c.WaitingPods, client.ObjectKeyFromObject(pod))
-		}
-	})
-}
-
-// each visits the metadata of all objects of a list kind, page by page.
-func (r Reading) each(ctx context.Context, kind schema.GroupVersionKind, selector labels.Selector, visit func(*metav1.PartialObjectMetadata)) error {
 	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind)
-	for {
-		if err := r.Client.List(ctx, list, &client.ListOptions{LabelSelector: selector, Limit: page, Continue: list.Continue}); err != nil {
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	for page, err := range pages.All(ctx, r.Client, list, client.MatchingLabels{shared.LabelLifecycleState: string(shared.StateUpdating)}) {
+		if err != nil {
 			return err
 		}
-		for i := range list.Items {
-			visit(&list.Items[i])
-		}
-		if list.Continue == "" {
-			return nil
-		}
-	}
-}
-
-// eachWhole visits all objects of a list kind, page by page.
-func (r Reading) eachWhole(ctx context.Context, kind schema.GroupVersionKind, visit func(*unstructured.Unstructured)) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(kind)
-	for {
-		if err := r.Client.List(ctx, list, &client.ListOptions{Limit: page, Continue: list.GetContinue()}); err != nil {
-			return err
-		}
-		for i := range list.Items {
-			visit(&list.Items[i])
-		}
-		if list.GetContinue() == "" {
-			return nil
+		for i := range page.Items {
+			var state struct {
+				UpdateEnvFromMetadata bool `json:"updateEnvFromMetadata"`
+			}
+			pod := &page.Items[i]
+			if json.Unmarshal([]byte(pod.Annotations[shared.AnnotationInPlaceState]), &state) == nil && state.UpdateEnvFromMetadata {
+				c.WaitingPods = append(c.WaitingPods, client.ObjectKeyFromObject(pod))
+			}
 		}
 	}
+	return nil
 }
 
-// readManager finds the manager's Deployment by its name or as what the webhook Service leads to, and the node daemon.
+// readManager finds the manager's Deployment, and the node daemon.
 func (r Reading) readManager(ctx context.Context, namespace string, c *Cluster) error {
-	service := &corev1.Service{}
-	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: serviceName}, service)
+	deployment, daemon := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: managerName}, deployment)
+	if err == nil {
+		m := Manager{NamespacedName: client.ObjectKeyFromObject(deployment), Replicas: ptr.Deref(deployment.Spec.Replicas, 1)}
+		for _, container := range deployment.Spec.Template.Spec.Containers {
+			m.Args = slices.Concat(m.Args, container.Command, container.Args)
+		}
+		c.Managers = append(c.Managers, m)
+	}
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	deployments := &appsv1.DeploymentList{}
-	if err := r.Client.List(ctx, deployments, client.InNamespace(namespace)); err != nil {
-		return err
-	}
-	for _, d := range deployments.Items {
-		behind := len(service.Spec.Selector) > 0 && labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(d.Spec.Template.Labels))
-		if d.Name == managerName || behind {
-			c.Managers = append(c.Managers, manager(&d))
-		}
-	}
-	daemon := &appsv1.DaemonSet{}
-	err = r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: daemonName}, daemon)
+	err = r.Client.Get(ctx, types.NamespacedName{Namespace: namespace, Name: takeover.DaemonName}, daemon)
 	if err == nil {
 		c.Daemons = append(c.Daemons, client.ObjectKeyFromObject(daemon))
 	}
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
-}
-
-func manager(d *appsv1.Deployment) Manager {
-	m := Manager{NamespacedName: client.ObjectKeyFromObject(d), Replicas: ptr.Deref(d.Spec.Replicas, 1), RevisionNamespace: d.Namespace}
-	if len(d.Spec.Template.Spec.Containers) == 0 {
-		return m
-	}
-	container := d.Spec.Template.Spec.Containers[0]
-	for i := range d.Spec.Template.Spec.Containers {
-		if d.Spec.Template.Spec.Containers[i].Name == "manager" {
-			container = d.Spec.Template.Spec.Containers[i]
-		}
-	}
-	m.Args = append(slices.Clone(container.Command), container.Args...)
-	for _, variable := range container.Env {
-		if variable.Name == "POD_NAMESPACE" && variable.Value != "" {
-			m.RevisionNamespace = variable.Value
-		}
-	}
-	return m
+	return client.IgnoreNotFound(err)
 }

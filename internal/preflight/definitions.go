@@ -5,15 +5,16 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
@@ -41,62 +42,84 @@ func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
 	if err != nil {
 		return err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinitionList"))
+	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.Client.List(ctx, list); err != nil {
 		return err
 	}
-	for _, item := range list.Items {
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &crd); err != nil {
-			return fmt.Errorf("decoding %s: %w", item.GetName(), err)
+	c.CRDs = nil
+	for i := range list.Items {
+		if crd := &list.Items[i]; slices.Contains(takeover.Groups(), crd.Spec.Group) {
+			c.CRDs = append(c.CRDs, describe(crd, ours[crd.Name]))
 		}
-		if !slices.Contains(takeover.Groups(), crd.Spec.Group) {
-			continue
-		}
-		found := describe(&crd)
-		our, ok := ours[crd.Name]
-		// A URL tells nothing of who answers: on a CRD of ours it is this operator.
-		if url := conversionURL(&crd); url != "" && (!ok || !converts(our) || !labeledAs(&crd, our)) {
-			found.ConvertedBy.Name = url
-		}
-		if ok {
-			found.Ours, found.OursVersions, found.OursConverts = true, describe(our).Versions, converts(our)
-		}
-		c.CRDs = append(c.CRDs, found)
 	}
 	return nil
 }
 
-func describe(crd *apiextensionsv1.CustomResourceDefinition) CRD {
+// describe describes a CRD; our is that of this operator, or nil.
+func describe(crd, our *apiextensionsv1.CustomResourceDefinition) CRD {
 	found := CRD{
-		Name:      crd.Name,
-		GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind},
-		Resource:  crd.Spec.Names.Plural,
-		Stored:    crd.Status.StoredVersions,
+		Name: crd.Name, GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, Resource: crd.Spec.Names.Plural,
+		Versions: versionsOf(crd), Storage: storageOf(crd), Stored: crd.Status.StoredVersions,
 	}
-	for _, version := range crd.Spec.Versions {
-		found.Versions = append(found.Versions, version.Name)
-		if version.Storage {
-			found.Storage = version.Name
+	if our != nil {
+		found.Ours, found.OursVersions, found.OursConverts = true, versionsOf(our), calledBy(our) != nil
+	}
+	if call := calledBy(crd); call != nil {
+		if call.Service != nil && call.Service.Name == serviceName {
+			found.ConvertedBy = types.NamespacedName{Namespace: call.Service.Namespace, Name: call.Service.Name}
 		}
-	}
-	if converts(crd) {
-		if hook := crd.Spec.Conversion.Webhook; hook != nil && hook.ClientConfig != nil && hook.ClientConfig.Service != nil {
-			if service := hook.ClientConfig.Service; service.Name == serviceName {
-				found.ConvertedBy = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
-			}
+		// A URL tells nothing of who answers: on a CRD of ours it is this operator.
+		if call.URL != nil && (!found.OursConverts || !labeledAs(crd, our)) {
+			found.ConvertedBy.Name = *call.URL
 		}
 	}
 	return found
 }
 
-// conversionURL is where the conversion is asked for, when that is a URL.
-func conversionURL(crd *apiextensionsv1.CustomResourceDefinition) string {
-	if !converts(crd) || crd.Spec.Conversion.Webhook == nil || crd.Spec.Conversion.Webhook.ClientConfig == nil {
-		return ""
+// calledBy is how the server has objects converted; nil: it does not.
+func calledBy(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.WebhookClientConfig {
+	if crd.Spec.Conversion == nil || crd.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter || crd.Spec.Conversion.Webhook == nil {
+		return nil
 	}
-	return ptr.Deref(crd.Spec.Conversion.Webhook.ClientConfig.URL, "")
+	return crd.Spec.Conversion.Webhook.ClientConfig
+}
+
+func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) (names []string) {
+	for _, version := range crd.Spec.Versions {
+		names = append(names, version.Name)
+	}
+	return names
+}
+
+func storageOf(crd *apiextensionsv1.CustomResourceDefinition) string {
+	for _, version := range crd.Spec.Versions {
+		if version.Storage {
+			return version.Name
+		}
+	}
+	return ""
+}
+
+var errRuns = errors.New("OpenKruise still renews its Lease, or its Deployment wants replicas: it needs this, and would put it back. Scale its manager down first")
+
+// ClearConversion makes the conversion None of those CRDs that need none with this operator. An apply would keep the stanza of the webhook, and the API
+// server refuses that beside None. It refuses while OpenKruise runs.
+func ClearConversion(ctx context.Context, c client.Client, found Cluster, report func(string)) error {
+	none := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/conversion","value":{"strategy":"None"}}]`))
+	for _, crd := range found.CRDs {
+		if !crd.clears() {
+			continue
+		}
+		if found.mayRun() {
+			return fmt.Errorf("not clearing conversions: %w", errRuns)
+		}
+		object := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}}
+		if err := client.IgnoreNotFound(c.Patch(ctx, object, none)); err != nil {
+			return fmt.Errorf("clearing the conversion of %s: %w", crd.Name, err)
+		}
+		report("customresourcedefinition " + crd.Name + " is no longer converted by OpenKruise")
+	}
+	return nil
 }
 
 // labeledAs says that a CRD has all labels of ours, of which there are some.
@@ -107,10 +130,6 @@ func labeledAs(crd, our *apiextensionsv1.CustomResourceDefinition) bool {
 		}
 	}
 	return len(our.Labels) > 0
-}
-
-func converts(crd *apiextensionsv1.CustomResourceDefinition) bool {
-	return crd.Spec.Conversion != nil && crd.Spec.Conversion.Strategy == apiextensionsv1.WebhookConverter
 }
 
 // ourCRDs are those that this operator installs, by name.

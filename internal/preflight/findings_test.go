@@ -5,14 +5,18 @@ package preflight
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -49,7 +53,7 @@ func TestFindings(t *testing.T) {
 	}{
 		"a cluster without OpenKruise has none": {options: options},
 		"a manager that acts blocks": {
-			cluster: Cluster{Leases: []LeaseState{running}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2, RevisionNamespace: takeover.Namespace}}},
+			cluster: Cluster{Leases: []LeaseState{running}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2}}},
 			options: options,
 			want:    []string{"blocker|lease kruise-system/kruise-manager|scale deployment/kruise-controller-manager --replicas=0"},
 		},
@@ -73,11 +77,10 @@ func TestFindings(t *testing.T) {
 			options: options,
 			want: []string{
 				"note|deployment kruise-system/kruise-controller-manager|start the operator with --feature-gates=PodWebhook=true",
-				"note|deployment kruise-system/kruise-controller-manager|do not come along: feature gate ImagePullJobGate=true: it has no effect",
 			},
 		},
 		"a manager that would act again blocks": {
-			cluster: Cluster{Leases: []LeaseState{lapsed}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2, RevisionNamespace: takeover.Namespace}}},
+			cluster: Cluster{Leases: []LeaseState{lapsed}, Managers: []Manager{{NamespacedName: name(managerName), Replicas: 2}}},
 			options: options,
 			want:    []string{"note|lease kruise-system/kruise-manager|has lapsed", "blocker|deployment kruise-system/kruise-controller-manager|wants 2 replicas"},
 		},
@@ -87,9 +90,9 @@ func TestFindings(t *testing.T) {
 			want:    []string{"blocker|lease kruise/kruise-manager|nothing would keep the two from acting at once"},
 		},
 		"webhooks block, and say that pods are concerned": {
-			cluster: Cluster{Webhooks: []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName, Entries: []string{"mpod.kb.io"}, OnPods: true, Others: 1}}},
+			cluster: Cluster{Webhooks: Webhooks{Mutating: mutating()}},
 			options: options,
-			want:    []string{"blocker|mutatingwebhookconfiguration kruise-mutating-webhook-configuration|the creation of any pod included; 1 more entries lead elsewhere and stay"},
+			want:    []string{"blocker|mutatingwebhookconfiguration kruise-mutating-webhook-configuration|the creation of any pod included"},
 		},
 		"a conversion that is not needed blocks, one that is taken over does not, one of a kind that is not here warns": {
 			cluster: Cluster{CRDs: []CRD{ours(converted("StatefulSet", "statefulsets"), false), ours(converted("CloneSet", "clonesets"), true), converted("SidecarSet", "sidecarsets")}},
@@ -108,7 +111,6 @@ func TestFindings(t *testing.T) {
 			}},
 			options: options,
 			want: []string{
-				"note|crd clonesets.apps.kruise.io|stored as v1alpha1; they are read as they are, and the operator stores them as v1beta1 once it acts",
 				"blocker|crd statefulsets.apps.kruise.io|stored as v1alpha0",
 				"warning|crd sidecarsets.apps.kruise.io|the garbage collection of the whole cluster",
 				"note|crd clonesets.apps.kruise.io|this operator converts it",
@@ -128,13 +130,10 @@ func TestFindings(t *testing.T) {
 			cluster: Cluster{Objects: []Objects{objects("StatefulSet", "statefulsets", 3)}},
 			want:    []string{"blocker|statefulsets.apps.kruise.io|no pod is created, replaced or updated"},
 		},
-		"objects that are accepted warn, with their finalizers": {
-			cluster: Cluster{Objects: []Objects{{
-				GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: "EphemeralJob"}, Resource: "ephemeraljobs", Count: 2, Names: []string{"a/b", "a/c"},
-				Finalizers: map[string]int{"apps.kruise.io/ephemeralcontainers-cleanup": 2},
-			}}},
+		"objects that are accepted warn": {
+			cluster: Cluster{Objects: []Objects{objects("EphemeralJob", "ephemeraljobs", 2)}},
 			options: Options{AcceptUnserved: true},
-			want:    []string{"warning|ephemeraljobs.apps.kruise.io|finalizers: apps.kruise.io/ephemeralcontainers-cleanup on 2"},
+			want:    []string{"warning|ephemeraljobs.apps.kruise.io|deleting one waits for its finalizer"},
 		},
 		"objects that cannot be read block, whatever their kind": {
 			cluster: Cluster{Objects: []Objects{{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: "StatefulSet"}, Resource: "statefulsets", Unread: "conversion failed"}}},
@@ -142,50 +141,50 @@ func TestFindings(t *testing.T) {
 			want:    []string{"blocker|statefulsets.apps.kruise.io|conversion failed"},
 		},
 		"pods that wait for the node daemon, and the daemon": {
-			cluster: Cluster{WaitingPods: []types.NamespacedName{{Namespace: "shop", Name: "web-68fpv"}}, Daemons: []types.NamespacedName{name(daemonName)}},
+			cluster: Cluster{WaitingPods: []types.NamespacedName{{Namespace: "shop", Name: "web-68fpv"}}, Daemons: []types.NamespacedName{name(takeover.DaemonName)}},
 			options: options,
 			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "warning|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
 		},
 		"the daemon of an OpenKruise that has stopped keeps that of this operator from starting": {
-			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), RevisionNamespace: takeover.Namespace}}, Daemons: []types.NamespacedName{name(daemonName)}},
+			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName)}}, Daemons: []types.NamespacedName{name(takeover.DaemonName)}},
 			options: options,
 			want:    []string{"warning|daemonset kruise-system/kruise-daemon|the one of this operator cannot start"},
 		},
 		"the daemon of one that has not is in its place": {
-			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), Replicas: 1, RevisionNamespace: takeover.Namespace}}, Daemons: []types.NamespacedName{name(daemonName)}},
+			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), Replicas: 1}}, Daemons: []types.NamespacedName{name(takeover.DaemonName)}},
 			options: options,
 			want: []string{
 				"blocker|deployment kruise-system/kruise-controller-manager|wants 1 replicas", "note|daemonset kruise-system/kruise-daemon|goes on restarting containers",
 			},
 		},
 		"a takeover that would delete pods, because their first ordinal is not honored here, blocks": {
-			cluster: Cluster{Managers: manages("StatefulSetStartOrdinal=true"), Uses: uses(useStartOrdinal, "statefulsets")},
+			cluster: Cluster{Managers: manages("StatefulSetStartOrdinal=true"), Users: users(features.StatefulSetStartOrdinal)},
 			options: options,
 			want: []string{
-				"blocker|statefulsets.apps.kruise.io|With the feature gate StatefulSetStartOrdinal off, this operator would count from 0",
+				"blocker|statefulsets.apps.kruise.io|is off here and may be on in OpenKruise: this operator would count from 0",
 				"note|deployment kruise-system/kruise-controller-manager|start the operator with --feature-gates=StatefulSetStartOrdinal=true",
 			},
 		},
 		"nor is it known whether OpenKruise honored it": {
-			cluster: Cluster{Uses: uses(useStartOrdinal, "statefulsets")},
+			cluster: Cluster{Users: users(features.StatefulSetStartOrdinal)},
 			options: options,
-			want:    []string{"blocker|statefulsets.apps.kruise.io|no Deployment of OpenKruise says whether it honored that"},
+			want:    []string{"blocker|statefulsets.apps.kruise.io|may be on in OpenKruise"},
 		},
 		"one that would delete pods, because their first ordinal was not honored before, blocks": {
-			cluster: Cluster{Managers: manages(""), Uses: uses(useStartOrdinal, "statefulsets")},
-			options: Options{Served: options.Served, FeatureGates: "AllAlpha=true"},
+			cluster: Cluster{Managers: manages(""), Users: users(features.StatefulSetStartOrdinal)},
+			options: Options{Served: options.Served, FeatureGates: "StatefulSetStartOrdinal=true"},
 			want:    []string{"blocker|statefulsets.apps.kruise.io|it would delete the pods with the lowest ordinals"},
 		},
 		"a first ordinal that both honor, one of them by AllAlpha, is not mentioned": {
-			cluster: Cluster{Managers: manages("AllAlpha=true"), Uses: uses(useStartOrdinal, "statefulsets")},
-			options: Options{Served: options.Served, FeatureGates: "StatefulSetStartOrdinal=true"},
+			cluster: Cluster{Managers: manages("AllAlpha=true"), Users: users(features.StatefulSetStartOrdinal)},
+			options: Options{Served: options.Served, FeatureGates: "AllAlpha=true"},
 			want:    []string{"note|deployment kruise-system/kruise-controller-manager|--feature-gates=AllAlpha=true"},
 		},
 		"a first ordinal that neither honors is not mentioned": {
-			cluster: Cluster{Managers: manages(""), Uses: uses(useStartOrdinal, "statefulsets")}, options: options,
+			cluster: Cluster{Managers: manages(""), Users: users(features.StatefulSetStartOrdinal)}, options: options,
 		},
 		"volume claims that OpenKruise keeps and this operator would delete block": {
-			cluster: Cluster{Managers: manages("StatefulSetAutoDeletePVC=false"), Uses: uses(useClaimDeletion, "statefulsets")},
+			cluster: Cluster{Managers: manages("StatefulSetAutoDeletePVC=false"), Users: users(features.StatefulSetAutoDeletePVC)},
 			options: options,
 			want: []string{
 				"blocker|statefulsets.apps.kruise.io|volume claims that OpenKruise keeps would be deleted",
@@ -194,46 +193,15 @@ func TestFindings(t *testing.T) {
 		},
 		"volume claims that are no longer deleted, or no longer grow, and pods that no longer go back warn": {
 			cluster: Cluster{
-				Managers: manages("StatefulSetAutoResizePVCGate=true,CloneSetPartitionRollback=true"),
-				Uses:     append(append(uses(useClaimDeletion, "statefulsets"), uses(useClaimGrowth, "statefulsets")...), uses(usePartition, "clonesets")...),
+				Managers: manages("StatefulSetAutoResizePVCGate=true,CloneSetPartitionRollback=true"), Users: users(features.StatefulSetAutoDeletePVC),
 			},
 			options: Options{Served: options.Served, FeatureGates: "StatefulSetAutoDeletePVC=false"},
 			want: []string{
-				"warning|statefulsets.apps.kruise.io|will no longer be deleted",
-				"warning|statefulsets.apps.kruise.io|will no longer grow",
-				"warning|clonesets.apps.kruise.io|will no longer bring updated pods back",
+				"warning|--feature-gates|CloneSetPartitionRollback is off here and on in OpenKruise",
+				"warning|--feature-gates|StatefulSetAutoDeletePVC is off here and on in OpenKruise",
+				"warning|--feature-gates|StatefulSetAutoResizePVCGate is off here and on in OpenKruise",
 				"note|deployment kruise-system/kruise-controller-manager|start the operator with",
 			},
-		},
-		"workloads whose labels cannot change in place any more, and those whose containers start in order, are named": {
-			cluster: Cluster{Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},
-			options: Options{Served: options.Served, FeatureGates: "InPlaceUpdateEnvFromMetadata=false"},
-			want: []string{
-				"warning|clonesets.apps.kruise.io|1 (shop/web) has a policy to update in place",
-				"note|statefulsets.apps.kruise.io|1 (shop/web) has an order in which containers start. This operator keeps it for pods of its own workloads",
-			},
-		},
-		"labels that change in place as before are not mentioned": {
-			cluster: Cluster{Uses: uses(useEnvironment, "clonesets")}, options: options,
-		},
-		"with all pods ordered, an order is not mentioned": {
-			cluster: Cluster{Uses: uses(useContainerLaunch, "statefulsets")},
-			options: Options{Served: options.Served, FeatureGates: "ContainerLaunchPriority=true"},
-		},
-		"without the gate PodWebhook, an order is lost": {
-			cluster: Cluster{Uses: uses(useContainerLaunch, "statefulsets")},
-			options: Options{Served: options.Served, FeatureGates: "PodWebhook=false"},
-			want:    []string{"warning|statefulsets.apps.kruise.io|With the feature gate PodWebhook off, the containers of new pods start together"},
-		},
-		"what OpenKruise did not do either is not mentioned": {
-			cluster: Cluster{Managers: manages("InPlaceUpdateEnvFromMetadata=false,PodWebhook=false"), Uses: append(uses(useEnvironment, "clonesets"), uses(useContainerLaunch, "statefulsets")...)},
-			options: options,
-			want:    []string{"note|deployment kruise-system/kruise-controller-manager|start the operator with"},
-		},
-		"gates that mean nothing here say so": {
-			cluster: Cluster{Managers: manages("KruisePodReadinessGate=true")},
-			options: options,
-			want:    []string{"note|deployment kruise-system/kruise-controller-manager|do not come along: feature gate KruisePodReadinessGate=true: the operator gives it to no pods of others"},
 		},
 		"a Kubernetes that is too old blocks": {
 			cluster: Cluster{Version: "v1.33.9+k3s1"}, options: options,
@@ -241,14 +209,12 @@ func TestFindings(t *testing.T) {
 		},
 		"a Kubernetes that is new enough is not mentioned": {cluster: Cluster{Version: "v1.34.0"}, options: options},
 		"settings are carried over": {
-			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName), RevisionNamespace: "elsewhere", Args: []string{
+			cluster: Cluster{Managers: []Manager{{NamespacedName: types.NamespacedName{Namespace: "elsewhere", Name: managerName}, Args: []string{
 				"/manager", "--feature-gates=StatefulSetStartOrdinal=true,Unheard=true", "--statefulset-workers=10", "--v=4",
 			}}}},
-			options: options,
+			options: Options{Served: options.Served, FeatureGates: "StatefulSetStartOrdinal=true"},
 			want: []string{
-				"note|deployment kruise-system/kruise-controller-manager|start the operator with --feature-gates=StatefulSetStartOrdinal=true --statefulset-workers=10",
-				"note|deployment kruise-system/kruise-controller-manager|feature gate Unheard=true: not known here; --v=4",
-				"note|deployment kruise-system/kruise-controller-manager|--namespace=elsewhere",
+				"note|deployment elsewhere/kruise-controller-manager|start the operator with --statefulset-workers=10 --feature-gates=StatefulSetStartOrdinal=true --namespace=elsewhere",
 			},
 		},
 	}
@@ -278,62 +244,42 @@ func TestFindings(t *testing.T) {
 
 // manages is OpenKruise's manager with these feature gates.
 func manages(gates string) []Manager {
-	m := Manager{NamespacedName: name(managerName), RevisionNamespace: takeover.Namespace, Args: []string{"/manager"}}
+	m := Manager{NamespacedName: name(managerName), Args: []string{"/manager"}}
 	if gates != "" {
 		m.Args = append(m.Args, "--feature-gates="+gates)
 	}
 	return []Manager{m}
 }
 
-func uses(u use, resource string) []Users {
-	return []Users{{Use: u, Resource: resource + ".apps.kruise.io", Count: 1, Names: []string{"shop/web"}}}
+func users(gate features.Gate) map[features.Gate][]string {
+	return map[features.Gate][]string{gate: {"shop/web"}}
 }
 
-func TestUses(t *testing.T) {
-	container := func(env string) string {
-		return `"template":{"spec":{"containers":[{"name":"c","env":[` + env + `]}]}}`
-	}
-	label := `{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.labels['a']"}}}`
+func TestWhatAGateMakesDangerous(t *testing.T) {
 	cases := map[string]struct {
 		kind, spec string
-		want       []use
+		want       []features.Gate
 	}{
-		"nothing":                           {"StatefulSet", ``, nil},
-		"a first ordinal":                   {"StatefulSet", `"ordinals":{"start":4}`, []use{useStartOrdinal}},
-		"a first ordinal of 0":              {"StatefulSet", `"ordinals":{"start":0}`, nil},
-		"claims that go":                    {"StatefulSet", `"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}`, []use{useClaimDeletion}},
-		"claims that stay":                  {"StatefulSet", `"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Retain","whenDeleted":"Retain"}`, nil},
-		"claims that grow":                  {"StatefulSet", `"volumeClaimUpdateStrategy":{"type":"OnPodRollingUpdate"}`, []use{useClaimGrowth}},
-		"a partition in v1beta1":            {"CloneSet", `"updateStrategy":{"rollingUpdate":{"partition":"50%"}}`, []use{usePartition}},
-		"a partition in v1alpha1":           {"CloneSet", `"updateStrategy":{"partition":3}`, []use{usePartition}},
-		"a partition of 0":                  {"CloneSet", `"updateStrategy":{"rollingUpdate":{"partition":0}}`, nil},
-		"a partition of another kind":       {"StatefulSet", `"updateStrategy":{"rollingUpdate":{"partition":3}}`, nil},
-		"an environment in place":           {"StatefulSet", `"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"podUpdatePolicy":"InPlaceOnly"}},` + container(label), []use{useEnvironment}},
-		"an environment in place, v1alpha1": {"CloneSet", `"updateStrategy":{"type":"InPlaceIfPossible"},` + container(label), []use{useEnvironment}},
-		"an environment, replaced":          {"CloneSet", `"updateStrategy":{"type":"ReCreate"},` + container(label), nil},
-		"a name in the environment":         {"CloneSet", `"updateStrategy":{"type":"InPlaceOnly"},` + container(`{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"metadata.name"}}}`), nil},
-		"a launch priority":                 {"DaemonSet", container(`{"name":"KRUISE_CONTAINER_PRIORITY","value":"1"}`), []use{useContainerLaunch}},
-		"containers in order": {
-			"CloneSet", `"template":{"metadata":{"annotations":{"apps.kruise.io/container-launch-priority":"Ordered"}},"spec":{"containers":[]}}`, []use{useContainerLaunch},
-		},
+		"nothing":                           {"StatefulSet", `{}`, nil},
+		"a first ordinal":                   {"StatefulSet", `{"ordinals":{"start":4}}`, []features.Gate{features.StatefulSetStartOrdinal}},
+		"a first ordinal of 0":              {"StatefulSet", `{"ordinals":{"start":0}}`, nil},
+		"a first ordinal of another kind":   {"CloneSet", `{"ordinals":{"start":4}}`, nil},
+		"claims that go":                    {"StatefulSet", `{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}`, []features.Gate{features.StatefulSetAutoDeletePVC}},
+		"claims that stay":                  {"StatefulSet", `{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Retain","whenDeleted":"Retain"}}`, nil},
+		"a spec that is none of a workload": {"StatefulSet", `"?"`, nil},
 	}
 	for title, tc := range cases {
 		t.Run(title, func(t *testing.T) {
-			var object map[string]any
-			if err := json.Unmarshal([]byte(`{"spec":{`+tc.spec+`}}`), &object); err != nil {
+			object := &unstructured.Unstructured{}
+			if err := json.Unmarshal([]byte(`{"kind":"`+tc.kind+`","metadata":{"name":"web"},"spec":`+tc.spec+`}`), &object.Object); err != nil {
 				t.Fatal(err)
 			}
-			got, err := usesOf(tc.kind, object)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Error(diff)
+			c := Cluster{Users: map[features.Gate][]string{}}
+			c.look(tc.kind, object)
+			if got := slices.Sorted(maps.Keys(c.Users)); !slices.Equal(got, tc.want) {
+				t.Errorf("%v, want %v", got, tc.want)
 			}
 		})
-	}
-	if _, err := usesOf("StatefulSet", map[string]any{"spec": "?"}); err == nil {
-		t.Error("a spec that is none can be read")
 	}
 }
 
@@ -344,45 +290,32 @@ func cutLast(s string) (head, tail string, found bool) {
 
 func TestCarryOver(t *testing.T) {
 	cases := map[string]struct {
-		args []string
-		want Settings
+		args, want []string
 	}{
 		"nothing": {},
 		"gates in two words, with spaces": {
 			args: []string{"--feature-gates", "StatefulSetStartOrdinal=true, PodWebhook=false"},
-			want: Settings{
-				Args:  []string{"--feature-gates=StatefulSetStartOrdinal=true,PodWebhook=false"},
-				Notes: []string{"feature gate InPlaceUpdateEnvFromMetadata is off because PodWebhook is"},
-			},
+			want: []string{"--feature-gates=StatefulSetStartOrdinal=true,PodWebhook=false"},
 		},
 		"gates in several flags add up": {
 			args: []string{"--feature-gates=StatefulSetStartOrdinal=true", "--feature-gates=CloneSetShortHash=true"},
-			want: Settings{Args: []string{"--feature-gates=StatefulSetStartOrdinal=true,CloneSetShortHash=true"}},
+			want: []string{"--feature-gates=StatefulSetStartOrdinal=true,CloneSetShortHash=true"},
 		},
-		"a gate with two values is refused as a whole": {
-			args: []string{"--feature-gates=PodWebhook=true,PodWebhook=false"},
-			want: Settings{Dropped: []string{"--feature-gates=PodWebhook=true,PodWebhook=false: feature gate PodWebhook is given both values"}},
-		},
+		"a gate with two values is refused as a whole": {args: []string{"--feature-gates=PodWebhook=true,PodWebhook=false"}},
+		"gates without effect do not come along":       {args: []string{"--feature-gates=ImagePullJobGate=true,KruisePodReadinessGate=true,Unheard=true"}},
 		"who binds pods to their nodes": {
 			args: []string{"--assign-pods-by-scheduler=false", "--assign-bcj-pods-by-scheduler=false", "--daemonset-workers=5"},
-			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--assign-pods-by-scheduler=false", "--daemonset-workers=5"}},
+			want: []string{"--assign-bcj-pods-by-scheduler=false", "--assign-pods-by-scheduler=false", "--daemonset-workers=5"},
 		},
 		"which pods count as replicas": {
-			args: []string{"--cloneset-scaling-exclude-preparing-delete"},
-			want: Settings{Args: []string{"--cloneset-scaling-exclude-preparing-delete=true"}},
+			args: []string{"--cloneset-scaling-exclude-preparing-delete"}, want: []string{"--cloneset-scaling-exclude-preparing-delete=true"},
 		},
-		"where pods of BroadcastJobs are assigned": {
-			args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"},
-			want: Settings{Args: []string{"--assign-bcj-pods-by-scheduler=false", "--broadcastjob-workers=7"}},
-		},
-		"workers of a kind that is not here, and a flag without a value": {
-			args: []string{"/manager", "--enable-leader-election", "--workloadspread-workers=5"},
-			want: Settings{Dropped: []string{"--enable-leader-election=true: this operator has its own", "--workloadspread-workers=5: there is no such kind here"}},
-		},
+		"workers of a kind that is not here, and a flag without a value": {args: []string{"/manager", "--enable-leader-election", "--workloadspread-workers=5"}},
 	}
 	for title, tc := range cases {
 		t.Run(title, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, ParseManagerArgs(tc.args, controllers.Table())); diff != "" {
+			got, _ := ParseManagerArgs(tc.args, controllers.Table())
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Error(diff)
 			}
 		})
@@ -392,14 +325,14 @@ func TestCarryOver(t *testing.T) {
 func TestRemovingWaitsForOpenKruiseToStop(t *testing.T) {
 	running := Cluster{
 		Leases:   []LeaseState{{NamespacedName: takeover.Lease(), Status: takeover.Renewed}},
-		Webhooks: []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName}},
+		Webhooks: Webhooks{Mutating: mutating()},
 		CRDs:     []CRD{ours(converted("StatefulSet", "statefulsets"), false)},
 	}
 	unelected := running
 	unelected.Leases, unelected.Managers = nil, []Manager{{Replicas: 1}}
 	for name, found := range map[string]Cluster{"": running, " without leader election": unelected} {
 		// Neither may reach the client, of which there is none.
-		if err := RemoveWebhooks(t.Context(), nil, found, nil); err == nil {
+		if err := RemoveWebhooks(t.Context(), nil, found, Options{}, nil); err == nil {
 			t.Errorf("webhooks of a running OpenKruise%s are removed", name)
 		}
 		if err := ClearConversion(t.Context(), nil, found, nil); err == nil {

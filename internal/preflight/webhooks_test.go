@@ -4,79 +4,99 @@
 package preflight
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// OpenKruise with WEBHOOK_HOST has its webhooks called by a URL, and its Service may have another name. Such a configuration blocked the takeover, and
-// --remove-webhooks left it as it was.
-func TestWebhooksThatLeadToOpenKruiseByAURL(t *testing.T) {
-	byURL := admissionregistrationv1.WebhookClientConfig{URL: ptr.To("https://10.0.0.1:9876/mutate-pod")}
-	service := func(name string) admissionregistrationv1.WebhookClientConfig {
-		return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "kruise", Name: name}}
-	}
-	pods := []admissionregistrationv1.RuleWithOperations{{Rule: admissionregistrationv1.Rule{Resources: []string{"pods"}}}}
-	configuration := func(name string, calls ...admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.MutatingWebhookConfiguration {
-		c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		for i := range calls {
-			c.Webhooks = append(c.Webhooks, admissionregistrationv1.MutatingWebhook{Name: "m" + string(rune('a'+i)) + ".kb.io", ClientConfig: calls[i], Rules: pods})
+// mutating is OpenKruise's configuration of mutating webhooks. They are called by a URL, as with WEBHOOK_HOST.
+func mutating() *admissionv1.MutatingWebhookConfiguration {
+	entry := func(name, resource string) admissionv1.MutatingWebhook {
+		return admissionv1.MutatingWebhook{
+			Name: name, ClientConfig: admissionv1.WebhookClientConfig{URL: ptr.To("https://10.0.0.1:9876/mutate")},
+			Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{Resources: []string{resource}}}},
 		}
-		return c
 	}
-	const foreign = "policies"
+	return &admissionv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: mutatingName},
+		Webhooks:   []admissionv1.MutatingWebhook{entry("mcloneset.kb.io", "clonesets"), entry("mpod.kb.io", "pods")},
+	}
+}
+
+// Between the removal of OpenKruise's webhook on pods and the end of the takeover, pods were created without their sidecars, and nothing said so.
+func TestTheWebhookOnPodsGoesOnceAllSidecarsAreInjected(t *testing.T) {
+	set := func(name string, paused bool) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"selector": map[string]any{"matchLabels": map[string]any{"app": name}}, "injectionStrategy": map[string]any{"paused": paused},
+		}}}
+		object.SetGroupVersionKind(sidecarset.Kind())
+		object.SetName(name)
+		return object
+	}
 	for name, tc := range map[string]struct {
-		stored *admissionregistrationv1.MutatingWebhookConfiguration
-		want   []Webhooks
-		left   []string // the configurations that stay, with how many entries
+		sets []client.Object
+		// after is after how many dry runs the set named late is injected; 0: never.
+		after  int
+		served []string
+		left   string // the entries that stay
+		said   string // a part of the error
 	}{
-		"by a URL": {
-			stored: configuration(mutatingName, byURL),
-			want:   []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName, Entries: []string{"ma.kb.io"}, OnPods: true}},
-		},
-		"by a Service of another name": {
-			stored: configuration(mutatingName, service("hooks"), byURL),
-			want:   []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName, Entries: []string{"ma.kb.io", "mb.kb.io"}, Namespaces: []string{"kruise"}, OnPods: true}},
-		},
-		"of somebody else": {stored: configuration(foreign, byURL, service("hooks")), left: []string{foreign + " 2"}},
-		"of somebody else, and one of OpenKruise beside it": {
-			stored: configuration(foreign, byURL, service(serviceName)),
-			want:   []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: foreign, Entries: []string{"mb.kb.io"}, Others: 1, Namespaces: []string{"kruise"}, OnPods: true}},
-			left:   []string{foreign + " 1"},
-		},
-		"none are left in OpenKruise's": {stored: configuration(mutatingName), left: []string{mutatingName + " 0"}},
+		"there is no set":               {served: []string{"SidecarSet"}},
+		"all are injected":              {sets: []client.Object{set("late", false)}, after: 1, served: []string{"SidecarSet"}},
+		"one is injected later":         {sets: []client.Object{set("late", false)}, after: 5, served: []string{"SidecarSet"}},
+		"one is paused":                 {sets: []client.Object{set("late", true)}, served: []string{"SidecarSet"}},
+		"one is never injected":         {sets: []client.Object{set("late", false)}, served: []string{"SidecarSet"}, left: "mpod.kb.io", said: "does not inject the SidecarSets late"},
+		"the kind is not to be managed": {sets: []client.Object{set("late", false)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := fake.NewClientBuilder().WithObjects(tc.stored).Build()
-			var found Cluster
-			if err := (Reading{Client: c}).readWebhooks(t.Context(), &found); err != nil {
+			types, err := scheme.New()
+			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(tc.want, found.Webhooks); diff != "" {
-				t.Errorf("found (-want +got):\n%s", diff)
-			}
-			if got := len(Findings(found, Options{})); got != len(tc.want) {
-				t.Errorf("%d findings, want %d", got, len(tc.want))
-			}
-			if err := RemoveWebhooks(t.Context(), c, found, func(string) {}); err != nil {
-				t.Fatal(err)
-			}
-			list := &admissionregistrationv1.MutatingWebhookConfigurationList{}
-			if err := c.List(t.Context(), list, &client.ListOptions{}); err != nil {
+			asked := 0
+			c := fake.NewClientBuilder().WithScheme(types).WithObjects(append(tc.sets, mutating())...).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, probe client.Object, _ ...client.CreateOption) error {
+					if asked++; tc.after > 0 && asked >= tc.after {
+						probe.SetAnnotations(map[string]string{sidecar.ProbeMark("late"): "revision"})
+					}
+					return nil
+				},
+			}).Build()
+			synctest.Test(t, func(t *testing.T) {
+				found := Cluster{}
+				if err := (Reading{Client: c}).readWebhooks(t.Context(), &found); err != nil || len(Findings(found, Options{})) != 1 {
+					t.Fatalf("found: %+v, %v", found.Webhooks, err)
+				}
+				err := RemoveWebhooks(t.Context(), c, found, Options{Served: tc.served}, func(string) {})
+				if (err != nil) != (tc.said != "") || err != nil && !strings.Contains(err.Error(), tc.said) {
+					t.Errorf("it ends with %v", err)
+				}
+			})
+			list := &admissionv1.MutatingWebhookConfigurationList{}
+			if err := c.List(t.Context(), list); err != nil {
 				t.Fatal(err)
 			}
 			var left []string
-			for i := range list.Items {
-				left = append(left, list.Items[i].Name+" "+string(rune('0'+len(list.Items[i].Webhooks))))
+			for _, configuration := range list.Items {
+				for _, entry := range configuration.Webhooks {
+					left = append(left, entry.Name)
+				}
 			}
-			if got, want := strings.Join(left, ", "), strings.Join(tc.left, ", "); got != want {
-				t.Errorf("left are %q, want %q", got, want)
+			if got := strings.Join(left, " "); got != tc.left {
+				t.Errorf("left is %q, want %q", got, tc.left)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,7 +17,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -92,8 +95,8 @@ type Guard struct {
 
 	mutex sync.Mutex
 	state State
-	// opened is closed while the guard is open.
-	opened chan struct{}
+	// changed is closed, and replaced, when the state changes.
+	changed chan struct{}
 }
 
 // NewGuard returns a guard that is closed until it is started.
@@ -102,7 +105,7 @@ func NewGuard(o Options) *Guard {
 		options: o,
 		changes: make(chan struct{}, 1),
 		state:   State{Reason: LeaseUnknown, Message: "OpenKruise's Lease has not been read yet"},
-		opened:  make(chan struct{}),
+		changed: make(chan struct{}),
 	}
 	g.measure(g.state.Reason)
 	return g
@@ -134,20 +137,29 @@ func (g *Guard) State() State {
 // Changes receives after the state has changed, once for several changes that nobody has received yet. It has one receiver.
 func (g *Guard) Changes() <-chan struct{} { return g.changes }
 
-// Reconciler returns a reconciler whose passes wait while the guard is closed. A waiting pass holds its worker and nothing else:
-// the queue keeps one entry for each object, however long it takes.
+// Reconciler returns a reconciler whose passes wait until this operator acts.
 func (g *Guard) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
+	return g.guarded(next, Acting)
+}
+
+// Registrar is Reconciler for what is registered at the API server: it waits only for OpenKruise. Sidecars would be missing from pods that are created
+// while objects without a controller hold everything else back.
+func (g *Guard) Registrar(next reconcile.Reconciler) reconcile.Reconciler {
+	return g.guarded(next, Acting, UnservedKinds)
+}
+
+// guarded lets passes through in some states. A waiting pass holds its worker and nothing else: the queue keeps one entry for each object, however long it
+// takes.
+func (g *Guard) guarded(next reconcile.Reconciler, in ...Reason) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		g.mutex.Lock()
-		opened := g.opened
+		reason, changed := g.state.Reason, g.changed
 		g.mutex.Unlock()
-		select {
-		case <-opened:
+		if slices.Contains(in, reason) {
 			return next.Reconcile(ctx, request)
-		default:
 		}
 		select {
-		case <-opened:
+		case <-changed:
 		case <-ctx.Done(): // the pass has used up its time, or the manager stops
 		}
 		return reconcile.Result{RequeueAfter: again}, nil
@@ -172,7 +184,7 @@ func (g *Guard) check(ctx context.Context) time.Duration {
 	case Renewed:
 		g.counted = time.Time{}
 		g.set(State{Reason: OpenKruiseRuns, Message: fmt.Sprintf(
-			"OpenKruise acts in this cluster: %s renews Lease %s. This operator begins by itself when that ends; `preflight` says how", g.observer.Holder(), Lease())})
+			"OpenKruise acts in this cluster: %s renews Lease %s. This operator begins by itself when that ends; `kruise-preflight` says how", g.observer.Holder(), Lease())})
 	case Expired:
 		g.takeOver(ctx, lease)
 	case Unknown:
@@ -189,13 +201,13 @@ func (g *Guard) takeOver(ctx context.Context, lease *coordinationv1.Lease) {
 		}
 		orphans, err := g.orphans(ctx)
 		if err != nil {
-			g.options.Log.Error(err, "Counting the objects of kinds without a controller")
+			g.set(State{Reason: UnservedKinds, Message: "OpenKruise has stopped, and it is not known what no controller would manage: " + err.Error()})
 			return
 		}
 		g.counted = now
 		if orphans != "" {
 			g.set(State{Reason: UnservedKinds, Message: fmt.Sprintf(
-				"OpenKruise has stopped, and no controller would manage %s. Delete these objects, or start with --accept-unserved-kinds; `preflight` says what each of them loses", orphans)})
+				"OpenKruise has stopped, and no controller would manage %s. Delete these objects, or start with --accept-unserved-kinds; `kruise-preflight` says what each of them loses", orphans)})
 			return
 		}
 	}
@@ -213,33 +225,37 @@ func (g *Guard) takeOver(ctx context.Context, lease *coordinationv1.Lease) {
 func (g *Guard) orphans(ctx context.Context) (string, error) {
 	var found []string
 	for _, kind := range Unserved(g.options.Served) {
-		mapping, err := g.options.Mapper.RESTMapping(kind.GroupKind)
-		if meta.IsNoMatchError(err) {
-			continue
-		}
+		n, err := Count(ctx, g.options.Reader, g.options.Mapper, kind.GroupKind, "")
 		if err != nil {
-			return "", fmt.Errorf("asking whether %s is served: %w", kind.Kind, err)
+			return "", fmt.Errorf("counting %s: %w", kind.Resource, err)
 		}
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
-		if err := g.options.Reader.List(ctx, list, client.Limit(1)); err != nil {
-			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) { // the kind has just gone
-				continue
-			}
-			return "", fmt.Errorf("listing %s: %w", kind.Resource, err)
-		}
-		if n := int64(len(list.Items)) + remaining(list); n > 0 {
+		if n > 0 {
 			found = append(found, fmt.Sprintf("%d %s", n, kind.Resource))
 		}
 	}
 	return strings.Join(found, ", "), nil
 }
 
-func remaining(list *metav1.PartialObjectMetadataList) int64 {
-	if list.RemainingItemCount == nil {
-		return 0
+// Count is how many objects of a kind there are, read in the first of these versions in which they can be; "" is the one that the server prefers.
+func Count(ctx context.Context, reader client.Reader, mapper meta.RESTMapper, kind schema.GroupKind, versions ...string) (int64, error) {
+	var failed error
+	for _, version := range versions {
+		mapping, err := mapper.RESTMapping(kind, version)
+		if err == nil {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind.Kind + "List"))
+			if err = reader.List(ctx, list, client.Limit(1)); err == nil {
+				return int64(len(list.Items)) + ptr.Deref(list.RemainingItemCount, 0), nil
+			}
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) { // the kind has just gone
+				return 0, nil
+			}
+		}
+		if !meta.IsNoMatchError(err) {
+			failed = err
+		}
 	}
-	return *list.RemainingItemCount
+	return 0, failed
 }
 
 // set makes a state the present one: reconcilers go or wait, and Changes receives when it is another one.
@@ -247,11 +263,9 @@ func (g *Guard) set(state State) {
 	g.mutex.Lock()
 	before := g.state
 	g.state = state
-	switch {
-	case state.Reason == Acting && before.Reason != Acting:
-		close(g.opened)
-	case state.Reason != Acting && before.Reason == Acting:
-		g.opened = make(chan struct{})
+	if state != before {
+		close(g.changed)
+		g.changed = make(chan struct{})
 	}
 	g.mutex.Unlock()
 	if state == before {

@@ -5,6 +5,7 @@ package takeover
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,48 +34,45 @@ type Kind struct {
 	schema.GroupKind
 	// Resource is the plural name.
 	Resource string
-	// Derived says that OpenKruise made the objects itself, one for each node. They mean nothing to users and hold nothing up.
-	Derived bool
-	// Without says what no longer happens when no controller reconciles the objects.
+	// Without says what no longer happens when no controller reconciles the objects. Empty: OpenKruise made them itself, one for each node. They mean
+	// nothing to users and hold nothing up.
 	Without string
 }
 
 // Kinds are the kinds of OpenKruise 1.9, sorted by name.
-func Kinds() []Kind {
-	apps := func(kind, resource, without string) Kind {
-		return Kind{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource, Without: without}
+func Kinds() (all []Kind) {
+	for _, kind := range [][2]string{
+		{"AdvancedCronJob", "no schedule starts a job"},
+		{"BroadcastJob", "no pod is started on a node, and none is cleaned up"},
+		{"CloneSet", "no pod is created, replaced or updated"},
+		{"ContainerRecreateRequest", "no container is restarted; open requests stay open"},
+		{"DaemonSet", "no pod is created on a new node, replaced or updated"},
+		{"EphemeralJob", "no ephemeral container is added; deleting one waits for its finalizer"},
+		{"ImageListPullJob", "no image is pulled ahead"},
+		{"ImagePullJob", "no image is pulled ahead; deleting one waits for its finalizer"},
+		{"NodeImage", ""},
+		{"NodePodProbe", ""},
+		{"PersistentPodState", "recreated pods may come up in another place"},
+		{"PodProbeMarker", "probes set no condition or label; deleting one waits for its finalizer"},
+		{"PodUnavailableBudget", "evictions and deletions are not held back"},
+		{"ResourceDistribution", "copies are not made and not kept current"},
+		{"SidecarSet", "new pods come up without their sidecars, and sidecars are not updated"},
+		{"StatefulSet", "no pod is created, replaced or updated"},
+		{"UnitedDeployment", "subsets are not scaled or updated"},
+		{"WorkloadSpread", "new pods are not spread over the subsets"},
+	} {
+		group := Groups()[0]
+		if kind[0] == "PodUnavailableBudget" {
+			group = Groups()[1]
+		}
+		all = append(all, Kind{GroupKind: schema.GroupKind{Group: group, Kind: kind[0]}, Resource: strings.ToLower(kind[0]) + "s", Without: kind[1]})
 	}
-	derived := func(kind, resource string) Kind {
-		return Kind{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource, Derived: true}
-	}
-	return []Kind{
-		apps("AdvancedCronJob", "advancedcronjobs", "no schedule starts a job"),
-		apps("BroadcastJob", "broadcastjobs", "no pod is started on a node, and none is cleaned up"),
-		apps("CloneSet", "clonesets", "no pod is created, replaced or updated"),
-		apps("ContainerRecreateRequest", "containerrecreaterequests", "no container is restarted; open requests stay open"),
-		apps("DaemonSet", "daemonsets", "no pod is created on a new node, replaced or updated"),
-		apps("EphemeralJob", "ephemeraljobs", "no ephemeral container is added; deleting one waits for its finalizer"),
-		apps("ImageListPullJob", "imagelistpulljobs", "no image is pulled ahead"),
-		apps("ImagePullJob", "imagepulljobs", "no image is pulled ahead; deleting one waits for its finalizer"),
-		derived("NodeImage", "nodeimages"),
-		derived("NodePodProbe", "nodepodprobes"),
-		apps("PersistentPodState", "persistentpodstates", "recreated pods may come up in another place"),
-		apps("PodProbeMarker", "podprobemarkers", "probes set no condition or label; deleting one waits for its finalizer"),
-		{
-			GroupKind: schema.GroupKind{Group: "policy.kruise.io", Kind: "PodUnavailableBudget"}, Resource: "podunavailablebudgets",
-			Without: "evictions and deletions are not held back",
-		},
-		apps("ResourceDistribution", "resourcedistributions", "copies are not made and not kept current"),
-		apps("SidecarSet", "sidecarsets", "new pods come up without their sidecars, and sidecars are not updated"),
-		apps("StatefulSet", "statefulsets", "no pod is created, replaced or updated"),
-		apps("UnitedDeployment", "uniteddeployments", "subsets are not scaled or updated"),
-		apps("WorkloadSpread", "workloadspreads", "new pods are not spread over the subsets"),
-	}
+	return all
 }
 
 // Unserved are the kinds whose objects would have no controller when only the given kinds are managed.
 func Unserved(served []string) []Kind {
-	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k.Derived || slices.Contains(served, k.Kind) })
+	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k.Without == "" || slices.Contains(served, k.Kind) })
 }
 
 // Groups are the API groups of Kinds.

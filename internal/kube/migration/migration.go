@@ -34,11 +34,10 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
 const (
-	// page is how many objects one request lists.
-	page = 500
 	// settle is how long a definition has to be as it is before its objects are written: other API servers may still store the version before.
 	settle = 10 * time.Second
 	// pause is how long to wait after a failure, and until another manager has ceased to act. It doubles with each failure up to longestPause: an object that
@@ -46,8 +45,6 @@ const (
 	pause, longestPause = 30 * time.Second, time.Hour
 	// maxRefused is how many objects in a row are tried while the server takes none: then it refuses more than single objects.
 	maxRefused = 20
-	// timeout is the deadline of one request.
-	timeout = 15 * time.Second
 )
 
 // Options are what a Migration is made from.
@@ -161,17 +158,27 @@ func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
 	if err != nil {
 		return err
 	}
-	if err := m.finish(ctx, kind, definition); err != nil {
+	// Writes of others to the definition, such as its conversion being kept trusted, matter only if they changed the version that is stored.
+	now, _, err := m.older(ctx, kind)
+	if err != nil {
 		return err
+	}
+	if now == nil || now.GetUID() != definition.GetUID() {
+		return errChanged
+	}
+	_ = unstructured.SetNestedStringSlice(now.Object, []string{kind.Storage}, "status", "storedVersions") // older has read it
+	if err := m.options.Client.Status().Update(ctx, now, client.FieldOwner(shared.FieldManager)); err != nil {
+		return fmt.Errorf("writing the stored versions of %s: %w", kind.Name, err)
 	}
 	m.options.Log.Info("Moved objects to the version that is to be stored", "kind", kind.Name, "from", older, "to", kind.Storage, "objects", written)
 	return nil
 }
 
+// errChanged says that the definition changed while its objects were written.
+var errChanged = errors.New("the definition has changed meanwhile")
+
 // older are the versions other than the one to be stored in which objects of a kind may be stored, with the definition that says so.
 func (m *Migration) older(ctx context.Context, kind kinds.Kind) (*unstructured.Unstructured, []string, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
 	err := m.options.Client.Get(ctx, client.ObjectKey{Name: kind.Definition()}, definition)
@@ -181,102 +188,45 @@ func (m *Migration) older(ctx context.Context, kind kinds.Kind) (*unstructured.U
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the definition of %s: %w", kind.Name, err)
 	}
-	if storageOf(definition) != kind.Storage {
-		return nil, nil, nil
-	}
 	stored, _, err := unstructured.NestedStringSlice(definition.Object, "status", "storedVersions")
-	if err != nil {
-		return nil, nil, fmt.Errorf("reading the stored versions of %s: %w", kind.Name, err)
+	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
+	is := func(entry any) bool {
+		version, _ := entry.(map[string]any)
+		return version["name"] == kind.Storage && version["storage"] == true
+	}
+	if err != nil || !slices.ContainsFunc(versions, is) {
+		return nil, nil, err
 	}
 	return definition, slices.DeleteFunc(stored, func(v string) bool { return v == kind.Storage }), nil
 }
 
-// storageOf is the version that a definition stores.
-func storageOf(definition *unstructured.Unstructured) string {
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, entry := range versions {
-		version, _ := entry.(map[string]any)
-		if stored, _ := version["storage"].(bool); stored {
-			name, _ := version["name"].(string)
-			return name
-		}
-	}
-	return ""
-}
-
-// rewrite writes every object of a kind with an empty patch, and says how many there were.
-func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (int, error) {
+// rewrite writes every object of a kind with an empty patch, and says how many there were. What the server says of one object alone does not end it, unless
+// it takes none.
+func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (written int, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.Stored().GroupVersion().WithKind(kind.Name + "List"))
-	written, refused := 0, 0
-	var last error
-	for more := ""; ; {
-		if err := m.list(ctx, list, more); err != nil {
+	var refused []error
+	for page, err := range pages.All(ctx, m.options.Client, list) {
+		if err != nil {
 			return written, fmt.Errorf("listing objects of %s: %w", kind.Name, err)
 		}
-		for i := range list.Items {
-			object := &list.Items[i]
+		for i := range page.Items {
+			object := &page.Items[i]
 			object.SetGroupVersionKind(kind.Stored())
-			err := m.touch(ctx, object)
-			if err != nil {
-				err = fmt.Errorf("writing %s %s: %w", kind.Name, client.ObjectKeyFromObject(object), err)
-			}
-			switch {
-			case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
-				last = err // it says something about this object alone
-				if refused++; refused == maxRefused && written == 0 {
-					return written, last
-				}
-			case err != nil:
-				return written, err
-			default:
+			err := m.options.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.FieldOwner(shared.FieldManager))
+			if client.IgnoreNotFound(err) == nil {
 				written++
+				continue
+			}
+			err = fmt.Errorf("writing %s %s: %w", kind.Name, client.ObjectKeyFromObject(object), err)
+			alone := apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)
+			if refused = append(refused, err); !alone || written == 0 && len(refused) == maxRefused {
+				return written, err
 			}
 		}
-		if more = list.GetContinue(); more != "" {
-			continue
-		}
-		if refused > 1 {
-			last = fmt.Errorf("%d objects are refused, the last: %w", refused, last)
-		}
-		return written, last
 	}
-}
-
-func (m *Migration) list(ctx context.Context, list *metav1.PartialObjectMetadataList, more string) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	return m.options.Client.List(ctx, list, &client.ListOptions{Limit: page, Continue: more})
-}
-
-// touch has the API server write an object as it is. One that is gone needs nothing.
-func (m *Migration) touch(ctx context.Context, object *metav1.PartialObjectMetadata) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	err := m.options.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte("{}")), client.FieldOwner(shared.FieldManager))
-	return client.IgnoreNotFound(err)
-}
-
-// errChanged says that the definition changed while its objects were written.
-var errChanged = errors.New("the definition has changed meanwhile")
-
-// finish says in the definition that was read before that nothing is stored in older versions.
-func (m *Migration) finish(ctx context.Context, kind kinds.Kind, definition *unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	// Writes of others to the definition, such as its conversion being kept trusted, matter only if they changed the version that is stored.
-	now, _, err := m.older(ctx, kind)
-	if err != nil {
-		return err
+	if len(refused) > 0 {
+		return written, fmt.Errorf("%d objects are refused, the last: %w", len(refused), refused[len(refused)-1])
 	}
-	if now == nil || now.GetUID() != definition.GetUID() {
-		return errChanged
-	}
-	if err := unstructured.SetNestedStringSlice(now.Object, []string{kind.Storage}, "status", "storedVersions"); err != nil {
-		return fmt.Errorf("writing the stored versions of %s: %w", kind.Name, err)
-	}
-	if err := m.options.Client.Status().Update(ctx, now, client.FieldOwner(shared.FieldManager)); err != nil {
-		return fmt.Errorf("writing the stored versions of %s: %w", kind.Name, err)
-	}
-	return nil
+	return written, nil
 }

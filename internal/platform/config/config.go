@@ -138,7 +138,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ServiceAccount, "service-account", "",
 		"Outside of the cluster: the service account to act as, <namespace>/<name>. When empty, the user that KUBECONFIG names.")
 	flags.BoolVar(&c.AcceptUnservedKinds, "accept-unserved-kinds", false,
-		"Take over from OpenKruise although objects exist that nothing would manage. Run preflight first; it lists them.")
+		"Take over from OpenKruise although objects exist that nothing would manage. Run kruise-preflight first; it lists them.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
 	flags.StringVar(&c.Deployment, "deployment", "",

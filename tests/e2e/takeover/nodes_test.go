@@ -60,14 +60,17 @@ func TestTakeoverOfNodesAndSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	kruise.stop()
-	for _, title := range []string{"2. Stop its manager", "3. Remove its webhooks and conversion", "4. Install this operator"} {
-		if _, err := step(t, c, o, title); err != nil && title != "3. Remove its webhooks and conversion" {
+	for _, title := range []string{"2. Stop its manager", "3. Clear its conversion", "4. Install this operator"} {
+		if _, err := step(t, c, o, title); err != nil {
 			t.Fatalf("step %s: %v", title, err)
 		}
 	}
 	o.SetArgs("--accept-unserved-kinds")
 	if err := o.Run(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if out, err := step(t, c, o, "6. Remove its webhooks"); err != nil {
+		t.Fatalf("step 6: %v\n%s", err, out)
 	}
 	w.Eventually("all are observed", func(context.Context) error { return w.observed() })
 	w.Eventually("both schedules go on", func(context.Context) error {

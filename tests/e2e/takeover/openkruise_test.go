@@ -29,6 +29,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
@@ -73,28 +74,7 @@ type openKruise struct {
 // Deployment and daemon, and at last webhook configurations behind which nobody answers.
 func installOpenKruise(t *testing.T, c *cluster.Cluster, direct client.Client, states ...string) *openKruise {
 	t.Helper()
-	scopes := map[string]string{"SidecarSet": "Cluster", "ResourceDistribution": "Cluster", "NodeImage": "Cluster", "NodePodProbe": "Cluster"}
-	alpha := map[string]bool{"PodProbeMarker": true, "NodePodProbe": true, "EphemeralJob": true}
-	converts := []string{
-		"StatefulSet", "CloneSet", "DaemonSet", "SidecarSet", "UnitedDeployment", "WorkloadSpread", "PersistentPodState", "ResourceDistribution",
-		"ContainerRecreateRequest",
-	}
-	dir := t.TempDir()
-	for _, kind := range takeover.Kinds() {
-		scope := scopes[kind.Kind]
-		if scope == "" {
-			scope = "Namespaced"
-		}
-		conversion := "{strategy: None}"
-		if slices.Contains(converts, kind.Kind) {
-			conversion = converted
-		}
-		crd := fmt.Sprintf(openKruiseCRD, kind.Resource, kind.Group, kind.Kind, strings.ToLower(kind.Kind), scope, alpha[kind.Kind], !alpha[kind.Kind], conversion)
-		if err := os.WriteFile(filepath.Join(dir, kind.Resource+".yaml"), []byte(crd), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := c.InstallCRDs(t.Context(), dir); err != nil {
+	if err := c.InstallCRDs(t.Context(), definitions(t)); err != nil {
 		t.Fatal(err)
 	}
 	fixtures.Restore(t.Context(), t, direct, append([]string{"cluster/state.yaml"}, states...)...)
@@ -144,6 +124,33 @@ func installOpenKruise(t *testing.T, c *cluster.Cluster, direct client.Client, s
 		}
 	}
 	return &openKruise{t: t, client: direct, stop: func() {}}
+}
+
+// definitions writes OpenKruise's CRDs into a folder.
+func definitions(t *testing.T) string {
+	t.Helper()
+	scopes := map[string]string{"SidecarSet": "Cluster", "ResourceDistribution": "Cluster", "NodeImage": "Cluster", "NodePodProbe": "Cluster"}
+	alpha := map[string]bool{"PodProbeMarker": true, "NodePodProbe": true, "EphemeralJob": true}
+	converts := []string{
+		"StatefulSet", "CloneSet", "DaemonSet", "SidecarSet", "UnitedDeployment", "WorkloadSpread", "PersistentPodState", "ResourceDistribution",
+		"ContainerRecreateRequest",
+	}
+	dir := t.TempDir()
+	for _, kind := range takeover.Kinds() {
+		scope := scopes[kind.Kind]
+		if scope == "" {
+			scope = "Namespaced"
+		}
+		conversion := "{strategy: None}"
+		if slices.Contains(converts, kind.Kind) {
+			conversion = converted
+		}
+		crd := fmt.Sprintf(openKruiseCRD, kind.Resource, kind.Group, kind.Kind, strings.ToLower(kind.Kind), scope, alpha[kind.Kind], !alpha[kind.Kind], conversion)
+		if err := os.WriteFile(filepath.Join(dir, kind.Resource+".yaml"), []byte(crd), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
 }
 
 // trust puts an authority where the recorded configurations have a placeholder.
@@ -227,6 +234,12 @@ func (o *openKruise) lease(ctx context.Context) (lease *coordinationv1.Lease, fo
 // step runs the commands of one step of the page, as a user would, and returns what they print.
 func step(t *testing.T, c *cluster.Cluster, o *operator.Operator, title string) (string, error) {
 	t.Helper()
+	return shell(t, c, o, commandsOf(t, title))
+}
+
+// commandsOf are the commands of one step of the page.
+func commandsOf(t *testing.T, title string) string {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
@@ -238,18 +251,24 @@ func step(t *testing.T, c *cluster.Cluster, o *operator.Operator, title string) 
 	if !found || !hasBlock {
 		t.Fatalf("%s has no commands under %q", page, title)
 	}
-	return shell(t, c, o, block)
+	return block
 }
 
-// shell runs commands with kubectl and the operator at hand.
+// shell runs commands with kubectl and kruise-preflight at hand.
 func shell(t *testing.T, c *cluster.Cluster, o *operator.Operator, commands string) (string, error) {
 	t.Helper()
 	kubectl := c.Kubectl(t.Context())
 	if kubectl.Err != nil {
 		t.Fatal(kubectl.Err)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-c", commands)
-	path := strings.Join([]string{filepath.Dir(kubectl.Path), filepath.Dir(o.Program()), os.Getenv("PATH")}, string(os.PathListSeparator))
+	checks := filepath.Join(c.Dir(), images.Preflight("").Name)
+	if _, err := os.Stat(checks); err != nil {
+		if err := images.CompileTo(t.Context(), images.Preflight(""), checks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-eu", "-o", "pipefail", "-c", commands)
+	path := strings.Join([]string{filepath.Dir(kubectl.Path), c.Dir(), os.Getenv("PATH")}, string(os.PathListSeparator))
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.AdminKubeconfig(), "WEBHOOK_URL="+o.WebhookURL(), "PATH="+path)
 	root, err := repository.Root()
 	if err != nil {

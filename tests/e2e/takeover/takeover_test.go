@@ -74,7 +74,7 @@ func byName[T any, P interface {
 	return all
 }
 
-// reports is what `preflight -o json` prints.
+// reports is what `kruise-preflight -o json` prints.
 type reports struct {
 	Ready    bool                `json:"ready"`
 	Findings []preflight.Finding `json:"findings"`
@@ -128,22 +128,24 @@ func TestTakeover(t *testing.T) {
 
 	// OpenKruise runs: everything is found, nothing is taken from it.
 	table, err := step(t, c, o, "1. Check")
-	if err == nil || !strings.Contains(table, "BLOCKER") {
+	if err != nil || !strings.Contains(table, "BLOCKER") {
 		t.Fatalf("preflight finds nothing in the way: %v\n%s", err, table)
 	}
 	t.Logf("preflight prints:\n%s", table)
 	found := preflightSays(t, c, o)
 	found.find(t, "lease kruise-system/kruise-manager", "kubectl -n kruise-system scale deployment/kruise-controller-manager --replicas=0")
 	found.find(t, "mutatingwebhookconfiguration kruise-mutating-webhook-configuration", "the creation of any pod included")
-	found.find(t, "validatingwebhookconfiguration kruise-validating-webhook-configuration", "--remove-webhooks")
+	found.find(t, "validatingwebhookconfiguration kruise-validating-webhook-configuration", "kruise-preflight --remove-webhooks")
 	found.find(t, "crd statefulsets.apps.kruise.io", "--clear-conversion")
 	found.find(t, "deployment kruise-system/kruise-controller-manager", "start the operator with --statefulset-workers=7")
 	found.find(t, "daemonset kruise-system/kruise-daemon", "delete daemonset/kruise-daemon")
 	found.find(t, "pods cloneset-env-waiting/web-68fpv", "1 is in the middle of an update in place")
-	if _, err := step(t, c, o, "3. Remove its webhooks and conversion"); err == nil || !strings.Contains(err.Error(), "Scale its manager down first") {
-		t.Fatalf("the webhooks of a running OpenKruise are removed: %v", err)
+	for _, flag := range []string{"--remove-webhooks", "--clear-conversion"} {
+		if _, err := shell(t, c, o, "kruise-preflight "+flag); err == nil || !strings.Contains(err.Error(), "Scale its manager down first") {
+			t.Fatalf("%s while OpenKruise runs: %v", flag, err)
+		}
 	}
-	if err := o.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "run `preflight`") {
+	if err := o.Install(t.Context()); err == nil || !strings.Contains(err.Error(), "run `kruise-preflight`") {
 		t.Fatalf("installed over the conversion of OpenKruise: %v", err)
 	}
 
@@ -153,24 +155,26 @@ func TestTakeover(t *testing.T) {
 	}
 
 	// The documented way.
+	created := createPods(t, direct)
 	kruise.stop()
-	for _, title := range []string{"2. Stop its manager", "3. Remove its webhooks and conversion", "4. Install this operator"} {
-		_, err := step(t, c, o, title)
-		// What is left in the way is what users decide about.
-		if title == "3. Remove its webhooks and conversion" {
-			if left := preflightSays(t, c, o).blockers(); slices.ContainsFunc(left, func(s string) bool { return !strings.HasSuffix(s, "s.apps.kruise.io") || strings.HasPrefix(s, "crd") }) {
-				t.Fatalf("step %s leaves %q", title, left)
-			}
-			for _, server := range []string{"", " --server-side --force-conflicts"} {
-				if out, err := shell(t, c, o, applying+server); err != nil {
-					t.Errorf("the CRDs cannot be applied with kubectl%s: %v\n%s", server, err, out)
-				}
-			}
-			continue
-		}
-		if err != nil {
+	for _, title := range []string{"2. Stop its manager", "3. Clear its conversion"} {
+		if _, err := step(t, c, o, title); err != nil {
 			t.Fatalf("step %s: %v", title, err)
 		}
+	}
+	// What is left in the way is what users decide about, and the webhooks.
+	if left := preflightSays(t, c, o).blockers(); slices.ContainsFunc(left, func(s string) bool {
+		return !strings.Contains(s, "webhookconfiguration") && (!strings.HasSuffix(s, "s.apps.kruise.io") || strings.HasPrefix(s, "crd"))
+	}) {
+		t.Fatalf("step 3 leaves %q", left)
+	}
+	for _, server := range []string{"", " --server-side --force-conflicts"} {
+		if out, err := shell(t, c, o, applying+server); err != nil {
+			t.Errorf("the CRDs cannot be applied with kubectl%s: %v\n%s", server, err, out)
+		}
+	}
+	if _, err := step(t, c, o, "4. Install this operator"); err != nil {
+		t.Fatalf("step 4: %v", err)
 	}
 	checkReplaced(t, direct)
 
@@ -185,9 +189,24 @@ func TestTakeover(t *testing.T) {
 	}
 	awaitWaiting(n, o, takeover.OpenKruiseRuns)
 	n.Consistently(quiet, "the operator leaves all to OpenKruise", func(ctx context.Context) error { return waits(ctx, o, takeover.OpenKruiseRuns) })
+	events, _ := writes(t, log)
 	kruise.stop()
 	awaitWaiting(n, o, takeover.UnservedKinds)
-	events, _ := writes(t, log)
+	if refused, made := created.counts(); made > 0 || refused == 0 {
+		t.Errorf("%d pods were created before the old webhook was removed, %d refused", made, refused)
+	}
+	// Sidecars are injected although everything else waits.
+	if out, err := step(t, c, o, "6. Remove its webhooks"); err != nil {
+		t.Fatalf("step 6: %v\n%s", err, out)
+	}
+	n.Eventually("pods are created", func(context.Context) error {
+		if refused, made := created.counts(); made < 5 {
+			return fmt.Errorf("%d were refused, %d made", refused, made)
+		}
+		return nil
+	})
+	injected, _ := writes(t, log)
+	events = append(events, slices.DeleteFunc(injected, func(e auditv1.Event) bool { return registersInjection(&e) })...)
 	ownCalls := []string{"secrets", "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
 	events = slices.DeleteFunc(events, func(e auditv1.Event) bool { // it lets the API server call it, as docs/operations/from-openkruise.md says
 		return slices.Contains(ownCalls, e.ObjectRef.Resource)
@@ -224,16 +243,14 @@ func TestTakeover(t *testing.T) {
 	if _, found := kruise.lease(t.Context()); found {
 		t.Error("the lease that lapsed is still there")
 	}
-	if out, err := step(t, c, o, "6. Check again"); err != nil || !strings.Contains(out, "statefulset-midway") {
-		t.Errorf("step 6: %v\n%s", err, out)
+	if out, err := step(t, c, o, "7. Check again"); err != nil || !strings.Contains(out, "statefulset-midway") {
+		t.Errorf("step 7: %v\n%s", err, out)
 	}
+	created.check()
 
 	reapply(n, t, direct)
 
-	// Going back: OpenKruise acts again, and what a user changes meanwhile is its business.
-	if _, err := step(t, c, o, "Going back to OpenKruise"); err != nil {
-		t.Fatal(err)
-	}
+	// OpenKruise acts again, and what a user changes meanwhile is its business.
 	kruise.run()
 	awaitWaiting(n, o, takeover.OpenKruiseRuns)
 	if _, err := log.Next(func(*auditv1.Event) bool { return true }); err != nil {
@@ -290,7 +307,7 @@ func checkRights(t *testing.T, c *cluster.Cluster) {
 // preflightSays returns what is found, whatever it is.
 func preflightSays(t *testing.T, c *cluster.Cluster, o *operator.Operator) reports {
 	t.Helper()
-	out, err := shell(t, c, o, "kruise-operator preflight -o json")
+	out, err := shell(t, c, o, "kruise-preflight -o json")
 	var found reports
 	if parseErr := json.Unmarshal([]byte(out), &found); parseErr != nil {
 		t.Fatalf("preflight prints no JSON: %v: %v\n%s", parseErr, err, out)

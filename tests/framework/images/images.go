@@ -65,8 +65,17 @@ func NodeDaemon(version string) Program {
 	return daemon
 }
 
-// Operator are the programs of the operator's image: the manager, which the image runs, and the node daemon.
-func Operator(version string) []Program { return []Program{Manager(version), NodeDaemon(version)} }
+// Preflight checks a cluster before a takeover from OpenKruise. It is in the operator's image.
+func Preflight(version string) Program {
+	checks := Manager(version)
+	checks.Package, checks.Name = "internal/cmd/preflight", "kruise-preflight"
+	return checks
+}
+
+// Operator are the programs of the operator's image: the manager, which the image runs, the node daemon and the checks before a takeover.
+func Operator(version string) []Program {
+	return []Program{Manager(version), NodeDaemon(version), Preflight(version)}
+}
 
 // Guestbook is the web server of tests/images/guestbook at the given version.
 func Guestbook(version string) Program {

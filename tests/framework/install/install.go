@@ -120,7 +120,7 @@ func refuseForeign(ctx context.Context, c client.Client, all []*unstructured.Uns
 			return fmt.Errorf("reading %s: %w", title(ours), err)
 		}
 		if converts(live) && slices.ContainsFunc(live.GetManagedFields(), foreign) {
-			return fmt.Errorf("%s carries the conversion of another operator, such as OpenKruise: run `preflight`, which says what to do", title(ours))
+			return fmt.Errorf("%s carries the conversion of another operator, such as OpenKruise: run `kruise-preflight`, which says what to do", title(ours))
 		}
 	}
 	return nil

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
+	"github.com/kruise-operator/kruise-operator/internal/takeover"
+)
+
+// goingBack returns the command that prepares workloads for OpenKruise. Its webhook fills templates with defaults at the first write: that would be a
+// change that recreates pods. So the defaults are written before, into the revisions, too.
+func goingBack(namespace *string) *cobra.Command {
+	return &cobra.Command{
+		Use:   "going-back",
+		Short: "Write OpenKruise's defaults into CloneSets and StatefulSets that were applied without it. Refused while a manager runs",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, _, err := connect()
+			if err != nil {
+				return err
+			}
+			reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: speaker(cmd)}
+			for _, name := range []client.ObjectKey{leaseIn(*namespace), takeover.Lease()} {
+				lease, err := reading.readLease(cmd.Context(), name)
+				if err != nil {
+					return err
+				}
+				if lease.Status == takeover.Renewed {
+					return fmt.Errorf("%s still renews Lease %s: stop it first", lease.Holder, name)
+				}
+			}
+			return GoBack(cmd.Context(), c, reading.Progress)
+		},
+	}
+}
+
+// GoBack writes the defaults into all workloads whose templates OpenKruise fills. It may be repeated.
+func GoBack(ctx context.Context, c client.Client, report func(string)) error {
+	for _, kind := range []string{"CloneSet", "StatefulSet"} {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(kind + "List"))
+		for page, err := range pages.All(ctx, c, list) {
+			if err != nil {
+				return fmt.Errorf("listing objects of %s: %w", kind, err)
+			}
+			for i := range page.Items {
+				written, err := fill(ctx, c, &page.Items[i])
+				if err != nil {
+					return fmt.Errorf("writing the defaults of %s %s: %w", kind, nameOf(&page.Items[i]), err)
+				}
+				if written {
+					report(kind + " " + nameOf(&page.Items[i]) + " has OpenKruise's defaults")
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// fill fills the template of a workload, and the templates that its revisions recorded.
+func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured) (written bool, err error) {
+	revisions := &appsv1.ControllerRevisionList{}
+	if err := c.List(ctx, revisions, client.InNamespace(set.GetNamespace())); err != nil {
+		return false, err
+	}
+	for i := range revisions.Items {
+		if stored := &revisions.Items[i]; metav1.IsControlledBy(stored, set) {
+			if err := refill(ctx, c, stored); err != nil {
+				return false, fmt.Errorf("revision %s: %w", stored.Name, err)
+			}
+		}
+	}
+	content, _, _ := unstructured.NestedMap(set.Object, "spec", "template")
+	template := &corev1.PodTemplateSpec{}
+	if err := quantity.FromUnstructured(content, template); err != nil {
+		return false, err
+	}
+	before, err := revision.Encode(template)
+	if err != nil {
+		return false, err
+	}
+	filled := podtemplate.Defaulted(template)
+	if after, err := revision.Encode(filled); err != nil || bytes.Equal(before, after) {
+		return false, err
+	}
+	if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(filled); err != nil {
+		return false, err
+	}
+	if err := unstructured.SetNestedMap(set.Object, content, "spec", "template"); err != nil {
+		return false, err
+	}
+	return true, c.Update(ctx, set)
+}
+
+// refill makes a revision again under its name, which pods carry: what it holds cannot be changed.
+func refill(ctx context.Context, c client.Client, stored *appsv1.ControllerRevision) error {
+	decoded, err := revision.Decode(stored)
+	if err != nil {
+		return err
+	}
+	data, err := revision.Encode(podtemplate.Defaulted(decoded.Template))
+	if err != nil || bytes.Equal(data, stored.Data.Raw) {
+		return err
+	}
+	filled := &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: stored.Namespace, Name: stored.Name, Labels: stored.Labels, Annotations: stored.Annotations, OwnerReferences: stored.OwnerReferences,
+		},
+		Data: runtime.RawExtension{Raw: data}, Revision: stored.Revision,
+	}
+	metav1.SetMetaDataLabel(&filled.ObjectMeta, shared.LabelRevisionHash, revision.Hash(data, nil))
+	if err := c.Delete(ctx, stored); err != nil {
+		return err
+	}
+	return retry.OnError(retry.DefaultBackoff, func(error) bool { return true }, func() error { return c.Create(ctx, filled) })
+}

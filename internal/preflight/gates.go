@@ -1,0 +1,78 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package preflight
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+)
+
+// danger is a field of StatefulSets with which another value of a feature gate deletes something.
+type danger struct {
+	// field names it, in says that an object has it.
+	field string
+	in    func(object map[string]any) bool
+	// off and on say what the gate deletes when it is off here and on in OpenKruise, and the other way round; empty: nothing.
+	off, on string
+}
+
+// dangers are those of each gate that has any.
+func dangers() map[features.Gate]danger {
+	return map[features.Gate]danger{
+		features.StatefulSetStartOrdinal: {
+			field: "spec.ordinals.start",
+			in: func(object map[string]any) bool {
+				start, _, _ := unstructured.NestedInt64(object, "spec", "ordinals", "start")
+				return start != 0
+			},
+			off: "this operator would count from 0: it would delete the pods with the highest ordinals and create others from 0 on",
+			on:  "this operator would count from there: it would delete the pods with the lowest ordinals and create others",
+		},
+		features.StatefulSetAutoDeletePVC: {
+			field: "spec.persistentVolumeClaimRetentionPolicy that deletes",
+			in: func(object map[string]any) bool {
+				policy, _, _ := unstructured.NestedStringMap(object, "spec", "persistentVolumeClaimRetentionPolicy")
+				return policy["whenScaled"] == "Delete" || policy["whenDeleted"] == "Delete"
+			},
+			on: "volume claims that OpenKruise keeps would be deleted with their pods or sets",
+		},
+	}
+}
+
+// findGates compares the feature gates of both managers. One that would delete something blocks; without a Deployment that says what OpenKruise's are, they
+// are taken to be on.
+func findGates(c Cluster, w Options) (all []Finding) {
+	ours, _, err := features.Parse(w.FeatureGates)
+	if err != nil {
+		return []Finding{Blocker.of("--feature-gates", "give the value that the operator will be started with", "%v", err)}
+	}
+	known := len(c.Managers) > 0
+	var theirs features.Set
+	if known {
+		_, theirs = ParseManagerArgs(c.Managers[0].Args, w.Table)
+	}
+	for _, gate := range features.Known() {
+		on := ours.Enabled(gate.Name)
+		if gate.Elsewhere || gate.Ignored != "" || gate.Missing != "" || known && theirs.Enabled(gate.Name) == on || !known && on {
+			continue
+		}
+		next := fmt.Sprintf("start the operator with --feature-gates=%s=%t, and give preflight what --feature-gates will be", gate.Name, !on)
+		state, other, danger, users := "off", "on", dangers()[gate.Name], c.Users[gate.Name]
+		deletes := danger.off
+		if on {
+			state, other, deletes = "on", "off", danger.on
+		}
+		switch {
+		case len(users) > 0 && deletes != "":
+			all = append(all, Blocker.of("statefulsets.apps.kruise.io", next, "%d (%s) with %s. The feature gate %s is %s here and may be %s in OpenKruise: %s",
+				len(users), some(users), danger.field, gate.Name, state, other, deletes))
+		case known:
+			all = append(all, Warning.of("--feature-gates", next, "%s is %s here and %s in OpenKruise. With it on, %s", gate.Name, state, other, gate.Effect))
+		}
+	}
+	return all
+}
