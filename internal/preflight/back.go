@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,7 +59,7 @@ func goingBack(namespace *string) *cobra.Command {
 func GoBack(ctx context.Context, c client.Client, report func(string)) error {
 	for _, kind := range []string{"CloneSet", "StatefulSet"} {
 		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(v1beta1.GroupVersion.WithKind(kind + "List"))
+		list.SetGroupVersionKind(v1beta1.GroupVersion().WithKind(kind + "List"))
 		for page, err := range pages.All(ctx, c, list) {
 			if err != nil {
 				return fmt.Errorf("listing objects of %s: %w", kind, err)
@@ -99,7 +100,7 @@ func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured) 
 	if err != nil {
 		return false, err
 	}
-	filled := podtemplate.Defaulted(template)
+	filled := defaulted(template)
 	if after, err := revision.Encode(filled); err != nil || bytes.Equal(before, after) {
 		return false, err
 	}
@@ -112,13 +113,30 @@ func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured) 
 	return true, c.Update(ctx, set)
 }
 
+// defaulted fills in what OpenKruise does: not what only the pods get.
+func defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
+	filled := podtemplate.Defaulted(t)
+	filled.Spec.EnableServiceLinks = t.Spec.EnableServiceLinks
+	before := slices.Concat(t.Spec.InitContainers, t.Spec.Containers)
+	for _, containers := range [][]corev1.Container{filled.Spec.InitContainers, filled.Spec.Containers} {
+		for i := range containers {
+			containers[i].Resources.Requests = before[i].Resources.Requests
+			for port := range containers[i].Ports {
+				containers[i].Ports[port].HostPort = before[i].Ports[port].HostPort
+			}
+		}
+		before = before[len(containers):]
+	}
+	return filled
+}
+
 // refill makes a revision again under its name, which pods carry: what it holds cannot be changed.
 func refill(ctx context.Context, c client.Client, stored *appsv1.ControllerRevision) error {
 	decoded, err := revision.Decode(stored)
 	if err != nil {
 		return err
 	}
-	data, err := revision.Encode(podtemplate.Defaulted(decoded.Template))
+	data, err := revision.Encode(defaulted(decoded.Template))
 	if err != nil || bytes.Equal(data, stored.Data.Raw) {
 		return err
 	}

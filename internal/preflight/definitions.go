@@ -11,12 +11,11 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
@@ -38,10 +37,6 @@ type CRD struct {
 }
 
 func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
-	ours, err := ourCRDs()
-	if err != nil {
-		return err
-	}
 	list := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := r.Client.List(ctx, list); err != nil {
 		return err
@@ -49,27 +44,33 @@ func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
 	c.CRDs = nil
 	for i := range list.Items {
 		if crd := &list.Items[i]; slices.Contains(takeover.Groups(), crd.Spec.Group) {
-			c.CRDs = append(c.CRDs, describe(crd, ours[crd.Name]))
+			c.CRDs = append(c.CRDs, describe(crd, r.Table))
 		}
 	}
 	return nil
 }
 
-// describe describes a CRD; our is that of this operator, or nil.
-func describe(crd, our *apiextensionsv1.CustomResourceDefinition) CRD {
+// ownLabel is on CRDs that this operator converts.
+const ownLabel = "operator.kruise.io/conversion"
+
+func describe(crd *apiextensionsv1.CustomResourceDefinition, table kinds.Table) CRD {
 	found := CRD{
-		Name: crd.Name, GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, Resource: crd.Spec.Names.Plural,
-		Versions: versionsOf(crd), Storage: storageOf(crd), Stored: crd.Status.StoredVersions,
+		Name: crd.Name, GroupKind: schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}, Resource: crd.Spec.Names.Plural, Stored: crd.Status.StoredVersions,
 	}
-	if our != nil {
-		found.Ours, found.OursVersions, found.OursConverts = true, versionsOf(our), calledBy(our) != nil
+	for _, version := range crd.Spec.Versions {
+		found.Versions = append(found.Versions, version.Name)
+		if version.Storage {
+			found.Storage = version.Name
+		}
+	}
+	if i := slices.IndexFunc(table, func(k kinds.Kind) bool { return k.Definition() == crd.Name }); i >= 0 {
+		found.Ours, found.OursVersions, found.OursConverts = true, table[i].Versions, table[i].Converted
 	}
 	if call := calledBy(crd); call != nil {
 		if call.Service != nil && call.Service.Name == serviceName {
 			found.ConvertedBy = types.NamespacedName{Namespace: call.Service.Namespace, Name: call.Service.Name}
 		}
-		// A URL tells nothing of who answers: on a CRD of ours it is this operator.
-		if call.URL != nil && (!found.OursConverts || !labeledAs(crd, our)) {
+		if call.URL != nil && crd.Labels[ownLabel] == "" { // A URL tells nothing of who answers.
 			found.ConvertedBy.Name = *call.URL
 		}
 	}
@@ -82,22 +83,6 @@ func calledBy(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.We
 		return nil
 	}
 	return crd.Spec.Conversion.Webhook.ClientConfig
-}
-
-func versionsOf(crd *apiextensionsv1.CustomResourceDefinition) (names []string) {
-	for _, version := range crd.Spec.Versions {
-		names = append(names, version.Name)
-	}
-	return names
-}
-
-func storageOf(crd *apiextensionsv1.CustomResourceDefinition) string {
-	for _, version := range crd.Spec.Versions {
-		if version.Storage {
-			return version.Name
-		}
-	}
-	return ""
 }
 
 var errRuns = errors.New("OpenKruise still renews its Lease, or its Deployment wants replicas: it needs this, and would put it back. Scale its manager down first")
@@ -120,31 +105,4 @@ func ClearConversion(ctx context.Context, c client.Client, found Cluster, report
 		report("customresourcedefinition " + crd.Name + " is no longer converted by OpenKruise")
 	}
 	return nil
-}
-
-// labeledAs says that a CRD has all labels of ours, of which there are some.
-func labeledAs(crd, our *apiextensionsv1.CustomResourceDefinition) bool {
-	for key, value := range our.Labels {
-		if crd.Labels[key] != value {
-			return false
-		}
-	}
-	return len(our.Labels) > 0
-}
-
-// ourCRDs are those that this operator installs, by name.
-func ourCRDs() (map[string]*apiextensionsv1.CustomResourceDefinition, error) {
-	objects, err := manifests.CRDs()
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]*apiextensionsv1.CustomResourceDefinition{}
-	for _, object := range objects {
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, crd); err != nil {
-			return nil, fmt.Errorf("decoding our %s: %w", object.GetName(), err)
-		}
-		all[crd.Name] = crd
-	}
-	return all, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,14 +16,12 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
 // OpenKruise with WEBHOOK_HOST has its CRDs converted by a URL. That was not seen, and the CRDs of this operator could not be applied.
 func TestConversionByAURL(t *testing.T) {
-	our, err := ourCRDs()
-	if err != nil {
-		t.Fatal(err)
-	}
 	const url = "https://10.0.0.1:9876/convert"
 	for name, tc := range map[string]struct {
 		crd      string
@@ -35,9 +34,10 @@ func TestConversionByAURL(t *testing.T) {
 		"by this operator":                      {crd: "clonesets.apps.kruise.io", labeled: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			crd := our[tc.crd].DeepCopy()
-			if crd.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition")); !tc.labeled {
-				crd.Labels = nil
+			crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: tc.crd}}
+			crd.Spec.Group = "apps.kruise.io"
+			if tc.labeled {
+				crd.Labels = map[string]string{ownLabel: "webhook"}
 			}
 			crd.Spec.Conversion = &apiextensionsv1.CustomResourceConversion{
 				Strategy: apiextensionsv1.WebhookConverter,
@@ -47,7 +47,7 @@ func TestConversionByAURL(t *testing.T) {
 			if err := apiextensionsv1.AddToScheme(scheme); err != nil {
 				t.Fatal(err)
 			}
-			r := Reading{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(crd).Build()}
+			r := Reading{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(crd).Build(), Table: controllers.Table()}
 			var found Cluster
 			if err := r.readCRDs(t.Context(), &found); err != nil || len(found.CRDs) != 1 {
 				t.Fatalf("read %d CRDs: %v", len(found.CRDs), err)

@@ -4,7 +4,6 @@
 package preflight
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -214,7 +214,7 @@ func TestFindings(t *testing.T) {
 			}}}},
 			options: Options{Served: options.Served, FeatureGates: "StatefulSetStartOrdinal=true"},
 			want: []string{
-				"note|deployment elsewhere/kruise-controller-manager|start the operator with --statefulset-workers=10 --feature-gates=StatefulSetStartOrdinal=true --namespace=elsewhere",
+				"note|deployment elsewhere/kruise-controller-manager|start the operator with --feature-gates=StatefulSetStartOrdinal=true --statefulset-workers=10 --namespace=elsewhere",
 			},
 		},
 	}

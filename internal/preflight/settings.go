@@ -4,10 +4,10 @@
 package preflight
 
 import (
-	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/spf13/pflag"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -22,14 +22,19 @@ func ParseManagerArgs(args []string, table kinds.Table) (carried []string, gates
 	for _, kind := range table.Switchable() {
 		same = append(same, kind.WorkersFlag)
 	}
-	given := flags(args)
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		if slices.Contains(same, name) {
-			carried = append(carried, fmt.Sprintf("--%s=%s", name, given[name]))
+	given := pflag.NewFlagSet("manager", pflag.ContinueOnError)
+	given.ParseErrorsAllowlist.UnknownFlags = true
+	listed := given.StringSlice("feature-gates", nil, "")
+	for _, name := range same {
+		given.String(name, "", "")
+		if !strings.HasSuffix(name, "-workers") {
+			given.Lookup(name).NoOptDefVal = "true"
 		}
 	}
+	_ = given.Parse(args) // What cannot be parsed is left out.
 	var known, kept []string
-	for part := range strings.SplitSeq(strings.ReplaceAll(given["feature-gates"], " ", ""), ",") {
+	for _, part := range *listed {
+		part = strings.TrimSpace(part)
 		name, _, _ := strings.Cut(part, "=")
 		if !features.Accepts(features.Gate(name)) {
 			continue
@@ -43,30 +48,12 @@ func ParseManagerArgs(args []string, table kinds.Table) (carried []string, gates
 	if err == nil && len(kept) > 0 {
 		carried = append(carried, "--feature-gates="+strings.Join(kept, ","))
 	}
+	given.Visit(func(flag *pflag.Flag) {
+		if slices.Contains(same, flag.Name) {
+			carried = append(carried, "--"+flag.Name+"="+flag.Value.String())
+		}
+	})
 	return carried, gates
-}
-
-// flags reads a command line: --name=value, --name value, or --name for true. The last value of a repeated flag counts, but feature gates add up.
-func flags(args []string) map[string]string {
-	given := map[string]string{}
-	for i, arg := range args {
-		word, found := strings.CutPrefix(arg, "-")
-		if !found {
-			continue
-		}
-		name, value, assigned := strings.Cut(strings.TrimPrefix(word, "-"), "=")
-		if !assigned {
-			value = "true"
-			if i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
-				value = args[i+1]
-			}
-		}
-		if before := given[name]; before != "" && name == "feature-gates" {
-			value = before + "," + value
-		}
-		given[name] = value
-	}
-	return given
 }
 
 // info describes a gate; one that is not known says nothing.

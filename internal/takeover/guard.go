@@ -117,12 +117,10 @@ func (g *Guard) NeedLeaderElection() bool { return false }
 // Start reads the Lease again and again until ctx is done.
 func (g *Guard) Start(ctx context.Context) error {
 	for {
-		timer := g.options.Clock.NewTimer(g.check(ctx))
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return nil
-		case <-timer.C():
+		case <-g.options.Clock.After(g.check(ctx)):
 		}
 	}
 }

@@ -173,6 +173,39 @@ func TestGuardRefusesToOrphanObjects(t *testing.T) {
 	g.want(t, Acting)
 }
 
+// Nothing injected into new pods, silently, for as long as objects without a controller held everything back.
+func TestInjectionIsRegisteredWhileObjectsWithoutAControllerHoldTheRestBack(t *testing.T) {
+	g := newGuarded(t, false, lease(1), distribution())
+	var passed []string
+	pass := func(name string) reconcile.Reconciler {
+		return reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			passed = append(passed, name)
+			return reconcile.Result{}, nil
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	both := func() string {
+		passed = nil
+		for _, r := range []reconcile.Reconciler{g.Reconciler(pass("workloads")), g.Registrar(pass("injection"))} {
+			if _, err := r.Reconcile(ctx, reconcile.Request{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return strings.Join(passed, " ")
+	}
+	g.check(t.Context())
+	g.want(t, OpenKruiseRuns)
+	if got := both(); got != "" {
+		t.Errorf("while OpenKruise runs, passes are made over %q", got)
+	}
+	g.pass(t, 20*time.Second)
+	g.want(t, UnservedKinds)
+	if got := both(); got != "injection" {
+		t.Errorf("once its Lease has expired, passes are made over %q", got)
+	}
+}
+
 func TestGuardOrphansObjectsWhenTold(t *testing.T) {
 	g := newGuarded(t, true, lease(1), distribution())
 	g.pass(t, 20*time.Second)

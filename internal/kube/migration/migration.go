@@ -129,12 +129,10 @@ func (m *Migration) Start(ctx context.Context) error {
 
 // wait waits; false when ctx has ended.
 func (m *Migration) wait(ctx context.Context, d time.Duration) bool {
-	timer := m.options.Clock.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C():
+	case <-m.options.Clock.After(d):
 		return true
 	}
 }

@@ -25,10 +25,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// instant is a clock whose timers are over at once.
+// instant is a clock on which no time has to pass.
 type instant struct{ clock.RealClock }
 
-func (instant) NewTimer(time.Duration) clock.Timer { return clock.RealClock{}.NewTimer(0) }
+func (instant) After(time.Duration) <-chan time.Time { return clock.RealClock{}.After(0) }
 
 func widget() kinds.Kind {
 	return kinds.Kind{Name: "Widget", Plural: "widgets", Group: "example.com", Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1"}

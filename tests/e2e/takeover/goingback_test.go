@@ -85,7 +85,7 @@ func TestGoingBack(t *testing.T) {
 	if err := direct.List(t.Context(), left); err != nil || len(left.Items) != 1 || left.Items[0].Name != "kruise-mutating-webhook-configuration" {
 		t.Errorf("%d configurations of mutating webhooks are left: %v", len(left.Items), err)
 	}
-	if out, err := shell(t, c, o, "kubectl get ephemeraljobs --all-namespaces --output=name"); err != nil || !strings.Contains(out, "ephemeraljob") {
+	if out, err := shell(t, c, o, "kubectl get ephemeraljobs.v1alpha1.apps.kruise.io --all-namespaces --output=name"); err != nil || !strings.Contains(out, "ephemeraljob") {
 		t.Errorf("EphemeralJobs are read as %s: %v", out, err)
 	}
 	err = direct.Create(t.Context(), &corev1.Pod{
