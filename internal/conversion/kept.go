@@ -6,11 +6,9 @@ package conversion
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -27,18 +25,13 @@ type Kept[F, Shown any] struct {
 	Shown Shown `json:"shown"`
 }
 
-// Keep writes the fields of another version to an object. It replaces the map of annotations, which may be shared.
-func Keep[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion, fields F, shown Shown) error {
+// Keep writes the fields of another version to an object.
+func Keep[F, Shown any](o *Object, version schema.GroupVersion, fields F, shown Shown) error {
 	text, err := json.Marshal(Kept[F, Shown]{APIVersion: version.String(), Fields: fields, Shown: shown})
 	if err != nil {
 		return fmt.Errorf("keeping fields of %s: %w", version, err)
 	}
-	annotations := maps.Clone(object.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[shared.AnnotationConversionData] = string(text)
-	object.Annotations = annotations
+	o.Annotate(shared.AnnotationConversionData, string(text))
 	return nil
 }
 
@@ -47,23 +40,14 @@ const maxConversionData = 256 << 10
 
 // Take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
 // decoded, or is about a version that it should not be about, comes from somebody else: there are no fields then.
-func Take[F, Shown any](object *metav1.ObjectMeta, version schema.GroupVersion) *Kept[F, Shown] {
-	text, found := object.Annotations[shared.AnnotationConversionData]
-	if !found {
-		return nil
-	}
-	annotations := maps.Clone(object.Annotations)
-	delete(annotations, shared.AnnotationConversionData)
-	if len(annotations) == 0 {
-		annotations = nil
-	}
-	object.Annotations = annotations
-
-	if len(text) > maxConversionData {
+func Take[F, Shown any](o *Object, version schema.GroupVersion) *Kept[F, Shown] {
+	text, found := o.Meta.Annotations[shared.AnnotationConversionData]
+	delete(o.Meta.Annotations, shared.AnnotationConversionData)
+	if !found || len(text) > maxConversionData {
 		return nil
 	}
 	kept := &Kept[F, Shown]{}
-	if err := json.Unmarshal([]byte(text), kept); err != nil || kept.APIVersion != version.String() {
+	if err := decode([]byte(text), kept); err != nil || kept.APIVersion != version.String() {
 		return nil
 	}
 	return kept
@@ -91,7 +75,7 @@ func Rebase[F any](original, shown, written F) (F, error) {
 	if err != nil {
 		return rebased, fmt.Errorf("merging fields: %w", err)
 	}
-	if err := json.Unmarshal(merged, &rebased); err != nil {
+	if err := decode(merged, &rebased); err != nil {
 		return rebased, fmt.Errorf("decoding merged fields: %w", err)
 	}
 	return rebased, nil

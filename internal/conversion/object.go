@@ -15,11 +15,13 @@
 package conversion
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -74,16 +76,17 @@ type Members map[string]json.RawMessage
 type Object struct {
 	apiVersion string
 	// Top has all fields; of metadata and spec it has them as they were.
-	Top, Metadata, Spec Members
+	Top, Spec Members
+	// Meta has the annotations and labels, and nothing else.
+	Meta     metav1.ObjectMeta
+	metadata Members
 }
 
 // Fields of every object.
 const (
-	MetadataField    = "metadata"
-	AnnotationsField = "annotations"
-	LabelsField      = "labels"
-	SpecField        = "spec"
-	StatusField      = "status"
+	metadataField = "metadata"
+	specField     = "spec"
+	StatusField   = "status"
 )
 
 // MaxDecoded is the longest part of an object that is decoded where it decides the memory of a conversion, in bytes: two bytes can be a list's item of
@@ -93,7 +96,7 @@ const MaxDecoded = 64 << 10
 func open(raw []byte) (*Object, error) {
 	// Stored objects are far below: the API server limits annotations and labels, and drops what is not in the schema.
 	for _, large := range wire.Oversized(raw) {
-		known := slices.Contains([]string{"", MetadataField, SpecField}, large.Path)
+		known := slices.Contains([]string{"", metadataField, specField}, large.Path)
 		listed := large.Path == "metadata.annotations" || large.Path == "metadata.labels"
 		if large.IsList() && (known || listed && large.Has > wire.MaxValues) {
 			return nil, fmt.Errorf("%q has %d members, which is too many", large.Path, large.Has)
@@ -103,20 +106,26 @@ func open(raw []byte) (*Object, error) {
 	if err := json.Unmarshal(raw, &o.Top); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(o.Top["apiVersion"], &o.apiVersion); err != nil {
-		return nil, fmt.Errorf("apiVersion: %w", err)
-	}
-	if text, found := o.Top[MetadataField]; found {
-		if err := json.Unmarshal(text, &o.Metadata); err != nil {
-			return nil, fmt.Errorf("metadata: %w", err)
+	for name, into := range map[string]any{"apiVersion": &o.apiVersion, metadataField: &o.metadata, specField: &o.Spec} {
+		if text, found := o.Top[name]; found || name == "apiVersion" {
+			if err := json.Unmarshal(text, into); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
-	if text, found := o.Top[SpecField]; found {
-		if err := json.Unmarshal(text, &o.Spec); err != nil {
-			return nil, fmt.Errorf("spec: %w", err)
+	for name, into := range o.listed() {
+		if text, found := o.metadata[name]; found {
+			if err := json.Unmarshal(text, into); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
 		}
 	}
 	return o, nil
+}
+
+// listed are the parts of the metadata that are decoded.
+func (o *Object) listed() map[string]*map[string]string {
+	return map[string]*map[string]string{"annotations": &o.Meta.Annotations, "labels": &o.Meta.Labels}
 }
 
 // encode puts the object together again.
@@ -126,44 +135,35 @@ func (o *Object) encode(apiVersion string) ([]byte, error) {
 		result[name] = value
 	}
 	result["apiVersion"] = apiVersion
-	if o.Metadata != nil {
-		result[MetadataField] = o.Metadata
+	for name, values := range o.listed() {
+		delete(o.metadata, name)
+		if len(*values) == 0 {
+			continue
+		}
+		text, err := json.Marshal(*values)
+		if err != nil {
+			return nil, err
+		}
+		if o.metadata == nil {
+			o.metadata = Members{}
+		}
+		o.metadata[name] = text
+	}
+	if o.metadata != nil {
+		result[metadataField] = o.metadata
 	}
 	if o.Spec != nil {
-		result[SpecField] = o.Spec
+		result[specField] = o.Spec
 	}
 	return json.Marshal(result)
 }
 
-// Annotations are those of the object; none is an empty map.
-func (o *Object) Annotations() (Members, error) {
-	all := Members{}
-	if text, found := o.Metadata[AnnotationsField]; found {
-		if err := json.Unmarshal(text, &all); err != nil {
-			return nil, fmt.Errorf("annotations: %w", err)
-		}
+// Annotate sets an annotation.
+func (o *Object) Annotate(key, value string) {
+	if o.Meta.Annotations == nil {
+		o.Meta.Annotations = map[string]string{}
 	}
-	if all == nil {
-		all = Members{}
-	}
-	return all, nil
-}
-
-// SetAnnotations makes these the annotations of the object.
-func (o *Object) SetAnnotations(all Members) error {
-	if len(all) == 0 {
-		delete(o.Metadata, AnnotationsField)
-		return nil
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return err
-	}
-	if o.Metadata == nil {
-		o.Metadata = Members{}
-	}
-	o.Metadata[AnnotationsField] = text
-	return nil
+	o.Meta.Annotations[key] = value
 }
 
 // MembersOf are the members of an object; false if the text is none, or has more members than any of ours.
@@ -184,4 +184,24 @@ func tooMany(found []wire.Oversize, path string) bool {
 // DecodeShort decodes a value that is not too long for it, and says whether it could.
 func DecodeShort(text json.RawMessage, into any) bool {
 	return len(text) <= MaxDecoded && json.Unmarshal(text, into) == nil
+}
+
+// Tree decodes a value as JSON, nothing as nil. Numbers stay as they are written. What has too many members in any place is an error.
+func Tree(text json.RawMessage) (value any, err error) {
+	for _, large := range wire.Oversized(text) {
+		if large.Path == wire.WholeObject || large.IsList() {
+			return nil, fmt.Errorf("%q has %d members, which is too many", large.Path, large.Has)
+		}
+	}
+	if len(text) == 0 {
+		return nil, nil
+	}
+	err = decode(text, &value)
+	return value, err
+}
+
+func decode(text []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(into)
 }

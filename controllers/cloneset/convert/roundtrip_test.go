@@ -4,6 +4,7 @@
 package convert_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
 
@@ -210,20 +213,44 @@ func pick[T any](c randfill.Continue, from ...T) T { return from[c.Intn(len(from
 
 func toSpoke(t *testing.T, hub *v1beta1.CloneSet) *v1alpha1.CloneSet {
 	t.Helper()
-	spoke := &v1alpha1.CloneSet{}
-	if err := convert.ToV1alpha1(hub, spoke); err != nil {
-		t.Fatal(err)
-	}
-	return spoke
+	return converted[v1alpha1.CloneSet](t, hub, v1beta1.GroupVersion(), v1alpha1.GroupVersion())
 }
 
 func fromSpoke(t *testing.T, spoke *v1alpha1.CloneSet) *v1beta1.CloneSet {
 	t.Helper()
-	hub := &v1beta1.CloneSet{}
-	if err := convert.FromV1alpha1(spoke, hub); err != nil {
+	return converted[v1beta1.CloneSet](t, spoke, v1alpha1.GroupVersion(), v1beta1.GroupVersion())
+}
+
+// converted is an object of one version in another one.
+func converted[To any](t *testing.T, from any, version, to schema.GroupVersion) *To {
+	t.Helper()
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return hub
+	object["apiVersion"], object["kind"] = version.String(), "CloneSet"
+	raw, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err = convert.Converter().Convert(t.Context(), raw, to.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		t.Fatal(err)
+	}
+	delete(fields, "apiVersion")
+	delete(fields, "kind")
+	if raw, err = json.Marshal(fields); err != nil {
+		t.Fatal(err)
+	}
+	result := new(To)
+	if err := json.Unmarshal(raw, result); err != nil {
+		t.Fatal(err)
+	}
+	return result
 }
 
 func bare(set *v1beta1.CloneSet) *v1beta1.CloneSet {

@@ -55,49 +55,26 @@ func said(o *conversion.Object) (status conversion.Members, snapshot statuses, c
 
 func toV1alpha1(o *conversion.Object) error {
 	_, snapshot, _, held := said(o)
-	if len(snapshot) == 0 && held == nil {
-		return nil
-	}
-	annotations, err := o.Annotations()
-	if err != nil {
-		return err
-	}
 	if len(snapshot) > 0 {
-		if err := setText(annotations, v1alpha1.AnnotationSyncContainerStatuses, snapshot); err != nil {
-			return err
-		}
-	}
-	if held != nil {
-		text, err := json.Marshal(held.LastTransitionTime.UTC().Format(time.RFC3339))
+		text, err := json.Marshal(snapshot)
 		if err != nil {
 			return err
 		}
-		annotations[v1alpha1.AnnotationUnreadyAcquired] = text
+		o.Annotate(v1alpha1.AnnotationSyncContainerStatuses, string(text))
 	}
-	return o.SetAnnotations(annotations)
+	if held != nil {
+		o.Annotate(v1alpha1.AnnotationUnreadyAcquired, held.LastTransitionTime.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
-// setText makes the JSON of a value the text of an annotation.
-func setText(annotations conversion.Members, key string, value any) error {
-	inner, err := json.Marshal(value)
-	if err != nil {
-		return err
-	}
-	annotations[key], err = json.Marshal(string(inner))
-	return err
-}
-
-func fromV1alpha1(o *conversion.Object) error {
-	annotations, err := o.Annotations()
-	if err != nil || len(annotations) == 0 {
-		return err
-	}
+func fromV1alpha1(o *conversion.Object) (err error) {
+	annotations := o.Meta.Annotations
 	status, snapshot, conditions, held := said(o)
 	changed := false
-	var text string
 	var written statuses
 	key := v1alpha1.AnnotationSyncContainerStatuses
-	if conversion.DecodeShort(annotations[key], &text) && conversion.DecodeShort([]byte(text), &written) && len(written) > 0 {
+	if conversion.DecodeShort([]byte(annotations[key]), &written) && len(written) > 0 {
 		switch {
 		case len(status[snapshotField]) > conversion.MaxDecoded: // it was not read, and wins
 		case equality.Semantic.DeepEqual(written, snapshot):
@@ -110,7 +87,7 @@ func fromV1alpha1(o *conversion.Object) error {
 		}
 	}
 	key = v1alpha1.AnnotationUnreadyAcquired
-	if conversion.DecodeShort(annotations[key], &text) {
+	if text, found := annotations[key]; found {
 		at, err := time.Parse(time.RFC3339, text)
 		switch {
 		case err != nil || len(status[conditionsField]) > conversion.MaxDecoded:
@@ -128,9 +105,7 @@ func fromV1alpha1(o *conversion.Object) error {
 		}
 	}
 	if changed {
-		if o.Top[conversion.StatusField], err = json.Marshal(status); err != nil {
-			return err
-		}
+		o.Top[conversion.StatusField], err = json.Marshal(status)
 	}
-	return o.SetAnnotations(annotations)
+	return err
 }

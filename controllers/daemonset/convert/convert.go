@@ -46,33 +46,19 @@ func toV1alpha1(o *conversion.Object) error {
 	if err := rename(o, conversion.StatusField, statusRevision, statusHash); err != nil {
 		return err
 	}
-	annotations, err := o.Annotations()
-	if err != nil {
-		return err
-	}
 	switch {
 	case partitioned:
-		annotations[progressiveCreate] = json.RawMessage(`"true"`)
-	case switchesOn(annotations):
-		delete(annotations, progressiveCreate)
+		o.Annotate(progressiveCreate, "true")
+	case o.Meta.Annotations[progressiveCreate] == "true":
+		delete(o.Meta.Annotations, progressiveCreate)
 	}
-	return o.SetAnnotations(annotations)
+	return nil
 }
 
 func fromV1alpha1(o *conversion.Object) error {
-	partitioned := false
-	if annotations, isObject := conversion.MembersOf(o.Metadata[conversion.AnnotationsField]); isObject {
-		partitioned = switchesOn(annotations)
-	}
+	partitioned := o.Meta.Annotations[progressiveCreate] == "true"
 	if partitioned {
-		annotations, err := o.Annotations()
-		if err != nil {
-			return err
-		}
-		delete(annotations, progressiveCreate)
-		if err := o.SetAnnotations(annotations); err != nil {
-			return err
-		}
+		delete(o.Meta.Annotations, progressiveCreate)
 	}
 	delete(o.Spec, scaleField) // v1alpha1 has no such field
 	if partitioned {
@@ -85,11 +71,6 @@ func fromV1alpha1(o *conversion.Object) error {
 		return err
 	}
 	return rename(o, conversion.StatusField, statusHash, statusRevision)
-}
-
-// switchesOn says that the annotations have the one that stands for partitionedScaling.
-func switchesOn(annotations conversion.Members) bool {
-	return string(annotations[progressiveCreate]) == `"true"`
 }
 
 // raiseSurging makes the type Surging the strategy that it stands for.

@@ -7,7 +7,6 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -35,30 +34,17 @@ const (
 //     both hold, unless the selector is nothing but what conversion made of an earlier namespace.
 //   - the label apps.kruise.io/sidecarset-custom-version of v1alpha1 is customVersion in v1beta1.
 func Converter() conversion.Converter {
-	changing := func(change func(*sidecarSet) error) func(*conversion.Object) error {
-		return func(object *conversion.Object) error {
-			set := &sidecarSet{Object: object}
-			if err := set.decode(); err != nil {
-				return err
-			}
-			if err := change(set); err != nil {
-				return err
-			}
-			return set.encode()
-		}
+	changing := func(change func(sidecarSet) error) func(*conversion.Object) error {
+		return func(object *conversion.Object) error { return change(sidecarSet{object}) }
 	}
 	return conversion.Converter{
 		GroupKind:  v1beta1.GroupVersion().WithKind("SidecarSet").GroupKind(),
-		ToV1alpha1: changing((*sidecarSet).toV1alpha1), FromV1alpha1: changing((*sidecarSet).toV1beta1),
+		ToV1alpha1: changing(sidecarSet.toV1alpha1), FromV1alpha1: changing(sidecarSet.toV1beta1),
 	}
 }
 
 // sidecarSet is a SidecarSet whose parts are changed where they are.
-type sidecarSet struct {
-	*conversion.Object
-	// object has the annotations and labels.
-	object metav1.ObjectMeta
-}
+type sidecarSet struct{ *conversion.Object }
 
 // writtenNamespaces is how a client of v1alpha1 wrote which namespaces it means.
 type writtenNamespaces struct {
@@ -72,12 +58,12 @@ type writtenVersion struct {
 	Label         *string `json:"label,omitempty"`
 }
 
-func (s *sidecarSet) toV1beta1() error {
-	stashed := conversion.Take[writtenVersion, writtenVersion](&s.object, v1beta1.GroupVersion())
+func (s sidecarSet) toV1beta1() error {
+	stashed := conversion.Take[writtenVersion, writtenVersion](s.Object, v1beta1.GroupVersion())
 	if err := s.namespaceToSelector(); err != nil {
 		return err
 	}
-	label, labeled := s.object.Labels[shared.LabelSidecarSetCustomVersion]
+	label, labeled := s.Meta.Labels[shared.LabelSidecarSetCustomVersion]
 	version := writtenVersion{CustomVersion: label}
 	if stashed != nil && equality.Semantic.DeepEqual(stashed.Shown, labelOnly(label, labeled)) {
 		version = stashed.Fields
@@ -86,8 +72,8 @@ func (s *sidecarSet) toV1beta1() error {
 	return s.setSpec(customVersionField, version.CustomVersion, version.CustomVersion != "")
 }
 
-func (s *sidecarSet) toV1alpha1() error {
-	stashed := conversion.Take[writtenNamespaces, *metav1.LabelSelector](&s.object, v1alpha1.GroupVersion())
+func (s sidecarSet) toV1alpha1() error {
+	stashed := conversion.Take[writtenNamespaces, *metav1.LabelSelector](s.Object, v1alpha1.GroupVersion())
 	// A longer selector was not made from a namespace.
 	if stashed != nil && len(s.Spec[namespaceSelectorField]) <= conversion.MaxDecoded {
 		var selector *metav1.LabelSelector
@@ -107,7 +93,7 @@ func (s *sidecarSet) toV1alpha1() error {
 }
 
 // namespaceToSelector makes namespace a part of namespaceSelector, and keeps how both were written.
-func (s *sidecarSet) namespaceToSelector() error {
+func (s sidecarSet) namespaceToSelector() error {
 	var written writtenNamespaces
 	length := len(s.Spec[namespaceField])
 	if length > len(`""`) {
@@ -130,17 +116,17 @@ func (s *sidecarSet) namespaceToSelector() error {
 	if err := s.setSpec(namespaceSelectorField, selector, true); err != nil {
 		return err
 	}
-	return conversion.Keep(&s.object, v1alpha1.GroupVersion(), written, selector)
+	return conversion.Keep(s.Object, v1alpha1.GroupVersion(), written, selector)
 }
 
 // versionToLabel makes customVersion a label. What a label cannot hold, and a label that is there besides, is kept.
-func (s *sidecarSet) versionToLabel() error {
+func (s sidecarSet) versionToLabel() error {
 	var version writtenVersion
 	if err := s.readSpec(customVersionField, &version.CustomVersion); err != nil {
 		return err
 	}
 	delete(s.Spec, customVersionField)
-	if label, labeled := s.object.Labels[shared.LabelSidecarSetCustomVersion]; labeled {
+	if label, labeled := s.Meta.Labels[shared.LabelSidecarSetCustomVersion]; labeled {
 		version.Label = &label
 	}
 	var label *string
@@ -152,7 +138,7 @@ func (s *sidecarSet) versionToLabel() error {
 	if !lost {
 		return nil
 	}
-	return conversion.Keep(&s.object, v1beta1.GroupVersion(), version, writtenVersion{Label: label})
+	return conversion.Keep(s.Object, v1beta1.GroupVersion(), version, writtenVersion{Label: label})
 }
 
 // labelOnly is what v1alpha1 shows of a version.
@@ -187,19 +173,8 @@ func selectNamespace(namespace string, other *metav1.LabelSelector) *metav1.Labe
 	return both
 }
 
-func (s *sidecarSet) decode() error {
-	for name, into := range map[string]*map[string]string{conversion.AnnotationsField: &s.object.Annotations, conversion.LabelsField: &s.object.Labels} {
-		if text, found := s.Metadata[name]; found {
-			if err := json.Unmarshal(text, into); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	return nil
-}
-
 // readSpec decodes a field of the spec, if it is there.
-func (s *sidecarSet) readSpec(name string, into any) error {
+func (s sidecarSet) readSpec(name string, into any) error {
 	text, found := s.Spec[name]
 	if !found {
 		return nil
@@ -211,7 +186,7 @@ func (s *sidecarSet) readSpec(name string, into any) error {
 }
 
 // setSpec sets a field of the spec, or removes it.
-func (s *sidecarSet) setSpec(name string, value any, is bool) error {
+func (s sidecarSet) setSpec(name string, value any, is bool) error {
 	if !is {
 		delete(s.Spec, name)
 		return nil
@@ -228,33 +203,13 @@ func (s *sidecarSet) setSpec(name string, value any, is bool) error {
 }
 
 // setLabel sets the label, or removes it.
-func (s *sidecarSet) setLabel(value *string) {
-	labels := maps.Clone(s.object.Labels)
-	delete(labels, shared.LabelSidecarSetCustomVersion)
-	if value != nil {
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[shared.LabelSidecarSetCustomVersion] = *value
+func (s sidecarSet) setLabel(value *string) {
+	delete(s.Meta.Labels, shared.LabelSidecarSetCustomVersion)
+	if value == nil {
+		return
 	}
-	s.object.Labels = labels
-}
-
-// encode puts annotations and labels back.
-func (s *sidecarSet) encode() error {
-	for name, values := range map[string]map[string]string{conversion.AnnotationsField: s.object.Annotations, conversion.LabelsField: s.object.Labels} {
-		if len(values) == 0 {
-			delete(s.Metadata, name)
-			continue
-		}
-		text, err := json.Marshal(values)
-		if err != nil {
-			return err
-		}
-		if s.Metadata == nil {
-			s.Metadata = conversion.Members{}
-		}
-		s.Metadata[name] = text
+	if s.Meta.Labels == nil {
+		s.Meta.Labels = map[string]string{}
 	}
-	return nil
+	s.Meta.Labels[shared.LabelSidecarSetCustomVersion] = *value
 }
