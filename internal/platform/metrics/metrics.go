@@ -18,8 +18,6 @@ type Metrics struct {
 	Actions *prometheus.CounterVec
 	// StaleViews counts the passes that waited because the cache had not caught up with the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
-	// DroppedEvents counts the events that were not sent because too many waited.
-	DroppedEvents prometheus.Counter
 	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
 	TakeoverWaiting *prometheus.GaugeVec
 	// IsLeader is 1 while this replica leads. It has the name that OpenKruise gave it, for the sake of dashboards.
@@ -65,10 +63,6 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_podset_stale_views_total",
 			Help: "Passes that waited for the cache to show the workload's own writes.",
 		}, []string{"kind"}),
-		DroppedEvents: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "kruise_events_dropped_total",
-			Help: "Events that were not sent because too many waited.",
-		}),
 		TakeoverWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_takeover_waiting",
 			Help: "1 while no reconciler acts for this reason, which concerns OpenKruise.",
@@ -135,7 +129,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 	for _, collector := range []prometheus.Collector{
-		m.Actions, m.StaleViews, m.DroppedEvents, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
+		m.Actions, m.StaleViews, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
 		m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods,
 		m.RecreateRequests, m.RecreateLatency, m.ImagePullAnswers, m.ImagePullLatency,
 	} {
