@@ -24,7 +24,6 @@ func Value() controller.Kind {
 			Name: "EphemeralJob", Plural: "ephemeraljobs", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: kinds.Optional, WorkersFlag: "ephemeraljob-workers", Users: kinds.Edit,
-			Needs: kinds.Needs{EphemeralContainers: true},
 		},
 		Name:      Name,
 		Setup:     Setup,

@@ -25,7 +25,7 @@ func Value() controller.Kind {
 			Name: "ImagePullJob", Plural: "imagepulljobs", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: kinds.Optional, WorkersFlag: "imagepulljob-workers", NodeDaemon: true, Users: kinds.Edit,
-			Needs: kinds.Needs{ReadsNodes: true, PodPlaces: true},
+			Needs: kinds.Needs{ReadsNodes: true},
 		},
 		Name:      Name,
 		Setup:     Setup,

@@ -89,17 +89,13 @@ type Needs struct {
 	ControlsPods bool
 	// PodAnnotation keeps pods whole that carry this annotation, whoever controls them.
 	PodAnnotation string
-	// EphemeralContainers keeps of every pod its node, phase and creation time, its ephemeral containers and what is reported of them.
-	EphemeralContainers bool
 	// OwnsRevisions keeps ControllerRevisions whole that an object of the kind controls, in whatever namespace.
 	OwnsRevisions bool
 	// Controls are further kinds of objects that an object of the kind controls, such as Jobs. Those are kept whole, others of these kinds
 	// are trimmed.
 	Controls []schema.GroupVersionKind
-	// PodPlaces keeps of all pods on which node they are, and whether they have ended.
-	PodPlaces bool
-	// ProbedPods keeps of every pod what decides about its probes and shows their results: its node, phase, address and conditions, the names
-	// and named ports of its containers, and its annotations.
+	// ProbedPods keeps of every pod what decides about its probes and shows their results: its address and conditions, the names and named ports of its
+	// containers, and its annotations.
 	ProbedPods bool
 	// ReadsNodes keeps the nodes.
 	ReadsNodes bool

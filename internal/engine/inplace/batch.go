@@ -15,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
@@ -171,8 +172,8 @@ func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 				evidence.SpecImage = earlier.SpecImage
 			}
 		}
-		put(&containers, name, evidence)
-		put(&statuses, name, shared.InPlaceContainerStatus{ImageID: status.ImageID})
+		lazy.Put(&containers, name, evidence)
+		lazy.Put(&statuses, name, shared.InPlaceContainerStatus{ImageID: status.ImageID})
 	}
 	r.LastContainerStatuses, r.evidence.Containers = statuses, containers
 
@@ -208,7 +209,7 @@ func filter[V any](m map[string]V, keep func(string) bool) map[string]V {
 	var out map[string]V
 	for key, value := range m {
 		if keep(key) {
-			put(&out, key, value)
+			lazy.Put(&out, key, value)
 		}
 	}
 	return out
@@ -222,16 +223,9 @@ func (r *run) copyUnproven(
 		if r.effectOn(pod, name, report, now).proven {
 			continue
 		}
-		put(statuses, name, status)
+		lazy.Put(statuses, name, status)
 		if known, ok := r.evidence.Containers[name]; ok {
-			put(&evidence.Containers, name, known)
+			lazy.Put(&evidence.Containers, name, known)
 		}
 	}
-}
-
-func put[M ~map[K]V, K comparable, V any](m *M, key K, value V) {
-	if *m == nil {
-		*m = M{}
-	}
-	(*m)[key] = value
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -227,7 +228,7 @@ func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Diff
 			return change{}, fmt.Errorf("the pod has no container %s", after.Name)
 		}
 		if _, waits := earlier.pending.images[after.Name]; waits || earlier.unknown || before.Image != after.Image {
-			put(&c.images, after.Name, after.Image)
+			lazy.Put(&c.images, after.Name, after.Image)
 		}
 		waiting, waits := earlier.pending.resources[after.Name]
 		if _, differ := difference.Resources[after.Name]; !differ && !waits && !earlier.unknown {
@@ -239,7 +240,7 @@ func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Diff
 			Requests: changedQuantities(was.Requests, is.Requests, waiting.Requests, earlier.unknown && o.Resources),
 		}
 		if len(quantities.Limits)+len(quantities.Requests) > 0 {
-			put(&c.resources, after.Name, quantities)
+			lazy.Put(&c.resources, after.Name, quantities)
 		}
 	}
 	if o.EnvFromMetadata {
@@ -249,7 +250,7 @@ func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Diff
 			keepKeys(keys.annotations, to.Annotations, meta.Annotations)
 		}
 		for name, reads := range referencesOf(pod.Spec.Containers, keys) {
-			put(&c.refs, name, reads.meta())
+			lazy.Put(&c.refs, name, reads.meta())
 		}
 	}
 	return c.against(pod), nil

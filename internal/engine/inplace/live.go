@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 // On is the difference for one live pod. Admission may have given the pod more than its template: other images and resources, more containers.
@@ -104,10 +106,10 @@ func withChanges(live, was, is corev1.ResourceRequirements) corev1.ResourceRequi
 	out := *live.DeepCopy()
 	was, is = withRequests(was), withRequests(is)
 	for name, quantity := range changedQuantities(was.Limits, is.Limits, nil, false) {
-		put(&out.Limits, name, quantity)
+		lazy.Put(&out.Limits, name, quantity)
 	}
 	for name, quantity := range changedQuantities(was.Requests, is.Requests, nil, false) {
-		put(&out.Requests, name, quantity)
+		lazy.Put(&out.Requests, name, quantity)
 	}
 	return out
 }

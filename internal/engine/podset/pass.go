@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
@@ -233,7 +234,7 @@ func (p *Pass) failing(key planning.RetryKey) (time.Duration, bool) {
 
 // AppendToEvent has the event about the deletion of the pod say something beside that.
 func (p *Pass) AppendToEvent(pod *Pod, text string) {
-	put(&p.remarks, keyOf(pod.Object), p.remarks[keyOf(pod.Object)]+text)
+	lazy.Put(&p.remarks, keyOf(pod.Object), p.remarks[keyOf(pod.Object)]+text)
 }
 
 // InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
@@ -283,7 +284,7 @@ func (p *Pass) ClaimsAt(present claims.Template, name string) claims.Template {
 		if templates, recorded := revision.RecordedClaims(p.Snapshot.Revisions[name]); recorded {
 			known.Claims = templates
 		}
-		put(&p.claims, name, known)
+		lazy.Put(&p.claims, name, known)
 	}
 	return known
 }
@@ -381,13 +382,6 @@ func mark[K comparable](set *map[K]struct{}, key K) {
 		*set = map[K]struct{}{}
 	}
 	(*set)[key] = struct{}{}
-}
-
-func put[K comparable, V any](m *map[K]V, key K, value V) {
-	if *m == nil {
-		*m = map[K]V{}
-	}
-	(*m)[key] = value
 }
 
 func has[K comparable](set map[K]struct{}, key K) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
@@ -115,7 +116,7 @@ func (s *Spec) FactRules(now time.Time) FactRules {
 func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
 	pod := podtemplate.ForPod(rev.Template)
 	if _, known := s.containers[rev.Name]; !known {
-		put(&s.containers, rev.Name, podtemplate.AlwaysPulled(rev.Template.Spec.Containers))
+		lazy.Put(&s.containers, rev.Name, podtemplate.AlwaysPulled(rev.Template.Spec.Containers))
 	}
 	pod.Spec.Containers = s.containers[rev.Name]
 	SetIdentity(pod, s.Namespace, name, s.Owner, UpdateGates()...)

@@ -37,10 +37,6 @@ type Contents struct {
 	podAnnotations []string
 	// keeps say which further pods are kept whole.
 	keeps []func(*corev1.Pod) bool
-	// ephemeralContainers says that of every pod there is kept what Needs.EphemeralContainers says.
-	ephemeralContainers bool
-	// podPlaces keeps of all pods on which node they are, and whether they have ended.
-	podPlaces bool
 	// probedPods says that of every pod there is kept what Needs.ProbedPods says.
 	probedPods bool
 }
@@ -60,11 +56,9 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 			}
 			c.controllers[controlled].Insert(schema.GroupKind{Group: kind.Group, Kind: kind.Name})
 		}
-		c.podPlaces = c.podPlaces || kind.Needs.PodPlaces
 		if key := kind.Needs.PodAnnotation; key != "" && !slices.Contains(c.podAnnotations, key) {
 			c.podAnnotations = append(c.podAnnotations, key)
 		}
-		c.ephemeralContainers = c.ephemeralContainers || kind.Needs.EphemeralContainers
 		c.probedPods = c.probedPods || kind.Needs.ProbedPods
 	}
 	return c
@@ -104,14 +98,8 @@ func (c Contents) Options(all kinds.Table) cache.Options {
 		trim := identity
 		if kind == podKind() {
 			needed = c.needsPod
-			if c.podPlaces {
-				trim = identityAndPlace
-			}
-			if c.ephemeralContainers { // which has the places, too
-				trim = withEphemeralContainers
-			}
 			if c.probedPods {
-				trim = withProbes(trim)
+				trim = withProbes
 			}
 		}
 		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed, trim)}
@@ -174,73 +162,37 @@ func leaveOutUnread(object client.Object) {
 	}
 }
 
-// withEphemeralContainers returns the identity of a pod with its node, phase and creation time, its ephemeral containers and what is reported
-// of them. Nearly no pod has such containers.
-func withEphemeralContainers(full client.Object) client.Object {
+// withProbes keeps of a pod, beside its identity, what Needs.ProbedPods says. The annotation with kubectl's last applied configuration is
+// dropped: it is as long as the whole pod.
+func withProbes(full client.Object) client.Object {
 	trimmed := identity(full)
 	from, isPod := full.(*corev1.Pod)
 	to, same := trimmed.(*corev1.Pod)
 	if !isPod || !same {
 		return trimmed
 	}
-	to.CreationTimestamp = from.CreationTimestamp
-	to.Spec.NodeName, to.Spec.EphemeralContainers = from.Spec.NodeName, from.Spec.EphemeralContainers
-	to.Status.Phase, to.Status.EphemeralContainerStatuses = from.Status.Phase, from.Status.EphemeralContainerStatuses
+	to.Annotations = from.Annotations
+	if _, found := from.Annotations[corev1.LastAppliedConfigAnnotation]; found {
+		to.Annotations = maps.Clone(from.Annotations)
+		delete(to.Annotations, corev1.LastAppliedConfigAnnotation)
+	}
+	for i := range from.Spec.Containers {
+		to.Spec.Containers = append(to.Spec.Containers, withNamedPorts(&from.Spec.Containers[i]))
+	}
+	// Only native sidecars are kept of the init containers: only these can be probed.
+	for i := range from.Spec.InitContainers {
+		if c := &from.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			kept := withNamedPorts(c)
+			kept.RestartPolicy = c.RestartPolicy
+			to.Spec.InitContainers = append(to.Spec.InitContainers, kept)
+		}
+	}
+	to.Status.PodIP, to.Status.Conditions = from.Status.PodIP, from.Status.Conditions
 	return to
 }
 
-// withProbes keeps of a pod, beside what trim keeps, what Needs.ProbedPods says. The annotation with kubectl's last applied configuration is
-// dropped: it is as long as the whole pod.
-func withProbes(trim func(client.Object) client.Object) func(client.Object) client.Object {
-	return func(full client.Object) client.Object {
-		trimmed := trim(full)
-		from, isPod := full.(*corev1.Pod)
-		to, same := trimmed.(*corev1.Pod)
-		if !isPod || !same {
-			return trimmed
-		}
-		to.Annotations = from.Annotations
-		if _, found := from.Annotations[corev1.LastAppliedConfigAnnotation]; found {
-			to.Annotations = maps.Clone(from.Annotations)
-			delete(to.Annotations, corev1.LastAppliedConfigAnnotation)
-		}
-		to.Spec.NodeName = from.Spec.NodeName
-		for i := range from.Spec.Containers {
-			to.Spec.Containers = append(to.Spec.Containers, withNamedPorts(&from.Spec.Containers[i]))
-		}
-		// Only native sidecars are kept of the init containers: only these can be probed.
-		for i := range from.Spec.InitContainers {
-			if c := &from.Spec.InitContainers[i]; c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-				kept := withNamedPorts(c)
-				kept.RestartPolicy = c.RestartPolicy
-				to.Spec.InitContainers = append(to.Spec.InitContainers, kept)
-			}
-		}
-		to.Status.Phase, to.Status.PodIP, to.Status.Conditions = from.Status.Phase, from.Status.PodIP, from.Status.Conditions
-		return to
-	}
-}
-
-// identityAndPlace is identity, and of a pod also on which node it is and whether it has ended.
-func identityAndPlace(full client.Object) client.Object {
-	trimmed := identity(full)
-	switch full := full.(type) {
-	case *corev1.Pod:
-		if pod, ok := trimmed.(*corev1.Pod); ok {
-			pod.Spec.NodeName, pod.Status.Phase = full.Spec.NodeName, full.Status.Phase
-		}
-	case *unstructured.Unstructured:
-		if pod, ok := trimmed.(*unstructured.Unstructured); ok {
-			node, _, _ := unstructured.NestedString(full.Object, "spec", "nodeName")
-			phase, _, _ := unstructured.NestedString(full.Object, "status", "phase")
-			pod.Object["spec"], pod.Object["status"] = map[string]any{"nodeName": node}, map[string]any{"phase": phase}
-		}
-	}
-	return trimmed
-}
-
 // identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.
-// The number of a revision is kept, too.
+// The number of a revision is kept, too, and where a pod is, whether it has ended, and its ephemeral containers, of which nearly no pod has any.
 func identity(full client.Object) client.Object {
 	trimmed, ok := reflect.New(reflect.TypeOf(full).Elem()).Interface().(client.Object)
 	if !ok {
@@ -249,6 +201,12 @@ func identity(full client.Object) client.Object {
 	switch full := full.(type) {
 	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
 		trimmed.GetObjectKind().SetGroupVersionKind(full.GetObjectKind().GroupVersionKind())
+	case *corev1.Pod:
+		if pod, ok := trimmed.(*corev1.Pod); ok {
+			pod.CreationTimestamp = full.CreationTimestamp
+			pod.Spec.NodeName, pod.Spec.EphemeralContainers = full.Spec.NodeName, full.Spec.EphemeralContainers
+			pod.Status.Phase, pod.Status.EphemeralContainerStatuses = full.Status.Phase, full.Status.EphemeralContainerStatuses
+		}
 	case *appsv1.ControllerRevision:
 		if revision, ok := trimmed.(*appsv1.ControllerRevision); ok {
 			revision.Revision = full.Revision

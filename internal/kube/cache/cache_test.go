@@ -107,7 +107,7 @@ func TestEachNeedKeepsExactlyItsPods(t *testing.T) {
 				if !whole[pod] {
 					want = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 						Namespace: want.Namespace, Name: want.Name, UID: want.UID, Labels: want.Labels, OwnerReferences: want.OwnerReferences,
-					}}
+					}, Status: corev1.PodStatus{Phase: want.Status.Phase}}
 				}
 				object := any(full.DeepCopy())
 				for range 2 { // An informer may transform an object again.
@@ -273,7 +273,7 @@ func TestPodsForEphemeralContainers(t *testing.T) {
 	full.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}}
 	full.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "debug"}}
 	full.Status.PodIP = "10.0.0.1"
-	kept, err := transform(t, ContentsFor(kinds.Kind{Name: "EphemeralJob", Group: group, Needs: kinds.Needs{EphemeralContainers: true}}), podKind())(full.DeepCopy())
+	kept, err := transform(t, ContentsFor(), podKind())(full.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,13 +299,13 @@ func TestFurtherPodsAreKeptWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := kept.(*corev1.Pod).Status.Phase == corev1.PodRunning; got != whole {
+		if got := kept.(*corev1.Pod).Annotations != nil; got != whole {
 			t.Errorf("with the note %s it is kept whole: %v", note, got)
 		}
 	}
 }
 
-// What probes need of pods of others is kept, with whatever else is: both kinds that read such pods may be on.
+// What probes need of pods of others is kept, with whatever else is.
 func TestPodsForProbes(t *testing.T) {
 	full := controlledAs("web-0", "apps/v1", "ReplicaSet")
 	full.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
@@ -322,33 +322,26 @@ func TestPodsForProbes(t *testing.T) {
 	full.Status.PodIP, full.Status.HostIP = "10.0.0.1", "192.0.2.1"
 	full.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue, Message: "m"}}
 	probes := kinds.Kind{Name: "PodProbeMarker", Group: group, Needs: kinds.Needs{ProbedPods: true}}
-	debug := kinds.Kind{Name: "EphemeralJob", Group: group, Needs: kinds.Needs{EphemeralContainers: true}}
-	for name, enabled := range map[string][]kinds.Kind{"alone": {probes}, "beside another need": {debug, probes}} {
-		t.Run(name, func(t *testing.T) {
-			want := &corev1.Pod{
-				ObjectMeta: metav1.ObjectMeta{
-					Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels,
-					OwnerReferences: full.OwnerReferences, Annotations: map[string]string{"note": "x"},
-				},
-				Spec: corev1.PodSpec{
-					NodeName: "n1", Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}}}},
-					InitContainers: []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
-				},
-				Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: full.Status.Conditions},
-			}
-			if len(enabled) > 1 {
-				want.CreationTimestamp, want.Spec.EphemeralContainers = full.CreationTimestamp, full.Spec.EphemeralContainers
-			}
-			kept := any(full.DeepCopy())
-			for range 2 { // An informer may transform an object again.
-				var err error
-				if kept, err = transform(t, ContentsFor(enabled...), podKind())(kept); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if diff := cmp.Diff(want, kept); diff != "" {
-				t.Errorf("kept (-want +got):\n%s", diff)
-			}
-		})
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels,
+			OwnerReferences: full.OwnerReferences, Annotations: map[string]string{"note": "x"},
+		},
+		Spec: corev1.PodSpec{
+			NodeName: "n1", Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}}}},
+			InitContainers: []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: full.Status.Conditions},
+	}
+	want.CreationTimestamp, want.Spec.EphemeralContainers = full.CreationTimestamp, full.Spec.EphemeralContainers
+	kept := any(full.DeepCopy())
+	for range 2 { // An informer may transform an object again.
+		var err error
+		if kept, err = transform(t, ContentsFor(probes), podKind())(kept); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, kept); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 }

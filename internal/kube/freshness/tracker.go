@@ -36,6 +36,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 const (
@@ -157,19 +159,6 @@ type deletion struct {
 	lookedAt time.Time
 }
 
-// Shows says that an object, as a watch shows it, is no newer than what was written and not yet seen: it may be the echo of a write. Versions of
-// different kinds are compared as if they had one order. They mostly do, and a wrong answer does no harm where only haste depends on it.
-func (r *Record) Shows(object metav1.Object) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, m := range r.written {
-		if reached(m.resourceVersion, object.GetResourceVersion()) {
-			return true
-		}
-	}
-	return false
-}
-
 // New returns a Tracker without records.
 func New(options Options) *Tracker {
 	if options.Clock == nil {
@@ -237,14 +226,14 @@ func (t *Tracker) wrote(r *Record, kind schema.GroupVersionKind, resourceVersion
 	if ok && reached(last.resourceVersion, resourceVersion) {
 		return
 	}
-	put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()})
+	lazy.Put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()})
 }
 
 // Unknown notes a write that may or may not have happened.
 func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
-	put(&r.unknown, ref, doubt{op: op, at: t.options.Clock.Now()})
+	lazy.Put(&r.unknown, ref, doubt{op: op, at: t.options.Clock.Now()})
 }
 
 // Answered records the response to a write: the resourceVersion that it returned (empty for a deletion), or that it is in doubt. A write that
@@ -270,7 +259,7 @@ func (t *Tracker) Deleting(o Owner, ref Ref) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
 	now := t.options.Clock.Now()
-	put(&r.deleted, ref.UID, deletion{ref: ref, at: now, lookedAt: now})
+	lazy.Put(&r.deleted, ref.UID, deletion{ref: ref, at: now, lookedAt: now})
 }
 
 // notDeleted notes that a deletion certainly did not happen.
@@ -361,13 +350,6 @@ func (t *Tracker) isAsked(kind schema.GroupVersionKind) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.asked[kind]
-}
-
-func put[K comparable, V any](target *map[K]V, key K, value V) {
-	if *target == nil {
-		*target = map[K]V{}
-	}
-	(*target)[key] = value
 }
 
 // reached says whether the version have is not older than want. Versions that cannot be compared never hold anything back,
