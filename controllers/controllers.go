@@ -156,7 +156,7 @@ func share(mgr ctrl.Manager, deps *Deps) shared {
 	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
 		counted.Reset()
 	}
-	all := shared{pool: writer.NewPool(deps.Config.Writes, deps.Clock), markers: workload.NewParsed(probing.ParseStored)}
+	all := shared{pool: writer.NewPool(deps.Config.Writes), markers: workload.NewParsed(probing.ParseStored)}
 	gates := deps.Config.Features
 	if gates.Enabled(gate.PreDownloadImageForInPlaceUpdate) || gates.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.pullJobs = predownload.NewWatch(mgr.GetCache())
@@ -247,15 +247,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared, kind co
 	if part == nil {
 		return nil
 	}
-	given, err := dependencies(mgr, deps, all, kind.Name)
+	given := dependencies(mgr, deps, all, kind.Name)
 	given.Scope = kind.Entry.Scope
 	if !kind.IsFeature() {
 		given.Workers = deps.Config.WorkersOf(kind.Entry.Name)
 	}
-	if err == nil {
-		err = part(ctx, mgr, given, deps.Config)
-	}
-	if err != nil {
+	if err := part(ctx, mgr, given, deps.Config); err != nil {
 		return fmt.Errorf("setting up %s: %w", kind.Name, err)
 	}
 	return nil
@@ -310,10 +307,7 @@ func setupHooks(mgr ctrl.Manager, deps *Deps, all shared) error {
 		}
 	}
 	deps.Operator.HookFaults = all.hooks.Faults
-	given, err := dependencies(mgr, *deps, all, hooks.Name)
-	if err != nil {
-		return fmt.Errorf("setting up hooks: %w", err)
-	}
+	given := dependencies(mgr, *deps, all, hooks.Name)
 	given.Guard = deps.GuardHooks
 	c, err := workload.NewController(mgr, given, hooks.Name, 1, all.hooks)
 	if err == nil {
@@ -397,16 +391,12 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 }
 
 // dependencies are what the reconciler of one kind is made from. Its events carry the controller's name.
-func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) (workload.Dependencies, error) {
-	events := recorder.New(mgr.GetEventRecorder(name), deps.Metrics)
-	if err := mgr.Add(events); err != nil {
-		return workload.Dependencies{}, fmt.Errorf("adding the event recorder: %w", err)
-	}
+func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) workload.Dependencies {
 	return workload.Dependencies{
 		Client:           mgr.GetClient(),
 		Cache:            mgr.GetCache(),
 		Live:             mgr.GetAPIReader(),
-		Recorder:         events,
+		Recorder:         recorder.New(mgr.GetEventRecorder(name)),
 		Metrics:          deps.Metrics,
 		Pool:             all.pool,
 		Hooks:            all.hooks,
@@ -423,5 +413,5 @@ func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) (workloa
 		CatchUp:          deps.CatchUp,
 		WriteTimeout:     deps.Config.WriteTimeout,
 		ReconcileTimeout: deps.Config.ReconcileTimeout,
-	}, nil
+	}
 }

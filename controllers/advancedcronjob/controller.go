@@ -63,7 +63,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	run, waits, in := plan.Unready(spec, snapshot, due)
 	lookAgain := max(r.look(ctx, known, run, waits), in)
 	todo := plan.Plan(spec, snapshot, due)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, cron, todo)

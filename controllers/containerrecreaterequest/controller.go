@@ -58,7 +58,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	todo := plan.Plan(request, snapshot)
-	pass.StopClock()
 
 	outcome := pass.Apply(ctx, request, todo.Plan)
 	if todo.Marks() && outcome.Done > 0 {

@@ -56,15 +56,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.EphemeralJobCreateFailed)
 	}
 	todo := plan.Plan(spec, snapshot)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, job, todo.Plan)
 
-	pass.StartClock()
 	own.refused = plan.Refusals(snapshot, todo, outcome)
 	status := plan.Status(spec, snapshot, todo, outcome)
-	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
 		r.EmitEvents(job, "Run", plan.Events(spec, &status))

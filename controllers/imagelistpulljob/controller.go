@@ -57,14 +57,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.ImagePullJobFailedCreate)
 	}
 	todo := plan.Plan(spec, snapshot)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, list, todo.Plan)
 
-	pass.StartClock()
 	status := plan.Status(spec, snapshot, todo, outcome)
-	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&list.Status, &status))
 	if statusErr == nil && statusWait == 0 {
 		r.EmitEvents(list, "Pull", plan.Events(&list.Status, &status))

@@ -73,7 +73,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	snapshot.Retries = pass.Retries()
 	todo := plan.Plan(spec, snapshot)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	for _, answer := range remember(pass).answers.New(spec, todo) {
@@ -82,9 +81,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	outcome := pass.Apply(ctx, job, todo.Plan)
 
-	pass.StartClock()
 	status := plan.Status(spec, snapshot, todo, outcome)
-	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
 	if statusErr == nil && statusWait == 0 {
 		r.EmitEvents(job, "Pull", plan.Events(&job.Status, &status, snapshot))

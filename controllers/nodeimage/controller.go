@@ -129,7 +129,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	todo := plan.Plan(image, snapshot)
-	pass.StopClock()
 	outcome := pass.Apply(ctx, image, todo.Plan)
 	if outcome.Done == len(todo.Actions) {
 		for _, tag := range todo.GivenUp {

@@ -57,7 +57,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.notObserved(err)
 	}
 	todo := plan.Plan(list, snapshot)
-	pass.StopClock()
 	outcome := pass.Apply(ctx, list, todo.Plan)
 	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
 }

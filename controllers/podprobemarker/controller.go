@@ -72,16 +72,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	todo := plan.Plan(spec, snapshot)
 	remember(pass).waits = todo.Waits
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, marker, todo.Plan)
 	if _, refused := outcome.Failed(plan.StepRelease); todo.Releases() && !refused {
 		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter) // it is gone, or about to be
 	}
-	pass.StartClock()
 	status := plan.Status(spec, snapshot, todo, outcome)
-	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&marker.Status, &status))
 	if statusErr == nil && statusWait == 0 {
 		r.EmitEvents(marker, "Probe", plan.Events(&marker.Status, &status))

@@ -88,7 +88,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.SidecarSetFailedUpdate))
 	}
 	todo := plan.Plan(observed.spec, observed.snapshot)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
@@ -96,10 +95,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, observed)
 
-	pass.StartClock()
 	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
-	pass.StopClock()
 	r.counts.saw(set.Name, contributionOf(&status, injection.PodsWithout))
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error

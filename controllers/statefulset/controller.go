@@ -70,16 +70,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		PreDownload: func() *image.Workload { return plan.PreDownload(spec, observed.snapshot) },
 	})
 	todo := plan.Plan(spec, observed.snapshot)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
 	pullConditions, pullWait := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
 
-	pass.StartClock()
 	status := plan.Status(spec, observed.snapshot, todo, outcome, pullConditions...)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
-	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {

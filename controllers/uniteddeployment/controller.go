@@ -87,16 +87,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.UnitedDeploymentSubsetFailure))
 	}
 	todo := plan.Plan(spec, observed.snapshot)
-	pass.StopClock()
 
 	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo.Plan)
 	memory.Note(set.Generation, observed.snapshot.Children, todo, outcome)
 
-	pass.StartClock()
 	status := plan.Status(spec, observed.snapshot, todo, outcome)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
-	pass.StopClock()
 	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
 	var trimErr error
 	if statusErr == nil && statusWait == 0 {

@@ -32,8 +32,8 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/cputime"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"

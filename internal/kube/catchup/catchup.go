@@ -18,6 +18,7 @@
 package catchup
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -33,11 +34,11 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
 const (
-	// page is how many objects one request lists.
-	page = 1000
 	// attempt is the deadline of one list. After one that failed, the wait doubles from pause to longestPause.
 	attempt      = 15 * time.Second
 	pause        = 200 * time.Millisecond
@@ -172,24 +173,19 @@ func (g *Gate) list(ctx context.Context, kind schema.GroupVersionKind) (state, e
 	had := state{objects: map[types.UID]struct{}{}}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	for {
-		if err := g.live.List(ctx, list, &client.ListOptions{Limit: page, Continue: list.Continue}); err != nil {
+	for some, err := range pages.All(ctx, g.live, list) {
+		if err != nil {
 			return state{}, fmt.Errorf("listing %s: %w", kind.Kind, err)
 		}
-		if had.listed == "" {
-			had.listed = list.ResourceVersion
-		}
-		for i := range list.Items {
-			had.objects[list.Items[i].UID] = struct{}{}
-			if later(list.Items[i].ResourceVersion, had.highest) {
-				had.highest = list.Items[i].ResourceVersion
+		had.listed = cmp.Or(had.listed, some.ResourceVersion)
+		for i := range some.Items {
+			had.objects[some.Items[i].UID] = struct{}{}
+			if later(some.Items[i].ResourceVersion, had.highest) {
+				had.highest = some.Items[i].ResourceVersion
 			}
 		}
-		if list.Continue == "" {
-			return had, nil
-		}
-		list.Items = nil
 	}
+	return had, nil
 }
 
 // isIn says that the store holds what the server had.

@@ -8,8 +8,7 @@
 //
 //   - Actions begin in the order of the plan. As in the controllers of Kubernetes the start is slow: one action runs at first, and their
 //     number doubles with every round of successes, up to the size of the pool that all owners of a manager share. It falls back to one when
-//     the server refuses something, and when the owner had nothing to do for ten seconds. Where another owner has just written to the same
-//     namespace with success, up to 16 actions run at first.
+//     the server refuses something, and when nobody wrote to the namespace for ten seconds.
 //   - Actions are independent: one that fails holds back no other, except that the others of a step (all creations, say) in a namespace
 //     wait for a while after it was refused three times in a row, or met nothing but ten conflicts.
 //   - Every request has a deadline. Actions that have not begun when the time slice is over are left for the next plan,

@@ -5,11 +5,10 @@ package executor
 
 import (
 	"context"
-	"maps"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,11 +46,8 @@ type Options struct {
 // Executor carries out the plans of one kind of owner. It is safe for concurrent use by different owners.
 type Executor struct {
 	Options
-
-	mu sync.Mutex
-	// namespaces are the last windows of any owner, by namespace; swept is when those that are old were dropped last.
-	namespaces map[string]window
-	swept      time.Time
+	// windows are how many actions ran at a time in each namespace.
+	windows *cache.LRUExpireCache
 }
 
 // New returns an Executor.
@@ -62,13 +58,13 @@ func New(options Options) *Executor {
 	if options.Slice == 0 {
 		options.Slice = DefaultSlice
 	}
-	return &Executor{Options: options, namespaces: map[string]window{}}
+	return &Executor{Options: options, windows: cache.NewLRUExpireCacheWithClock(maxWindows, options.Clock)}
 }
 
 // Apply carries out as much of plan as it can in one time slice, waits for what it began, and says what became of it. state is the owner's.
 func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object, plan planning.Plan) planning.Outcome {
 	if len(plan.Actions) == 0 {
-		e.rest(state)
+		state.refused = nil
 		return planning.Outcome{Failing: state.failing(e.Clock.Now())}
 	}
 	r := newRun(e, state, owner, plan)
@@ -82,56 +78,19 @@ func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object,
 	return r.outcome
 }
 
-// windowFor is how many actions of an owner may be in flight in a namespace at first: as many as when its last plan ended, if that was a
-// moment ago. A rollout is many short plans; only the first of them starts slowly, with one action. Even that is not needed where another
-// owner has just got beyond it: what the server refuses, it mostly refuses to a whole namespace. So hundreds of small workloads do not each
-// take their first steps one by one.
-func (e *Executor) windowFor(state *State, namespace string) int {
-	now := e.Clock.Now()
-	if last, ok := state.windows[namespace]; ok && now.Sub(last.at) <= windowLasts {
-		return last.size
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if last, ok := e.namespaces[namespace]; ok && now.Sub(last.at) <= windowLasts {
-		return min(last.size, trustedWindow)
-	}
-	return 1
+// windowFor is how many actions may be in flight in a namespace at first: as many as when the last plan for it ended, if that was a moment ago. A rollout is
+// many short plans; only the first starts slowly. So does only the first of hundreds of small workloads: what the server refuses, it mostly refuses to a
+// whole namespace.
+func (e *Executor) windowFor(namespace string) int {
+	last, _ := e.windows.Get(namespace)
+	size, _ := last.(int)
+	return max(size, 1)
 }
 
 // leave notes the windows with which a run ended.
 func (e *Executor) leave(r *run) {
-	now := e.Clock.Now()
-	r.state.keepFor(r.actions, now)
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	r.state.keepFor(r.actions, e.Clock.Now())
 	for _, l := range r.lanes {
-		last := window{size: l.window, at: now}
-		put(&r.state.windows, l.namespace, last)
-		e.namespaces[l.namespace] = last
+		e.windows.Add(l.namespace, l.window, windowLasts)
 	}
-	e.sweep(now)
-}
-
-// sweep drops the windows of namespaces that nobody has written to for a while. Owners do not do that: one that is gone comes to no rest. The
-// lock is held.
-func (e *Executor) sweep(now time.Time) {
-	if now.Sub(e.swept) <= windowLasts {
-		return
-	}
-	maps.DeleteFunc(e.namespaces, func(_ string, last window) bool { return now.Sub(last.at) > windowLasts })
-	e.swept = now
-}
-
-// rest forgets what an owner without anything to do does not need: the failures of its actions at once, windows once they are old.
-func (e *Executor) rest(state *State) {
-	state.refused = nil
-	now := e.Clock.Now()
-	maps.DeleteFunc(state.windows, func(_ string, last window) bool { return now.Sub(last.at) > windowLasts })
-	if len(state.windows) == 0 {
-		state.windows = nil
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.sweep(now)
 }

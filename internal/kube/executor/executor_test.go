@@ -30,7 +30,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -87,7 +86,7 @@ func newFixture(t *testing.T, change func(*Options), objects ...client.Object) *
 	options := Options{
 		Kind:   appsv1beta1.GroupVersion().WithKind("StatefulSet").GroupKind(),
 		Writer: &writer.Writer{Client: f.server, Live: f.server, Tracker: f.tracker},
-		Pool:   writer.NewPool(defaultWrites, clock.RealClock{}), Recorder: f.events, Metrics: m, Clock: f.clock, Slice: time.Minute,
+		Pool:   writer.NewPool(defaultWrites), Recorder: f.events, Metrics: m, Clock: f.clock, Slice: time.Minute,
 	}
 	if change != nil {
 		change(&options)
@@ -263,7 +262,7 @@ func TestApplyStartsSmallAndInOrder(t *testing.T) {
 
 func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	f := newFixture(t, nil)
-	window := func() int { return f.windowFor(&f.state, f.set.Namespace) }
+	window := func() int { return f.windowFor(f.set.Namespace) }
 	actions := creates(f.set, 60)
 	f.apply(t, actions[:7]...)
 	if got := window(); got != 8 {
@@ -282,21 +281,8 @@ func TestApplyStartsSmallOncePerRollout(t *testing.T) {
 	f.server.SetFault(nil)
 	f.clock.SetTime(f.clock.Now().Add(windowLasts + time.Second))
 	f.apply(t)
-	if len(f.state.windows)+len(f.namespaces) != 0 {
-		t.Errorf("at rest it still remembers %v and %v", f.state, f.namespaces)
-	}
-}
-
-// A cluster in which namespaces come and go would otherwise fill the memory with those that are gone.
-func TestNamespacesWhoseWorkloadsAreGoneAreForgotten(t *testing.T) {
-	f := newFixture(t, nil)
-	f.apply(t, creates(f.set, 1)...) // and it is deleted: there is no pass without an action any more
-	f.clock.SetTime(f.clock.Now().Add(windowLasts + time.Second))
-	other := f.set.DeepCopy()
-	other.Namespace, other.UID = "elsewhere", "other"
-	f.Apply(t.Context(), &State{}, other, planning.Plan{Actions: creates(other, 1)})
-	if _, known := f.namespaces[f.set.Namespace]; known || len(f.namespaces) != 1 {
-		t.Errorf("it remembers the namespaces %v, want the other one alone", f.namespaces)
+	if got := window(); got != 1 {
+		t.Errorf("after a rest %d at once, want 1", got)
 	}
 }
 
@@ -304,14 +290,14 @@ func TestApplyTrustsANamespaceThatHasJustTakenWrites(t *testing.T) {
 	f := newFixture(t, nil)
 	begins := func(when string, here, there int) {
 		t.Helper()
-		if got := []int{f.windowFor(&State{}, f.set.Namespace), f.windowFor(&State{}, "elsewhere")}; got[0] != here || got[1] != there {
+		if got := []int{f.windowFor(f.set.Namespace), f.windowFor("elsewhere")}; got[0] != here || got[1] != there {
 			t.Errorf("%s: another workload of the namespace begins with %d, one elsewhere with %d, want %d and %d", when, got[0], got[1], here, there)
 		}
 	}
 	begins("at first", 1, 1)
 	actions := creates(f.set, 61)
 	f.apply(t, actions[:60]...)
-	begins("after 60 successes", trustedWindow, 1)
+	begins("after 60 successes", defaultWrites, 1)
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
 	f.apply(t, actions[60])
 	begins("after a refusal", 1, 1)
@@ -1031,7 +1017,7 @@ func TestApplyNamesTheRefusedClaim(t *testing.T) {
 }
 
 func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Slice = 500 * time.Millisecond; o.Pool = writer.NewPool(2, clock.RealClock{}) })
+	f := newFixture(t, func(o *Options) { o.Slice = 500 * time.Millisecond; o.Pool = writer.NewPool(2) })
 	f.server.SetFault(func(ctx context.Context, _ testutil.Write, forward func() error) error {
 		timer := time.NewTimer(20 * time.Millisecond)
 		defer timer.Stop()
@@ -1056,7 +1042,7 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 // While thousands of pods were made or updated, one that the server had refused was not tried again before there was time for all others, and until then
 // nothing told of it.
 func TestApplyTriesAndTellsOfARefusedActionWhileOthersTakeLong(t *testing.T) {
-	f := newFixture(t, func(o *Options) { o.Slice = 100 * time.Millisecond; o.Pool = writer.NewPool(2, clock.RealClock{}) })
+	f := newFixture(t, func(o *Options) { o.Slice = 100 * time.Millisecond; o.Pool = writer.NewPool(2) })
 	var tries atomic.Int32
 	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
 		if ordinal := strings.TrimPrefix(w.Object.GetName(), "web-"); len(ordinal) == 1 { // web-0 to web-9
@@ -1109,10 +1095,8 @@ func TestApplyEndsARequestAtItsDeadline(t *testing.T) {
 }
 
 func TestHangingNamespaceDoesNotDelayAnother(t *testing.T) {
-	// The pool's clock stands still: nothing that hangs ever counts as slow, so what others get is theirs from the start.
-	still := clocktesting.NewFakeClock(time.Unix(1e9, 0))
 	f := newFixture(t, func(o *Options) {
-		o.Pool, o.Slice, o.Writer.Timeout = writer.NewPool(32, still), 2*deadline, 2*deadline
+		o.Pool, o.Slice, o.Writer.Timeout = writer.NewPool(32), 2*deadline, 2*deadline
 	})
 	hung := make(chan struct{}, 10000)
 	release := make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
 const (
@@ -34,29 +34,24 @@ const (
 	overtime = 5 * time.Second
 )
 
-// run is one call of Apply. All fields belong to the goroutine of Apply.
+// run is one call of Apply.
 type run struct {
 	executor *Executor
 	owner    client.Object
 	ownerKey freshness.Owner
-	state    *State
 	actions  []planning.Action
 	// yielding are the keys of actions that are not carried out.
 	yielding map[planning.RetryKey]bool
-	// refusedNow says that an action was tried and failed.
-	refusedNow bool
-
 	// lanes are the namespaces that the actions write to, in the order of their first action.
 	lanes []*lane
-	// inFlight is how many actions are under way, those that wait for a place in the pool included.
-	inFlight int
-	messages chan message
-	// work hands tasks to workers that have done theirs, of which there are idle: a new goroutine for each of thousands of actions would have to
-	// grow its stack each time.
-	work     chan task
-	idle     int
-	failures map[int]planning.Failure
-	outcome  planning.Outcome
+
+	// mu guards what follows, and the lanes: each action ends in a goroutine of its own.
+	mu    sync.Mutex
+	state *State
+	// refusedNow says that an action was tried and failed.
+	refusedNow bool
+	failures   map[int]planning.Failure
+	outcome    planning.Outcome
 }
 
 // lane is what a run does in one namespace. Lanes do not wait for each other.
@@ -64,58 +59,22 @@ type lane struct {
 	namespace string
 	// queue are the actions that have not begun, as indexes.
 	queue []int
-	// window is how many actions may be in flight, inFlight how many are.
+	// window is how many actions may be in flight, inFlight how many are. over is signaled when one is over.
 	window, inFlight int
-	// waiting says that an action waits for a place in the pool. Only one of an owner does, so that others get their turn.
-	waiting bool
+	over             *sync.Cond
 	// refused and conflicted count the refusals and conflicts of a step since its last success.
 	refused, conflicted map[planning.Step]int
 }
-
-// task is an action that is to be carried out, with a place in the pool that it may have to wait for.
-type task struct {
-	ctx, slice context.Context
-	lane       *lane
-	index      int
-	place      *writer.Place
-	given      bool
-}
-
-// message is what an action under way reports: once that it has got its place after a wait, and once that it is over.
-type message struct {
-	lane  *lane
-	index int
-	what  event
-	err   error
-}
-
-type event int
-
-const (
-	// over: the action was carried out, or failed with err.
-	over event = iota
-	// placed: the action that waited has its place now, and goes on.
-	placed
-	// left: the slice ended before the action had a place.
-	left
-)
 
 func newRun(e *Executor, state *State, owner client.Object, plan planning.Plan) *run {
 	actions := plan.Actions
 	r := &run{
 		executor: e, owner: owner, ownerKey: freshness.OwnerOf(owner), state: state, actions: actions, yielding: plan.Yielding,
-		messages: make(chan message, e.Pool.Writes()),
-		work:     make(chan task),
 		failures: map[int]planning.Failure{},
 		outcome:  planning.Outcome{Steps: map[planning.Step]int{}},
 	}
 	r.state.begin(owner.GetGeneration())
-	order := r.order()
-	if first := actions[0].Object.GetNamespace(); !slices.ContainsFunc(actions, func(a planning.Action) bool { return a.Object.GetNamespace() != first }) {
-		r.lane(first).queue = order
-		return r
-	}
-	for _, i := range order {
+	for _, i := range r.order() {
 		l := r.lane(actions[i].Object.GetNamespace())
 		l.queue = append(l.queue, i)
 	}
@@ -130,7 +89,7 @@ func (r *run) lane(namespace string) *lane {
 		}
 	}
 	l := &lane{
-		namespace: namespace, window: r.executor.windowFor(r.state, namespace),
+		namespace: namespace, window: r.executor.windowFor(namespace), over: sync.NewCond(&r.mu),
 		refused: map[planning.Step]int{}, conflicted: map[planning.Step]int{},
 	}
 	r.lanes = append(r.lanes, l)
@@ -169,17 +128,11 @@ func (r *run) all(ctx context.Context) {
 		ctx, cancel = context.WithTimeout(ctx, r.executor.Slice+overtime)
 		defer cancel()
 	}
-	defer close(r.work)
-	for {
-		for _, l := range r.lanes {
-			r.begin(ctx, slice, l)
-		}
-		if r.inFlight == 0 {
-			break
-		}
-		r.take(<-r.messages)
-		r.takeReady()
+	var lanes sync.WaitGroup
+	for _, l := range r.lanes {
+		lanes.Go(func() { r.carryOut(ctx, slice, l) })
 	}
+	lanes.Wait()
 	for i := range r.actions {
 		if failure, ok := r.failures[i]; ok {
 			r.outcome.Failures = append(r.outcome.Failures, failure)
@@ -187,57 +140,41 @@ func (r *run) all(ctx context.Context) {
 	}
 }
 
-// begin begins as many actions of a lane as it may.
-func (r *run) begin(ctx, slice context.Context, l *lane) {
-	for len(l.queue) > 0 && !l.waiting && l.inFlight < l.window {
-		if slice.Err() != nil {
-			r.leave(l.queue...)
-			l.queue = nil
-			return
+// carryOut begins the actions of a lane while the slice lasts, and waits until they are over.
+func (r *run) carryOut(ctx, slice context.Context, l *lane) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for at, i := range l.queue {
+		for l.inFlight >= l.window {
+			l.over.Wait()
 		}
-		i := l.queue[0]
-		l.queue = l.queue[1:]
 		if r.waits(i, l) {
 			continue
 		}
-		place, given := r.executor.Pool.Ask(l.namespace)
-		l.waiting = !given
-		l.inFlight++
-		r.inFlight++
-		r.assign(task{ctx: ctx, slice: slice, lane: l, index: i, place: place, given: given})
-		r.takeReady()
-	}
-}
-
-// assign gives a task to an idle worker, or to a new one.
-func (r *run) assign(t task) {
-	if r.idle == 0 {
-		go r.worker(t)
-		return
-	}
-	r.idle--
-	r.work <- t
-}
-
-// worker carries out tasks until the run is over. It touches nothing that changes.
-func (r *run) worker(t task) {
-	for more := true; more; t, more = <-r.work {
-		r.do(t)
-	}
-}
-
-// do carries out an action once it has a place.
-func (r *run) do(t task) {
-	if !t.given {
-		if !t.place.Wait(t.slice) {
-			r.messages <- message{lane: t.lane, index: t.index, what: left}
-			return
+		r.mu.Unlock()
+		end, ok := r.executor.Pool.Begin(slice, l.namespace)
+		r.mu.Lock()
+		if !ok {
+			r.leave(l.queue[at:]...)
+			break
 		}
-		r.messages <- message{lane: t.lane, index: t.index, what: placed}
+		l.inFlight++
+		go r.do(ctx, l, i, end)
 	}
-	err := r.executor.carryOut(t.ctx, r.owner, r.ownerKey, &r.actions[t.index])
-	t.place.End()
-	r.messages <- message{lane: t.lane, index: t.index, err: err}
+	for l.inFlight > 0 {
+		l.over.Wait()
+	}
+}
+
+// do carries out one action.
+func (r *run) do(ctx context.Context, l *lane, i int, end func()) {
+	err := r.executor.carryOut(ctx, r.owner, r.ownerKey, &r.actions[i])
+	end()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l.inFlight--
+	r.conclude(l, i, err)
+	l.over.Signal()
 }
 
 // log says in one line what was done: a line for each of thousands of pods would cost more than it says. Those are at level Debug.
@@ -278,37 +215,6 @@ func (r *run) waits(i int, l *lane) bool {
 // step is what is remembered of all actions like this one in the namespace.
 func (l *lane) step(a *planning.Action) planning.RetryKey {
 	return planning.RetryKey{Step: a.Step, Namespace: l.namespace}
-}
-
-// takeReady takes the messages that are there already.
-func (r *run) takeReady() {
-	for {
-		select {
-		case m := <-r.messages:
-			r.take(m)
-		default:
-			return
-		}
-	}
-}
-
-// take draws the consequences of a message.
-func (r *run) take(m message) {
-	l := m.lane
-	if m.what != over {
-		l.waiting = false
-	}
-	if m.what == placed {
-		return
-	}
-	l.inFlight--
-	r.inFlight--
-	r.idle++
-	if m.what == left {
-		r.leave(m.index)
-		return
-	}
-	r.conclude(l, m.index, m.err)
 }
 
 // leave notes that actions were not begun for lack of time.

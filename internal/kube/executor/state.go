@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -24,10 +25,9 @@ const (
 	steady = 10 * time.Minute
 	// failuresInARow is how many objects of a slot have to fail one after the other before the slot is reported as failing.
 	failuresInARow = 3
-	// windowLasts is for how long a window holds. An owner that had nothing to do for longer starts slowly again.
+	// windowLasts is for how long a window holds: a namespace that nobody wrote to for longer starts slowly again. maxWindows are remembered.
 	windowLasts = 10 * time.Second
-	// trustedWindow is how many actions an owner begins with at most where another owner has just written to the same namespace with success.
-	trustedWindow = 16
+	maxWindows  = 4096
 )
 
 const (
@@ -38,8 +38,8 @@ const (
 	maxYielding = 10
 )
 
-// State is what is remembered of one owner between its plans: what failed, and how many actions the server has just taken at a time. The
-// zero State knows nothing, and losing it costs time only. It belongs to the goroutine that applies the owner's plan.
+// State is what is remembered of one owner between its plans: what failed. The zero State knows nothing, and losing it costs time only. It belongs to
+// the goroutine that applies the owner's plan.
 type State struct {
 	// generation is that of the spec that the refusals belong to.
 	generation int64
@@ -47,8 +47,6 @@ type State struct {
 	refused map[planning.RetryKey]retry
 	// replaced are the slots whose object had failed and was deleted so that another one takes its place.
 	replaced map[planning.Slot]replacement
-	// windows are how many actions could be in flight when the last plan ended, by namespace.
-	windows map[string]window
 }
 
 // retry is when something may be tried again.
@@ -75,12 +73,6 @@ type replacement struct {
 // delay is the one after so many failures in a row: it doubles from firstDelay to longest.
 func delay(failures int, longest time.Duration) time.Duration {
 	return min(firstDelay<<min(failures-1, 16), longest)
-}
-
-// window is how many actions could be in flight in a namespace when a plan ended, and when that was.
-type window struct {
-	size int
-	at   time.Time
 }
 
 // begin forgets all refusals when the owner's spec is another one than theirs: its user may have repaired what was refused, and
@@ -148,7 +140,7 @@ func (s *State) refuse(key planning.RetryKey, message string, doubt bool, longes
 	}
 	wait := delay(last.count, longest)
 	last.until, last.message = now.Add(wait), message
-	put(&s.refused, key, last)
+	lazy.Put(&s.refused, key, last)
 	return wait
 }
 
@@ -189,7 +181,7 @@ func (s *State) replace(a *planning.Action, now time.Time) {
 	if last := s.replaced[a.Slot]; last.madeFrom == a.MadeFrom {
 		count += last.count
 	}
-	put(&s.replaced, a.Slot, replacement{count: count, until: now.Add(delay(count, longestDelay)), madeFrom: a.MadeFrom})
+	lazy.Put(&s.replaced, a.Slot, replacement{count: count, until: now.Add(delay(count, longestDelay)), madeFrom: a.MadeFrom})
 }
 
 // failing are the slots whose objects were replaced many times in a row, and the last time not long ago.
@@ -202,11 +194,4 @@ func (s *State) failing(now time.Time) []planning.FailingSlot {
 	}
 	slices.SortFunc(slots, func(a, b planning.FailingSlot) int { return cmp.Compare(a.Slot, b.Slot) })
 	return slots
-}
-
-func put[K comparable, V any](target *map[K]V, key K, value V) {
-	if *target == nil {
-		*target = map[K]V{}
-	}
-	(*target)[key] = value
 }

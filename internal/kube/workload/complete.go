@@ -29,8 +29,8 @@ type About struct {
 // Complete adds to a snapshot what has to be asked of others: the faults that the server finds in the template, whether requests that hold pods are over,
 // and which nodes have images that were pulled ahead. It returns when to ask again. Waiting for answers does not count as the cost of the pass.
 func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *podset.Snapshot, about About) time.Duration {
-	p.StopClock()
-	defer p.StartClock()
+	began := p.Clock.Now()
+	defer func() { p.asked += p.Clock.Now().Sub(began) }()
 	revision := snapshot.Reported().Update.Name
 	template := Template{Revision: revision, Pod: about.Template, Claims: about.Claims}
 	template.Reported, template.Fault = podset.TemplateReported(about.UpdateRevision, about.Conditions, revision)

@@ -114,19 +114,10 @@ func (b *Base) Forget(name types.NamespacedName) {
 }
 
 // enqueueFor has the object of this name planned after an event about another object that concerns it: as soon as its pace allows, but not before gather has
-// passed. An event that only shows what the operator itself wrote for the object does not shorten its pause.
-func (b *Base) enqueueFor(q queue, name types.NamespacedName, about client.Object, gather time.Duration) {
-	wait := gather
+// passed.
+func (b *Base) enqueueFor(q queue, name types.NamespacedName, gather time.Duration) {
 	if memory := b.memories.known(name); memory != nil {
-		now := b.Clock.Now()
-		if memory.writes.Shows(about) {
-			wait = max(wait, memory.Pace.Wait(now))
-		} else {
-			wait = max(wait, memory.Pace.Event(now))
-		}
-		if !memory.Pace.Schedule(now, wait) {
-			return
-		}
+		gather = max(gather, memory.Pace.Wait(b.Clock.Now()))
 	}
-	q.AddAfter(reconcile.Request{NamespacedName: name}, wait)
+	q.AddAfter(reconcile.Request{NamespacedName: name}, gather)
 }

@@ -4,10 +4,10 @@
 package workload
 
 import (
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -18,6 +18,8 @@ import (
 const (
 	// needLasts is for how long a need counts that nobody repeats: its object may be gone.
 	needLasts = 5 * time.Minute
+	// maxNeeds is how many of them are remembered.
+	maxNeeds = 1 << 16
 	// needRepeats is how often an object that needs the node daemon says so.
 	needRepeats = time.Minute
 )
@@ -25,48 +27,30 @@ const (
 // DaemonNeeds are the objects that need the node daemon although their kind does not: workloads whose pods wait for it, and NodeImages with tags
 // that were written by hand. The controllers of all kinds share one. A nil one takes none.
 type DaemonNeeds struct {
-	clock clock.PassiveClock
-	added chan event.GenericEvent
-
-	mu     sync.Mutex
-	needed map[types.UID]time.Time
+	added  chan event.GenericEvent
+	needed *cache.LRUExpireCache
 }
 
 // NewDaemonNeeds returns needs of which there are none.
 func NewDaemonNeeds(c clock.PassiveClock) *DaemonNeeds {
-	return &DaemonNeeds{clock: c, added: make(chan event.GenericEvent, 1), needed: map[types.UID]time.Time{}}
+	return &DaemonNeeds{added: make(chan event.GenericEvent, 1), needed: cache.NewLRUExpireCacheWithClock(maxNeeds, c)}
 }
 
 // Added gets an event when an object needs the daemon that did not before.
 func (n *DaemonNeeds) Added() <-chan event.GenericEvent { return n.added }
 
 // Any says whether an object needs the daemon.
-func (n *DaemonNeeds) Any() bool {
-	if n == nil {
-		return false
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for uid, at := range n.needed {
-		if n.clock.Since(at) >= needLasts {
-			delete(n.needed, uid)
-		}
-	}
-	return len(n.needed) > 0
-}
+func (n *DaemonNeeds) Any() bool { return n != nil && len(n.needed.Keys()) > 0 }
 
 // note remembers whether an object needs the daemon.
 func (n *DaemonNeeds) note(object types.UID, needs bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	_, known := n.needed[object]
-	switch {
-	case needs:
-		n.needed[object] = n.clock.Now()
-	case known:
-		delete(n.needed, object)
+	_, known := n.needed.Get(object)
+	if !needs {
+		n.needed.Remove(object)
+		return
 	}
-	if needs && !known {
+	n.needed.Add(object, nil, needLasts)
+	if !known {
 		select {
 		case n.added <- event.GenericEvent{}:
 		default: // one is on its way

@@ -36,7 +36,7 @@ func TestWorkloadsNeedTheNodeDaemonWhilePodsWaitForIt(t *testing.T) {
 		t.Errorf("one of two is over: looked at again after %s, needed %v", wait, needs.Any())
 	}
 	// The other workload is gone and says nothing any more.
-	clock.SetTime(clock.Now().Add(needLasts))
+	clock.SetTime(clock.Now().Add(needLasts + time.Second))
 	if needs.Any() {
 		t.Error("needed by a workload that is gone")
 	}

@@ -8,7 +8,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -22,7 +21,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
@@ -37,11 +35,9 @@ type Pass struct {
 	leave func()
 	// began is when the pass began.
 	began time.Time
-	// cost is the processor time that was spent on reading and deciding up to the last StopClock.
-	cost time.Duration
-	// counting says that StartClock was called and StopClock was not yet, since is the processor time that the thread had used by then.
-	counting bool
-	since    time.Duration
+	// asked is the time that was spent on waiting for answers of the server, planned when the first plan was there.
+	asked   time.Duration
+	planned time.Time
 }
 
 // Begin begins a pass over the object of this name if it may be planned now: it is not paused, it was not planned a moment ago, the server has
@@ -51,9 +47,6 @@ type Pass struct {
 // Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
 // the conditions of the types in alsoFalse say the same. Everything about a deleted object is forgotten.
 func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoFalse ...string) (pass *Pass, object *T, result ctrl.Result, err error) {
-	if memory := b.memories.known(name); memory != nil {
-		memory.Pace.Looks()
-	}
 	stored, err := b.stored(ctx, name)
 	if stored == nil {
 		return nil, nil, ctrl.Result{}, err
@@ -69,7 +62,6 @@ func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoF
 		result, err = b.ReportUndecodable(ctx, stored, err, alsoFalse...)
 		return nil, nil, result, err
 	}
-	pass.StartClock()
 	return pass, object, ctrl.Result{}, nil
 }
 
@@ -110,7 +102,6 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 	}
 	wait, err := b.Tracker.Ready(ctx, owner)
 	if wait == 0 {
-		memory.Pace.Begins()
 		return &Pass{Base: b, Stored: stored, Memory: memory, leave: leave, began: b.Clock.Now()}, 0
 	}
 	leave()
@@ -136,24 +127,11 @@ func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 	return nil, err
 }
 
-// StartClock counts the processor time that is spent from now on as the cost of the pass, until StopClock. The goroutine stays on its thread
-// meanwhile.
-func (p *Pass) StartClock() {
-	runtime.LockOSThread()
-	p.since, p.counting = cputime.Thread(), true
-}
-
-// StopClock ends what StartClock began.
-func (p *Pass) StopClock() {
-	if p.counting {
-		p.cost += cputime.Thread() - p.since
-		p.counting = false
-		runtime.UnlockOSThread()
-	}
-}
-
 // Apply carries out as much of a plan for the object as it can in one time slice, and returns the outcome.
 func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Plan) planning.Outcome {
+	if p.planned.IsZero() {
+		p.planned = p.Clock.Now()
+	}
 	return p.Executor.Apply(ctx, &p.Memory.actions, object, plan)
 }
 
@@ -183,8 +161,10 @@ const lookAfterWrites = 5 * time.Second
 // not delay grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	now := p.Clock.Now()
-	p.StopClock()
-	p.Memory.Pace.Passed(now, p.Stored.GetGeneration(), p.cost, now.Sub(p.began)-p.cost)
+	if p.planned.IsZero() {
+		p.planned = now
+	}
+	p.Memory.Pace.Passed(now, p.Stored.GetGeneration(), p.planned.Sub(p.began)-p.asked, now.Sub(p.planned))
 	if p.Tracker.Unseen(freshness.OwnerOf(p.Stored), p.Kind) {
 		waits = append(waits, lookAfterWrites)
 	}
@@ -199,10 +179,7 @@ func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 }
 
 // End gives the worker back.
-func (p *Pass) End() {
-	p.StopClock()
-	p.leave()
-}
+func (p *Pass) End() { p.leave() }
 
 // earliest returns the shortest of the waits that are above zero.
 func earliest(waits ...time.Duration) time.Duration {

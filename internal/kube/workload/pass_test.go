@@ -21,7 +21,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
-	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/cputime"
 )
 
 // An object that was stored without admission kept a worker busy for minutes in each pass, and took gigabytes.
@@ -131,7 +131,7 @@ func TestAnObjectThatDoesNothingLeavesItsWorkerToTheNext(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-			b := &Base{Name: "sets", Dependencies: Dependencies{Clock: c, Pool: writer.NewPool(8, c), Workers: 2}}
+			b := &Base{Name: "sets", Dependencies: Dependencies{Clock: c, Pool: writer.NewPool(8), Workers: 2}}
 			enter := func(name string, enqueue func()) func() {
 				leave, _ := b.Pool.Enter(b.Name, b.Workers, types.NamespacedName{Namespace: "shop", Name: name}, enqueue)
 				return leave

@@ -160,7 +160,7 @@ func (b *Base) enqueueAfter(name types.NamespacedName, wait time.Duration) {
 // WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
 // fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where mapFunc is nil they trigger no pass. Indexes are added before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapFunc, indexes ...func(context.Context, client.FieldIndexer) error) error {
-	return b.watchLate(ctx, object, b.enqueueMappedIfAny(mapFunc, 0), nil, indexes...)
+	return b.WatchLateGathering(ctx, object, mapFunc, 0, indexes...)
 }
 
 // WatchLateGathering is WatchLate, but changes of nothing but the status trigger passes only when gather has passed since the first of them: an
@@ -168,20 +168,16 @@ func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapF
 func (b *Base) WatchLateGathering(
 	ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
-	return b.watchLate(ctx, object, b.enqueueMappedIfAny(mapFunc, gather), nil, indexes...)
-}
-
-// enqueueMappedIfAny is gathering, or nil without a mapFunc.
-func (b *Base) enqueueMappedIfAny(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
-	if mapFunc == nil {
-		return nil
+	var events handler.EventHandler
+	if mapFunc != nil {
+		events = b.gathering(mapFunc, gather)
 	}
-	return b.gathering(mapFunc, gather)
+	return b.watchLate(ctx, object, events, nil, indexes...)
 }
 
 // WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, mapFunc MapFunc) error {
-	return b.watchLate(ctx, object, b.enqueueMappedIfAny(mapFunc, 0), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
+	return b.watchLate(ctx, object, b.enqueueMapped(mapFunc), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
 
 func (b *Base) watchLate(
@@ -227,7 +223,7 @@ func (b *Base) watchLate(
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, mapFunc MapFunc) error {
 	enqueue := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range mapFunc(ctx, object) {
-			b.enqueueFor(q, name, object, 0)
+			b.enqueueFor(q, name, 0)
 		}
 	}
 	return b.watch(ctx, object, handler.Funcs{
@@ -285,7 +281,7 @@ func (b *Base) enqueueMapped(mapFunc MapFunc) handler.EventHandler { return b.ga
 func (b *Base) gathering(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
 	enqueue := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range mapFunc(ctx, object) {
-			b.enqueueFor(q, name, object, wait)
+			b.enqueueFor(q, name, wait)
 		}
 	}
 	return handler.Funcs{
@@ -310,12 +306,8 @@ func (b *Base) enqueueByNodes(mapFunc NodeMapFunc) handler.EventHandler {
 	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)
 		is, _ := after.(*corev1.Node)
-		about := after
-		if about == nil {
-			about = before
-		}
 		for _, name := range mapFunc(ctx, was, is) {
-			b.enqueueFor(q, name, about, 0)
+			b.enqueueFor(q, name, 0)
 		}
 	}
 	return handler.Funcs{

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -170,31 +169,9 @@ func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*apps
 }
 
 // Setup makes the manager run the reconciler, and starts the watches of its kind and of what else its objects depend on.
-func (b *Base) Setup(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, watches Watches) error {
-	if err := b.run(mgr, r); err != nil {
+func (b *Base) Setup(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, watches Watches) (err error) {
+	if b.controller, err = newController(mgr, b.Dependencies, b.Name, controller.Options{MaxConcurrentReconciles: b.Workers, EnableWarmup: ptr.To(true)}, r); err != nil {
 		return err
 	}
 	return b.watchAll(ctx, watches)
-}
-
-// run makes the manager run the reconciler, whose passes wait for the guard. It watches nothing yet.
-func (b *Base) run(mgr ctrl.Manager, r reconcile.Reconciler) error {
-	if b.CatchUp != nil {
-		r = b.CatchUp.Reconciler(r)
-	}
-	if b.Guard != nil {
-		r = b.Guard(r)
-	}
-	var err error
-	b.controller, err = controller.New(b.Name, mgr, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: b.Workers,
-		ReconciliationTimeout:   b.ReconcileTimeout,
-		EnableWarmup:            ptr.To(true),
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](50*time.Millisecond, time.Minute),
-	})
-	if err != nil {
-		return fmt.Errorf("creating the controller: %w", err)
-	}
-	return nil
 }

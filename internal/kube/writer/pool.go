@@ -5,43 +5,41 @@ package writer
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
+	"k8s.io/apimachinery/pkg/util/cache"
 )
 
 const (
 	// slowAfter is how long a write may take before its namespace counts as slow.
 	slowAfter = 2 * time.Second
-	// slowLasts is for how long a namespace counts as slow after its last slow write, if nothing else is written to it: it may be gone.
+	// slowLasts is for how long a namespace counts as slow after its last slow write, if nothing else is written to it. maxSlow are remembered.
 	slowLasts = 10 * time.Minute
+	maxSlow   = 4096
 )
 
-// Pool distributes two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
+// Pool shares two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
 //
-// A namespace gets at most three quarters of the writes, so that another one always finds room. It gets one alone while it is slow:
-// its last write took longer than two seconds and is not long ago, or one in flight has. Writes that have been in flight for that long no longer count
-// against the pool; they count only against their namespace.
+// A namespace gets at most three quarters of the writes, so that another one always finds room. While it is slow it gets one: a write took longer than
+// two seconds, and none has been faster since. A write that takes so long counts only against its namespace.
 type Pool struct {
-	writes int
-	clock  clock.WithTicker
+	writes int64
+	all    *semaphore.Weighted
+	// slow are the namespaces that count as slow.
+	slow *cache.LRUExpireCache
 
 	mu         sync.Mutex
 	namespaces map[string]*share
-	waiting    []*Place
-	// swept is when entries were last looked for that only time makes needless.
-	swept time.Time
 }
 
 // share is what one namespace holds.
 type share struct {
-	// inFlight are the writes that have begun and are not over.
-	inFlight map[*Place]struct{}
-	// lastSlow is when the last write ended, if it took too long; otherwise zero.
-	lastSlow time.Time
+	// writes bounds the writes in flight; users counts these and those that wait.
+	writes *semaphore.Weighted
+	users  int
 	// workers is how many workers it holds, by controller.
 	workers map[string]int
 	// queues hold the workloads that wait for a worker, by controller.
@@ -54,75 +52,72 @@ type queue struct {
 	notify map[types.NamespacedName]func()
 }
 
-// NewPool returns a Pool for so many writes in flight. A nil clock is the real one.
-func NewPool(writes int, c clock.WithTicker) *Pool {
-	if c == nil {
-		c = clock.RealClock{}
+// NewPool returns a Pool for so many writes in flight.
+func NewPool(writes int) *Pool {
+	writes = max(writes, 2)
+	return &Pool{
+		writes: int64(writes), all: semaphore.NewWeighted(int64(writes)), slow: cache.NewLRUExpireCache(maxSlow), namespaces: map[string]*share{},
 	}
-	return &Pool{writes: max(writes, 2), clock: c, namespaces: map[string]*share{}}
 }
 
 // Writes is how many writes may be in flight at a time.
-func (p *Pool) Writes() int { return p.writes }
+func (p *Pool) Writes() int { return int(p.writes) }
 
-// Place is the right to send writes to one namespace, one at a time.
-type Place struct {
-	pool      *Pool
-	namespace string
-	// began is when the place was given.
-	began time.Time
-	// given is closed when the place is given; nil if it was given at once.
-	given chan struct{}
-}
+// most is how many writes one namespace may have in flight.
+func (p *Pool) most() int64 { return p.writes - p.writes/4 }
 
-// Ask asks for a place. If the second result is false, Wait has to be called. Places are given first come, first served among the
-// namespaces that may have another one.
-func (p *Pool) Ask(namespace string) (place *Place, given bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.giveToWaiting()
-	place = &Place{pool: p, namespace: namespace}
-	if p.mayHave(place, p.counted()) {
-		p.give(place)
-		return place, true
+// Begin waits until another write to the namespace may begin. It returns false if ctx ends before; otherwise end has to be called when the write is over.
+func (p *Pool) Begin(ctx context.Context, namespace string) (end func(), ok bool) {
+	s, weight := p.join(namespace)
+	if s.writes.Acquire(ctx, weight) != nil {
+		p.part(namespace, s)
+		return nil, false
 	}
-	place.given = make(chan struct{})
-	p.waiting = append(p.waiting, place)
-	return place, false
-}
-
-// Wait waits until the place is given. It returns false, and the place is given up, if ctx ends before.
-func (l *Place) Wait(ctx context.Context) bool {
-	// Time alone may make room: a write in flight stops counting when it gets slow.
-	tick := l.pool.clock.NewTicker(slowAfter / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case <-l.given:
-			return true
-		case <-ctx.Done():
-			return !l.pool.withdraw(l)
-		case <-tick.C():
-			l.pool.mu.Lock()
-			l.pool.giveToWaiting()
-			l.pool.mu.Unlock()
+	if p.all.Acquire(ctx, 1) != nil {
+		s.writes.Release(weight)
+		p.part(namespace, s)
+		return nil, false
+	}
+	began, leaveAll := time.Now(), sync.OnceFunc(func() { p.all.Release(1) })
+	late := time.AfterFunc(slowAfter, func() {
+		p.slow.Add(namespace, true, slowLasts)
+		leaveAll()
+	})
+	return func() {
+		late.Stop()
+		if time.Since(began) < slowAfter {
+			p.slow.Remove(namespace)
 		}
-	}
+		leaveAll()
+		s.writes.Release(weight)
+		p.part(namespace, s)
+	}, true
 }
 
-// End gives the place back.
-func (l *Place) End() {
-	p := l.pool
+// join adds a user to a namespace. It returns how much of the namespace's writes the next one takes: all while it is slow.
+func (p *Pool) join(namespace string) (s *share, weight int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.share(l.namespace)
-	s.lastSlow = time.Time{}
-	if now := p.clock.Now(); now.Sub(l.began) >= slowAfter {
-		s.lastSlow = now
+	s = p.share(namespace)
+	s.users++
+	if p.isSlow(namespace) {
+		return s, p.most()
 	}
-	delete(s.inFlight, l)
-	p.dropIfUnused(l.namespace, s)
-	p.giveToWaiting()
+	return s, 1
+}
+
+// part ends what join began.
+func (p *Pool) part(namespace string, s *share) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.users--
+	p.dropIfUnused(namespace, s)
+}
+
+// isSlow says whether the namespace gets only one of everything.
+func (p *Pool) isSlow(namespace string) bool {
+	_, is := p.slow.Get(namespace)
+	return is
 }
 
 // Enter takes one of the workers of a controller for an object, if its namespace may have another one. A namespace leaves one worker to
@@ -160,7 +155,7 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	if namespace == "" {
 		limit = workers // The owners are cluster-scoped: there are no others to leave a worker to.
 	}
-	if p.isSlow(s) {
+	if p.isSlow(namespace) {
 		limit = 1
 	}
 	return limit - s.workers[controller]
@@ -222,113 +217,18 @@ func (q *queue) take(n int) []func() {
 	return notify
 }
 
-// giveToWaiting gives places to those that wait and may have one, in the order in which they came. The lock is held.
-func (p *Pool) giveToWaiting() {
-	if len(p.waiting) == 0 {
-		return
-	}
-	counted := p.counted()
-	stillWaiting := p.waiting[:0]
-	for _, l := range p.waiting {
-		if !p.mayHave(l, counted) {
-			stillWaiting = append(stillWaiting, l)
-			continue
-		}
-		counted++
-		p.give(l)
-		close(l.given)
-	}
-	clear(p.waiting[len(stillWaiting):])
-	p.waiting = stillWaiting
-}
-
-// mayHave says whether there is room for another write of the namespace while so many count against the pool. The lock is held.
-func (p *Pool) mayHave(l *Place, counted int) bool {
-	s, known := p.namespaces[l.namespace]
-	switch {
-	case counted >= p.writes:
-		return false
-	case !known:
-		return true
-	case p.isSlow(s):
-		return len(s.inFlight) < 1
-	default:
-		return p.countedOf(s) < p.writes-p.writes/4
-	}
-}
-
-// give gives a place. The lock is held.
-func (p *Pool) give(l *Place) {
-	l.began = p.clock.Now()
-	p.share(l.namespace).inFlight[l] = struct{}{}
-}
-
-// counted is how many writes count against the pool. The lock is held.
-func (p *Pool) counted() int {
-	n := 0
-	for _, s := range p.namespaces {
-		n += p.countedOf(s)
-	}
-	return n
-}
-
-// countedOf is how many of them are a namespace's. The lock is held.
-func (p *Pool) countedOf(s *share) int {
-	n := 0
-	for l := range s.inFlight {
-		if p.clock.Since(l.began) < slowAfter {
-			n++
-		}
-	}
-	return n
-}
-
-// isSlow says whether the namespace gets only one of everything. The lock is held.
-func (p *Pool) isSlow(s *share) bool {
-	return p.wasSlow(s) || p.countedOf(s) < len(s.inFlight)
-}
-
-// wasSlow says whether the last write of the namespace took too long, and not too long ago. The lock is held.
-func (p *Pool) wasSlow(s *share) bool {
-	return !s.lastSlow.IsZero() && p.clock.Since(s.lastSlow) < slowLasts
-}
-
-// withdraw gives up a place that was not given. It returns false when it was given after all.
-func (p *Pool) withdraw(l *Place) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	at := slices.Index(p.waiting, l)
-	if at < 0 {
-		return false
-	}
-	p.waiting = slices.Delete(p.waiting, at, at+1)
-	return true
-}
-
 func (p *Pool) share(namespace string) *share {
 	s, ok := p.namespaces[namespace]
 	if !ok {
-		p.sweep()
-		s = &share{inFlight: map[*Place]struct{}{}, workers: map[string]int{}, queues: map[string]*queue{}}
+		s = &share{writes: semaphore.NewWeighted(p.most()), workers: map[string]int{}, queues: map[string]*queue{}}
 		p.namespaces[namespace] = s
 	}
 	return s
 }
 
-// sweep drops the entries of namespaces that were slow and to which nobody has written since. The lock is held.
-func (p *Pool) sweep() {
-	if p.clock.Since(p.swept) < slowLasts {
-		return
-	}
-	p.swept = p.clock.Now()
-	for namespace, s := range p.namespaces {
-		p.dropIfUnused(namespace, s)
-	}
-}
-
 // dropIfUnused drops the entry of a namespace if it is no longer needed.
 func (p *Pool) dropIfUnused(namespace string, s *share) {
-	if len(s.inFlight) == 0 && len(s.workers) == 0 && len(s.queues) == 0 && !p.wasSlow(s) {
+	if s.users == 0 && len(s.workers) == 0 && len(s.queues) == 0 {
 		delete(p.namespaces, namespace)
 	}
 }

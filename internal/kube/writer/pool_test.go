@@ -5,136 +5,149 @@ package writer
 
 import (
 	"context"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 )
 
 // begin begins a write that must have room at once.
 func begin(t *testing.T, p *Pool, namespace string) func() {
 	t.Helper()
-	place, given := p.Ask(namespace)
-	if !given {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	end, ok := p.Begin(ctx, namespace)
+	if !ok {
 		t.Fatalf("no room for namespace %s", namespace)
 	}
-	return place.End
+	return end
 }
 
 // full says that a write of the namespace has to wait.
 func full(t *testing.T, p *Pool, namespace string) {
 	t.Helper()
-	place, given := p.Ask(namespace)
-	if given {
-		place.End()
-		t.Errorf("room for another write of namespace %s", namespace)
-		return
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	if place.Wait(ctx) {
-		place.End()
-		t.Errorf("namespace %s gets another write while nothing ends", namespace)
+	if end, ok := p.Begin(ctx, namespace); ok {
+		end()
+		t.Errorf("room for another write of namespace %s", namespace)
+	}
+}
+
+// empty says that nothing is left of namespaces that nobody writes to.
+func empty(t *testing.T, p *Pool) {
+	t.Helper()
+	if len(p.namespaces) != 0 {
+		t.Errorf("left over: %v", p.namespaces)
 	}
 }
 
 func TestPoolGivesPlacesInTheOrderOfRequests(t *testing.T) {
-	p := NewPool(2, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
-	first, second := begin(t, p, "a"), begin(t, p, "b")
-	waiting, _ := p.Ask("c")
-	later, _ := p.Ask("d")
-	first()
-	if !waiting.Wait(t.Context()) {
-		t.Error("the first that waits gets no place")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if later.Wait(ended) {
-		t.Error("a place for another one than the first that waits")
-	}
-	second()
-	waiting.End()
-	if len(p.namespaces) != 0 || len(p.waiting) != 0 {
-		t.Errorf("left over: %v, %v", p.namespaces, p.waiting)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(2)
+		first, second := begin(t, p, "a"), begin(t, p, "b")
+		var order []string
+		for _, namespace := range []string{"c", "d"} {
+			go func() {
+				if end, ok := p.Begin(t.Context(), namespace); ok {
+					order = append(order, namespace)
+					time.Sleep(time.Second)
+					end()
+				}
+			}()
+			synctest.Wait()
+		}
+		first()
+		synctest.Wait()
+		if len(order) != 1 {
+			t.Errorf("one place is free, and %v have one", order)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		if diff := cmp.Diff([]string{"c", "d"}, order); diff != "" {
+			t.Errorf("who has had a place (-want +got):\n%s", diff)
+		}
+		second()
+		empty(t, p)
+	})
 }
 
 func TestPoolSharesWrites(t *testing.T) {
-	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	p := NewPool(8, c)
-	var ends []func()
-	for range 6 {
-		ends = append(ends, begin(t, p, "a"))
-	}
-	full(t, p, "a")
-	ends = append(ends, begin(t, p, "b"), begin(t, p, "b"))
-	full(t, p, "c")
-	ends[0]()
-	begin(t, p, "c")()
-	for _, end := range ends[1:] {
-		end()
-	}
-	if len(p.namespaces) != 0 || len(p.waiting) != 0 {
-		t.Errorf("left over: %v, %v", p.namespaces, p.waiting)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(8)
+		var ends []func()
+		for range 6 {
+			ends = append(ends, begin(t, p, "a"))
+		}
+		full(t, p, "a")
+		ends = append(ends, begin(t, p, "b"), begin(t, p, "b"))
+		full(t, p, "c")
+		ends[0]()
+		begin(t, p, "c")()
+		for _, end := range ends[1:] {
+			end()
+		}
+		empty(t, p)
+	})
 }
 
 func TestPoolConfinesASlowNamespace(t *testing.T) {
-	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	p := NewPool(8, c)
-	var ends []func()
-	for range 6 {
-		ends = append(ends, begin(t, p, "a"))
-	}
-	c.Step(slowAfter)
-	full(t, p, "a")
-	// What hangs no longer counts against the others.
-	var others []func()
-	for range 6 {
-		others = append(others, begin(t, p, "b"))
-	}
-	for _, end := range others {
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(8)
+		var ends []func()
+		for range 6 {
+			ends = append(ends, begin(t, p, "a"))
+		}
+		time.Sleep(slowAfter + time.Millisecond)
+		full(t, p, "a")
+		// What hangs no longer counts against the others.
+		var others []func()
+		for range 6 {
+			others = append(others, begin(t, p, "b"))
+		}
+		for _, end := range slices.Concat(others, ends) {
+			end()
+		}
+		// The last write was slow: one at a time, until one is fast.
+		end := begin(t, p, "a")
+		full(t, p, "a")
 		end()
-	}
-	for _, end := range ends {
-		end()
-	}
-	// The last write was slow: one at a time, until one is fast.
-	end := begin(t, p, "a")
-	full(t, p, "a")
-	end()
-	first, second := begin(t, p, "a"), begin(t, p, "a")
-	first()
-	second()
+		first, second := begin(t, p, "a"), begin(t, p, "a")
+		first()
+		second()
+	})
 }
 
 // The entry of a namespace whose last write had been slow stayed for ever, also when the namespace was deleted.
 func TestPoolForgetsThatANamespaceWasSlow(t *testing.T) {
-	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	p := NewPool(8, c)
-	end := begin(t, p, "gone")
-	c.Step(slowAfter)
-	end()
-	c.Step(slowLasts - time.Second)
-	end = begin(t, p, "gone")
-	full(t, p, "gone")
-	c.Step(slowAfter)
-	end()
-	c.Step(slowLasts)
-	begin(t, p, "other")()
-	if len(p.namespaces) != 0 {
-		t.Errorf("left over: %v", p.namespaces)
-	}
-	first, second := begin(t, p, "gone"), begin(t, p, "gone")
-	first()
-	second()
+	synctest.Test(t, func(t *testing.T) {
+		p := NewPool(8)
+		slow := func() {
+			end := begin(t, p, "gone")
+			full := func() { full(t, p, "gone") }
+			time.Sleep(slowAfter + time.Millisecond)
+			full()
+			end()
+			empty(t, p)
+		}
+		slow()
+		time.Sleep(slowLasts / 2)
+		slow()
+		time.Sleep(slowLasts)
+		first, second := begin(t, p, "gone"), begin(t, p, "gone")
+		first()
+		second()
+	})
 }
 
 func TestPoolSharesWorkers(t *testing.T) {
-	c := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	p := NewPool(8, c)
+	synctest.Test(t, poolSharesWorkers)
+}
+
+func poolSharesWorkers(t *testing.T) {
+	p := NewPool(8)
 	enter := func(namespace string, want bool) func() {
 		t.Helper()
 		leave, ok := p.Enter("x", 3, types.NamespacedName{Namespace: namespace, Name: "web"}, func() {})
@@ -151,7 +164,7 @@ func TestPoolSharesWorkers(t *testing.T) {
 	enter("a", true)
 
 	end := begin(t, p, "c")
-	c.Step(slowAfter)
+	time.Sleep(slowAfter + time.Millisecond)
 	leave := enter("c", true)
 	enter("c", false)
 	leave()
@@ -168,7 +181,7 @@ func TestPoolSharesWorkers(t *testing.T) {
 }
 
 func TestPoolNotifiesInTheOrderOfTheQueue(t *testing.T) {
-	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+	p := NewPool(8)
 	var notified []string
 	leave := map[string]func(){}
 	enter := func(name string) bool {
@@ -211,7 +224,7 @@ func TestPoolNotifiesInTheOrderOfTheQueue(t *testing.T) {
 
 // The queue of a namespace that was deleted together with all objects that waited in it was kept for ever.
 func TestPoolForgetsWhoIsGone(t *testing.T) {
-	p := NewPool(8, clocktesting.NewFakeClock(time.Unix(1e9, 0)))
+	p := NewPool(8)
 	var notified []string
 	enter := func(name string) (leave func()) {
 		leave, _ = p.Enter("x", 2, types.NamespacedName{Namespace: "a", Name: name}, func() { notified = append(notified, name) })

@@ -75,7 +75,7 @@ func New(t testing.TB, o Options) Fake {
 		Server: server, Events: recorder,
 		Dependencies: workload.Dependencies{
 			Client: server, Cache: view{&informertest.FakeInformers{Scheme: known}, server}, Live: server, Recorder: recorder,
-			Metrics: m, Pool: writer.NewPool(32, clock.RealClock{}), Clock: clock.RealClock{}, Scope: o.Entry.Scope, Workers: 3,
+			Metrics: m, Pool: writer.NewPool(32), Clock: clock.RealClock{}, Scope: o.Entry.Scope, Workers: 3,
 			Markers: workload.NewParsed(probing.ParseStored), WriteTimeout: Limit, ReconcileTimeout: 2 * Limit,
 		},
 	}

@@ -17,7 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/cputime"
 )
 
 // Measure is how much processor time it takes to encode and decode one pod here and now, while every processor does that: the median of several looks.

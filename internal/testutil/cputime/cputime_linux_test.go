@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kruise-operator/kruise-operator/internal/platform/cputime"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/cputime"
 )
 
 func TestOnlyWorkTakesProcessorTime(t *testing.T) {
