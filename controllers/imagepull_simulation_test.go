@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	imagepulljob "github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
 	nodeimage "github.com/kruise-operator/kruise-operator/controllers/nodeimage/plan"
+	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -87,7 +88,7 @@ func (w *pulls) look() (*imagepulljob.Spec, imagepulljob.Snapshot) {
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
 		n := imagepulljob.Node{Name: name, UID: w.nodes[name], Ready: true}
 		if image := w.images[name]; image != nil {
-			n.Image = &imagepulljob.NodeImage{Meta: &image.ObjectMeta, Entry: image.Spec.Images[repository], Status: image.Status.ImageStatuses[repository]}
+			n.Image = &imagepulljob.NodeImage{Meta: &image.ObjectMeta, Place: engineimage.Place{Repository: repository}, Entry: image.Spec.Images[repository], Status: image.Status.ImageStatuses[repository]}
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
@@ -227,7 +228,7 @@ func (w *pulls) open(name string) []v1beta1.ImageTagSpec {
 // answerTo is what the status says about the present round of a tag.
 func answerTo(image *v1beta1.NodeImage, tag v1beta1.ImageTagSpec) *v1beta1.ImageTagStatus {
 	for _, answer := range image.Status.ImageStatuses[repository].Tags {
-		if answer.Tag == tag.Tag && answer.Namespace == tag.Namespace && answer.Version == tag.Version {
+		if answer.Tag == tag.Tag && answer.Version == tag.Version {
 			return &answer
 		}
 	}
@@ -244,7 +245,7 @@ func (w *pulls) answer(name string, tag v1beta1.ImageTagSpec, phase v1beta1.Imag
 			}
 		}
 		said := v1beta1.ImageTagStatus{
-			Tag: tag.Tag, Namespace: tag.Namespace, Version: tag.Version, Phase: phase, StartTime: ptr.To(metav1.NewTime(w.now)), Message: "said by the node",
+			Tag: tag.Tag, Version: tag.Version, Phase: phase, StartTime: ptr.To(metav1.NewTime(w.now)), Message: "said by the node",
 		}
 		if phase == v1beta1.ImagePhaseSucceeded || phase == v1beta1.ImagePhaseFailed {
 			said.CompletionTime = ptr.To(metav1.NewTime(w.now))

@@ -5,8 +5,10 @@ package imagepulljob
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,16 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
 	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-)
-
-// maxImages and maxTags are how many images and tags a NodeImage may have.
-const (
-	maxImages = 512
-	maxTags   = 3000
 )
 
 // observe reads the nodes that a job chooses and what they answer, and has its pull secrets copied. It says when the secrets are to be looked at
@@ -45,7 +42,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		return snapshot, wait, err
 	}
 	for _, node := range chosen {
-		image, err := r.imageOf(ctx, node.Name, spec.Image.Repository, spec.Job.Namespace)
+		image, err := r.imageOf(ctx, node.Name, spec)
 		if err != nil {
 			return snapshot, wait, err
 		}
@@ -108,8 +105,8 @@ func nodeImage() *unstructured.Unstructured {
 	return object
 }
 
-// imageOf reads of a NodeImage what is about one repository: decoding all of it for every node would be the most of a pass.
-func (r *Reconciler) imageOf(ctx context.Context, node, repository, namespace string) (*plan.NodeImage, error) {
+// imageOf reads of a NodeImage what is about the job's repository: decoding all of it for every node would be the most of a pass.
+func (r *Reconciler) imageOf(ctx context.Context, node string, spec *plan.Spec) (*plan.NodeImage, error) {
 	stored := nodeImage()
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: node}, stored, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
@@ -122,40 +119,73 @@ func (r *Reconciler) imageOf(ctx context.Context, node, repository, namespace st
 		Name: stored.GetName(), UID: stored.GetUID(), ResourceVersion: stored.GetResourceVersion(), DeletionTimestamp: stored.GetDeletionTimestamp(),
 		OwnerReferences: stored.GetOwnerReferences(),
 	}}
-	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
-	entries, _ := images.(map[string]any)
-	entry, found := entries[repository].(map[string]any)
-	image.Full = full(entries, repository, namespace)
-	if found {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(entry, &image.Entry); err != nil {
-			return nil, fmt.Errorf("decoding the NodeImage of %s: %w", node, err)
-		}
+	shared, namespaced := entriesOf(stored, "spec", "images"), entriesOf(stored, "spec", "namespacedImages")
+	namespace, repository := spec.Job.Namespace, spec.Image.Repository
+	err = decode(shared[repository], &image.Entry)
+	_, here := shared[repository]
+	_, apart := namespaced[engineimage.Place{Namespace: namespace, Repository: repository}.Key()]
+	image.Place = engineimage.PlaceFor(namespace, repository, spec.Job.UID, image.Entry, apart || !here && len(shared) >= engineimage.MaxShared)
+	statuses := "imageStatuses"
+	if image.Place.Namespace != "" {
+		image.Entry, statuses, here = appsv1beta1.ImageSpec{}, "namespacedImageStatuses", apart
+		err = errors.Join(err, decode(namespaced[image.Place.Key()], &image.Entry))
 	}
-	statuses, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status", "imageStatuses")
-	all, _ := statuses.(map[string]any)
-	if status, found := all[repository].(map[string]any); found {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(status, &image.Status); err != nil {
-			return nil, fmt.Errorf("decoding the status of the NodeImage of %s: %w", node, err)
-		}
+	image.Full = full(shared, namespaced, namespace, here)
+	err = errors.Join(err, decode(entriesOf(stored, "status", statuses)[image.Place.Key()], &image.Status))
+	if err != nil {
+		return nil, fmt.Errorf("decoding the NodeImage of %s: %w", node, err)
 	}
 	return image, nil
 }
 
-// full says that a list has no room for a further tag of a namespace in a repository.
-func full(entries map[string]any, repository, namespace string) bool {
+// entriesOf is a map of a NodeImage by repository.
+func entriesOf(stored *unstructured.Unstructured, fields ...string) map[string]any {
+	found, _, _ := unstructured.NestedFieldNoCopy(stored.Object, fields...)
+	entries, _ := found.(map[string]any)
+	return entries
+}
+
+func decode(entry, into any) error {
+	content, found := entry.(map[string]any)
+	if !found {
+		return nil
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, into)
+}
+
+// full says that a NodeImage has no room for a further tag of a namespace. here says that it goes to an entry that is there.
+func full(shared, namespaced map[string]any, namespace string, here bool) bool {
 	images, tags, ofImages, ofTags := 0, 0, 0, 0
-	for _, entry := range entries {
+	count := func(entry any, whose func(tag any) string) {
 		content, _ := entry.(map[string]any)
 		list, _ := content["tags"].([]any)
 		mine := 0
-		for i := range list {
-			if tag, _ := list[i].(map[string]any); tag["namespace"] == namespace {
+		for _, tag := range list {
+			if whose(tag) == namespace {
 				mine++
 			}
 		}
 		images, tags, ofTags = images+1, tags+len(list), ofTags+mine
 		ofImages += min(mine, 1)
 	}
-	_, found := entries[repository]
-	return !found && engineimage.Crowded(ofImages, images, maxImages) || engineimage.Crowded(ofTags, tags, maxTags)
+	for _, entry := range shared {
+		count(entry, signer)
+	}
+	for key, entry := range namespaced {
+		of, _, _ := strings.Cut(key, "/")
+		count(entry, func(any) string { return of })
+	}
+	return !here && engineimage.Crowded(ofImages, images, engineimage.MaxRepositories) || engineimage.Crowded(ofTags, tags, engineimage.MaxTags)
+}
+
+// signer is the namespace of the first job of a tag.
+func signer(tag any) string {
+	content, _ := tag.(map[string]any)
+	owners, _ := content["ownerReferences"].([]any)
+	if len(owners) == 0 {
+		return ""
+	}
+	first, _ := owners[0].(map[string]any)
+	namespace, _ := first["namespace"].(string)
+	return namespace
 }

@@ -94,22 +94,34 @@ func jobsOf(object client.Object) []string {
 	if !ok {
 		return nil
 	}
-	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
-	entries, _ := images.(map[string]any)
 	seen := map[string]bool{}
 	var uids []string
-	for _, entry := range entries {
-		content, _ := entry.(map[string]any)
-		tags, _ := content["tags"].([]any)
-		for _, tag := range tags {
-			content, _ := tag.(map[string]any)
-			owners, _ := content["ownerReferences"].([]any)
-			for _, owner := range owners {
-				reference, _ := owner.(map[string]any)
-				if uid, _ := reference["uid"].(string); uid != "" && !seen[uid] {
+	for _, field := range []string{"images", "namespacedImages"} {
+		images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", field)
+		entries, _ := images.(map[string]any)
+		for _, entry := range entries {
+			for _, uid := range signersOf(entry) {
+				if !seen[uid] {
 					seen[uid] = true
 					uids = append(uids, uid)
 				}
+			}
+		}
+	}
+	return uids
+}
+
+// signersOf are the UIDs of what signed the tags of a repository.
+func signersOf(entry any) (uids []string) {
+	content, _ := entry.(map[string]any)
+	tags, _ := content["tags"].([]any)
+	for _, tag := range tags {
+		content, _ := tag.(map[string]any)
+		owners, _ := content["ownerReferences"].([]any)
+		for _, owner := range owners {
+			reference, _ := owner.(map[string]any)
+			if uid, _ := reference["uid"].(string); uid != "" {
+				uids = append(uids, uid)
 			}
 		}
 	}

@@ -10,11 +10,17 @@ import (
 
 // NodeImageSpec says which images a node should have.
 type NodeImageSpec struct {
-	// images are the images to pull, by repository without a tag, such as nginx or registry.example:5000/team/app; at most 512.
+	// images are the images to pull, by repository without a tag, such as nginx or registry.example:5000/team/app; at most 256.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=256
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
+	Images map[string]ImageSpec `json:"images,omitempty"`
+	// namespacedImages are pulls of a namespace whose repository has an entry of somebody else in images, by namespace and repository, such as
+	// team-b/nginx; at most 512.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
-	Images map[string]ImageSpec `json:"images,omitempty"`
+	NamespacedImages map[string]ImageSpec `json:"namespacedImages,omitempty"`
 }
 
 // ImageSpec says which tags of one repository a node should have.
@@ -22,16 +28,15 @@ type ImageSpec struct {
 	// pullSecrets are Secrets in the node daemon's namespace with credentials of the registry.
 	// +optional
 	// +listType=atomic
-	// +kubebuilder:validation:MaxItems=1024
+	// +kubebuilder:validation:MaxItems=64
 	PullSecrets []ImagePullSecret `json:"pullSecrets,omitempty"`
-	// tags are the tags to pull, each once for a namespace.
+	// tags are the tags to pull, each once.
 	// +optional
 	// +listType=map
 	// +listMapKey=tag
-	// +listMapKey=namespace
-	// +kubebuilder:validation:MaxItems=512
+	// +kubebuilder:validation:MaxItems=256
 	Tags []ImageTagSpec `json:"tags,omitempty"`
-	// sandboxConfig is handed to the container runtime with every pull of a tag without a namespace.
+	// sandboxConfig is handed to the container runtime with every pull.
 	// +optional
 	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 }
@@ -55,14 +60,6 @@ type ImageTagSpec struct {
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=256
 	Tag string `json:"tag"`
-	// namespace is that of the jobs that want the tag. Only pull secrets of this namespace serve it. Empty for a tag that was written by hand.
-	// +optional
-	// +kubebuilder:default=""
-	// +kubebuilder:validation:MaxLength=63
-	Namespace string `json:"namespace,omitempty"`
-	// sandboxConfig is handed to the container runtime with every pull of a tag with a namespace.
-	// +optional
-	SandboxConfig *SandboxConfig `json:"sandboxConfig,omitempty"`
 	// createdAt is when the pull was asked for; now, when omitted. Timeouts count from here.
 	// +optional
 	CreatedAt *metav1.Time `json:"createdAt,omitempty"`
@@ -121,6 +118,9 @@ type NodeImageStatus struct {
 	// imageStatuses are the images by repository.
 	// +optional
 	ImageStatuses map[string]ImageStatus `json:"imageStatuses,omitempty"`
+	// namespacedImageStatuses are those of spec.namespacedImages.
+	// +optional
+	NamespacedImageStatuses map[string]ImageStatus `json:"namespacedImageStatuses,omitempty"`
 	// firstSyncStatus is kept for OpenKruise's sake; nothing writes it.
 	// +optional
 	FirstSyncStatus *SyncStatus `json:"firstSyncStatus,omitempty"`
@@ -152,9 +152,6 @@ const (
 type ImageTagStatus struct {
 	// tag is the tag, or a digest.
 	Tag string `json:"tag"`
-	// namespace is that of the tag in the spec.
-	// +optional
-	Namespace string `json:"namespace,omitempty"`
 	// phase is Waiting, Pulling, Succeeded or Failed.
 	// +optional
 	Phase ImagePullPhase `json:"phase,omitempty"`

@@ -56,10 +56,11 @@ type Node struct {
 type NodeImage struct {
 	// Meta is its metadata. Read-only.
 	Meta *metav1.ObjectMeta
-	// Entry is spec.images of the job's repository; the zero value when there is none. Full says that there is room for no further one.
+	// Place is where it has the job's pulls, Entry what it has there. Full says that there is room for no further one.
+	Place image.Place
 	Entry appsv1beta1.ImageSpec
 	Full  bool
-	// Status is status.imageStatuses of the job's repository.
+	// Status is what the node answers there.
 	Status appsv1beta1.ImageStatus
 }
 
@@ -123,9 +124,9 @@ func (n *Node) former() bool {
 	})
 }
 
-// maxTags is how many tags a repository of a NodeImage may have, maxOwners how many jobs of a namespace may share one.
+// maxTags is how many tags an entry of a NodeImage may have, maxOwners how many jobs may share one.
 const (
-	maxTags   = 512
+	maxTags   = 256
 	maxOwners = 256
 )
 
@@ -142,16 +143,10 @@ func (s *Spec) full(n *Node) bool {
 	if tag := s.tag(n); tag != nil {
 		return len(tag.OwnerReferences) >= maxOwners && !owns(tag, s.Job.UID)
 	}
-	mine := 0
-	for i := range n.Image.Entry.Tags {
-		if n.Image.Entry.Tags[i].Namespace == s.Job.Namespace {
-			mine++
-		}
-	}
-	return n.Image.Full || image.Crowded(mine, len(n.Image.Entry.Tags), maxTags)
+	return n.Image.Full || len(n.Image.Entry.Tags) >= maxTags
 }
 
-// tag is the job's tag in the list of a node. One without a namespace is shared by all who signed it: v0.4.0 wrote it.
+// tag is the job's tag in the list of a node.
 func (s *Spec) tag(n *Node) *appsv1beta1.ImageTagSpec {
 	if n.Image == nil {
 		return nil
@@ -160,87 +155,58 @@ func (s *Spec) tag(n *Node) *appsv1beta1.ImageTagSpec {
 }
 
 func (s *Spec) tagOf(entry *appsv1beta1.ImageSpec) *appsv1beta1.ImageTagSpec {
-	var shared *appsv1beta1.ImageTagSpec
-	for i := range entry.Tags {
-		tag := &entry.Tags[i]
-		switch {
-		case tag.Tag != s.Image.Tag:
-		case tag.Namespace == s.Job.Namespace:
-			return tag
-		case tag.Namespace == "" && owns(tag, s.Job.UID):
-			shared = tag
-		}
+	if i := slices.IndexFunc(entry.Tags, func(t appsv1beta1.ImageTagSpec) bool { return t.Tag == s.Image.Tag }); i >= 0 {
+		return &entry.Tags[i]
 	}
-	return shared
+	return nil
 }
 
 // answer is what the node says of the job's tag.
 func (s *Spec) answer(n *Node) *appsv1beta1.ImageTagStatus {
-	tag := s.tag(n)
-	if tag == nil {
+	if n.Image == nil {
 		return nil
 	}
-	return image.Answer(n.Image.Status, tag.Tag, tag.Namespace)
-}
-
-// freshRound is the number of a round that is another one than all that are known of this tag, whoever wanted them: daemons of v0.4.0 do not say whom they
-// answer.
-func (s *Spec) freshRound(n *Node) int64 {
-	fresh := int64(0)
-	if n.Image == nil {
-		return fresh
-	}
-	for i := range n.Image.Entry.Tags {
-		if tag := &n.Image.Entry.Tags[i]; tag.Tag == s.Image.Tag {
-			fresh = max(fresh, tag.Version+1)
-		}
-	}
-	for i := range n.Image.Status.Tags {
-		if answer := &n.Image.Status.Tags[i]; answer.Tag == s.Image.Tag {
-			fresh = max(fresh, answer.Version+1)
-		}
-	}
-	return fresh
+	return image.Answer(n.Image.Status, s.Image.Tag)
 }
 
 func owns(tag *appsv1beta1.ImageTagSpec, job types.UID) bool {
 	return slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.UID == job })
 }
 
-// entry is what spec.images of the job's repository has to be for a node that is asked now:
+// entry is what the NodeImage has to have of the job's repository for a node that is asked now:
 //
 //   - a tag that is not there is added, in a round that no status is about;
 //   - a tag of other jobs of the namespace that is being pulled is shared, unless the registry has to be asked and nobody else wanted that;
-//   - a tag of theirs that has ended is asked for once more, in a new round. Jobs of other namespaces have tags of their own.
+//   - a tag of theirs that has ended is asked for once more, in a new round.
 func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecret) appsv1beta1.ImageSpec {
 	entry := appsv1beta1.ImageSpec{}
 	if n.Image != nil {
 		entry = *n.Image.Entry.DeepCopy()
 	}
 	entry.PullSecrets = withSecrets(entry.PullSecrets, secrets)
+	if s.Job.Spec.SandboxConfig != nil {
+		entry.SandboxConfig = s.Job.Spec.SandboxConfig.DeepCopy()
+	}
 	created := metav1.NewTime(now.UTC().Truncate(time.Second))
 	answer := s.answer(n)
 	tag := s.tagOf(&entry)
 	if tag == nil {
+		version := int64(0)
+		if answer != nil {
+			version = answer.Version + 1
+		}
 		entry.Tags = append(entry.Tags, appsv1beta1.ImageTagSpec{
-			Tag: s.Image.Tag, Namespace: s.Job.Namespace, SandboxConfig: s.Job.Spec.SandboxConfig.DeepCopy(), CreatedAt: &created, PullPolicy: s.pullPolicy(n),
-			OwnerReferences: []corev1.ObjectReference{s.owner()}, Version: s.freshRound(n), ImagePullPolicy: s.PullPolicy,
+			Tag: s.Image.Tag, CreatedAt: &created, PullPolicy: s.pullPolicy(n), OwnerReferences: []corev1.ObjectReference{s.owner()},
+			Version: version, ImagePullPolicy: s.PullPolicy,
 		})
 		return entry
 	}
-	if s.Job.Spec.SandboxConfig != nil {
-		tag.SandboxConfig = s.Job.Spec.SandboxConfig.DeepCopy()
-	}
-	first := len(tag.OwnerReferences) == 0
 	tag.OwnerReferences = append(tag.OwnerReferences, s.owner())
 	ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 	if ended || s.PullPolicy == appsv1beta1.PullAlways && tag.ImagePullPolicy == appsv1beta1.PullIfNotPresent {
+		// The job that made the tag says how long it is kept: it must not go while that needs it.
 		tag.Version++
 		tag.CreatedAt, tag.ImagePullPolicy = &created, s.PullPolicy
-		if first {
-			// Of a tag that jobs share, the one that made it says how long it is kept: it must not go while that needs it.
-			tag.PullPolicy = s.pullPolicy(n)
-		}
 	}
 	return entry
 }

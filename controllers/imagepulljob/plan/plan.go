@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -149,9 +150,7 @@ func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 		d.Actions = append(d.Actions, planning.Action{
 			Verb: planning.VerbPatch, Step: StepSecrets, Kind: KindNodeImage(), Slot: planning.Slot(at.Name), Reason: "PullSecrets",
 			Object: &appsv1beta1.NodeImage{ObjectMeta: *at.Image.Meta},
-			Change: merge(at.Image.Meta, map[string]any{
-				"spec": map[string]any{"images": map[string]any{spec.Image.Repository: map[string]any{"pullSecrets": all}}},
-			}),
+			Change: at.Image.merge(map[string]any{"pullSecrets": all}),
 		})
 	}
 }
@@ -259,10 +258,33 @@ func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 	}
 	action.Object = &appsv1beta1.NodeImage{ObjectMeta: *n.Image.Meta}
 	change := map[string]any{"pullSecrets": entry.PullSecrets, "tags": entry.Tags}
-	action.Change = merge(n.Image.Meta, map[string]any{
-		"spec": map[string]any{"images": map[string]any{s.Image.Repository: change}},
-	})
+	if wanted := s.Job.Spec.SandboxConfig; wanted != nil {
+		change["sandboxConfig"] = replacing(ptr.Deref(n.Image.Entry.SandboxConfig, appsv1beta1.SandboxConfig{}), wanted)
+	}
+	action.Change = n.Image.merge(change)
 	return action
+}
+
+// replacing is a merge patch that leaves nothing of what was there: the last job says with what an image is pulled.
+func replacing(was appsv1beta1.SandboxConfig, wanted *appsv1beta1.SandboxConfig) map[string]any {
+	texts := func(was, wanted map[string]string) map[string]any {
+		change := map[string]any{}
+		for key := range was {
+			change[key] = nil
+		}
+		for key, value := range wanted {
+			change[key] = value
+		}
+		return change
+	}
+	return map[string]any{"labels": texts(was.Labels, wanted.Labels), "annotations": texts(was.Annotations, wanted.Annotations)}
+}
+
+// merge is a merge patch of the entry of the job's repository.
+func (i *NodeImage) merge(entry map[string]any) planning.RawPatch {
+	spec := map[string]any{}
+	i.Place.Set(spec, entry)
+	return merge(i.Meta, map[string]any{"spec": spec})
 }
 
 // merge is a merge patch that is tied to the object as it was observed.

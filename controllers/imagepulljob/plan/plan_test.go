@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -267,7 +269,7 @@ func TestTheLastJobSaysWithWhatAnImageIsPulled(t *testing.T) {
 	}
 	w.pass("a")
 	w.pass("b")
-	got := w.images["n1"].Spec.Images["nginx"].Tags[0].SandboxConfig
+	got := w.images["n1"].Spec.Images["nginx"].SandboxConfig
 	if len(got.Labels) != 1 || got.Labels["tenant"] != "b" || len(got.Annotations) != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -281,28 +283,40 @@ func TestNamespacesDoNotShareAPull(t *testing.T) {
 	})
 	w.job("b", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.jobs["b"].Namespace = "other"
+	w.secrets = []appsv1beta1.ImagePullSecret{{Name: "of-a"}}
 	w.pass("a")
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
+	before := w.images["n1"].Spec.Images["nginx"]
+	w.secrets = []appsv1beta1.ImagePullSecret{{Name: "of-b"}}
 	status := w.pass("b")
-	entry := w.images["n1"].Spec.Images["nginx"]
-	if len(entry.Tags) != 2 || entry.Tags[1].Namespace != "other" || entry.Tags[1].SandboxConfig != nil || entry.SandboxConfig != nil || len(entry.Tags[0].OwnerReferences) != 1 {
-		t.Fatalf("%+v", entry)
+	spec := w.images["n1"].Spec
+	if diff := cmp.Diff(before, spec.Images["nginx"]); diff != "" {
+		t.Errorf("what the first one has asked for changes:\n%s", diff)
 	}
-	if status.Succeeded != 0 || entry.Tags[1].Version == entry.Tags[0].Version {
-		t.Errorf("the answer for one counts for the other: %+v, %+v", status, entry.Tags)
+	own := spec.NamespacedImages["other/nginx"]
+	if len(own.Tags) != 1 || own.SandboxConfig != nil || len(own.PullSecrets) != 1 || own.PullSecrets[0].Name != "of-b" {
+		t.Errorf("the second one asks for %+v", own)
+	}
+	if status.Succeeded != 0 || status.Active != 1 {
+		t.Errorf("the answer for one counts for the other: %+v", status)
+	}
+	image.Place{Namespace: "other", Repository: "nginx"}.SetAnswers(&w.images["n1"].Status, []appsv1beta1.ImageTagStatus{
+		{Tag: "1.25", Phase: appsv1beta1.ImagePhaseFailed, CompletionTime: ptr.To(metav1.NewTime(w.now))},
+	})
+	if a, b := w.pass("a"), w.pass("b"); a.Succeeded != 1 || b.Failed != 1 || w.writes != 2 {
+		t.Errorf("%+v and %+v, after %d writes", a, b, w.writes)
 	}
 }
 
-// A job that v0.4.0 had asked a node for goes on: its tag has no namespace, and a daemon of v0.4.0 answers without one.
+// v0.4.0 had jobs of several namespaces share a tag. One that has asked a node by it goes on there.
 func TestWhatTheFormerVersionAskedForGoesOn(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
 	w.pass("a")
-	entry := w.images["n1"].Spec.Images["nginx"]
-	entry.Tags[0].Namespace = ""
-	w.images["n1"].Spec.Images["nginx"] = entry
+	tag := &w.images["n1"].Spec.Images["nginx"].Tags[0]
+	tag.OwnerReferences = append(tag.OwnerReferences, corev1.ObjectReference{Kind: "ImagePullJob", Namespace: "other", UID: "uid-b"})
 	w.answer(appsv1beta1.ImagePhaseSucceeded, "n1")
-	if status := w.pass("a"); status.Succeeded != 1 || len(w.images["n1"].Spec.Images["nginx"].Tags) != 1 {
+	if status := w.pass("a"); status.Succeeded != 1 || w.writes != 1 {
 		t.Errorf("%+v", status)
 	}
 }
@@ -311,9 +325,9 @@ func TestWhatTheFormerVersionAskedForGoesOn(t *testing.T) {
 func TestNodesThatCannotBeAsked(t *testing.T) {
 	full, room := NodeImage{Meta: &metav1.ObjectMeta{}, Full: true}, NodeImage{Meta: &metav1.ObjectMeta{}}
 	tags, owners := NodeImage{Meta: &metav1.ObjectMeta{}}, NodeImage{Meta: &metav1.ObjectMeta{}}
-	owners.Entry.Tags = []appsv1beta1.ImageTagSpec{{Tag: "1.25", Namespace: "ns"}}
+	owners.Entry.Tags = []appsv1beta1.ImageTagSpec{{Tag: "1.25"}}
 	for i := range 256 {
-		tags.Entry.Tags = append(tags.Entry.Tags, appsv1beta1.ImageTagSpec{Tag: fmt.Sprintf("v%d", i), Namespace: "ns"})
+		tags.Entry.Tags = append(tags.Entry.Tags, appsv1beta1.ImageTagSpec{Tag: fmt.Sprintf("v%d", i)})
 		owners.Entry.Tags[0].OwnerReferences = append(owners.Entry.Tags[0].OwnerReferences, corev1.ObjectReference{UID: types.UID(fmt.Sprint(i))})
 	}
 	leaving := NodeImage{Meta: &metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: began()}}}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
@@ -70,7 +71,7 @@ func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	for _, node := range w.nodes {
 		n := Node{Name: node, UID: w.uidOf(node), Ready: true, Labels: map[string]string{"of": node}}
 		if image := w.images[node]; image != nil {
-			n.Image = &NodeImage{Meta: &image.ObjectMeta, Entry: image.Spec.Images["nginx"], Status: image.Status.ImageStatuses["nginx"]}
+			n.Image = observed(image, job)
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
@@ -86,6 +87,19 @@ func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	w.most = max(w.most, int(status.Active))
 	w.tellStatus(&status)
 	return &status
+}
+
+// observed is what a job is told of a NodeImage.
+func observed(list *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) *NodeImage {
+	_, apart := list.Spec.NamespacedImages[job.Namespace+"/nginx"]
+	at := &NodeImage{Meta: &list.ObjectMeta, Place: image.PlaceFor(job.Namespace, "nginx", job.UID, list.Spec.Images["nginx"], apart)}
+	for place, entry := range image.Places(&list.Spec) {
+		if place == at.Place {
+			at.Entry = entry
+		}
+	}
+	at.Status = at.Place.Answers(&list.Status)
+	return at
 }
 
 // tell adds a line to the log, with the time.

@@ -7,7 +7,6 @@ package admission
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -27,12 +26,10 @@ import (
 // keptSeconds is how long a tag stays after its end when that is left out.
 const keptSeconds = 24 * 60 * 60
 
-// maxTags is how many tags one list may have. All of them are written to the API server whenever one changes.
-const maxTags = 3000
-
+// tags are how many there are. All are written to the API server whenever one changes.
 func tags(list *appsv1beta1.NodeImage) int {
 	n := 0
-	for _, entry := range list.Spec.Images {
+	for _, entry := range image.Places(&list.Spec) {
 		n += len(entry.Tags)
 	}
 	return n
@@ -49,10 +46,10 @@ func Kind() admit.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
 
 // Default fills in what was left out, and sorts the tags by their names.
 func Default(list *appsv1beta1.NodeImage, now time.Time) {
-	if tags(list) > maxTags {
+	if tags(list) > image.MaxTags {
 		return // Validate refuses it, unless it is stored as it is.
 	}
-	for repository, entry := range list.Spec.Images {
+	for _, entry := range image.Places(&list.Spec) {
 		for i := range entry.Tags {
 			tag := &entry.Tags[i]
 			if tag.CreatedAt == nil {
@@ -66,33 +63,37 @@ func Default(list *appsv1beta1.NodeImage, now time.Time) {
 			rules.OrDefault(&tag.PullPolicy.BackoffLimit, 3)
 			rules.OrDefault(&tag.PullPolicy.TTLSecondsAfterFinished, keptSeconds)
 		}
-		slices.SortStableFunc(entry.Tags, func(a, b appsv1beta1.ImageTagSpec) int {
-			return cmp.Or(cmp.Compare(a.Tag, b.Tag), cmp.Compare(a.Namespace, b.Namespace))
-		})
-		list.Spec.Images[repository] = entry
+		slices.SortStableFunc(entry.Tags, func(a, b appsv1beta1.ImageTagSpec) int { return cmp.Compare(a.Tag, b.Tag) })
 	}
 }
 
 // Validate returns what is wrong with a NodeImage that Default has filled in.
 func Validate(list *appsv1beta1.NodeImage) field.ErrorList {
-	if tags(list) > maxTags {
-		return field.ErrorList{field.TooMany(field.NewPath("spec", "images"), -1, maxTags)}
+	if tags(list) > image.MaxTags {
+		return field.ErrorList{field.TooMany(field.NewPath("spec", "images"), -1, image.MaxTags)}
 	}
 	var errs field.ErrorList
-	for _, repository := range slices.Sorted(maps.Keys(list.Spec.Images)) {
-		path := field.NewPath("spec", "images").Key(repository)
-		named, err := reference.ParseNormalizedNamed(repository)
+	for place, entry := range image.Places(&list.Spec) {
+		path := field.NewPath("spec", "images").Key(place.Key())
+		if place.Namespace != "" {
+			path = field.NewPath("spec", "namespacedImages").Key(place.Key())
+		}
+		if _, apart := list.Spec.NamespacedImages["/"+place.Key()]; apart {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "namespacedImages").Key("/"+place.Key()), "/"+place.Key(), "must have a namespace before the /"))
+			continue
+		}
+		named, err := reference.ParseNormalizedNamed(place.Repository)
 		if err != nil || !reference.IsNameOnly(named) {
-			errs = append(errs, field.Invalid(path, repository, "must be a repository without a tag, such as nginx or registry.example:5000/team/app"))
+			errs = append(errs, field.Invalid(path, place.Key(), "must be a repository without a tag, such as nginx or registry.example:5000/team/app"))
 			continue
 		}
-		if short := reference.FamiliarName(named); short != repository {
-			errs = append(errs, field.Invalid(path, repository, "must be in the short form, "+short))
+		if short := reference.FamiliarName(named); short != place.Repository {
+			errs = append(errs, field.Invalid(path, place.Key(), "must be in the short form, "+short))
 			continue
 		}
-		for i := range list.Spec.Images[repository].Tags {
-			tag := &list.Spec.Images[repository].Tags[i]
-			if _, err := (image.Reference{Repository: repository, Tag: tag.Tag}).Full(); err != nil {
+		for i := range entry.Tags {
+			tag := &entry.Tags[i]
+			if _, err := (image.Reference{Repository: place.Repository, Tag: tag.Tag}).Full(); err != nil {
 				errs = append(errs, field.Invalid(path.Child("tags").Index(i).Child("tag"), tag.Tag, "must be a tag, or a digest such as sha256:..."))
 			}
 		}

@@ -102,17 +102,17 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 		d.Actions = append(d.Actions, planning.Action{Verb: planning.VerbDelete, Step: StepDelete, Kind: Kind(), Object: image, Reason: "NodeGone"})
 		return d
 	}
-	changes := map[string]any{}
-	for _, repository := range slices.Sorted(maps.Keys(image.Spec.Images)) {
-		entry := image.Spec.Images[repository]
+	changes := map[engineimage.Place]any{}
+	for place, entry := range engineimage.Places(&image.Spec) {
+		answers := place.Answers(&image.Status)
 		var kept []appsv1beta1.ImageTagSpec
 		for i := range entry.Tags {
-			if tag, ok := d.keep(&entry.Tags[i], answerOf(image, repository, &entry.Tags[i]), s); ok {
+			if tag, ok := d.keep(&entry.Tags[i], engineimage.Answer(answers, entry.Tags[i].Tag), s); ok {
 				kept = append(kept, tag)
 			}
 		}
 		if len(kept) == 0 {
-			changes[repository] = nil
+			changes[place] = nil
 			continue
 		}
 		change := map[string]any{}
@@ -123,7 +123,7 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 			change["pullSecrets"] = secrets
 		}
 		if len(change) > 0 {
-			changes[repository] = change
+			changes[place] = change
 		}
 	}
 	d.prune(image, changes, s)
@@ -135,14 +135,13 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 // asksByHand says that a NodeImage has a tag that was written by hand, that has not ended, and that is not to be given up yet. A tag that cannot
 // be given up, since the server refuses it, must not keep the node daemon deployed.
 func (s *Snapshot) asksByHand(image *appsv1beta1.NodeImage) bool {
-	for repository := range image.Spec.Images {
-		tags := image.Spec.Images[repository].Tags
-		for i := range tags {
-			tag := &tags[i]
+	for place, entry := range engineimage.Places(&image.Spec) {
+		for i := range entry.Tags {
+			tag := &entry.Tags[i]
 			if tag.CreatedAt == nil || slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.Kind == "ImagePullJob" }) {
 				continue
 			}
-			answer := answerOf(image, repository, tag)
+			answer := engineimage.Answer(place.Answers(&image.Status), tag.Tag)
 			if ended(tag, answer) {
 				continue
 			}
@@ -211,7 +210,7 @@ func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.
 }
 
 // prune writes what has changed, and the labels of the node, in one request.
-func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[string]any, s Snapshot) {
+func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[engineimage.Place]any, s Snapshot) {
 	metadata := map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}
 	body := map[string]any{"metadata": metadata}
 	if s.Node && !maps.Equal(image.Labels, s.Labels) {
@@ -231,7 +230,11 @@ func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[string]any, s
 		}
 	}
 	if len(changes) > 0 {
-		body["spec"] = map[string]any{"images": changes}
+		spec := map[string]any{}
+		for place, change := range changes {
+			place.Set(spec, change)
+		}
+		body["spec"] = spec
 	}
 	if len(changes) == 0 && metadata["labels"] == nil {
 		return
@@ -240,16 +243,16 @@ func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[string]any, s
 }
 
 // giveUp fails tags that the node does not answer for.
-func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s Snapshot) {
+func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Place]any, s Snapshot) {
 	status := image.Status.DeepCopy()
 	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
-	for _, repository := range slices.Sorted(maps.Keys(image.Spec.Images)) {
-		if _, changes := going[repository]; changes {
+	for place, entry := range engineimage.Places(&image.Spec) {
+		if _, changes := going[place]; changes {
 			continue // the next pass sees what is left
 		}
-		for i := range image.Spec.Images[repository].Tags {
-			tag := &image.Spec.Images[repository].Tags[i]
-			answer := answerOf(image, repository, tag)
+		for i := range entry.Tags {
+			tag := &entry.Tags[i]
+			answer := engineimage.Answer(place.Answers(&image.Status), tag.Tag)
 			if ended(tag, answer) {
 				continue
 			}
@@ -261,9 +264,9 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[string]any, s 
 				d.Recheck(left)
 				continue
 			}
-			d.GivenUp = append(d.GivenUp, GivenUp{Name: repository + ":" + tag.Tag, Message: message, Jobs: tag.OwnerReferences})
-			fail(status, repository, appsv1beta1.ImageTagStatus{
-				Tag: tag.Tag, Namespace: tag.Namespace, Version: tag.Version, Phase: appsv1beta1.ImagePhaseFailed, StartTime: tag.CreatedAt, CompletionTime: &now, Message: message,
+			d.GivenUp = append(d.GivenUp, GivenUp{Name: place.Repository + ":" + tag.Tag, Message: message, Jobs: tag.OwnerReferences})
+			fail(status, place, appsv1beta1.ImageTagStatus{
+				Tag: tag.Tag, Version: tag.Version, Phase: appsv1beta1.ImagePhaseFailed, StartTime: tag.CreatedAt, CompletionTime: &now, Message: message,
 			})
 		}
 	}
@@ -316,24 +319,14 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 }
 
 // fail makes an answer that of a tag.
-func fail(status *appsv1beta1.NodeImageStatus, repository string, answer appsv1beta1.ImageTagStatus) {
-	if status.ImageStatuses == nil {
-		status.ImageStatuses = map[string]appsv1beta1.ImageStatus{}
-	}
-	all := status.ImageStatuses[repository]
-	i := slices.IndexFunc(all.Tags, func(t appsv1beta1.ImageTagStatus) bool {
-		return t.Tag == answer.Tag && (t.Namespace == answer.Namespace || t.Namespace == "" && t.Version == answer.Version) // a daemon of v0.4.0 names no namespace
-	})
-	if i < 0 {
-		all.Tags = append(all.Tags, answer)
+func fail(status *appsv1beta1.NodeImageStatus, place engineimage.Place, answer appsv1beta1.ImageTagStatus) {
+	answers := place.Answers(status)
+	if before := engineimage.Answer(answers, answer.Tag); before != nil {
+		*before = answer
 	} else {
-		all.Tags[i] = answer
+		answers.Tags = append(answers.Tags, answer)
 	}
-	status.ImageStatuses[repository] = all
-}
-
-func answerOf(image *appsv1beta1.NodeImage, repository string, tag *appsv1beta1.ImageTagSpec) *appsv1beta1.ImageTagStatus {
-	return engineimage.Answer(image.Status.ImageStatuses[repository], tag.Tag, tag.Namespace)
+	place.SetAnswers(status, answers.Tags)
 }
 
 func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bool {
@@ -343,7 +336,7 @@ func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bo
 // sameTags says that nothing was taken out.
 func sameTags(a, b []appsv1beta1.ImageTagSpec) bool {
 	return slices.EqualFunc(a, b, func(x, y appsv1beta1.ImageTagSpec) bool {
-		return x.Tag == y.Tag && x.Namespace == y.Namespace && len(x.OwnerReferences) == len(y.OwnerReferences)
+		return x.Tag == y.Tag && len(x.OwnerReferences) == len(y.OwnerReferences)
 	})
 }
 

@@ -188,6 +188,30 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// What is kept apart for a namespace is counted, expires and fails as what is not.
+func TestTagsThatAreKeptApartForANamespaceEnd(t *testing.T) {
+	apart := func(answer *appsv1beta1.ImageTagStatus) *appsv1beta1.NodeImage {
+		image := list(func(*appsv1beta1.ImageTagSpec) {}, endedBefore(time.Second))
+		image.Spec.NamespacedImages = map[string]appsv1beta1.ImageSpec{"b/nginx": image.Spec.Images["nginx"]}
+		if answer != nil {
+			image.Status.NamespacedImageStatuses = map[string]appsv1beta1.ImageStatus{"b/nginx": {Tags: []appsv1beta1.ImageTagStatus{*answer}}}
+		}
+		return image
+	}
+	never := func(corev1.ObjectReference) bool { return false }
+	s := Snapshot{Now: noon(), Node: true, Labels: map[string]string{"a": "b"}, Gone: never, Working: never}
+	expired := Plan(apart(endedBefore(time.Hour)), s)
+	want := any(map[string]any{"namespacedImages": map[string]any{"b/nginx": nil}})
+	if diff := cmp.Diff(want, bodyOf(t, expired.Actions[0])["spec"]); diff != "" {
+		t.Error(diff)
+	}
+	silent := Plan(apart(nil), s)
+	status := bodyOf(t, silent.Actions[0])["status"].(map[string]any)
+	if status["desired"] != 2.0 || status["succeeded"] != 1.0 || status["failed"] != 1.0 || len(silent.GivenUp) != 1 {
+		t.Errorf("%v", status)
+	}
+}
+
 func TestOneJobOfTwoIsGone(t *testing.T) {
 	d := Plan(list(func(*appsv1beta1.ImageTagSpec) {}, endedBefore(0)), Snapshot{
 		Now: noon(), Node: true, Labels: map[string]string{"a": "c", "x": "y"}, Gone: func(o corev1.ObjectReference) bool { return o.UID == "a" },

@@ -51,10 +51,18 @@ type task struct {
 	round *work
 }
 
+// tenant is the namespace whose slots the task uses.
+func (t *task) tenant() string {
+	if owners := t.tag.OwnerReferences; t.Namespace == "" && len(owners) > 0 {
+		return owners[0].Namespace
+	}
+	return t.Namespace
+}
+
 // run pulls a tag, as often as its policy lets it. It notes what it is at, and ends when ctx does.
 func (p *puller) run(ctx context.Context, t task) {
 	defer p.trigger.Enqueue()
-	release := p.slot(ctx, t.namespace)
+	release := p.slot(ctx, t.tenant())
 	if release == nil {
 		return
 	}
@@ -82,7 +90,7 @@ func (p *puller) run(ctx context.Context, t task) {
 			s.Phase, s.Message = v1beta1.ImagePhaseFailed, short(err.Error(), longestText)
 			return
 		}
-		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.repository+"@"+got.id, ""
+		s.Phase, s.Progress, s.ImageID, s.Message = v1beta1.ImagePhaseSucceeded, 100, t.Repository+"@"+got.id, ""
 	})
 	p.emit(t, took, err)
 }
@@ -107,14 +115,14 @@ func resultOf(got pulled, err error) string {
 // pull tries until the image is there, a limit is reached, or ctx ends. first is when the round was begun, by this daemon or one before it: its
 // deadline counts from there. release gives back the slot of the first try.
 func (p *puller) pull(ctx context.Context, t task, first time.Time, release func()) (pulled, error) {
-	full, err := image.Reference{Repository: t.repository, Tag: t.tag.Tag}.Full()
+	full, err := image.Reference{Repository: t.Repository, Tag: t.tag.Tag}.Full()
 	if err != nil {
 		release()
 		return pulled{}, err
 	}
 	timeout, backoff, deadline := image.Policy(t.tag.PullPolicy)
 	wait := firstWait
-	for failures := int32(0); release != nil; release = p.slot(ctx, t.namespace) {
+	for failures := int32(0); release != nil; release = p.slot(ctx, t.tenant()) {
 		left := deadline - p.host.Clock.Since(first)
 		if left <= 0 {
 			release()
@@ -252,15 +260,15 @@ func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 	return secrets
 }
 
-// serves says whether a Secret is for a pull. What is no copy is the daemon's, for its own namespace and for what was written by hand. A tag of v0.4.0 has no
-// namespace, and its jobs may be of several.
+// serves says whether a Secret is for a pull. What is no copy is for jobs of the daemon's namespace and for tags that were written by hand. A tag of v0.4.0 may
+// have jobs of several namespaces.
 func (p *puller) serves(secret *corev1.Secret, t task) bool {
 	of, _, copied := strings.Cut(secret.Annotations[image.AnnotationSource], "/")
 	if !copied {
 		of = p.host.Namespace
 	}
-	if t.namespace != "" {
-		return of == t.namespace
+	if t.Namespace != "" {
+		return of == t.Namespace
 	}
 	owners := p.ownersOf(t)
 	return len(owners) == 0 && !copied || slices.ContainsFunc(owners, func(o corev1.ObjectReference) bool { return o.Namespace == of })
@@ -284,7 +292,7 @@ func (p *puller) toldOf(secret string) bool {
 
 // emit emits events: on the node's list, and on every job that has failed by it.
 func (p *puller) emit(t task, took time.Duration, err error) {
-	name := t.repository + ":" + t.tag.Tag
+	name := t.Repository + ":" + t.tag.Tag
 	list := &v1beta1.NodeImage{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage"}}
 	list.Name, list.UID = p.host.Node, p.uid()
 	if err == nil {

@@ -7,7 +7,7 @@
 //
 //   - No more images of a namespace are pulled at a time than the flag --max-pulls allows; the others wait. All but one of these slots are shared by
 //     all namespaces, so images of one never wait for all of another. A pull that has failed waits for its next try without a slot.
-//   - A tag is pulled with the pull secrets of its namespace alone.
+//   - A tag is pulled with the pull secrets of its jobs' namespace alone.
 //   - A tag that has ended in a round is not pulled again in that round, whatever restarts. One that was being pulled is pulled again after a
 //     restart: the runtime continues with the layers that it has, and an image that exists by then is not pulled unless the pull policy is
 //     Always.
@@ -47,10 +47,9 @@ const (
 )
 
 // key names a tag.
-type key struct{ repository, tag, namespace string }
-
-func keyOf(repository string, tag *v1beta1.ImageTagSpec) key {
-	return key{repository, tag.Tag, tag.Namespace}
+type key struct {
+	image.Place
+	tag string
 }
 
 // work is a round that is under way, or has ended and is not in the stored status yet.
@@ -177,16 +176,8 @@ func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte,
 	if err := json.Unmarshal(text, &content); err != nil {
 		return nil, fmt.Errorf("rendering the status: %w", err)
 	}
-	images, _ := content["imageStatuses"].(map[string]any)
-	if images == nil {
-		images = map[string]any{}
-	}
-	for repository := range stored.Status.ImageStatuses {
-		if _, ok := images[repository]; !ok {
-			images[repository] = nil
-		}
-	}
-	content["imageStatuses"] = images
+	dropGone(content, "imageStatuses", stored.Status.ImageStatuses)
+	dropGone(content, "namespacedImageStatuses", stored.Status.NamespacedImageStatuses)
 	if _, ok := content["waiting"]; !ok {
 		content["waiting"] = 0
 	}
@@ -199,15 +190,29 @@ func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte,
 	return body, nil
 }
 
+// dropGone has a merge patch take out what is stored in a map and no longer there.
+func dropGone(content map[string]any, field string, stored map[string]v1beta1.ImageStatus) {
+	images, _ := content[field].(map[string]any)
+	for key := range stored {
+		if images == nil {
+			images = map[string]any{}
+			content[field] = images
+		}
+		if _, ok := images[key]; !ok {
+			images[key] = nil
+		}
+	}
+}
+
 // sync ends rounds that are not wanted any more and starts those that are and have not ended. It says whether it started one.
 func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.id = stored.UID
 	wanted := map[key]int64{}
-	for repository, entry := range stored.Spec.Images {
+	for place, entry := range image.Places(&stored.Spec) {
 		for i := range entry.Tags {
-			wanted[keyOf(repository, &entry.Tags[i])] = entry.Tags[i].Version
+			wanted[key{place, entry.Tags[i].Tag}] = entry.Tags[i].Version
 		}
 	}
 	for at, round := range p.rounds {
@@ -219,11 +224,11 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	if p.lifetime == nil {
 		return false
 	}
-	for repository, entry := range stored.Spec.Images {
+	for place, entry := range image.Places(&stored.Spec) {
 		for i := range entry.Tags {
 			tag := entry.Tags[i]
-			at := keyOf(repository, &tag)
-			answer := answerOf(stored, at)
+			at := key{place, tag.Tag}
+			answer := image.Answer(place.Answers(&stored.Status), tag.Tag)
 			ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 			if round := p.rounds[at]; round != nil {
 				if ended {
@@ -237,7 +242,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 			if ended {
 				continue
 			}
-			p.begin(task{key: at, tag: *tag.DeepCopy(), sandbox: sandboxOf(&entry, &tag)}, answer, entry.PullSecrets)
+			p.begin(task{key: at, tag: *tag.DeepCopy(), sandbox: entry.SandboxConfig}, answer, entry.PullSecrets)
 			started = true
 		}
 	}
@@ -248,7 +253,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}
-	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Namespace: t.tag.Namespace, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
+	round.status = v1beta1.ImageTagStatus{Tag: t.tag.Tag, Version: t.tag.Version, Phase: v1beta1.ImagePhaseWaiting}
 	if before != nil && before.Version == t.tag.Version {
 		round.status.StartTime = before.StartTime
 	}
@@ -284,37 +289,22 @@ func (p *puller) statusOf(stored *v1beta1.NodeImage) v1beta1.NodeImageStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	status := v1beta1.NodeImageStatus{FirstSyncStatus: stored.Status.FirstSyncStatus}
-	for repository, entry := range stored.Spec.Images {
+	for place, entry := range image.Places(&stored.Spec) {
 		var tags []v1beta1.ImageTagStatus
 		for i := range entry.Tags {
-			at := keyOf(repository, &entry.Tags[i])
-			if round := p.rounds[at]; round != nil {
+			name := entry.Tags[i].Tag
+			if round := p.rounds[key{place, name}]; round != nil {
 				tags = append(tags, round.status)
-			} else if answer := answerOf(stored, at); answer != nil {
+			} else if answer := image.Answer(place.Answers(&stored.Status), name); answer != nil {
 				tags = append(tags, *answer)
 			}
 		}
 		if len(tags) > 0 {
-			if status.ImageStatuses == nil {
-				status.ImageStatuses = map[string]v1beta1.ImageStatus{}
-			}
-			status.ImageStatuses[repository] = v1beta1.ImageStatus{Tags: tags}
+			place.SetAnswers(&status, tags)
 		}
 	}
 	image.Count(stored, &status)
 	return status
-}
-
-func answerOf(stored *v1beta1.NodeImage, at key) *v1beta1.ImageTagStatus {
-	return image.Answer(stored.Status.ImageStatuses[at.repository], at.tag, at.namespace)
-}
-
-// sandboxOf is what the runtime gets with the pulls of a tag.
-func sandboxOf(entry *v1beta1.ImageSpec, tag *v1beta1.ImageTagSpec) *v1beta1.SandboxConfig {
-	if tag.Namespace == "" {
-		return entry.SandboxConfig
-	}
-	return tag.SandboxConfig
 }
 
 // slot waits for a slot: one of its namespace, or one that all share. It returns how to give it back; nil when ctx has ended.

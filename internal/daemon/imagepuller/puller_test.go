@@ -91,7 +91,7 @@ func tag(name string, backoff int32) v1beta1.ImageTagSpec {
 // A list that has no status yet gets all its counters: the server refuses a status without them.
 func TestAllCountersAreWritten(t *testing.T) {
 	body, err := patchOf(&v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}}, v1beta1.NodeImageStatus{Desired: 1, Pulling: 1})
-	want := `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"desired":1,"failed":0,"imageStatuses":{},"pulling":1,"succeeded":0,"waiting":0}}`
+	want := `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"desired":1,"failed":0,"pulling":1,"succeeded":0,"waiting":0}}`
 	if err != nil || string(body) != want {
 		t.Errorf("error %v\n%s\nwant\n%s", err, body, want)
 	}
@@ -277,11 +277,11 @@ func TestASlowRegistryOfOneNamespaceHoldsUpNobodyElse(t *testing.T) {
 	var all []v1beta1.ImageTagSpec
 	for i := range 9 {
 		slow := tag(fmt.Sprint("slow", i), 0)
-		slow.Namespace = "a"
+		slow.OwnerReferences = []corev1.ObjectReference{{Namespace: "a"}}
 		all = append(all, slow)
 	}
 	quick := tag("quick", 0)
-	quick.Namespace = "b"
+	quick.OwnerReferences = []corev1.ObjectReference{{Namespace: "b"}}
 	d := start(t, store(t, tags(append(all, quick)...)), runtime, 3)
 	d.until("the other namespace has its image", func(s v1beta1.NodeImageStatus) bool { return s.Succeeded == 1 && s.Pulling == 3 })
 }
@@ -321,28 +321,41 @@ func TestAPullHasTheCredentialsOfItsNamespaceAlone(t *testing.T) {
 		}
 		return nil
 	}}
-	of := func(ns string) v1beta1.ImageTagSpec {
-		t := tag("1", 0)
-		t.Namespace, t.ImagePullPolicy = ns, v1beta1.PullAlways
-		if ns != "c" {
-			t.SandboxConfig = &v1beta1.SandboxConfig{Labels: map[string]string{"of": ns}}
+	of := func(ns string) v1beta1.ImageSpec {
+		asked := tag("1", 0)
+		asked.ImagePullPolicy = v1beta1.PullAlways
+		entry := v1beta1.ImageSpec{Tags: []v1beta1.ImageTagSpec{asked}, SandboxConfig: &v1beta1.SandboxConfig{Labels: map[string]string{"of": ns}}}
+		for _, name := range []string{"copy-a", "copy-b"} {
+			entry.PullSecrets = append(entry.PullSecrets, v1beta1.ImagePullSecret{Namespace: namespace, Name: name})
 		}
-		return t
+		return entry
 	}
-	images := tags(of("a"), of("b"), of("c"), tag("byhand", 0))
-	entry := images["nginx"]
-	entry.PullSecrets = []v1beta1.ImagePullSecret{{Namespace: namespace, Name: "copy-a"}, {Namespace: namespace, Name: "copy-b"}}
-	images["nginx"] = entry
-	d := start(t, store(t, images, copied("copy-a", "a", "anna"), copied("copy-b", "b", "ben")), runtime, 3)
-	status := d.until("all have ended", ended(4))
+	shared := of("a")
+	byHand := tag("byhand", 0)
+	byHand.OwnerReferences = nil
+	shared.Tags[0].OwnerReferences = []corev1.ObjectReference{{Namespace: "a"}}
+	shared.Tags = append(shared.Tags, byHand)
+	c := store(t, map[string]v1beta1.ImageSpec{"nginx": shared}, copied("copy-a", "a", "anna"), copied("copy-b", "b", "ben"))
+	list := &v1beta1.NodeImage{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
+		t.Fatal(err)
+	}
+	list.Spec.NamespacedImages = map[string]v1beta1.ImageSpec{"b/nginx": of("b"), "c/nginx": of("c")}
+	if err := c.Update(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	status := start(t, c, runtime, 3).until("all have ended", ended(4))
 	slices.Sort(seen)
-	if diff := cmp.Diff([]string{"annaa", "benb", "nobody", "nobody"}, seen); diff != "" {
+	if diff := cmp.Diff([]string{"annaa", "benb", "nobodya", "nobodyc"}, seen); diff != "" {
 		t.Errorf("pulled with:\n%s", diff)
 	}
-	for _, answer := range status.ImageStatuses["nginx"].Tags {
-		if succeeded := answer.Namespace == "a" || answer.Namespace == "b"; succeeded != (answer.Phase == v1beta1.ImagePhaseSucceeded) {
-			t.Errorf("%+v", answer)
-		}
+	phase := func(of v1beta1.ImageStatus, tag string) v1beta1.ImagePullPhase { return image.Answer(of, tag).Phase }
+	succeeded, failed := v1beta1.ImagePhaseSucceeded, v1beta1.ImagePhaseFailed
+	if a := status.ImageStatuses["nginx"]; phase(a, "1") != succeeded || phase(a, "byhand") != failed {
+		t.Errorf("%+v", a)
+	}
+	if s := status.NamespacedImageStatuses; phase(s["b/nginx"], "1") != succeeded || phase(s["c/nginx"], "1") != failed {
+		t.Errorf("%+v", s)
 	}
 }
 
@@ -515,7 +528,7 @@ func TestAJobThatJoinsAPullHearsOfItsEnd(t *testing.T) {
 
 // A tag is taken out and asked for again. What its first round still says is about nothing any more, though both have the same number.
 func TestWhatAnEarlierRoundSaysIsNotBelieved(t *testing.T) {
-	at := key{"nginx", "1", ""}
+	at := key{image.Place{Repository: "nginx"}, "1"}
 	former, now := &work{}, &work{}
 	p := &puller{rounds: map[key]*work{at: now}}
 	for _, round := range []*work{former, now} {

@@ -4,7 +4,6 @@
 package image
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -15,10 +14,11 @@ import (
 // Count fills in the counters of a status, by the tags that the spec has.
 func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 	status.Desired, status.Succeeded, status.Failed, status.Pulling, status.Waiting = 0, 0, 0, 0, 0
-	for repository, entry := range image.Spec.Images {
+	for place, entry := range Places(&image.Spec) {
+		answers := place.Answers(status)
 		for i := range entry.Tags {
 			status.Desired++
-			answer := Answer(status.ImageStatuses[repository], entry.Tags[i].Tag, entry.Tags[i].Namespace)
+			answer := Answer(answers, entry.Tags[i].Tag)
 			if answer == nil || answer.Version != entry.Tags[i].Version {
 				status.Waiting++
 				continue
@@ -37,19 +37,8 @@ func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 	}
 }
 
-// Answer is what a node says of a tag of a namespace; nil when it says nothing. A daemon of v0.4.0 leaves the namespace out.
-func Answer(of v1beta1.ImageStatus, tag, namespace string) *v1beta1.ImageTagStatus {
-	for _, name := range []string{namespace, ""} {
-		at := slices.IndexFunc(of.Tags, func(t v1beta1.ImageTagStatus) bool { return t.Tag == tag && t.Namespace == name })
-		if at >= 0 {
-			return &of.Tags[at]
-		}
-	}
-	return nil
-}
-
-// Crowded says that a namespace that uses mine of all taken places may take no further one, of most: each may use as many as it leaves free, so that there is
-// always room for one that uses less.
+// Crowded says that a namespace with mine of all taken places may take no further one, of most. Each may use as many as it leaves free, so others always
+// find room.
 func Crowded(mine, all, most int) bool { return mine >= most-all }
 
 // NoDeadline is the deadline of a tag without one, and of one whose deadline is longer.

@@ -41,7 +41,7 @@ func (p *Pass) FindImages(ctx context.Context, about func() *image.Workload, upd
 		}
 		has, known := nodes[node]
 		if !known {
-			has = p.hasImages(ctx, node, wanted)
+			has = p.hasImages(ctx, node, described.Namespace, wanted)
 			nodes[node] = has
 		}
 		pod.ImagesPreDownloaded = has
@@ -55,15 +55,16 @@ func nodeImage() *unstructured.Unstructured {
 }
 
 // hasImages says whether a node says that it has pulled all of the images.
-func (b *Base) hasImages(ctx context.Context, node string, wanted []image.Reference) bool {
+func (b *Base) hasImages(ctx context.Context, node, namespace string, wanted []image.Reference) bool {
 	stored := nodeImage()
 	if err := b.Cache.Get(ctx, client.ObjectKey{Name: node}, stored, client.UnsafeDisableDeepCopy); err != nil {
 		return false
 	}
-	statuses, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status", "imageStatuses")
-	all, _ := statuses.(map[string]any)
+	shared, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status", "imageStatuses")
+	namespaced, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status", "namespacedImageStatuses")
 	for _, reference := range wanted {
-		if !pulled(all[reference.Repository], reference.Tag) {
+		own := image.Place{Namespace: namespace, Repository: reference.Repository}.Key()
+		if !pulled(shared, reference.Repository, reference.Tag) && !pulled(namespaced, own, reference.Tag) {
 			return false
 		}
 	}
@@ -71,8 +72,9 @@ func (b *Base) hasImages(ctx context.Context, node string, wanted []image.Refere
 }
 
 // pulled says whether the status of a repository says that a tag was pulled.
-func pulled(status any, tag string) bool {
-	repository, _ := status.(map[string]any)
+func pulled(statuses any, key, tag string) bool {
+	all, _ := statuses.(map[string]any)
+	repository, _ := all[key].(map[string]any)
 	tags, _ := repository["tags"].([]any)
 	for _, entry := range tags {
 		answer, _ := entry.(map[string]any)

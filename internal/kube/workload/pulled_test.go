@@ -38,6 +38,10 @@ func TestNodesThatHaveImages(t *testing.T) {
 		"log": {Tags: []appsv1beta1.ImageTagStatus{{Tag: "v1", Phase: appsv1beta1.ImagePhaseSucceeded}}},
 		"bad": {Tags: []appsv1beta1.ImageTagStatus{{Tag: "v1", Phase: appsv1beta1.ImagePhaseFailed}}},
 	}
+	list.Status.NamespacedImageStatuses = map[string]appsv1beta1.ImageStatus{
+		"a/apart": {Tags: []appsv1beta1.ImageTagStatus{{Tag: "v1", Phase: appsv1beta1.ImagePhaseSucceeded}}},
+		"b/other": {Tags: []appsv1beta1.ImageTagStatus{{Tag: "v1", Phase: appsv1beta1.ImagePhaseSucceeded}}},
+	}
 	b := &Base{Dependencies: Dependencies{Cache: view{stored: fake.NewClientBuilder().WithScheme(types).WithObjects(list).Build()}}}
 	reference := func(repository, tag string) image.Reference { return image.Reference{Repository: repository, Tag: tag} }
 	for what, tc := range map[string]struct {
@@ -50,10 +54,12 @@ func TestNodesThatHaveImages(t *testing.T) {
 		"one that is being pulled":      {"node", []image.Reference{reference("web", "v1"), reference("web", "v2")}, false},
 		"one that failed":               {"node", []image.Reference{reference("bad", "v1")}, false},
 		"one that nobody asked for":     {"node", []image.Reference{reference("api", "v1")}, false},
+		"one that is kept apart":        {"node", []image.Reference{reference("apart", "v1"), reference("web", "v1")}, true},
+		"one of another namespace":      {"node", []image.Reference{reference("other", "v1")}, false},
 		"a node that was asked nothing": {"other", []image.Reference{reference("web", "v1")}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
-			if got := b.hasImages(t.Context(), tc.node, tc.wanted); got != tc.want {
+			if got := b.hasImages(t.Context(), tc.node, "a", tc.wanted); got != tc.want {
 				t.Errorf("has them: %v, want %v", got, tc.want)
 			}
 		})
