@@ -86,7 +86,7 @@ type Decision struct {
 	Message string
 	// Delete are jobs that nothing needs any more; they go first.
 	Delete []*metav1.PartialObjectMetadata
-	// Create are jobs to create. Where a job of that name exists, it is used, whoever created it.
+	// Create are jobs to create.
 	Create []*v1beta1.ImagePullJob
 	// Record is the label with which the update revision remembers the decision, to be written when all of Create exist. When empty, it is
 	// remembered already.

@@ -240,7 +240,9 @@ func (j *Jobs) carryOut(ctx context.Context, workload client.Object, w image.Wor
 func (j *Jobs) create(ctx context.Context, workload client.Object, job *v1beta1.ImagePullJob) error {
 	err := j.Writer.Create(ctx, freshness.OwnerOf(workload), Kind(), job, "")
 	if apierrors.IsAlreadyExists(err) {
-		return nil
+		if err = j.checkOwner(ctx, workload, job); err == nil {
+			return nil
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("creating ImagePullJob %s: %w", job.Name, err)
@@ -248,6 +250,18 @@ func (j *Jobs) create(ctx context.Context, workload client.Object, job *v1beta1.
 		return err
 	}
 	j.Recorder.Eventf(workload, nil, corev1.EventTypeNormal, "CreatedImagePullJob", "Create", "created ImagePullJob %s for image %s", job.Name, job.Spec.Image)
+	return nil
+}
+
+// checkOwner fails when a job that exists is not the workload's own: what it pulls, and how it ends, says nothing about the update.
+func (j *Jobs) checkOwner(ctx context.Context, workload client.Object, job *v1beta1.ImagePullJob) error {
+	found, err := j.Writer.Look(ctx, Kind(), client.ObjectKeyFromObject(job))
+	switch {
+	case err != nil:
+		return err
+	case !metav1.IsControlledBy(found, workload):
+		return errors.New("there is one of this name that does not belong to the workload; delete it, or let the update go without")
+	}
 	return nil
 }
 

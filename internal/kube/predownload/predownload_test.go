@@ -15,7 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -245,21 +247,44 @@ func TestASlowServerGetsNoMoreRequests(t *testing.T) {
 	}
 }
 
-func TestAJobThatExistsIsAsGood(t *testing.T) {
+// Somebody had made a job of that name, which pulled something else, and the set said that its images were pulled.
+func TestAJobOfSomebodyElseIsNotUsed(t *testing.T) {
 	w := newSimulation(t, 1)
 	foreign := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.set.Namespace, Name: "web-new-c00"}}
 	if err := w.server.Create(t.Context(), foreign); err != nil {
 		t.Fatal(err)
 	}
-	if said := w.pass(); said.Reason != "NoNodeDaemon" || w.event() != "" {
-		t.Errorf("the report is %+v", said)
+	const why = "creating ImagePullJob web-new-c00: there is one of this name that does not belong to the workload"
+	if said, event := w.pass(), w.event(); said.Reason != "RequestFailed" || !strings.Contains(said.Message, why) || !strings.Contains(event, why) {
+		t.Errorf("the report is %+v, the event %q", said, event)
 	}
-	// It is not the set's, and stays.
+	// It stays as it is. When it has gone, the set has its own.
+	w.Current, w.Update = w.Update, w.Current
 	w.pass()
-	w.Current = w.Update
-	w.pass()
+	w.Current, w.Update = w.Update, w.Current
 	if got := w.stored(); len(got) != 1 {
 		t.Errorf("the jobs are %v", got)
+	}
+	if err := w.server.Delete(t.Context(), foreign); err != nil {
+		t.Fatal(err)
+	}
+	w.clock.Step(time.Minute)
+	if said := w.pass(); said.Reason != "NoNodeDaemon" || w.event() == "" {
+		t.Errorf("then the report is %+v", said)
+	}
+}
+
+// The cache may not show yet that the set's own job was created.
+func TestAJobOfTheSetThatTheCacheDoesNotShowIsAsGood(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
+		if err := forward(); err != nil || write.Object.GetName() != "web-new-c00" {
+			return err
+		}
+		return apierrors.NewAlreadyExists(schema.GroupResource{Resource: "imagepulljobs"}, "web-new-c00")
+	})
+	if said := w.pass(); said.Reason != "NoNodeDaemon" {
+		t.Errorf("the report is %+v", said)
 	}
 }
 
