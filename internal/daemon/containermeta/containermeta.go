@@ -297,7 +297,7 @@ func (r *reconciler) stop(
 		}
 		return 0, false, nil
 	}
-	at := recreate.Attempt{Reason: pod.UID, Instance: id}
+	at := recreate.Attempt{Reason: pod.UID, Namespace: pod.Namespace, Instance: id}
 	switch is, err := r.stops.Look(at); is {
 	case recreate.Begun:
 		return 0, true, nil

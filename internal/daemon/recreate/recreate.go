@@ -198,7 +198,7 @@ func (r *reconciler) stop(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill, recheck time.Duration,
 ) (ctrl.Result, error) {
 	pod = pod.DeepCopy()
-	is, err := r.stops.Try(Attempt{request.UID, kill.ID}, r.Clock.Now, func() error {
+	is, err := r.stops.Try(Attempt{request.UID, pod.Namespace, kill.ID}, r.Clock.Now, func() error {
 		err := Stop(ctx, r.Host, pod, kill, request, "for ContainerRecreateRequest "+request.Name)
 		switch {
 		case errors.Is(err, cri.ErrNotFound):

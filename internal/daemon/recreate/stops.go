@@ -15,14 +15,17 @@ const (
 	// period, which costs nothing, and must not hold up the pods of others.
 	maxStops = 32
 	mayTake  = 30 * time.Second
+	// ownStops is how many of these a namespace may have in any case, so that one never waits for all of another.
+	ownStops = 4
 	// forgotten is when the failure of a stop is forgotten that nobody has asked for: its request is gone.
 	forgotten = 10 * time.Minute
 )
 
-// Attempt names the stop of one instance of a container for one reason: the UID of the object that asks for it.
+// Attempt names the stop of one instance of a container of a namespace for one reason: the UID of the object that asks for it.
 type Attempt struct {
-	Reason   types.UID
-	Instance string
+	Reason    types.UID
+	Namespace string
+	Instance  string
 }
 
 // stop is an attempt that has begun. Ended is zero until it is over.
@@ -81,16 +84,19 @@ func (s *Stops) Try(at Attempt, now func() time.Time, do func() error, told func
 	if is, err := s.look(at); is != "" {
 		return is, err
 	}
-	young := 0
+	young, mine := 0, 0
 	for other, known := range s.all {
 		switch {
 		case known.ended.IsZero() && now().Sub(known.begun) < mayTake:
 			young++
+			if other.Namespace == at.Namespace {
+				mine++
+			}
 		case !known.ended.IsZero() && now().Sub(known.ended) > forgotten:
 			delete(s.all, other)
 		}
 	}
-	if young >= maxStops {
+	if young >= maxStops && mine >= ownStops {
 		return Waits, nil
 	}
 	if s.all == nil {

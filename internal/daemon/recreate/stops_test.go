@@ -78,7 +78,7 @@ func TestARequestThatIsOverMakesRoomAlthoughItsContainerIsStillStopping(t *testi
 	b.update("first", func(r *v1beta1.ContainerRecreateRequest) { r.Status.Phase = v1beta1.RecreateCompleted }) // its deadline
 	b.looks("web-0", 3)
 	b.stops.mutex.Lock()
-	_, stopping := b.stops.all[Attempt{"first", "containerd://app"}]
+	_, stopping := b.stops.all[Attempt{"first", "ns", "containerd://app"}]
 	b.stops.mutex.Unlock()
 	// How far it has come depends on how fast its own container has stopped.
 	if got := b.status("second"); got.Phase == v1beta1.RecreatePending || !stopping {
@@ -151,6 +151,37 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 	end()
 	b.stops.Wait()
 	b.settle("restart")
+}
+
+// Requests for many pods of one namespace kept those of all others from being carried out.
+func TestManyStopsOfOneNamespaceHoldUpNobodyElse(t *testing.T) {
+	var s Stops
+	var gate atomic.Bool
+	begin := func(namespace string, i int) Progress {
+		is, _ := s.Try(Attempt{types.UID(namespace), namespace, fmt.Sprint(i)}, time.Now, func() error {
+			for !gate.Load() {
+				runtime.Gosched()
+			}
+			return nil
+		}, func() {})
+		return is
+	}
+	for i := range maxStops {
+		begin("greedy", i)
+	}
+	if is := begin("greedy", maxStops); is != Waits {
+		t.Errorf("the next one of the same namespace: %s", is)
+	}
+	for i := range ownStops {
+		if is := begin("other", i); is != Begun {
+			t.Errorf("%d of another namespace: %s", i, is)
+		}
+	}
+	if is := begin("other", ownStops); is != Waits {
+		t.Errorf("there are more of another namespace than it has for itself: %s", is)
+	}
+	gate.Store(true)
+	s.Wait()
 }
 
 func TestARequestThatCannotBeToldToWaitKeepsNobodyWaiting(t *testing.T) {
