@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
@@ -62,15 +63,15 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if err := addLeaderMetric(mgr, p.metrics.IsLeader); err != nil {
 		return nil, err
 	}
-	guard, err := p.addGuard(mgr, c)
-	if err != nil {
-		return nil, err
-	}
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server past the cache: %w", err)
 	}
-	if err := p.completeOperator(running, &operator, c, direct, mgr, guard); err != nil {
+	guard, err := p.addTakeover(mgr, c, direct, &operator)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.completeOperator(&operator, c, direct, mgr); err != nil {
 		return nil, err
 	}
 	catchUp, err := p.addCatchUp(mgr)
@@ -174,15 +175,33 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	return mgr, nil
 }
 
-// addGuard adds the guard against two managers of the same objects.
-func (p *process) addGuard(mgr ctrl.Manager, c *config.Config) (*takeover.Guard, error) {
+// addTakeover adds the guard against two managers of the same objects, and the migration of stored objects to the storage version of their kind. Both are
+// work that the status of the operator tells.
+func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.Client, operator *operatorconfig.Dependencies) (*takeover.Guard, error) {
+	changes := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	}
 	guard := takeover.NewGuard(takeover.Options{
-		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Mapper: mgr.GetRESTMapper(),
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Mapper: mgr.GetRESTMapper(), Changed: changed,
 		Served: c.Kinds, AcceptUnserved: c.AcceptUnservedKinds, Metrics: p.metrics, Clock: clock.RealClock{}, Log: p.log.WithName("takeover"),
 	})
-	if err := mgr.Add(guard); err != nil {
-		return nil, fmt.Errorf("adding the guard against two managers: %w", err)
+	moving := migration.New(migration.Options{
+		Client: direct, Kinds: c.Table.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
+		Ready: func() bool { return acts(guard) }, Changed: changed,
+		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
+	})
+	for _, runs := range []manager.Runnable{guard, moving} {
+		if err := mgr.Add(runs); err != nil {
+			return nil, fmt.Errorf("adding what waits for another manager: %w", err)
+		}
 	}
+	operator.WorkChanged = changes
+	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
+	operator.Acts = func() bool { return acts(guard) }
 	return guard, nil
 }
 
@@ -218,9 +237,7 @@ func admission(c *config.Config, direct client.Client, accepted *templatecheck.A
 }
 
 // completeOperator fills in what the reconciler of the Kruise object needs from the manager.
-func (p *process) completeOperator(
-	ctx context.Context, operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager, guard *takeover.Guard,
-) error {
+func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) error {
 	operator.UnderOLM = underOLM()
 	operator.Recorder = mgr.GetEventRecorder(operatorconfig.Name)
 	if p.serving != nil && !operator.UnderOLM { // the Operator Lifecycle Manager makes webhook configurations of its own
@@ -232,13 +249,6 @@ func (p *process) completeOperator(
 			return err
 		}
 	}
-	moving, err := addMigration(mgr, c.Table, direct, guard)
-	if err != nil {
-		return err
-	}
-	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
-	operator.Acts = func() bool { return acts(guard) }
-	operator.WorkChanged = merged(ctx, guard.Changes(), moving.Changes())
 	if c.LeaderElect {
 		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Kinds: c.Table, Waiting: c.Unconfirmed, Changed: operator.Restart}
 		if err := mgr.Add(recorder); err != nil {
@@ -284,19 +294,6 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 // underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
 func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
 
-// addMigration adds the migration of stored objects to the storage version of their kind.
-func addMigration(mgr ctrl.Manager, table kinds.Table, direct client.Client, guard *takeover.Guard) (*migration.Migration, error) {
-	moving := migration.New(migration.Options{
-		Client: direct, Kinds: table.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
-		Ready: func() bool { return acts(guard) },
-		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
-	})
-	if err := mgr.Add(moving); err != nil {
-		return nil, fmt.Errorf("adding the migration of stored objects: %w", err)
-	}
-	return moving, nil
-}
-
 // acts says whether this operator manages the workloads, because nobody else does.
 func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
 
@@ -309,26 +306,6 @@ func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig
 		return operatorconfig.Work{Reason: operatorv1alpha1.ReasonMigrating, Message: message}
 	}
 	return operatorconfig.Work{}
-}
-
-// merged returns a channel that receives when one of the two channels receives, until ctx ends.
-func merged(ctx context.Context, a, b <-chan struct{}) <-chan struct{} {
-	both := make(chan struct{}, 1)
-	go func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-a:
-			case <-b:
-			}
-			select {
-			case both <- struct{}{}:
-			default:
-			}
-		}
-	}()
-	return both
 }
 
 // takingOver describes the takeover from OpenKruise that is under way, if there is one. While nothing is known about OpenKruise yet, there is none.

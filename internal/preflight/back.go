@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -36,12 +35,11 @@ func goingBack(namespace *string) *cobra.Command {
 		Short: "Write OpenKruise's defaults into CloneSets and StatefulSets that were applied without it. Refused while a manager runs",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, _, err := connect()
+			reading, err := connected(cmd, *namespace, nil)
 			if err != nil {
 				return err
 			}
-			reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: speaker(cmd)}
-			for _, name := range []client.ObjectKey{leaseIn(*namespace), takeover.Lease()} {
+			for _, name := range []client.ObjectKey{reading.Lease, takeover.Lease()} {
 				lease, err := reading.readLease(cmd.Context(), name)
 				if err != nil {
 					return err
@@ -50,7 +48,7 @@ func goingBack(namespace *string) *cobra.Command {
 					return fmt.Errorf("%s still renews Lease %s: stop it first", lease.Holder, name)
 				}
 			}
-			return GoBack(cmd.Context(), c, reading.Progress)
+			return GoBack(cmd.Context(), reading.Client, reading.Progress)
 		},
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,7 +47,7 @@ const named = 5
 // Cluster is what OpenKruise has in a cluster, as far as a takeover is concerned.
 type Cluster struct {
 	Leases   []LeaseState
-	Webhooks Webhooks
+	Webhooks []Webhooks
 	CRDs     []CRD
 	Objects  []Objects
 	Managers []Manager
@@ -76,8 +75,7 @@ type LeaseState struct {
 type Objects struct {
 	schema.GroupKind
 	Resource string
-	// Count is how many there are, Names are some of them, and Unread is why they could not be listed.
-	Count  int
+	// Names are those of all, and Unread is why they could not be listed.
 	Names  []string
 	Unread string
 }
@@ -127,14 +125,9 @@ func (r Reading) readOurs(ctx context.Context, c *Cluster) (err error) {
 	return err
 }
 
-// readManagers looks for managers, and their Leases, in all namespaces that webhooks and conversions lead to.
+// readManagers looks for managers, and their Leases, in all namespaces that conversions lead to.
 func (r Reading) readManagers(ctx context.Context, c *Cluster) error {
 	namespaces := map[string]bool{takeover.Namespace: true}
-	if c.Webhooks.Mutating != nil {
-		for _, entry := range c.Webhooks.Mutating.Webhooks {
-			namespaces[ptr.Deref(entry.ClientConfig.Service, admissionv1.ServiceReference{}).Namespace] = true
-		}
-	}
 	for _, crd := range c.CRDs {
 		namespaces[crd.ConvertedBy.Namespace] = true
 	}
@@ -199,9 +192,7 @@ func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 				objects.Unread = err.Error()
 			}
 			for i := range page.Items {
-				if objects.Count++; len(objects.Names) < named {
-					objects.Names = append(objects.Names, nameOf(&page.Items[i]))
-				}
+				objects.Names = append(objects.Names, nameOf(&page.Items[i]))
 				c.look(crd.Kind, &page.Items[i])
 			}
 		}
@@ -222,10 +213,12 @@ func (c *Cluster) look(kind string, o *unstructured.Unstructured) {
 			c.OpenRequests = append(c.OpenRequests, client.ObjectKeyFromObject(o))
 		}
 	case "StatefulSet":
-		for gate, danger := range dangers() {
-			if danger.in(o.Object) {
-				c.Users[gate] = append(c.Users[gate], nameOf(o))
-			}
+		if start, _, _ := unstructured.NestedInt64(o.Object, "spec", "ordinals", "start"); start != 0 {
+			c.Users[features.StatefulSetStartOrdinal] = append(c.Users[features.StatefulSetStartOrdinal], nameOf(o))
+		}
+		policy, _, _ := unstructured.NestedStringMap(o.Object, "spec", "persistentVolumeClaimRetentionPolicy")
+		if policy["whenScaled"] == "Delete" || policy["whenDeleted"] == "Delete" {
+			c.Users[features.StatefulSetAutoDeletePVC] = append(c.Users[features.StatefulSetAutoDeletePVC], nameOf(o))
 		}
 	}
 }

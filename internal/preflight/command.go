@@ -4,7 +4,6 @@
 package preflight
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,21 +60,35 @@ func Command(table kinds.Table) *cobra.Command {
 	return cmd
 }
 
-// connect returns a client of the cluster that KUBECONFIG names, and how to reach it.
-func connect() (client.Client, *rest.Config, error) {
+// connected is a Reading of the cluster that KUBECONFIG names.
+func connected(cmd *cobra.Command, namespace string, table kinds.Table) (Reading, error) {
+	r := Reading{
+		Clock: clock.RealClock{}, Table: table, Lease: client.ObjectKey{Namespace: namespace, Name: confirmation.LeaseName},
+		Progress: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) },
+	}
 	server, err := connection.Config(version.UserAgent())
 	if err != nil {
-		return nil, nil, err
+		return r, err
 	}
 	types, err := scheme.New()
-	if err == nil {
-		err = apiextensionsv1.AddToScheme(types)
-	}
 	if err != nil {
-		return nil, nil, err
+		return r, err
 	}
-	c, err := client.New(server, client.Options{Scheme: types})
-	return c, server, err
+	if err := apiextensionsv1.AddToScheme(types); err != nil {
+		return r, err
+	}
+	if r.Client, err = client.New(server, client.Options{Scheme: types}); err != nil {
+		return r, err
+	}
+	asking, err := discovery.NewDiscoveryClientForConfig(server)
+	if err != nil {
+		return r, err
+	}
+	kubernetes, err := asking.ServerVersion()
+	if err == nil {
+		r.Version = kubernetes.GitVersion
+	}
+	return r, err
 }
 
 func (r request) run(cmd *cobra.Command) error {
@@ -86,23 +98,16 @@ func (r request) run(cmd *cobra.Command) error {
 	if _, _, err := features.Parse(r.options.FeatureGates); err != nil {
 		return fmt.Errorf("--feature-gates: %w", err)
 	}
-	c, server, err := connect()
+	reading, err := connected(cmd, r.namespace, r.options.Table)
 	if err != nil {
 		return err
 	}
-	asking, err := discovery.NewDiscoveryClientForConfig(server)
-	if err != nil {
-		return err
+	found, err := reading.Read(cmd.Context())
+	if err == nil && r.clearConversion {
+		err = ClearConversion(cmd.Context(), reading.Client, &found, reading.Progress)
 	}
-	kubernetes, err := asking.ServerVersion()
-	if err != nil {
-		return err
-	}
-	ctx, say := cmd.Context(), speaker(cmd)
-	reading := Reading{Client: c, Clock: clock.RealClock{}, Progress: say, Lease: leaseIn(r.namespace), Table: r.options.Table, Version: kubernetes.GitVersion}
-	found, err := reading.Read(ctx)
-	if err == nil {
-		err = r.act(ctx, reading, &found)
+	if err == nil && r.removeWebhooks {
+		err = RemoveWebhooks(cmd.Context(), reading.Client, &found, r.options, reading.Progress)
 	}
 	if err != nil {
 		return err
@@ -117,50 +122,12 @@ func (r request) run(cmd *cobra.Command) error {
 	return nil
 }
 
-// act does what flags ask for, and reads anew what that changes.
-func (r request) act(ctx context.Context, reading Reading, found *Cluster) error {
-	if r.clearConversion {
-		if err := ClearConversion(ctx, reading.Client, *found, reading.Progress); err != nil {
-			return err
-		}
-	}
-	if r.removeWebhooks {
-		if err := RemoveWebhooks(ctx, reading.Client, *found, r.options, reading.Progress); err != nil {
-			return err
-		}
-	}
-	if !r.clearConversion && !r.removeWebhooks {
-		return nil
-	}
-	if err := reading.readWebhooks(ctx, found); err != nil {
-		return err
-	}
-	return reading.readCRDs(ctx, found)
-}
-
-// speaker tells what happens beside the output.
-func speaker(cmd *cobra.Command) func(string) {
-	return func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) }
-}
-
-// leaseIn names the Lease of this operator's leader.
-func leaseIn(namespace string) client.ObjectKey {
-	return client.ObjectKey{Namespace: namespace, Name: confirmation.LeaseName}
-}
-
-// report is what -o json prints.
-type report struct {
-	// Ready says that nothing blocks a takeover.
-	Ready    bool      `json:"ready"`
-	Findings []Finding `json:"findings"`
-}
-
 func write(out io.Writer, format string, all []Finding) error {
 	if format == "json" {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		encoder.SetEscapeHTML(false)
-		return encoder.Encode(report{Ready: Blocked(all) == 0, Findings: append([]Finding{}, all...)})
+		return encoder.Encode(map[string]any{"ready": Blocked(all) == 0, "findings": append([]Finding{}, all...)})
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(out, "Nothing of OpenKruise is in this cluster, and nothing waits to be confirmed.")

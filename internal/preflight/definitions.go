@@ -89,9 +89,10 @@ var errRuns = errors.New("OpenKruise still renews its Lease, or its Deployment w
 
 // ClearConversion makes the conversion None of those CRDs that need none with this operator. An apply would keep the stanza of the webhook, and the API
 // server refuses that beside None. It refuses while OpenKruise runs.
-func ClearConversion(ctx context.Context, c client.Client, found Cluster, report func(string)) error {
+func ClearConversion(ctx context.Context, c client.Client, found *Cluster, report func(string)) error {
 	none := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/conversion","value":{"strategy":"None"}}]`))
-	for _, crd := range found.CRDs {
+	for i := range found.CRDs {
+		crd := &found.CRDs[i]
 		if !crd.clears() {
 			continue
 		}
@@ -102,6 +103,7 @@ func ClearConversion(ctx context.Context, c client.Client, found Cluster, report
 		if err := client.IgnoreNotFound(c.Patch(ctx, object, none)); err != nil {
 			return fmt.Errorf("clearing the conversion of %s: %w", crd.Name, err)
 		}
+		crd.ConvertedBy = types.NamespacedName{}
 		report("customresourcedefinition " + crd.Name + " is no longer converted by OpenKruise")
 	}
 	return nil

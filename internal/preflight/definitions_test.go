@@ -55,7 +55,7 @@ func TestConversionByAURL(t *testing.T) {
 			if got := found.CRDs[0]; got.ConvertedBy.Name != tc.by || got.clears() != tc.isClears {
 				t.Fatalf("converted by %q, to be cleared: %v", got.ConvertedBy.Name, got.clears())
 			}
-			if err := ClearConversion(t.Context(), r.Client, found, func(string) {}); err != nil {
+			if err := ClearConversion(t.Context(), r.Client, &found, func(string) {}); err != nil {
 				t.Fatal(err)
 			}
 			found = Cluster{}
@@ -86,7 +86,7 @@ func TestOpenRequestsAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []types.NamespacedName{{Namespace: "shop", Name: "new"}, {Namespace: "shop", Name: "open"}}
-	if diff := cmp.Diff(want, found.OpenRequests); diff != "" || found.Objects[0].Count != 3 {
-		t.Errorf("%d requests, open (-want +got):\n%s", found.Objects[0].Count, diff)
+	if diff := cmp.Diff(want, found.OpenRequests); diff != "" || len(found.Objects[0].Names) != 3 {
+		t.Errorf("%d requests, open (-want +got):\n%s", len(found.Objects[0].Names), diff)
 	}
 }

@@ -100,12 +100,12 @@ func findPods(c Cluster, _ Options) (all []Finding) {
 	if len(c.WaitingPods) > 0 {
 		all = append(all, Warning.of("pods "+some(c.WaitingPods),
 			"let OpenKruise finish these updates first; what still waits afterwards stays out of service, says so in the conditions of its workload, and is recreated by the label apps.kruise.io/specified-delete=true",
-			"%s in the middle of an update in place that only OpenKruise's node daemon can finish: their containers read changed labels or annotations through their environment",
-			are(len(c.WaitingPods))))
+			"in the middle of an update in place that only OpenKruise's node daemon can finish: %d. Their containers read changed labels or annotations through their environment",
+			len(c.WaitingPods)))
 	}
 	if len(c.OpenRequests) > 0 {
 		all = append(all, Warning.of("containerrecreaterequests "+some(c.OpenRequests), "let OpenKruise finish them, or delete them and make them again after the takeover",
-			"%s open: OpenKruise's node daemon carries them out. Once that is gone they end by their deadline only", are(len(c.OpenRequests))))
+			"open: %d. OpenKruise's node daemon carries them out. Once that is gone they end by their deadline only", len(c.OpenRequests)))
 	}
 	return all
 }
@@ -124,12 +124,12 @@ func findObjects(c Cluster, w Options) (all []Finding) {
 			all = append(all, Blocker.of(name,
 				"if a conversion is named that does not answer, start OpenKruise's manager again and write every object of the kind once (kubectl get "+name+" -A -o json | kubectl replace -f -), so that none is stored in an older version",
 				"cannot be listed: %s", o.Unread))
-		case o.Count == 0 || without == "" || i >= 0 && slices.Contains(w.Served, o.Kind):
+		case len(o.Names) == 0 || without == "" || i >= 0 && slices.Contains(w.Served, o.Kind):
 		case w.AcceptUnserved:
-			all = append(all, Warning.of(name, "accepted; start the operator with --accept-unserved-kinds", unserved, o.Count, some(o.Names, o.Count), without))
+			all = append(all, Warning.of(name, "accepted; start the operator with --accept-unserved-kinds", unserved, len(o.Names), some(o.Names), without))
 		default:
 			all = append(all, Blocker.of(name, "delete them while OpenKruise still runs, or accept it with --accept-unserved-kinds, here and at `run`",
-				unserved, o.Count, some(o.Names, o.Count), without))
+				unserved, len(o.Names), some(o.Names), without))
 		}
 	}
 	return all
@@ -248,24 +248,13 @@ func findUnconfirmed(c Cluster, w Options) (all []Finding) {
 	return all
 }
 
-func are(n int) string {
-	if n == 1 {
-		return "1 is"
-	}
-	return fmt.Sprintf("%d are", n)
-}
-
-// some names the first few of a list, whose whole length may be given.
-func some[T interface{ ~string | types.NamespacedName }](items []T, count ...int) string {
-	total := len(items)
-	if len(count) > 0 {
-		total = count[0]
-	}
+// some names the first few of a list.
+func some[T interface{ ~string | types.NamespacedName }](items []T) string {
 	var names []string
 	for _, item := range items[:min(len(items), named)] {
 		names = append(names, fmt.Sprint(item))
 	}
-	if total > len(names) {
+	if len(items) > named {
 		names = append(names, "...")
 	}
 	return strings.Join(names, ", ")

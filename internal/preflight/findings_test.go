@@ -25,7 +25,7 @@ func name(n string) types.NamespacedName {
 }
 
 func objects(kind, resource string, count int) Objects {
-	return Objects{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource, Count: count, Names: []string{"one"}}
+	return Objects{GroupKind: schema.GroupKind{Group: "apps.kruise.io", Kind: kind}, Resource: resource, Names: slices.Repeat([]string{"one"}, count)}
 }
 
 func converted(kind, resource string) CRD {
@@ -70,7 +70,7 @@ func TestFindings(t *testing.T) {
 		"open requests lose their daemon": {
 			cluster: Cluster{OpenRequests: []types.NamespacedName{{Namespace: "shop", Name: "restart"}}},
 			options: options,
-			want:    []string{"warning|containerrecreaterequests shop/restart|1 is open: OpenKruise's node daemon carries them out"},
+			want:    []string{"warning|containerrecreaterequests shop/restart|open: 1. OpenKruise's node daemon carries them out"},
 		},
 		"gates that have no effect are not recommended": {
 			cluster: Cluster{Managers: manages("ImagePullJobGate=true,ResourceDistributionGate=true,TemplateNoDefaults=false,PodWebhook=true")},
@@ -90,9 +90,9 @@ func TestFindings(t *testing.T) {
 			want:    []string{"blocker|lease kruise/kruise-manager|nothing would keep the two from acting at once"},
 		},
 		"webhooks block, and say that pods are concerned": {
-			cluster: Cluster{Webhooks: Webhooks{Mutating: mutating()}},
+			cluster: Cluster{Webhooks: []Webhooks{{"MutatingWebhookConfiguration", mutatingName, 2}}},
 			options: options,
-			want:    []string{"blocker|mutatingwebhookconfiguration kruise-mutating-webhook-configuration|the creation of any pod included"},
+			want:    []string{"blocker|mutatingwebhookconfiguration kruise-mutating-webhook-configuration|the creation of any pod"},
 		},
 		"a conversion that is not needed blocks, one that is taken over does not, one of a kind that is not here warns": {
 			cluster: Cluster{CRDs: []CRD{ours(converted("StatefulSet", "statefulsets"), false), ours(converted("CloneSet", "clonesets"), true), converted("SidecarSet", "sidecarsets")}},
@@ -124,7 +124,7 @@ func TestFindings(t *testing.T) {
 				objects("WorkloadSpread", "workloadspreads", 0), objects("Novelty", "novelties", 1),
 			}},
 			options: options,
-			want:    []string{"blocker|sidecarsets.apps.kruise.io|7 (one, ...)", "blocker|novelties.apps.kruise.io|nobody is known to do so"},
+			want:    []string{"blocker|sidecarsets.apps.kruise.io|7 (one, one, one, one, one, ...)", "blocker|novelties.apps.kruise.io|nobody is known to do so"},
 		},
 		"a kind that is switched off is not here": {
 			cluster: Cluster{Objects: []Objects{objects("StatefulSet", "statefulsets", 3)}},
@@ -143,7 +143,7 @@ func TestFindings(t *testing.T) {
 		"pods that wait for the node daemon, and the daemon": {
 			cluster: Cluster{WaitingPods: []types.NamespacedName{{Namespace: "shop", Name: "web-68fpv"}}, Daemons: []types.NamespacedName{name(takeover.DaemonName)}},
 			options: options,
-			want:    []string{"warning|pods shop/web-68fpv|1 is in the middle of an update in place", "warning|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
+			want:    []string{"warning|pods shop/web-68fpv|in the middle of an update in place", "warning|daemonset kruise-system/kruise-daemon|delete daemonset/kruise-daemon"},
 		},
 		"the daemon of an OpenKruise that has stopped keeps that of this operator from starting": {
 			cluster: Cluster{Managers: []Manager{{NamespacedName: name(managerName)}}, Daemons: []types.NamespacedName{name(takeover.DaemonName)}},
@@ -325,17 +325,17 @@ func TestCarryOver(t *testing.T) {
 func TestRemovingWaitsForOpenKruiseToStop(t *testing.T) {
 	running := Cluster{
 		Leases:   []LeaseState{{NamespacedName: takeover.Lease(), Status: takeover.Renewed}},
-		Webhooks: Webhooks{Mutating: mutating()},
+		Webhooks: []Webhooks{{"MutatingWebhookConfiguration", mutatingName, 2}},
 		CRDs:     []CRD{ours(converted("StatefulSet", "statefulsets"), false)},
 	}
 	unelected := running
 	unelected.Leases, unelected.Managers = nil, []Manager{{Replicas: 1}}
 	for name, found := range map[string]Cluster{"": running, " without leader election": unelected} {
 		// Neither may reach the client, of which there is none.
-		if err := RemoveWebhooks(t.Context(), nil, found, Options{}, nil); err == nil {
+		if err := RemoveWebhooks(t.Context(), nil, &found, Options{}, nil); err == nil {
 			t.Errorf("webhooks of a running OpenKruise%s are removed", name)
 		}
-		if err := ClearConversion(t.Context(), nil, found, nil); err == nil {
+		if err := ClearConversion(t.Context(), nil, &found, nil); err == nil {
 			t.Errorf("conversions of a running OpenKruise%s are cleared", name)
 		}
 	}

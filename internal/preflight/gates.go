@@ -6,39 +6,23 @@ package preflight
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// danger is a field of StatefulSets with which another value of a feature gate deletes something.
-type danger struct {
-	// field names it, in says that an object has it.
-	field string
-	in    func(object map[string]any) bool
-	// off and on say what the gate deletes when it is off here and on in OpenKruise, and the other way round; empty: nothing.
-	off, on string
-}
+// danger is a field of StatefulSets with which another value of a feature gate deletes something: when it is off here and on in OpenKruise, or the other way
+// round. Empty: nothing.
+type danger struct{ field, off, on string }
 
 // dangers are those of each gate that has any.
 func dangers() map[features.Gate]danger {
 	return map[features.Gate]danger{
 		features.StatefulSetStartOrdinal: {
-			field: "spec.ordinals.start",
-			in: func(object map[string]any) bool {
-				start, _, _ := unstructured.NestedInt64(object, "spec", "ordinals", "start")
-				return start != 0
-			},
-			off: "this operator would count from 0: it would delete the pods with the highest ordinals and create others from 0 on",
-			on:  "this operator would count from there: it would delete the pods with the lowest ordinals and create others",
+			"spec.ordinals.start",
+			"this operator would count from 0: it would delete the pods with the highest ordinals and create others from 0 on",
+			"this operator would count from there: it would delete the pods with the lowest ordinals and create others",
 		},
 		features.StatefulSetAutoDeletePVC: {
-			field: "spec.persistentVolumeClaimRetentionPolicy that deletes",
-			in: func(object map[string]any) bool {
-				policy, _, _ := unstructured.NestedStringMap(object, "spec", "persistentVolumeClaimRetentionPolicy")
-				return policy["whenScaled"] == "Delete" || policy["whenDeleted"] == "Delete"
-			},
-			on: "volume claims that OpenKruise keeps would be deleted with their pods or sets",
+			"spec.persistentVolumeClaimRetentionPolicy that deletes", "", "volume claims that OpenKruise keeps would be deleted with their pods or sets",
 		},
 	}
 }

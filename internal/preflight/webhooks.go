@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -20,27 +21,33 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
-// Webhooks are OpenKruise's configurations of webhooks; nil where there is none, or none with entries.
+// Webhooks is a configuration of OpenKruise's webhooks. It always has these names, whatever its webhooks call.
 type Webhooks struct {
-	Mutating   *admissionv1.MutatingWebhookConfiguration
-	Validating *admissionv1.ValidatingWebhookConfiguration
+	Kind, Name string
+	Entries    int
 }
 
 func (r Reading) readWebhooks(ctx context.Context, c *Cluster) error {
-	mutating, validating := &admissionv1.MutatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfiguration{}
-	for name, object := range map[string]client.Object{mutatingName: mutating, validatingName: validating} {
-		if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, object); client.IgnoreNotFound(err) != nil {
+	c.Webhooks = []Webhooks{{Kind: "MutatingWebhookConfiguration", Name: mutatingName}, {Kind: "ValidatingWebhookConfiguration", Name: validatingName}}
+	for i := range c.Webhooks {
+		w, object := &c.Webhooks[i], &unstructured.Unstructured{}
+		object.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind(w.Kind))
+		if err := r.Client.Get(ctx, client.ObjectKey{Name: w.Name}, object); client.IgnoreNotFound(err) != nil {
 			return err
 		}
+		entries, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		w.Entries = len(entries)
 	}
-	c.Webhooks = Webhooks{}
-	if len(mutating.Webhooks) > 0 {
-		c.Webhooks.Mutating = mutating
-	}
-	if len(validating.Webhooks) > 0 {
-		c.Webhooks.Validating = validating
-	}
+	c.Webhooks = slices.DeleteFunc(c.Webhooks, func(w Webhooks) bool { return w.Entries == 0 }) // it asks nobody
 	return nil
+}
+
+func findWebhooks(c Cluster, _ Options) (all []Finding) {
+	for _, w := range c.Webhooks {
+		all = append(all, Blocker.of(strings.ToLower(w.Kind)+" "+w.Name, "when OpenKruise has stopped and this operator runs: "+Program+" --remove-webhooks",
+			"has %d entries of OpenKruise. When it has stopped, what they are asked about fails, such as the creation of any pod", w.Entries))
+	}
+	return all
 }
 
 // createsPods says that no pod can be created while nobody answers.
@@ -48,19 +55,6 @@ func createsPods(entry admissionv1.MutatingWebhook) bool {
 	return slices.ContainsFunc(entry.Rules, func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.Resources, "pods") && (slices.Contains(rule.Operations, admissionv1.Create) || slices.Contains(rule.Operations, admissionv1.OperationAll))
 	})
-}
-
-func findWebhooks(c Cluster, _ Options) (all []Finding) {
-	next := "when OpenKruise has stopped and this operator runs: " + Program + " --remove-webhooks"
-	if m := c.Webhooks.Mutating; m != nil {
-		all = append(all, Blocker.of("mutatingwebhookconfiguration "+m.Name, next,
-			"has %d entries of OpenKruise. When it has stopped, what they are asked about fails, the creation of any pod included", len(m.Webhooks)))
-	}
-	if v := c.Webhooks.Validating; v != nil {
-		all = append(all, Blocker.of("validatingwebhookconfiguration "+v.Name, next,
-			"has %d entries of OpenKruise. When it has stopped, what they are asked about fails", len(v.Webhooks)))
-	}
-	return all
 }
 
 const (
@@ -71,18 +65,20 @@ const (
 
 // RemoveWebhooks removes OpenKruise's webhooks, that on new pods last, once this operator injects: until then nobody creates a pod without its sidecars.
 // It refuses while OpenKruise runs.
-func RemoveWebhooks(ctx context.Context, c client.Client, found Cluster, w Options, report func(string)) error {
-	mutating := found.Webhooks.Mutating
-	if mutating == nil && found.Webhooks.Validating == nil {
+func RemoveWebhooks(ctx context.Context, c client.Client, found *Cluster, w Options, report func(string)) error {
+	if len(found.Webhooks) == 0 {
 		return nil
 	}
 	if found.mayRun() {
 		return fmt.Errorf("not removing webhooks: %w", errRuns)
 	}
-	if err := remove(ctx, c, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: validatingName}}, report); err != nil || mutating == nil {
+	if err := remove(ctx, c, &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: validatingName}}, report); err != nil {
 		return err
 	}
-	mutating = mutating.DeepCopy()
+	mutating := &admissionv1.MutatingWebhookConfiguration{}
+	if err := c.Get(ctx, client.ObjectKey{Name: mutatingName}, mutating); client.IgnoreNotFound(err) != nil {
+		return err
+	}
 	mutating.Webhooks = slices.DeleteFunc(mutating.Webhooks, func(entry admissionv1.MutatingWebhook) bool { return !createsPods(entry) })
 	if len(mutating.Webhooks) > 0 && slices.Contains(w.Served, sidecarset.Kind().Kind) {
 		if err := c.Update(ctx, mutating); err != nil {
@@ -92,7 +88,8 @@ func RemoveWebhooks(ctx context.Context, c client.Client, found Cluster, w Optio
 			return err
 		}
 	}
-	return remove(ctx, c, mutating, report)
+	found.Webhooks = nil
+	return remove(ctx, c, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: mutatingName}}, report)
 }
 
 // remove deletes an object, if it is there.

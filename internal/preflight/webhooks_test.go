@@ -80,7 +80,7 @@ func TestTheWebhookOnPodsGoesOnceAllSidecarsAreInjected(t *testing.T) {
 				if err := (Reading{Client: c}).readWebhooks(t.Context(), &found); err != nil || len(Findings(found, Options{})) != 1 {
 					t.Fatalf("found: %+v, %v", found.Webhooks, err)
 				}
-				err := RemoveWebhooks(t.Context(), c, found, Options{Served: tc.served}, func(string) {})
+				err := RemoveWebhooks(t.Context(), c, &found, Options{Served: tc.served}, func(string) {})
 				if (err != nil) != (tc.said != "") || err != nil && !strings.Contains(err.Error(), tc.said) {
 					t.Errorf("it ends with %v", err)
 				}

@@ -75,6 +75,8 @@ type Options struct {
 	Served []string
 	// AcceptUnserved takes over although objects of other kinds exist.
 	AcceptUnserved bool
+	// Changed is called when the state has changed.
+	Changed func()
 
 	Metrics *metrics.Metrics
 	Clock   clock.WithTicker
@@ -91,7 +93,6 @@ type Guard struct {
 	observer LeaseObserver
 	// counted is when objects of other kinds were last counted.
 	counted time.Time
-	changes chan struct{}
 
 	mutex sync.Mutex
 	state State
@@ -103,7 +104,6 @@ type Guard struct {
 func NewGuard(o Options) *Guard {
 	g := &Guard{
 		options: o,
-		changes: make(chan struct{}, 1),
 		state:   State{Reason: LeaseUnknown, Message: "OpenKruise's Lease has not been read yet"},
 		changed: make(chan struct{}),
 	}
@@ -131,9 +131,6 @@ func (g *Guard) State() State {
 	defer g.mutex.Unlock()
 	return g.state
 }
-
-// Changes receives after the state has changed, once for several changes that nobody has received yet. It has one receiver.
-func (g *Guard) Changes() <-chan struct{} { return g.changes }
 
 // Reconciler returns a reconciler whose passes wait until this operator acts.
 func (g *Guard) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
@@ -256,7 +253,7 @@ func Count(ctx context.Context, reader client.Reader, mapper meta.RESTMapper, ki
 	return 0, failed
 }
 
-// set makes a state the present one: reconcilers go or wait, and Changes receives when it is another one.
+// set makes a state the present one: reconcilers go or wait.
 func (g *Guard) set(state State) {
 	g.mutex.Lock()
 	before := g.state
@@ -269,10 +266,7 @@ func (g *Guard) set(state State) {
 	if state == before {
 		return
 	}
-	select {
-	case g.changes <- struct{}{}:
-	default:
-	}
+	g.options.Changed()
 	g.measure(state.Reason)
 	if state.Reason == Acting {
 		g.options.Log.V(1).Info("Acting: nobody else manages the workloads", "before", cmp.Or(before.Reason, "Acting"))

@@ -31,8 +31,9 @@ type guarded struct {
 	*Guard
 	client client.Client
 	clock  *clocktesting.FakeClock
-	// fail makes reads of the Lease fail.
-	fail error
+	// fail makes reads of the Lease fail, changes counts what Changed was told.
+	fail    error
+	changes int
 }
 
 func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
@@ -61,7 +62,7 @@ func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
 	}
 	g.Guard = NewGuard(Options{
 		Reader: g.client, Writer: g.client, Mapper: mapper, Served: []string{"StatefulSet"}, AcceptUnserved: accept,
-		Metrics: own, Clock: g.clock, Log: logr.Discard(),
+		Metrics: own, Clock: g.clock, Log: logr.Discard(), Changed: func() { g.changes++ },
 	})
 	return g
 }
@@ -258,26 +259,18 @@ func TestReconcilersWaitForTheGuard(t *testing.T) {
 
 func TestGuardReportsChangesOfItsState(t *testing.T) {
 	g := newGuarded(t, false, lease(0))
-	changed := func() bool {
-		select {
-		case <-g.Changes():
-			return true
-		default:
-			return false
-		}
-	}
 	g.check(t.Context())
 	g.want(t, OpenKruiseRuns)
-	if !changed() {
-		t.Error("the lease was found, and nobody was told")
+	if g.changes != 1 {
+		t.Errorf("the lease was found, told %d times", g.changes)
 	}
 	g.check(t.Context())
-	if changed() {
+	if g.changes != 1 {
 		t.Error("told although nothing has changed")
 	}
 	g.pass(t, maxValidity)
 	g.want(t, Acting)
-	if !changed() || changed() {
-		t.Error("the lease has lapsed: want to be told once")
+	if g.changes != 2 {
+		t.Errorf("the lease has lapsed, told %d times", g.changes)
 	}
 }

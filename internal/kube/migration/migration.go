@@ -55,6 +55,8 @@ type Options struct {
 	Kinds []kinds.Kind
 	// Ready says that no other manager acts on the objects.
 	Ready func() bool
+	// Changed is called when Working has another answer.
+	Changed func()
 	// Clock is the time.
 	Clock clock.Clock
 	Log   logr.Logger
@@ -63,7 +65,6 @@ type Options struct {
 // Migration moves stored objects to the version that is to be stored.
 type Migration struct {
 	options Options
-	changes chan struct{}
 
 	mutex sync.Mutex
 	// working says what is being moved; empty when nothing is.
@@ -71,7 +72,7 @@ type Migration struct {
 }
 
 // New returns a Migration that does nothing until it is started.
-func New(o Options) *Migration { return &Migration{options: o, changes: make(chan struct{}, 1)} }
+func New(o Options) *Migration { return &Migration{options: o} }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (m *Migration) NeedLeaderElection() bool { return true }
@@ -83,20 +84,13 @@ func (m *Migration) Working() string {
 	return m.working
 }
 
-// Changes receives after Working has changed, once for several changes that nobody has received yet. It has one receiver.
-func (m *Migration) Changes() <-chan struct{} { return m.changes }
-
 func (m *Migration) set(working string) {
 	m.mutex.Lock()
 	changed := m.working != working
 	m.working = working
 	m.mutex.Unlock()
-	if !changed {
-		return
-	}
-	select {
-	case m.changes <- struct{}{}:
-	default:
+	if changed {
+		m.options.Changed()
 	}
 }
 

@@ -134,12 +134,12 @@ func TestTakeover(t *testing.T) {
 	t.Logf("preflight prints:\n%s", table)
 	found := preflightSays(t, c, o)
 	found.find(t, "lease kruise-system/kruise-manager", "kubectl -n kruise-system scale deployment/kruise-controller-manager --replicas=0")
-	found.find(t, "mutatingwebhookconfiguration kruise-mutating-webhook-configuration", "the creation of any pod included")
+	found.find(t, "mutatingwebhookconfiguration kruise-mutating-webhook-configuration", "the creation of any pod")
 	found.find(t, "validatingwebhookconfiguration kruise-validating-webhook-configuration", "kruise-preflight --remove-webhooks")
 	found.find(t, "crd statefulsets.apps.kruise.io", "--clear-conversion")
 	found.find(t, "deployment kruise-system/kruise-controller-manager", "start the operator with --statefulset-workers=7")
 	found.find(t, "daemonset kruise-system/kruise-daemon", "delete daemonset/kruise-daemon")
-	found.find(t, "pods cloneset-env-waiting/web-68fpv", "1 is in the middle of an update in place")
+	found.find(t, "pods cloneset-env-waiting/web-68fpv", "in the middle of an update in place")
 	for _, flag := range []string{"--remove-webhooks", "--clear-conversion"} {
 		if _, err := shell(t, c, o, "kruise-preflight "+flag); err == nil || !strings.Contains(err.Error(), "Scale its manager down first") {
 			t.Fatalf("%s while OpenKruise runs: %v", flag, err)
