@@ -47,20 +47,20 @@ func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config,
 	})
 }
 
-// policies are those that SidecarSets have registered.
+// policies are the policies of SidecarSets.
 func policies(c *config.Config) ([]*hooks.Policy, error) {
 	policy, err := Policy(c.Namespace)
 	return []*hooks.Policy{policy}, err
 }
 
-// policyServed says that the API server knows policies that change objects.
+// policyServed says that the API server has policies for changes.
 func policyServed(mapper meta.RESTMapper) bool {
 	_, err := mapper.RESTMapping(schema.GroupKind{Group: admissionv1.GroupName, Kind: "MutatingAdmissionPolicy"}, admissionv1.SchemeGroupVersion.Version)
 	return err == nil
 }
 
-// follow says what is wanted at the start, since sets may have been deleted while the operator did not run, and whenever a set changes: passes over sets
-// wait while another manager may act, or while objects without a controller hold them back.
+// follow wants the injection of all sets at the start, since some may have gone meanwhile, and after each change. Passes over sets
+// may be held back by a takeover.
 func (i *Injection) follow(mgr manager.Manager, d workload.Dependencies) error {
 	d.Guard = nil
 	c, err := workload.NewController(mgr, d, Name+"-injection", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
@@ -83,7 +83,7 @@ func (i *Injection) follow(mgr manager.Manager, d workload.Dependencies) error {
 	)
 }
 
-// endInjection removes the injection of a set that was deleted, or whose stored object cannot be decoded. Such a set has no pass of its own.
+// endInjection removes the injection of a deleted or undecodable set, which has no pass of its own.
 func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) error {
 	if r.Injection == nil {
 		return nil
@@ -99,7 +99,7 @@ func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) error {
 	return r.Injection.Refresh(ctx)
 }
 
-// reconcileInjection has registered what the set injects, and returns what its status says about that.
+// reconcileInjection has the injection registered, and returns it for the status.
 func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.SidecarSet, observed observation) (plan.Injection, time.Duration, error) {
 	if r.Injection == nil {
 		return plan.Injection{}, 0, nil

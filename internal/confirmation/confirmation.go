@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package confirmation finds kinds that the earlier version did not serve and that have objects. An upgrade would act on all of these objects at
-// once: start jobs, inject sidecars, continue rollouts. Such a kind waits until the administrator confirms it.
+// Package confirmation finds kinds with objects that the earlier version did not serve. An upgrade would act on all of them at
+// once: start jobs, inject sidecars, continue rollouts. Such a kind waits for the administrator.
 //
-// Which kinds were served is kept on the leader's Lease, which outlives every version of the operator. See docs/adr/0030-confirmation.md.
+// The record of served kinds is on the Lease of the leader, which outlives every version. See docs/adr/0030-confirmation.md.
 package confirmation
 
 import (
@@ -28,27 +28,26 @@ import (
 // LeaseName is the name of the leader's Lease, in the operator's namespace.
 const LeaseName = "kruise-operator-manager"
 
-// Annotation is on the leader's Lease and lists, separated by commas, the kinds that the operator could serve when it led last, whether they
-// were enabled or not. Kinds that waited are left out.
+// Annotation, on the Lease of the leader, lists the kinds of the last leader, enabled or not. Waiting ones are left out.
 const Annotation = "operator.kruise.io/served-kinds"
 
-// Unknown stands for a number of objects that could not be counted.
+// Unknown stands for objects after a failed count.
 const Unknown = int64(-1)
 
 const (
-	// recountEvery is how often the objects of kinds that wait are counted again.
+	// recountEvery is how often objects of waiting kinds are counted again.
 	recountEvery = time.Minute
-	// countUnknownAgain is when those are that could not be counted: one failed request must not keep the number from the administrator for long.
+	// countUnknownAgain is the same after a failed count: the administrator should not miss the number for long.
 	countUnknownAgain = 5 * time.Second
 )
 
-// servedBefore are the kinds of the versions that keep no record.
+// servedBefore are the kinds of versions without a record.
 func servedBefore() []string { return []string{"CloneSet", "StatefulSet"} }
 
-// Waiting are kinds that wait for the administrator, with how many objects each has, or Unknown.
+// Waiting are kinds that wait, with their number of objects, or Unknown.
 type Waiting map[string]int64
 
-// Message says what waits and how it is confirmed.
+// Message is for the administrator.
 func Message(kind string, objects int64) string {
 	what := "its objects are"
 	switch {
@@ -61,8 +60,8 @@ func Message(kind string, objects int64) string {
 		"nothing is done with them until spec.confirmedKinds of the Kruise named cluster lists " + kind
 }
 
-// FindWaiting finds the kinds that wait, and changes nothing. lease is the Lease of the leader: without one there was no operator before, and nothing
-// waits. Nor does anything while OpenKruise serves the kinds, or may.
+// FindWaiting finds the kinds that wait, and changes nothing. Without the Lease of the leader there was no operator before, and
+// nothing waits; nor does it while OpenKruise may serve the kinds.
 func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, lease client.ObjectKey, all kinds.Table) (Waiting, error) {
 	waiting := Waiting{}
 	held, err := takeover.ReadLease(ctx, c, lease)
@@ -94,11 +93,11 @@ func FindWaiting(ctx context.Context, c client.Reader, mapper meta.RESTMapper, l
 	return waiting, nil
 }
 
-// Begin is FindWaiting, and makes the record of an installation that has none yet.
+// Begin is FindWaiting after the first start has made the record.
 func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease client.ObjectKey, all kinds.Table) (Waiting, error) {
 	held, err := takeover.ReadLease(ctx, c, lease)
 	if err == nil && held == nil {
-		// Before the election: an operator that is killed before its record is written would take itself for an older version.
+		// Before the election: an operator killed before its record would take itself for an older version.
 		err = c.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
 			Namespace: lease.Namespace, Name: lease.Name, Annotations: map[string]string{Annotation: record(all, nil)},
 		}})
@@ -112,24 +111,24 @@ func Begin(ctx context.Context, c client.Client, mapper meta.RESTMapper, lease c
 	return FindWaiting(ctx, c, mapper, lease, all)
 }
 
-// record is what Annotation says when these kinds wait.
+// record is the value of Annotation.
 func record(all kinds.Table, waiting Waiting) string {
 	names := slices.DeleteFunc(all.Switchable().Names(), func(name string) bool { _, waits := waiting[name]; return waits })
 	slices.Sort(names)
 	return strings.Join(names, ",")
 }
 
-// Recorder keeps the record while this replica leads, and looks from time to time whether what waits still does.
+// Recorder keeps the record while this replica leads, and counts waiting kinds again.
 type Recorder struct {
 	// Client asks the API server directly.
 	Client client.Client
-	// Mapper knows which kinds are served.
+	// Mapper knows the served kinds.
 	Mapper meta.RESTMapper
-	// Lease is that of the leader.
+	// Lease is the Lease of the leader.
 	Lease client.ObjectKey
-	// Kinds are all that there are.
+	// Kinds are all kinds.
 	Kinds kinds.Table
-	// Waiting are the kinds that wait, and none that are confirmed.
+	// Waiting are the unconfirmed kinds.
 	Waiting Waiting
 	// Changed is called once when other kinds wait than before, or could be counted at last.
 	Changed func()
@@ -168,7 +167,7 @@ func (r *Recorder) Start(ctx context.Context) error {
 	}
 }
 
-// sameKinds says that the same kinds wait as before, and that none is counted that could not be. Other numbers alone are not worth a restart:
+// sameKinds says that the same kinds wait, and no failed count has succeeded. Other numbers alone are not worth a restart:
 // objects of some kinds come and go all the time.
 func sameKinds(now, before Waiting) bool {
 	return maps.EqualFunc(now, before, func(now, before int64) bool { return before != Unknown || now == Unknown })

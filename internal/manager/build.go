@@ -175,8 +175,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	return mgr, nil
 }
 
-// addTakeover adds the guard against two managers of the same objects, and the migration of stored objects to the storage version of their kind. Both are
-// work that the status of the operator tells.
+// addTakeover adds the guard against two managers and the migration of stored objects. The status tells of both.
 func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.Client, operator *operatorconfig.Dependencies) (*takeover.Guard, error) {
 	changes := make(chan struct{}, 1)
 	changed := func() {
@@ -294,10 +293,10 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 // underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
 func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
 
-// acts says whether this operator manages the workloads, because nobody else does.
+// acts says that nobody else manages the workloads.
 func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
 
-// underWay describes work that an upgrade should not interrupt: a takeover, or else the migration of stored objects.
+// underWay describes work to finish before an upgrade: a takeover, or else a migration.
 func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig.Work {
 	if work := takingOver(guard); work.Reason != "" {
 		return work
@@ -308,7 +307,7 @@ func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig
 	return operatorconfig.Work{}
 }
 
-// takingOver describes the takeover from OpenKruise that is under way, if there is one. While nothing is known about OpenKruise yet, there is none.
+// takingOver describes a takeover from OpenKruise, if there is one.
 func takingOver(guard *takeover.Guard) operatorconfig.Work {
 	state := guard.State()
 	if state.Reason == takeover.Acting || state.Reason == takeover.LeaseUnknown {
@@ -317,5 +316,5 @@ func takingOver(guard *takeover.Guard) operatorconfig.Work {
 	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
 }
 
-// off returns the kinds that are not enabled.
+// off are the disabled kinds.
 func off(c *config.Config) []string { return slices.DeleteFunc(c.KnownKinds(), c.Enabled) }

@@ -17,8 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
 
-// connectAs returns the configuration of the connection to the cluster, and a client that reads from the API server and not from a cache. They have the
-// rights of a service account, <namespace>/<name>; when that is empty, those of the caller.
+// connectAs connects with the rights of a service account, <namespace>/<name>, or of the caller. The client has no cache.
 func connectAs(ctx context.Context, account string) (*rest.Config, client.Client, error) {
 	server, err := connection.Config(version.UserAgent())
 	if err != nil {

@@ -27,8 +27,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
-// goingBack returns the command that prepares workloads for OpenKruise. Its webhook fills templates with defaults at the first write: that would be a
-// change that recreates pods. So the defaults are written before, into the revisions, too.
+// goingBack returns the command for going back. OpenKruise's webhook fills templates with defaults at their first write.
+// That would recreate pods, so the defaults are written before, into revisions, too.
 func goingBack(namespace *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "going-back",
@@ -53,7 +53,7 @@ func goingBack(namespace *string) *cobra.Command {
 	}
 }
 
-// GoBack writes the defaults into all workloads whose templates OpenKruise fills. It may be repeated.
+// GoBack writes OpenKruise's defaults into all CloneSets and StatefulSets. It may be repeated.
 func GoBack(ctx context.Context, c client.Client, report func(string)) error {
 	for _, kind := range []string{"CloneSet", "StatefulSet"} {
 		list := &unstructured.UnstructuredList{}
@@ -76,7 +76,7 @@ func GoBack(ctx context.Context, c client.Client, report func(string)) error {
 	return nil
 }
 
-// fill fills the template of a workload, and the templates that its revisions recorded.
+// fill fills the template of a workload, and those of its revisions.
 func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured) (written bool, err error) {
 	revisions := &appsv1.ControllerRevisionList{}
 	if err := c.List(ctx, revisions, client.InNamespace(set.GetNamespace())); err != nil {
@@ -111,7 +111,7 @@ func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured) 
 	return true, c.Update(ctx, set)
 }
 
-// defaulted fills in what OpenKruise does: not what only the pods get.
+// defaulted fills in OpenKruise's defaults, without those of pods alone.
 func defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	filled := podtemplate.Defaulted(t)
 	filled.Spec.EnableServiceLinks = t.Spec.EnableServiceLinks
@@ -128,7 +128,7 @@ func defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return filled
 }
 
-// refill makes a revision again under its name, which pods carry: what it holds cannot be changed.
+// refill makes a revision again, since its data is immutable. Pods carry its name.
 func refill(ctx context.Context, c client.Client, stored *appsv1.ControllerRevision) error {
 	decoded, err := revision.Decode(stored)
 	if err != nil {

@@ -30,11 +30,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
-// What OpenKruise calls its own things, as its chart installs them.
+// Names of OpenKruise, as in its chart.
 const (
 	// managerName is the Deployment of its manager.
 	managerName = "kruise-controller-manager"
-	// serviceName is the Service that its webhooks and conversions are called through.
+	// serviceName is the Service of its webhooks and conversions.
 	serviceName = "kruise-webhook-service"
 	// The webhook configurations.
 	mutatingName   = "kruise-mutating-webhook-configuration"
@@ -44,7 +44,7 @@ const (
 // named is how many objects a finding names.
 const named = 5
 
-// Cluster is what OpenKruise has in a cluster, as far as a takeover is concerned.
+// Cluster is the part of a cluster that concerns a takeover.
 type Cluster struct {
 	Leases   []LeaseState
 	Webhooks []Webhooks
@@ -52,15 +52,15 @@ type Cluster struct {
 	Objects  []Objects
 	Managers []Manager
 	Daemons  []types.NamespacedName
-	// Unconfirmed are kinds that wait for the administrator after an upgrade to this version, with how many objects each has.
+	// Unconfirmed are kinds that an upgrade has not confirmed, with their numbers of objects.
 	Unconfirmed confirmation.Waiting
-	// Version is that of Kubernetes, as the API server says it.
+	// Version is the version of Kubernetes.
 	Version string
-	// Users are the StatefulSets that have what a feature gate makes dangerous.
+	// Users are StatefulSets with a dangerous field, by feature gate.
 	Users map[features.Gate][]string
 	// Leader holds the Lease of this operator; empty when nobody does.
 	Leader string
-	// OpenRequests are ContainerRecreateRequests that have not ended, WaitingPods wait for the node daemon in the middle of an update in place.
+	// OpenRequests have not ended, WaitingPods wait for the node daemon in an update in place.
 	OpenRequests, WaitingPods []types.NamespacedName
 }
 
@@ -75,7 +75,7 @@ type LeaseState struct {
 type Objects struct {
 	schema.GroupKind
 	Resource string
-	// Names are those of all, and Unread is why they could not be listed.
+	// Names are the names of all; Unread says why the list failed.
 	Names  []string
 	Unread string
 }
@@ -92,17 +92,17 @@ type Reading struct {
 	// Client asks the API server directly.
 	Client client.Client
 	Clock  clock.WithTicker
-	// Lease is that of this operator's leader, where an earlier version of it may have left a record.
+	// Lease is the Lease of this operator's leader.
 	Lease types.NamespacedName
-	// Table is all kinds that this operator has.
+	// Table is all kinds of this operator.
 	Table kinds.Table
-	// Version is that of Kubernetes.
+	// Version is the version of Kubernetes.
 	Version string
-	// Progress is told what is waited for.
+	// Progress hears of each wait.
 	Progress func(string)
 }
 
-// Read reads the cluster. It changes nothing. It takes as long as a Lease is valid when one exists that nobody renews.
+// Read reads the cluster. A Lease that nobody renews takes as long as it is valid.
 func (r Reading) Read(ctx context.Context) (Cluster, error) {
 	c := Cluster{Version: r.Version}
 	for _, read := range []func(context.Context, *Cluster) error{r.readWebhooks, r.readCRDs, r.readObjects, r.readPods, r.readOurs, r.readManagers} {
@@ -113,7 +113,7 @@ func (r Reading) Read(ctx context.Context) (Cluster, error) {
 	return c, nil
 }
 
-// readOurs reads what an earlier version of this operator served, and who leads.
+// readOurs reads the record of an earlier version of this operator, and the leader.
 func (r Reading) readOurs(ctx context.Context, c *Cluster) (err error) {
 	if c.Unconfirmed, err = confirmation.FindWaiting(ctx, r.Client, r.Client.RESTMapper(), r.Lease, r.Table); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (r Reading) readOurs(ctx context.Context, c *Cluster) (err error) {
 	return err
 }
 
-// readManagers looks for managers, and their Leases, in all namespaces that conversions lead to.
+// readManagers looks for managers and their Leases wherever conversions lead.
 func (r Reading) readManagers(ctx context.Context, c *Cluster) error {
 	namespaces := map[string]bool{takeover.Namespace: true}
 	for _, crd := range c.CRDs {
@@ -176,8 +176,7 @@ func (r Reading) readLease(ctx context.Context, name types.NamespacedName) (Leas
 	}
 }
 
-// readObjects counts the objects of every kind in OpenKruise's groups, in the version in which they are stored: reading another one
-// would need a conversion that may have no server any more. At some it looks.
+// readObjects lists every kind in OpenKruise's groups in its stored version: nobody may convert others any more.
 func (r Reading) readObjects(ctx context.Context, c *Cluster) error {
 	c.Users = map[features.Gate][]string{}
 	for _, crd := range c.CRDs {
@@ -205,7 +204,7 @@ func nameOf(o client.Object) string {
 	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }
 
-// look looks into an object whose content matters.
+// look looks into objects of two kinds.
 func (c *Cluster) look(kind string, o *unstructured.Unstructured) {
 	switch kind {
 	case "ContainerRecreateRequest":
@@ -223,7 +222,7 @@ func (c *Cluster) look(kind string, o *unstructured.Unstructured) {
 	}
 }
 
-// readPods finds pods in the middle of an update that only the node daemon can finish.
+// readPods finds pods in an update that needs the node daemon.
 func (r Reading) readPods(ctx context.Context, c *Cluster) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

@@ -26,7 +26,7 @@ import (
 // Program is its name, in the image and for users.
 const Program = "kruise-preflight"
 
-// request is what the command line asks for.
+// request is the command line.
 type request struct {
 	output                          string
 	removeWebhooks, clearConversion bool
@@ -34,7 +34,7 @@ type request struct {
 	options                         Options
 }
 
-// Command returns the command that looks at the cluster and says what a takeover meets. It fails while something blocks it.
+// Command returns the checks. They fail while something blocks a takeover.
 func Command(table kinds.Table) *cobra.Command {
 	r := request{options: Options{Table: table}}
 	cmd := &cobra.Command{
@@ -60,7 +60,7 @@ func Command(table kinds.Table) *cobra.Command {
 	return cmd
 }
 
-// connected is a Reading of the cluster that KUBECONFIG names.
+// connected is a Reading of the cluster in KUBECONFIG.
 func connected(cmd *cobra.Command, namespace string, table kinds.Table) (Reading, error) {
 	r := Reading{
 		Clock: clock.RealClock{}, Table: table, Lease: client.ObjectKey{Namespace: namespace, Name: confirmation.LeaseName},

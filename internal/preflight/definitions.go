@@ -26,11 +26,11 @@ type CRD struct {
 	Resource string
 	Versions []string
 	Storage  string
-	// Stored are the versions in which objects may be stored.
+	// Stored are the versions of stored objects.
 	Stored []string
 	// ConvertedBy is OpenKruise's Service, when conversion leads to it; of a URL (WEBHOOK_HOST) it has only the name.
 	ConvertedBy types.NamespacedName
-	// Ours says that this operator installs the CRD; OursVersions and OursConverts are what it then looks like.
+	// Ours says that this operator has the CRD, too, with OursVersions and OursConverts.
 	Ours         bool
 	OursVersions []string
 	OursConverts bool
@@ -50,7 +50,7 @@ func (r Reading) readCRDs(ctx context.Context, c *Cluster) error {
 	return nil
 }
 
-// ownLabel is on CRDs that this operator converts.
+// ownLabel is on CRDs with a conversion of this operator.
 const ownLabel = "operator.kruise.io/conversion"
 
 func describe(crd *apiextensionsv1.CustomResourceDefinition, table kinds.Table) CRD {
@@ -87,8 +87,8 @@ func calledBy(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.We
 
 var errRuns = errors.New("OpenKruise still renews its Lease, or its Deployment wants replicas: it needs this, and would put it back. Scale its manager down first")
 
-// ClearConversion makes the conversion None of those CRDs that need none with this operator. An apply would keep the stanza of the webhook, and the API
-// server refuses that beside None. It refuses while OpenKruise runs.
+// ClearConversion makes the conversion None where this operator needs none. An apply would keep the webhook's settings
+// beside None, and the API server refuses that.
 func ClearConversion(ctx context.Context, c client.Client, found *Cluster, report func(string)) error {
 	none := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/conversion","value":{"strategy":"None"}}]`))
 	for i := range found.CRDs {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package preflight says what a takeover from OpenKruise meets in a cluster, and what to do about each finding. It also goes back.
+// Package preflight checks a cluster before a takeover from OpenKruise, and prepares it for going back.
 //
-// It reads the cluster (Reading), decides what matters (Findings) and prints that (Command). It changes the cluster only where a flag or
-// going-back asks for it (act.go, back.go), and never while another manager acts.
+// Reading reads the cluster, Findings decides, Command prints. Only a flag or going-back changes the cluster, and never
+// while another manager acts.
 package preflight

@@ -30,12 +30,12 @@ const (
 	Note Severity = "note"
 )
 
-// Finding is one thing that a takeover meets.
+// Finding is one obstacle, loss or setting.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Subject is what it is about, as kubectl would name it.
+	// Subject is its object, as kubectl would name it.
 	Subject string `json:"subject"`
-	// Finding is what was found, Next what to do about it.
+	// Finding describes it, Next is the administrator's next step.
 	Finding string `json:"finding"`
 	Next    string `json:"next"`
 }
@@ -45,19 +45,19 @@ func (s Severity) of(subject, next, finding string, arguments ...any) Finding {
 	return Finding{Severity: s, Subject: subject, Finding: fmt.Sprintf(finding, arguments...), Next: next}
 }
 
-// Options are what the operator will be started with.
+// Options are the flags of the operator to come.
 type Options struct {
-	// Table is all kinds that this operator has.
+	// Table is all kinds of this operator.
 	Table kinds.Table
-	// Served are the kinds that this operator will manage.
+	// Served are the kinds to manage.
 	Served []string
-	// AcceptUnserved says that objects of other kinds may be left without a controller.
+	// AcceptUnserved leaves objects of other kinds without a controller.
 	AcceptUnserved bool
-	// FeatureGates is what --feature-gates will be.
+	// FeatureGates is the value of --feature-gates.
 	FeatureGates string
 }
 
-// Findings says what a takeover of the cluster meets, in the order in which to deal with it.
+// Findings are all findings, in the order of work.
 func Findings(c Cluster, w Options) []Finding {
 	var all []Finding
 	for _, find := range []func(Cluster, Options) []Finding{
@@ -69,22 +69,22 @@ func Findings(c Cluster, w Options) []Finding {
 	return all
 }
 
-// Blocked counts the findings that have to be dealt with first.
+// Blocked counts the blockers.
 func Blocked(all []Finding) int {
 	return len(slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Severity != Blocker }))
 }
 
-// runs says whether OpenKruise's manager acts or is about to.
+// runs says that OpenKruise's manager acts.
 func (c Cluster) runs() bool {
 	return slices.ContainsFunc(c.Leases, func(l LeaseState) bool { return l.Status == takeover.Renewed })
 }
 
-// mayRun says that it does so, or that one of its Deployments wants replicas: without leader election they renew no Lease.
+// mayRun also holds while a Deployment wants replicas: without leader election they renew no Lease.
 func (c Cluster) mayRun() bool {
 	return c.runs() || slices.ContainsFunc(c.Managers, func(m Manager) bool { return m.Replicas > 0 })
 }
 
-// minimumVersion is the oldest Kubernetes that the operator runs on. From it on a pod's status says which generation the kubelet has seen.
+// minimumVersion is the oldest Kubernetes for the operator: from it on, the kubelet reports a pod's generation.
 const minimumVersion = "1.34.0"
 
 func findVersion(c Cluster, _ Options) []Finding {
@@ -95,7 +95,7 @@ func findVersion(c Cluster, _ Options) []Finding {
 	return []Finding{Blocker.of("cluster", "update the cluster first", "runs Kubernetes %s; this operator needs %s or later", c.Version, minimumVersion)}
 }
 
-// findPods finds what only OpenKruise's node daemon can finish.
+// findPods finds work for OpenKruise's node daemon.
 func findPods(c Cluster, _ Options) (all []Finding) {
 	if len(c.WaitingPods) > 0 {
 		all = append(all, Warning.of("pods "+some(c.WaitingPods),
@@ -220,7 +220,7 @@ func findConversions(c Cluster, _ Options) (all []Finding) {
 	return all
 }
 
-// clears says that the conversion has to be None before this operator can be installed.
+// clears says that the conversion has to become None.
 func (crd CRD) clears() bool { return crd.ConvertedBy.Name != "" && crd.Ours && !crd.OursConverts }
 
 func findDaemons(c Cluster, _ Options) (all []Finding) {

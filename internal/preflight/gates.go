@@ -9,11 +9,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// danger is a field of StatefulSets with which another value of a feature gate deletes something: when it is off here and on in OpenKruise, or the other way
-// round. Empty: nothing.
+// danger is a field of StatefulSets that deletes something when a gate is off here and on in OpenKruise, or on here.
+// Empty: nothing.
 type danger struct{ field, off, on string }
 
-// dangers are those of each gate that has any.
+// dangers are the dangerous fields by gate.
 func dangers() map[features.Gate]danger {
 	return map[features.Gate]danger{
 		features.StatefulSetStartOrdinal: {
@@ -27,8 +27,7 @@ func dangers() map[features.Gate]danger {
 	}
 }
 
-// findGates compares the feature gates of both managers. One that would delete something blocks; without a Deployment that says what OpenKruise's are, they
-// are taken to be on.
+// findGates compares the gates of both managers. Without a Deployment of OpenKruise, its gates count as on.
 func findGates(c Cluster, w Options) (all []Finding) {
 	ours, _, err := features.Parse(w.FeatureGates)
 	if err != nil {

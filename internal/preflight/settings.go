@@ -13,10 +13,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// ParseManagerArgs reads the command line of OpenKruise's manager: the flags to start this operator with, and the feature gates that are known here.
+// ParseManagerArgs reads the command line of OpenKruise's manager: flags to carry over, and its feature gates.
 //
-// Feature gates have the same names and defaults here; those without effect do not come along. The numbers of workers have the same names too, for the
-// kinds that are here. Addresses, probes, leader election and certificates are this operator's own.
+// Gates, and flags for workers, have the same names here. Addresses, probes, leader election and certificates differ.
 func ParseManagerArgs(args []string, table kinds.Table) (carried []string, gates features.Set) {
 	same := []string{"assign-bcj-pods-by-scheduler", "assign-pods-by-scheduler", "cloneset-scaling-exclude-preparing-delete"}
 	for _, kind := range table.Switchable() {
@@ -56,7 +55,7 @@ func ParseManagerArgs(args []string, table kinds.Table) (carried []string, gates
 	return carried, gates
 }
 
-// info describes a gate; one that is not known says nothing.
+// info describes a gate; an unknown one has no effect.
 func info(gate features.Gate) features.Info {
 	known := features.Known()
 	if i := slices.IndexFunc(known, func(i features.Info) bool { return i.Name == gate }); i >= 0 {

@@ -50,7 +50,7 @@ func findWebhooks(c Cluster, _ Options) (all []Finding) {
 	return all
 }
 
-// createsPods says that no pod can be created while nobody answers.
+// createsPods says that creating pods needs an answer.
 func createsPods(entry admissionv1.MutatingWebhook) bool {
 	return slices.ContainsFunc(entry.Rules, func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.Resources, "pods") && (slices.Contains(rule.Operations, admissionv1.Create) || slices.Contains(rule.Operations, admissionv1.OperationAll))
@@ -63,8 +63,8 @@ const (
 	settled        = 2 * time.Second
 )
 
-// RemoveWebhooks removes OpenKruise's webhooks, that on new pods last, once this operator injects: until then nobody creates a pod without its sidecars.
-// It refuses while OpenKruise runs.
+// RemoveWebhooks removes OpenKruise's webhooks. The one on new pods goes last, once this operator injects: until then nobody
+// creates a pod without its sidecars.
 func RemoveWebhooks(ctx context.Context, c client.Client, found *Cluster, w Options, report func(string)) error {
 	if len(found.Webhooks) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func remove(ctx context.Context, c client.Client, object client.Object, report f
 	return nil
 }
 
-// awaitInjection returns when this operator has injected every SidecarSet for a while, or an error that names those which it does not inject.
+// awaitInjection waits until this operator has injected every SidecarSet for a while, or names the others.
 func awaitInjection(ctx context.Context, c client.Client, report func(string)) error {
 	report("waiting until this operator injects all SidecarSets")
 	var missing []string
@@ -127,7 +127,7 @@ func awaitInjection(ctx context.Context, c client.Client, report func(string)) e
 	return ctx.Err()
 }
 
-// notInjected are the SidecarSets whose injection a dry run does not show. What cannot be decoded, or is paused, is injected by nobody.
+// notInjected are the SidecarSets without effect on a dry run. Nobody injects paused or undecodable ones.
 func notInjected(ctx context.Context, c client.Client) (missing []string, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(sidecarset.Kind().GroupVersion().WithKind(sidecarset.Kind().Kind + "List"))

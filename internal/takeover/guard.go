@@ -26,9 +26,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// OpenKruise's Lease is in its namespace, wherever the operator runs, so the right is for that name in any.
+// OpenKruise's Lease has its own namespace, wherever the operator runs.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=kruise-manager,verbs=get;delete
-// These are for counting, once, what a takeover would orphan.
+// For counting, once, objects without a controller.
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs;broadcastjobs;clonesets;containerrecreaterequests;daemonsets;ephemeraljobs;imagelistpulljobs;imagepulljobs;persistentpodstates;podprobemarkers;resourcedistributions;sidecarsets;statefulsets;uniteddeployments;workloadspreads,verbs=list
 // +kubebuilder:rbac:groups=policy.kruise.io,resources=podunavailablebudgets,verbs=list
 
@@ -43,35 +43,35 @@ const (
 	LeaseUnknown Reason = "LeaseUnknown"
 	// OpenKruiseRuns: OpenKruise renews its Lease.
 	OpenKruiseRuns Reason = "OpenKruiseRuns"
-	// UnservedKinds: OpenKruise has stopped, and there are objects of kinds that would have no controller.
+	// UnservedKinds: OpenKruise has stopped, and objects would have no controller.
 	UnservedKinds Reason = "UnservedKinds"
 )
 
-// State is what the guard has found.
+// State is the answer of the guard.
 type State struct {
 	// Reason is why reconcilers wait, or Acting.
 	Reason Reason
-	// Message is a sentence for people, with what to do next. It stays the same as long as nothing changes.
+	// Message is for people, with the next step. It stays the same as long as nothing changes.
 	Message string
 }
 
 const (
 	// attempt is the deadline of one check.
 	attempt = 10 * time.Second
-	// refusedEvery is how often a takeover that is refused counts again.
+	// refusedEvery is how often a refused takeover counts again.
 	refusedEvery = 30 * time.Second
-	// again puts a reconcile that has waited back into its queue, so that it begins with a whole deadline.
+	// again requeues a pass after its wait, so that it begins with a whole deadline.
 	again = time.Millisecond
 )
 
-// Options say what a guard is made from.
+// Options are for NewGuard.
 type Options struct {
-	// Reader reads past any cache; Writer deletes the Lease that has expired.
+	// Reader reads past any cache; Writer deletes the expired Lease.
 	Reader client.Reader
 	Writer client.Writer
-	// Mapper knows which kinds are served.
+	// Mapper knows the served kinds.
 	Mapper meta.RESTMapper
-	// Served are the kinds that this operator manages.
+	// Served are the kinds of this operator.
 	Served []string
 	// AcceptUnserved takes over although objects of other kinds exist.
 	AcceptUnserved bool
@@ -83,11 +83,10 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// Guard lets reconcilers act only when nobody else does. It is closed at first, opens and closes by what it sees of OpenKruise's
-// Lease, and never writes anything but, once, the deletion of a Lease that has expired. Every replica has one, so that a standby
-// that becomes the leader knows already.
+// Guard lets reconcilers act only when nobody else does. It opens and closes by OpenKruise's Lease. It writes nothing but,
+// once, the deletion of an expired Lease. Every replica has one, so that a standby knows already.
 //
-// What is under way when it closes is finished: at most one pass for each worker.
+// Passes under way when it closes are finished: at most one for each worker.
 type Guard struct {
 	options  Options
 	observer LeaseObserver
@@ -100,7 +99,7 @@ type Guard struct {
 	changed chan struct{}
 }
 
-// NewGuard returns a guard that is closed until it is started.
+// NewGuard returns a closed guard.
 func NewGuard(o Options) *Guard {
 	g := &Guard{
 		options: o,
@@ -125,20 +124,20 @@ func (g *Guard) Start(ctx context.Context) error {
 	}
 }
 
-// State is what the guard has found last.
+// State is the present state.
 func (g *Guard) State() State {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	return g.state
 }
 
-// Reconciler returns a reconciler whose passes wait until this operator acts.
+// Reconciler lets passes wait until this operator acts.
 func (g *Guard) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
 	return g.guarded(next, Acting)
 }
 
-// Registrar is Reconciler for what is registered at the API server: it waits only for OpenKruise. Sidecars would be missing from pods that are created
-// while objects without a controller hold everything else back.
+// Registrar lets passes of the registrar of hooks wait only for OpenKruise. New pods would miss their sidecars while objects
+// without a controller hold everything else back.
 func (g *Guard) Registrar(next reconcile.Reconciler) reconcile.Reconciler {
 	return g.guarded(next, Acting, UnservedKinds)
 }
@@ -167,7 +166,7 @@ func (g *Guard) check(ctx context.Context) time.Duration {
 	defer cancel()
 	lease, err := ReadLease(ctx, g.options.Reader, Lease())
 	if err != nil {
-		// What was known goes on: an API server that does not answer takes no writes either.
+		// An API server without an answer takes no writes either: the state stays.
 		if g.State().Reason == LeaseUnknown {
 			g.set(State{Reason: LeaseUnknown, Message: fmt.Sprintf("OpenKruise's Lease %s cannot be read, so it is not known whether it acts: %v", Lease(), err)})
 		}
@@ -187,7 +186,7 @@ func (g *Guard) check(ctx context.Context) time.Duration {
 	return g.observer.Next()
 }
 
-// takeOver opens the guard, unless objects would be left without a controller. One that is open stays open, whatever is created later.
+// takeOver opens the guard, unless objects would lose their controller. An open guard stays open.
 func (g *Guard) takeOver(ctx context.Context, lease *coordinationv1.Lease) {
 	now := g.options.Clock.Now()
 	if g.State().Reason != Acting && !g.options.AcceptUnserved {
@@ -216,7 +215,7 @@ func (g *Guard) takeOver(ctx context.Context, lease *coordinationv1.Lease) {
 	}
 }
 
-// orphans names the kinds that have objects and no controller, with counts.
+// orphans names the kinds with objects and no controller.
 func (g *Guard) orphans(ctx context.Context) (string, error) {
 	var found []string
 	for _, kind := range Unserved(g.options.Served) {
@@ -231,7 +230,7 @@ func (g *Guard) orphans(ctx context.Context) (string, error) {
 	return strings.Join(found, ", "), nil
 }
 
-// Count is how many objects of a kind there are, read in the first of these versions in which they can be; "" is the one that the server prefers.
+// Count counts the objects of a kind in the first readable version; "" is the one preferred by the server.
 func Count(ctx context.Context, reader client.Reader, mapper meta.RESTMapper, kind schema.GroupKind, versions ...string) (int64, error) {
 	var failed error
 	for _, version := range versions {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// LeaseStatus says whether a Lease is being renewed.
+// LeaseStatus is the state of a Lease.
 type LeaseStatus int
 
 // The statuses.
@@ -27,10 +27,10 @@ const (
 )
 
 const (
-	// defaultValidity is how long a Lease that does not say so is valid, maxValidity the most that is believed.
+	// defaultValidity is for a Lease without a duration; longer ones than maxValidity are not believed.
 	defaultValidity = 15 * time.Second
 	maxValidity     = 5 * time.Minute
-	// absentEvery is how often a Lease that does not exist is read; presentEvery is the most for one that does.
+	// absentEvery is how often a missing Lease is read, presentEvery the longest pause for an existing one.
 	absentEvery  = 5 * time.Second
 	presentEvery = 2 * time.Second
 )

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What OpenKruise calls its own things, as its chart installs them.
+// Names of OpenKruise, as in its chart.
 const (
 	// Namespace is where its manager runs and keeps its Lease.
 	Namespace = "kruise-system"
-	// LeaseName is the Lease that its leading manager renews.
+	// LeaseName is the Lease of its leader.
 	LeaseName = "kruise-manager"
 	// DaemonName is the DaemonSet of its node daemon.
 	DaemonName = "kruise-daemon"
@@ -29,13 +29,12 @@ func NodeDaemon() types.NamespacedName {
 	return types.NamespacedName{Namespace: Namespace, Name: DaemonName}
 }
 
-// Kind is a kind that OpenKruise's manager reconciles.
+// Kind is a kind of OpenKruise's manager.
 type Kind struct {
 	schema.GroupKind
 	// Resource is the plural name.
 	Resource string
-	// Without says what no longer happens when no controller reconciles the objects. Empty: OpenKruise made them itself, one for each node. They mean
-	// nothing to users and hold nothing up.
+	// Without is the loss when no controller acts. Empty: OpenKruise made the objects itself, and users need none.
 	Without string
 }
 
@@ -70,7 +69,7 @@ func Kinds() (all []Kind) {
 	return all
 }
 
-// Unserved are the kinds whose objects would have no controller when only the given kinds are managed.
+// Unserved are the kinds without a controller when only some are managed.
 func Unserved(served []string) []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k.Without == "" || slices.Contains(served, k.Kind) })
 }

@@ -1,17 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration rewrites objects of our kinds that may be stored in an older storage version, and then updates status.storedVersions of
-// their CRD. A version that is in status.storedVersions can never leave a definition, and one that is converted has to be converted for as long.
+// Package migration rewrites objects in older storage versions, and then updates status.storedVersions of their CRD. A version
+// in there can never leave the definition, and has to be converted for as long.
 //
-// What it promises:
-//
-//   - An object is written with an empty patch: nothing of it changes but how it is stored. The API server skips objects that are in the right
-//     version already.
-//   - A version is taken out of status.storedVersions only after every object that a list showed was written or is gone, and only from the
-//     definition that was read before the list: another storage version meanwhile is a conflict.
-//   - It runs in the leader, after another manager has ceased to act, one write at a time, and costs one read for each kind when there is
-//     nothing to do. Failed writes are retried.
+//   - An object is written with an empty patch. The API server skips objects in the right version.
+//   - A version goes from status.storedVersions only after every listed object was written. Another storage version meanwhile
+//     is a conflict.
+//   - It runs in the leader, after another manager has stopped, one write at a time. It costs one read for each kind when there is
+//     nothing to do.
 package migration
 
 import (
@@ -40,20 +37,20 @@ import (
 const (
 	// settle is how long a definition has to be as it is before its objects are written: other API servers may still store the version before.
 	settle = 10 * time.Second
-	// pause is how long to wait after a failure, and until another manager has ceased to act. It doubles with each failure up to longestPause: an object that
-	// the server refuses has to be changed by its user first, and each try writes all others again.
+	// pause is the wait after a failure, and for another manager. It doubles up to longestPause: users have to change refused objects
+	// first, and each try writes all others again.
 	pause, longestPause = 30 * time.Second, time.Hour
 	// maxRefused is how many objects in a row are tried while the server takes none: then it refuses more than single objects.
 	maxRefused = 20
 )
 
-// Options are what a Migration is made from.
+// Options are for New.
 type Options struct {
 	// Client reads and writes directly, without a cache.
 	Client client.Client
-	// Kinds are the kinds whose objects are looked after.
+	// Kinds are the kinds to look after.
 	Kinds []kinds.Kind
-	// Ready says that no other manager acts on the objects.
+	// Ready says that no other manager acts.
 	Ready func() bool
 	// Changed is called when Working has another answer.
 	Changed func()
@@ -62,22 +59,22 @@ type Options struct {
 	Log   logr.Logger
 }
 
-// Migration moves stored objects to the version that is to be stored.
+// Migration moves stored objects to the storage version.
 type Migration struct {
 	options Options
 
 	mutex sync.Mutex
-	// working says what is being moved; empty when nothing is.
+	// working describes the present work; empty: none.
 	working string
 }
 
-// New returns a Migration that does nothing until it is started.
+// New returns a Migration at rest.
 func New(o Options) *Migration { return &Migration{options: o} }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (m *Migration) NeedLeaderElection() bool { return true }
 
-// Working says what is being moved; empty when nothing is.
+// Working describes the present work; empty: none.
 func (m *Migration) Working() string {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -94,7 +91,7 @@ func (m *Migration) set(working string) {
 	}
 }
 
-// Start moves what is stored in older versions, and ends when nothing is, or with ctx.
+// Start moves everything, and ends then, or with ctx.
 func (m *Migration) Start(ctx context.Context) error {
 	defer m.set("")
 	todo := slices.Clone(m.options.Kinds)
@@ -131,8 +128,7 @@ func (m *Migration) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Migrate moves the objects of one kind. A kind without a definition has none, and one whose definition stores another version than ours is
-// left alone.
+// Migrate moves the objects of one kind. Kinds without a definition, or with another storage version than ours, stay.
 func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
 	_, older, err := m.older(ctx, kind)
 	if err != nil || len(older) == 0 {
@@ -150,7 +146,7 @@ func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
 	if err != nil {
 		return err
 	}
-	// Writes of others to the definition, such as its conversion being kept trusted, matter only if they changed the version that is stored.
+	// Other writes to the definition, such as for its conversion, do not matter.
 	now, _, err := m.older(ctx, kind)
 	if err != nil {
 		return err
@@ -166,10 +162,10 @@ func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
 	return nil
 }
 
-// errChanged says that the definition changed while its objects were written.
+// errChanged says that another storage version came meanwhile.
 var errChanged = errors.New("the definition has changed meanwhile")
 
-// older are the versions other than the one to be stored in which objects of a kind may be stored, with the definition that says so.
+// older are the other versions of stored objects, with the definition.
 func (m *Migration) older(ctx context.Context, kind kinds.Kind) (*unstructured.Unstructured, []string, error) {
 	definition := &unstructured.Unstructured{}
 	definition.SetGroupVersionKind(apiextensionsv1.SchemeGroupVersion.WithKind("CustomResourceDefinition"))
@@ -192,8 +188,7 @@ func (m *Migration) older(ctx context.Context, kind kinds.Kind) (*unstructured.U
 	return definition, slices.DeleteFunc(stored, func(v string) bool { return v == kind.Storage }), nil
 }
 
-// rewrite writes every object of a kind with an empty patch, and says how many there were. What the server says of one object alone does not end it, unless
-// it takes none.
+// rewrite writes every object of a kind, and counts them. Refusals of single objects end it only while none is taken.
 func (m *Migration) rewrite(ctx context.Context, kind kinds.Kind) (written int, err error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(kind.Stored().GroupVersion().WithKind(kind.Name + "List"))
