@@ -78,7 +78,7 @@ kind: Subscription
 metadata: {name: kruise-operator, namespace: kruise-system}
 spec:
   name: kruise-operator
-  channel: stable
+  channel: candidate
   source: %s
   sourceNamespace: %s
   startingCSV: %s

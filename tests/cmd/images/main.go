@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
@@ -36,6 +37,7 @@ func main() {
 
 func command() *cobra.Command {
 	var output, repository, version string
+	var architectures []string
 	cmd := &cobra.Command{
 		Use:           "images",
 		Short:         "Build the container images of a release",
@@ -43,8 +45,15 @@ func command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			platforms := images.Platforms()
+			if len(architectures) > 0 {
+				platforms = nil
+			}
+			for _, architecture := range architectures {
+				platforms = append(platforms, v1.Platform{OS: "linux", Architecture: architecture})
+			}
 			for _, r := range releases(version) {
-				if err := build(cmd.Context(), r, output, repository, version); err != nil {
+				if err := build(cmd.Context(), r, platforms, output, repository, version); err != nil {
 					return err
 				}
 			}
@@ -54,6 +63,7 @@ func command() *cobra.Command {
 	cmd.Flags().StringVar(&output, "output", "dist/images", "Folder for the OCI layouts and the bills of materials.")
 	cmd.Flags().StringVar(&repository, "repository", os.Getenv("IMAGE_REPO"),
 		"Where the manager's image is pushed, such as registry.example/team/kruise-operator; others get a suffix. Empty pushes nothing.")
+	cmd.Flags().StringSliceVar(&architectures, "arch", nil, "The architectures to build for. Empty: those of a release.")
 	cmd.Flags().StringVar(&version, "version", "v0.5.0", "The version: the tag of the images and what the programs say of themselves.")
 	return cmd
 }
@@ -82,9 +92,9 @@ func releases(version string) []release {
 	}
 }
 
-func build(ctx context.Context, r release, output, repository, version string) error {
+func build(ctx context.Context, r release, platforms []v1.Platform, output, repository, version string) error {
 	name := "kruise-operator" + r.suffix
-	index, err := r.image.Index(ctx, images.Platforms()...)
+	index, err := r.image.Index(ctx, platforms...)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"golang.org/x/mod/semver"
+
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 )
 
@@ -68,7 +70,7 @@ func TestLinesOfDocumentsAreShort(t *testing.T) {
 	}
 }
 
-// The page about installing names the newest release that is in a stable channel, and has its commit checked out.
+// The page about installing names the newest release that is no candidate, and has its commit checked out.
 func TestTheNewestReleaseIsInstalled(t *testing.T) {
 	releases, err := packaging.ReadReleases(filepath.Join(sourceTree, "catalog", "versions.yaml"))
 	if err != nil {
@@ -76,7 +78,7 @@ func TestTheNewestReleaseIsInstalled(t *testing.T) {
 	}
 	newest, commit := "", ""
 	for _, version := range releases.Versions {
-		if slices.Contains(version.Channels, "stable") {
+		if semver.Prerelease(version.Version) == "" {
 			newest, commit = version.Version, version.Commit
 		}
 	}

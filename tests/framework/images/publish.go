@@ -52,18 +52,14 @@ func Publish(ctx context.Context, reference string, index v1.ImageIndex) error {
 	return nil
 }
 
-// ReadLayout returns the index that WriteLayout wrote to a folder.
-func ReadLayout(folder string) (v1.ImageIndex, error) {
-	outer, err := layout.ImageIndexFromPath(folder)
+// Find fails if the registry does not have the image that the reference names.
+func Find(ctx context.Context, reference string) error {
+	target, err := name.ParseReference(reference)
 	if err != nil {
-		return nil, fmt.Errorf("reading the image layout %s: %w", folder, err)
+		return fmt.Errorf("looking for an image: %w", err)
 	}
-	manifest, err := outer.IndexManifest()
-	if err != nil {
-		return nil, fmt.Errorf("reading the image layout %s: %w", folder, err)
+	if _, err := remote.Head(target, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
+		return fmt.Errorf("looking for %s: %w", reference, err)
 	}
-	if len(manifest.Manifests) != 1 {
-		return nil, fmt.Errorf("the image layout %s holds %d images, want one", folder, len(manifest.Manifests))
-	}
-	return outer.ImageIndex(manifest.Manifests[0].Digest)
+	return nil
 }

@@ -58,6 +58,9 @@ func Serve(listener net.Listener) *Registry {
 	return r
 }
 
+// Listen serves a further listener, until Close.
+func (r *Registry) Listen(listener net.Listener) { go func() { _ = r.server.Serve(listener) }() }
+
 // Push stores the image under a reference such as "openkruise/guestbook:v1". Pushing the same image under a second
 // tag gives two names for one image ID.
 func (r *Registry) Push(ctx context.Context, reference string, image v1.Image) error {
@@ -123,19 +126,6 @@ func (r *Registry) admits(path string, given credentials) bool {
 		}
 	}
 	return true
-}
-
-// PushIndex stores an index with the images of all its platforms, as Push does an image.
-func (r *Registry) PushIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
-	target, err := name.ParseReference(reference, name.Insecure)
-	if err != nil {
-		return err
-	}
-	err = remote.WriteIndex(target, index, remote.WithContext(ctx), remote.WithTransport(handlerTransport{r.handler}))
-	if err != nil {
-		return fmt.Errorf("pushing %s: %w", reference, err)
-	}
-	return nil
 }
 
 // Close stops the registry; what it held is gone.

@@ -39,8 +39,13 @@ const (
 	scorecardAPI         = "scorecard.operatorframework.io/v1alpha3"
 )
 
-// Channels are the channels of a catalog in the order in which a bundle names them. The default is Channels()[1].
-func Channels() []string { return []string{"candidate", "stable", "stable-v0"} }
+// Channels take new versions; the first one is the default. Before 1.0 no version is stable.
+func Channels() []string { return []string{"candidate"} }
+
+// closed channels end with lastStable: subscribers keep it until they choose another channel.
+func closed() []string { return []string{"stable", "stable-v0"} }
+
+const lastStable = "v0.4.0"
 
 // Bundle says how the bundle of one version is made.
 type Bundle struct {
@@ -105,7 +110,7 @@ func (b Bundle) Write(ctx context.Context) error {
 	}
 	channels := Channels()
 	err = run(ctx, scratch, input, sdk, "generate", "bundle", "-q", "--overwrite", "--package="+Package,
-		"--version="+strings.TrimPrefix(b.Version, "v"), "--channels="+strings.Join(channels, ","), "--default-channel="+channels[1])
+		"--version="+strings.TrimPrefix(b.Version, "v"), "--channels="+strings.Join(channels, ","), "--default-channel="+channels[0])
 	if err != nil {
 		return err
 	}

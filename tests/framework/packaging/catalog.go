@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
+	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
 // Version is a released version, as catalog/versions.yaml lists them.
@@ -84,8 +85,12 @@ func (r Releases) check() error {
 			errs = append(errs, fmt.Errorf("%s both replaces and skips %s: whoever comes before that would be stranded", v.Version, v.Replaces))
 		}
 		for _, channel := range v.Channels {
-			if !slices.Contains(Channels(), channel) {
+			switch {
+			case slices.Contains(Channels(), channel):
+			case !slices.Contains(closed(), channel):
 				errs = append(errs, fmt.Errorf("%s is in the unknown channel %q", v.Version, channel))
+			case semver.Compare(v.Version, lastStable) > 0:
+				errs = append(errs, fmt.Errorf("%s is in the channel %q, which ends with %s", v.Version, channel, lastStable))
 			}
 		}
 		known = append(known, v.Version)
@@ -144,6 +149,28 @@ func (c Catalog) Write(ctx context.Context) error {
 	return run(ctx, ".", nil, opm, "validate", c.Output)
 }
 
+// Publish packs the catalog into a layout and, if a repository is named, pushes it beside that. What is pushed offers only versions of this repository, and
+// none whose images the registry lacks: OLM could not unpack it.
+func (c Catalog) Publish(ctx context.Context, layout, repository string) error {
+	if repository != "" {
+		c.Versions = slices.DeleteFunc(slices.Clone(c.Versions), func(v Version) bool { return !strings.HasPrefix(v.BundleImage, repository+"-bundle@") })
+		for _, v := range c.Versions {
+			if err := errors.Join(images.Find(ctx, v.Image), images.Find(ctx, v.BundleImage)); err != nil {
+				return fmt.Errorf("offering %s: %w", v.Version, err)
+			}
+		}
+		if err := c.Write(ctx); err != nil {
+			return err
+		}
+	}
+	packed, err := CatalogImage(c.Output)
+	if err != nil {
+		return err
+	}
+	_, err = Deliver(ctx, packed, layout, repository+"-catalog:latest", repository != "")
+	return err
+}
+
 // render returns the part of the catalog that describes one version.
 func (c Catalog) render(ctx context.Context, opm string, v Version) ([]byte, error) {
 	args := []string{"render", c.Bundle(v.Version), "-o", "yaml"}
@@ -192,11 +219,11 @@ type channelEntry struct {
 // another channel only.
 func (c Catalog) graph() []any {
 	blobs := []any{map[string]any{
-		"schema": "olm.package", "name": Package, "defaultChannel": Channels()[1],
+		"schema": "olm.package", "name": Package, "defaultChannel": Channels()[0],
 		"description": "Workloads that roll forward in place, pod by pod, without losing names, addresses or volumes.",
 		"icon":        map[string]any{"base64data": c.Icon, "mediatype": "image/svg+xml"},
 	}}
-	for _, name := range Channels() {
+	for _, name := range append(Channels(), closed()...) {
 		made := channel{Schema: "olm.channel", Package: Package, Name: name}
 		var offered []string
 		for _, v := range c.Versions {

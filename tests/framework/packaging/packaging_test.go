@@ -85,10 +85,11 @@ func TestListOfVersions(t *testing.T) {
 		"replaces what it skips": {versions: []Version{
 			{Version: "v0.1.0"}, {Version: "v0.2.0", Replaces: "v0.1.0"}, {Version: "v0.3.0", Replaces: "v0.2.0", Skips: []string{"v0.2.0"}},
 		}, want: "stranded"},
-		"half a version":           {versions: []Version{{Version: "v0.2"}}, want: "not a full version"},
-		"follows nobody we know":   {versions: []Version{{Version: "v0.2.0", Replaces: "v0.1.0"}}, want: "not listed before"},
-		"skips nobody we know":     {versions: []Version{{Version: "v0.2.0", Skips: []string{"v0.1.0"}}}, want: "not listed before"},
-		"a channel that is no one": {versions: []Version{{Version: "v0.2.0", Channels: []string{"fast"}}}, want: "unknown channel"},
+		"half a version":                    {versions: []Version{{Version: "v0.2"}}, want: "not a full version"},
+		"follows nobody we know":            {versions: []Version{{Version: "v0.2.0", Replaces: "v0.1.0"}}, want: "not listed before"},
+		"skips nobody we know":              {versions: []Version{{Version: "v0.2.0", Skips: []string{"v0.1.0"}}}, want: "not listed before"},
+		"a new version in a closed channel": {versions: []Version{{Version: "v0.5.0", Channels: []string{"candidate", "stable"}}}, want: "ends with v0.4.0"},
+		"a channel that is no one":          {versions: []Version{{Version: "v0.2.0", Channels: []string{"fast"}}}, want: "unknown channel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := Releases{Versions: tc.versions}.check()

@@ -110,7 +110,11 @@ func (r Release) Make(ctx context.Context) (Version, error) {
 		return v, err
 	}
 	v.BundleImage = r.Repository + "-bundle@" + digest
-	return v, nil
+	pushed := []string{v.Image, v.BundleImage}
+	if b.ScorecardImage != "" {
+		pushed = append(pushed, b.ScorecardImage)
+	}
+	return v, errors.Join(os.RemoveAll(filepath.Join(r.Layouts, DigestsFile)), note(r.Layouts, pushed...))
 }
 
 // addMetadata gives a commit from before there was a bundle the metadata of this working copy: the texts around its own manifests and

@@ -14,16 +14,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -54,12 +53,10 @@ const (
 	service = manager + "-service"
 	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
-	// to is this tree; it follows the last version that the channel stable offers, built from that version's commit. again is this tree
-	// under the next number: an upgrade in which the version before knows what this tree knows.
+	// to is this tree; it follows the last released version, built from its commit. again is this tree under the next number: an upgrade in which the version
+	// before knows what this tree knows.
 	to    = "v99.0.0"
 	again = "v99.0.1"
-	// pullFrom is where the catalog says that the images are. The nodes get them from a registry on loopback.
-	pullFrom = "registry.example.com/kruise-operator"
 	// utilImage and opmImage are what OLM unpacks bundles with.
 	utilImage = "registry.example.com/olm-util:v1"
 	opmImage  = "registry.example.com/opm:v1"
@@ -88,8 +85,10 @@ type lifecycle struct {
 	*olm.OLM
 	t *testing.T
 	// from is the last released version.
-	from string
-	pods map[string]types.UID
+	from packaging.Version
+	// repository is where versions and the catalog are pushed to: a registry on loopback, which the nodes pull from.
+	repository string
+	pods       map[string]types.UID
 }
 
 // TestLifecycle is one scenario of several steps: each finds what the one before it left.
@@ -138,6 +137,12 @@ func (s *lifecycle) serveCatalog() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	network.Listen(listener)
+	s.repository = listener.Addr().String() + "/team/kruise-operator"
 	for _, version := range []string{"v1", "v2"} {
 		image, err := images.Build(ctx, images.Guestbook(version))
 		if err == nil {
@@ -160,8 +165,7 @@ func (s *lifecycle) serveCatalog() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		name, _, _ := strings.Cut(reference, ":")
-		return name + "@" + digest.String()
+		return reference[:strings.LastIndex(reference, ":")] + "@" + digest.String()
 	}
 	s.pushTools(push)
 	root, err := repository.Root()
@@ -170,10 +174,10 @@ func (s *lifecycle) serveCatalog() {
 	}
 	folder := s.t.TempDir()
 	bundle := func(version string) string { return filepath.Join(folder, version) }
-	previous := s.previous(root, bundle, network.PushIndex)
-	s.from = previous.Version
+	s.from = s.previous(root, bundle)
+	previous := s.from
 	releases := packaging.Releases{Versions: []packaging.Version{previous}}
-	manager := push(pullFrom+":"+to, images.Image{Programs: images.Operator(to), User: images.NonRoot})
+	manager := push(s.repository+":"+to, images.Image{Programs: images.Operator(to), User: images.NonRoot})
 	for _, version := range []string{to, again} {
 		next := packaging.Version{Version: version, Channels: packaging.Channels(), Replaces: previous.Version, Image: manager}
 		b := packaging.Bundle{
@@ -187,7 +191,11 @@ func (s *lifecycle) serveCatalog() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		next.BundleImage = push(pullFrom+"-bundle:"+version, content)
+		digest, err := packaging.Deliver(ctx, content, filepath.Join(folder, "bundle-"+version), s.repository+"-bundle:"+version, true)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		next.BundleImage = s.repository + "-bundle@" + digest
 		releases.Versions = append(releases.Versions, next)
 		previous = next
 	}
@@ -196,52 +204,34 @@ func (s *lifecycle) serveCatalog() {
 		s.t.Fatal(err)
 	}
 	c := packaging.Catalog{Releases: releases, Bundle: bundle, Output: filepath.Join(folder, "catalog"), Icon: icon, Progress: os.Stderr}
-	if err := c.Write(ctx); err != nil {
+	if err := c.Publish(ctx, filepath.Join(folder, "catalog-image"), s.repository); err != nil {
 		s.t.Fatal(err)
 	}
-	packed, err := packaging.CatalogImage(c.Output)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	push(pullFrom+"-catalog:latest", packed)
 	began := time.Now()
-	if err := s.ServeCatalogImage(ctx, pullFrom+"-catalog:latest"); err != nil {
+	if err := s.ServeCatalogImage(ctx, s.repository+"-catalog:latest"); err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Logf("measured: OLM serves the catalog from its image: %.1f s", time.Since(began).Seconds())
 }
 
-// previous builds the last released version of the channel stable from its commit, and pushes its images.
-func (s *lifecycle) previous(root string, bundle func(string) string, push func(context.Context, string, v1.ImageIndex) error) packaging.Version {
+// previous builds the last released version from its commit, and pushes its images.
+func (s *lifecycle) previous(root string, bundle func(string) string) packaging.Version {
 	s.t.Helper()
 	releases, err := packaging.ReadReleases(filepath.Join(root, "catalog", "versions.yaml"))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	released := slices.DeleteFunc(releases.Versions, func(v packaging.Version) bool { return !slices.Contains(v.Channels, "stable") })
-	if len(released) == 0 {
-		s.t.Fatal("no version has been released")
-	}
-	last := released[len(released)-1]
-	layouts := s.t.TempDir()
+	last := releases.Versions[len(releases.Versions)-1]
 	made, err := packaging.Release{
 		Root: root, Version: packaging.Version{Version: last.Version, Commit: last.Commit, Channels: last.Channels},
-		Repository: pullFrom, Bundle: bundle(last.Version), Layouts: layouts, Progress: os.Stderr,
+		Repository: s.repository, Bundle: bundle(last.Version), Layouts: s.t.TempDir(), Push: true, Progress: os.Stderr,
 	}.Make(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if made.Image != last.Image {
+	_, digest, _ := strings.Cut(last.Image, "@")
+	if !strings.HasSuffix(made.Image, "@"+digest) {
 		s.t.Errorf("building %s again gave %s, its release says %s", last.Version, made.Image, last.Image)
-	}
-	for suffix, folder := range map[string]string{"": packaging.Package, "-bundle": packaging.Package + "-bundle"} {
-		index, err := images.ReadLayout(filepath.Join(layouts, folder))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if err := push(s.t.Context(), pullFrom+suffix+":"+last.Version, index); err != nil {
-			s.t.Fatal(err)
-		}
 	}
 	return made
 }
@@ -317,17 +307,17 @@ func (s *lifecycle) install() {
 		fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
 kind: Subscription
 metadata: {name: kruise-operator, namespace: kruise-system}
-spec: {name: kruise-operator, channel: stable, source: %s, sourceNamespace: %s, startingCSV: %s, installPlanApproval: Manual}
-`, olm.CatalogSource, olm.Namespace, packaging.CSVName(s.from)),
+spec: {name: kruise-operator, channel: %s, source: %s, sourceNamespace: %s, startingCSV: %s, installPlanApproval: Manual}
+`, s.from.Channels[len(s.from.Channels)-1], olm.CatalogSource, olm.Namespace, packaging.CSVName(s.from.Version)),
 	} {
 		if err := s.OLM.Apply(s.t.Context(), manifest); err != nil {
 			s.t.Fatal(err)
 		}
 	}
-	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(s.from)); err != nil {
+	if err := s.Approve(s.t.Context(), system, "kruise-operator", packaging.CSVName(s.from.Version)); err != nil {
 		s.t.Fatal(err)
 	}
-	s.installed(s.from)
+	s.installed(s.from.Version)
 }
 
 const guestbook = `apiVersion: apps.kruise.io/v1beta1
@@ -437,6 +427,11 @@ func (q questions) end(t *testing.T, conversion, admission time.Duration) {
 // upgrade goes from the released version to this tree.
 func (s *lifecycle) upgrade() {
 	s.sampleConfiguration()
+	// Users of a channel that has ended choose another one.
+	if err := s.Client.Patch(s.t.Context(), olm.Object("Subscription", system, "kruise-operator"),
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"channel":"candidate"}}`))); err != nil {
+		s.t.Fatal(err)
+	}
 	asked := s.askAll()
 	s.upgradeTo(to, "openkruise/guestbook:v1", 2)
 	// A released version that knows no better repairs the conversion after the plan has overwritten it. The certificate is kept by this tree.

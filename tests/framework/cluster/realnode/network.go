@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 
@@ -97,10 +98,8 @@ func (n *Network) Push(ctx context.Context, reference string, image v1.Image) er
 	return n.registry.Push(ctx, reference, image)
 }
 
-// PushIndex makes an image for several platforms available, as Push does one for one.
-func (n *Network) PushIndex(ctx context.Context, reference string, index v1.ImageIndex) error {
-	return n.registry.PushIndex(ctx, reference, index)
-}
+// Listen serves the registry on a further listener, for programs that push over the network. Nodes find there what was pushed under any address.
+func (n *Network) Listen(listener net.Listener) { n.registry.Listen(listener) }
 
 // Protect lets nodes pull from a repository, such as "team/web", only with a name and a password.
 func (n *Network) Protect(repository, user, password string) {
