@@ -117,6 +117,10 @@ manifests: ## Write CRDs, roles and webhook configurations from the markers in t
 chart: ## Write the templates of the Helm chart from the manifests.
 	@$(RUN) ./cmd/packaging chart
 
+.PHONY: dashboard
+dashboard: ## Write the Grafana dashboard, config/grafana/kruise-operator.json.
+	@$(RUN) ./cmd/packaging dashboard
+
 .PHONY: installer
 installer: ## Write dist/install.yaml, for `kubectl apply -f`, with the image of VERSION in IMAGE_REPO.
 	@$(RUN) ./cmd/packaging installer --image=$(BUNDLE_REPO):$(VERSION)
@@ -133,12 +137,20 @@ bundle-validate: ## Check bundle/ with every validator of operator-sdk that appl
 scorecard: ## Run the scorecard of bundle/: operator-sdk with a pod for each test, and the operator, on a real node (needs what test-node needs).
 	@$(RUN) ./cmd/packaging scorecard bundle
 
+.PHONY: notes
+notes: ## Write the notes of VERSION from CHANGELOG.md into dist/releases.
+	@$(RUN) ./cmd/packaging notes --version=$(VERSION)
+
+.PHONY: release-chart
+release-chart: ## Pack the chart of VERSION into dist/releases, and push it to the OCI registry CHART_REPO when that is set.
+	@$(RUN) ./cmd/packaging release-chart --version=$(VERSION) --repository=$(BUNDLE_REPO) --push-to=$(CHART_REPO)
+
 .PHONY: release
 release: ## Build VERSION from COMMIT, images and bundle, and add it to the catalog. RELEASE adds flags, such as --replaces=v0.1.0.
 	@$(RUN) ./cmd/packaging release --version=$(VERSION) --commit=$(COMMIT) --repository=$(BUNDLE_REPO) $(RELEASE)
 
 .PHONY: catalog
-catalog: ## Render the catalog of all released versions into dist/catalog, check it, and draw its upgrade graph for the docs.
+catalog: ## Render and check the catalog of all released versions, and draw its upgrade graph for the docs; push that of IMAGE_REPO's versions when it is set.
 	@$(RUN) ./cmd/packaging catalog --drawing=docs/operations/versions.md
 
 .PHONY: operatorhub
@@ -169,8 +181,8 @@ tidy: ## Bring go.mod and go.sum of all modules up to date after a change of dep
 ##@ Packaging
 
 .PHONY: images
-images: ## Build the container images of VERSION into dist/images, and push them to IMAGE_REPO when that is set.
-	IMAGE_REPO=$(IMAGE_REPO) $(RUN) ./cmd/images --version=$(VERSION)
+images: ## Build the container images of VERSION into dist/images, for both architectures or for ARCH, and push them to IMAGE_REPO when that is set.
+	IMAGE_REPO=$(IMAGE_REPO) $(RUN) ./cmd/images --version=$(VERSION) --arch=$(ARCH)
 
 .PHONY: deploy
 deploy: ## Install the operator into the cluster that KUBECONFIG names, with the image of VERSION in IMAGE_REPO.

@@ -156,6 +156,7 @@ func share(mgr ctrl.Manager, deps *Deps) shared {
 	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
 		counted.Reset()
 	}
+	m.Objects.Reset()
 	all := shared{pool: writer.NewPool(deps.Config.Writes), markers: workload.NewParsed(probing.ParseStored)}
 	gates := deps.Config.Features
 	if gates.Enabled(gate.PreDownloadImageForInPlaceUpdate) || gates.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {

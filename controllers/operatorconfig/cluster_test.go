@@ -118,7 +118,7 @@ func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
 			m.Add(kind, meta.RESTScopeNamespace)
 		}
 		if monitoring {
-			for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+			for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule"} {
 				m.Add(schema.GroupVersionKind{Group: "monitoring.coreos.com", Version: "v1", Kind: kind}, meta.RESTScopeNamespace)
 			}
 		}
@@ -130,7 +130,7 @@ func TestOperandsAreAppliedWhereTheirKindsAre(t *testing.T) {
 		want       int
 	}{
 		"without the Prometheus operator": {false, ":8080", 1},
-		"with it":                         {true, ":9090", 4},
+		"with it":                         {true, ":9090", 5},
 		"without metrics":                 {true, "0", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

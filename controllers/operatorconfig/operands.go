@@ -26,6 +26,7 @@ const lookAgain = 10 * time.Minute
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=kruise-system,resources=networkpolicies,resourceNames=kruise-operator-metrics,verbs=create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=services,resourceNames=kruise-operator-metrics,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=kruise-system,resources=servicemonitors,resourceNames=kruise-operator-metrics,verbs=create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=kruise-system,resources=podmonitors,resourceNames=kruise-daemon-metrics,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=kruise-system,resources=prometheusrules,resourceNames=kruise-operator-alerts,verbs=create;patch;delete
 
 // Operands keep what the operator deploys for itself, inside of a cluster.

@@ -59,7 +59,7 @@ func neededElsewhere() []rights.Excuse {
 		},
 		{
 			Why:    "how the operator itself runs, and what it deploys for itself, is changed in tests/integration/operatorconfig",
-			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules"),
+			Covers: rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "podmonitors", "prometheusrules"),
 		},
 		{
 			Why: "the node daemon is deployed by an operator inside of a cluster alone; tests/integration/operatorconfig deploys it",

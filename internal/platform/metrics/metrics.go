@@ -16,6 +16,8 @@ type Metrics struct {
 	// Actions counts what was done to pods and claims: by kind of workload, verb of the action, and result: ok, conflict, gone,
 	// refused or doubt.
 	Actions *prometheus.CounterVec
+	// Objects is how many objects there are, by kind, state and the reason for it.
+	Objects *Objects
 	// StaleViews counts the passes that waited because the cache had not caught up with the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
 	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
@@ -55,6 +57,7 @@ type Metrics struct {
 // New returns the metrics, registered with registerer.
 func New(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
+		Objects: newObjects(),
 		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_actions_total",
 			Help: "Actions on pods, claims and other objects, by the kind whose plan asked for them, verb and result.",
@@ -129,7 +132,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 	for _, collector := range []prometheus.Collector{
-		m.Actions, m.StaleViews, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
+		m.Actions, m.Objects, m.StaleViews, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
 		m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods,
 		m.RecreateRequests, m.RecreateLatency, m.ImagePullAnswers, m.ImagePullLatency,
 	} {

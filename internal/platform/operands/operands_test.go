@@ -39,6 +39,7 @@ func TestRender(t *testing.T) {
 		"NetworkPolicy":  []any{map[string]any{"port": int64(9090)}},
 		"Service":        []any{map[string]any{"name": "metrics", "port": int64(9090), "targetPort": int64(9090)}},
 		"ServiceMonitor": "kruise-operator-metrics",
+		"PodMonitor":     "kruise-daemon-metrics",
 		"PrometheusRule": "kruise-operator-alerts",
 	}, ports); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/chart"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/dashboard"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 	scorecards "github.com/kruise-operator/kruise-operator/tests/framework/scorecard"
@@ -32,7 +34,7 @@ func main() {
 		os.Exit(1)
 	}
 	root := &cobra.Command{Use: "packaging", Short: "Make and check bundle, catalog and community tree", SilenceUsage: true, SilenceErrors: true}
-	root.AddCommand(bundle(), charts(), installer(), validate(), release(), catalog(), operatorHub(), scorecard())
+	root.AddCommand(bundle(), charts(), dashboards(), installer(), validate(), notes(), release(), releaseChart(), catalog(), operatorHub(), scorecard())
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "packaging:", err)
 		os.Exit(1)
@@ -81,6 +83,16 @@ func charts() *cobra.Command {
 	}
 }
 
+// dashboards writes the Grafana dashboard of this tree.
+func dashboards() *cobra.Command {
+	return &cobra.Command{
+		Use:   "dashboard",
+		Short: "Write " + dashboard.File,
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return dashboard.Write(".") },
+	}
+}
+
 // installer writes install.yaml of this tree.
 func installer() *cobra.Command {
 	image, output := "", ""
@@ -100,6 +112,56 @@ func installer() *cobra.Command {
 	cmd.Flags().StringVar(&output, "output", "dist/"+packaging.InstallFile, "The file.")
 	return cmd
 }
+
+// notes writes what the changelog says of a version.
+func notes() *cobra.Command {
+	version, output := "", ""
+	cmd := &cobra.Command{
+		Use:   "notes",
+		Short: "Write the notes of a release from CHANGELOG.md",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			changelog, err := os.ReadFile("CHANGELOG.md")
+			if err != nil {
+				return err
+			}
+			text, err := packaging.Notes(string(changelog), version)
+			if err != nil {
+				return err
+			}
+			folder := filepath.Join(output, version)
+			return errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, "notes.md"), []byte(text), 0o644))
+		},
+	}
+	cmd.Flags().StringVar(&version, "version", "", "The version.")
+	cmd.Flags().StringVar(&output, "output", releasesFolder, "Folder for the version's folder.")
+	return cmd
+}
+
+// releaseChart packs the chart, and pushes it.
+func releaseChart() *cobra.Command {
+	version, pullFrom, pushTo, output := "", "", "", ""
+	cmd := &cobra.Command{
+		Use:   "release-chart",
+		Short: "Pack the chart of this tree as a version, and push it to an OCI registry",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			archive, err := packaging.PackChart(cmd.Context(), ".", version, pullFrom, filepath.Join(output, version), os.Stderr)
+			if err != nil || pushTo == "" {
+				return err
+			}
+			return packaging.PushChart(cmd.Context(), archive, pushTo, os.Stderr)
+		},
+	}
+	cmd.Flags().StringVar(&version, "version", "", "The version.")
+	cmd.Flags().StringVar(&pullFrom, "repository", "", "Where the manager's image is pulled from.")
+	cmd.Flags().StringVar(&pushTo, "push-to", "", "Where the chart is pushed, such as ghcr.io/team/charts. Empty pushes nothing.")
+	cmd.Flags().StringVar(&output, "output", releasesFolder, "Folder for the version's folder.")
+	return cmd
+}
+
+// releasesFolder receives a folder for each version that is made.
+const releasesFolder = "dist/releases"
 
 // versionsFile lists the released versions; bundlesFolder holds the rendered bundle of each.
 const (
@@ -129,6 +191,9 @@ func release() *cobra.Command {
 			if listed >= 0 && v.Commit == "" {
 				v = releases.Versions[listed]
 			}
+			if last := len(releases.Versions) - 1; v.Replaces == "" && listed < 0 && last >= 0 {
+				v.Replaces = releases.Versions[last].Version
+			}
 			made, err := packaging.Release{
 				Root: root, Version: v, Repository: pullFrom, Bundle: filepath.Join(root, bundlesFolder, v.Version),
 				Layouts: filepath.Join(layouts, v.Version), Push: push, Progress: os.Stderr,
@@ -148,12 +213,12 @@ func release() *cobra.Command {
 	cmd.Flags().StringVar(&v.Version, "version", "", "The version.")
 	cmd.Flags().StringVar(&v.Commit, "commit", "", "The commit. Empty: the one that is listed.")
 	cmd.Flags().StringSliceVar(&v.Channels, "channels", packaging.Channels(), "The channels that offer it.")
-	cmd.Flags().StringVar(&v.Replaces, "replaces", "", "The version before it.")
+	cmd.Flags().StringVar(&v.Replaces, "replaces", "", "The version before it. Empty: the last one that is listed.")
 	cmd.Flags().StringSliceVar(&v.Skips, "skips", nil, "Versions that nobody should be led through any more.")
 	cmd.Flags().StringVar(&v.SkipRange, "skip-range", "", "Which versions may go straight to this one.")
 	cmd.Flags().StringVar(&v.Why, "why", "", "A line on what the version is for.")
 	cmd.Flags().StringVar(&pullFrom, "repository", "registry.example.com/kruise-operator", "Where the manager's image is pulled from.")
-	cmd.Flags().StringVar(&layouts, "layouts", "dist/releases", "Folder for the images as OCI layouts.")
+	cmd.Flags().StringVar(&layouts, "layouts", releasesFolder, "Folder for the images as OCI layouts.")
 	cmd.Flags().BoolVar(&push, "push", false, "Push the images to the repository.")
 	return cmd
 }
@@ -189,27 +254,20 @@ func catalog() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if len(c.Versions) > 0 {
-				if err := c.Write(cmd.Context()); err != nil {
-					return err
-				}
-				packed, err := packaging.CatalogImage(output)
-				if err != nil {
-					return err
-				}
-				if _, err := packaging.Deliver(cmd.Context(), packed, image, pushTo+"-catalog:latest", pushTo != ""); err != nil {
-					return err
-				}
+			if err := c.Write(cmd.Context()); err != nil {
+				return err
 			}
 			drawn, err := c.Graph(cmd.Context())
 			if err != nil {
 				return err
 			}
-			fmt.Printf("%d versions in %s\n", len(c.Versions), output)
-			if drawing == "" {
-				return nil
+			if drawing != "" {
+				if err := os.WriteFile(drawing, drawn, 0o644); err != nil {
+					return err
+				}
 			}
-			return os.WriteFile(drawing, drawn, 0o644)
+			fmt.Printf("%d versions in %s\n", len(c.Versions), output)
+			return c.Publish(cmd.Context(), image, pushTo)
 		},
 	}
 	cmd.Flags().StringVar(&output, "output", "dist/catalog", "Folder for the catalog.")

@@ -30,7 +30,9 @@ func main() {
 }
 
 // steps are the make targets that write generated files, in order.
-func steps() []string { return []string{"generate", "manifests", "chart", "bundle", "catalog"} }
+func steps() []string {
+	return []string{"generate", "manifests", "chart", "dashboard", "bundle", "catalog"}
+}
 
 // modules are the folders of the modules that hold our own code. Those under tools/ only pin programs.
 func modules() []string { return []string{".", "tests", "tests/conformance"} }
@@ -76,7 +78,7 @@ func verify(ctx context.Context) error {
 	}
 	if diff != "" {
 		fmt.Println(diff)
-		return errors.New("generated files are not current: run `make generate manifests chart bundle catalog tidy`, and commit what they change")
+		return errors.New("generated files are not current: run `make generate manifests chart dashboard bundle catalog tidy`, and commit what they change")
 	}
 	return nil
 }

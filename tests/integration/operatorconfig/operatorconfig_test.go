@@ -80,7 +80,7 @@ func TestWrongConfiguration(t *testing.T) {
 func TestOperands(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)
-	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
+	for _, kind := range []string{"ServiceMonitor", "PodMonitor", "PrometheusRule"} {
 		plural := strings.ToLower(kind) + "s"
 		e.create(fmt.Sprintf(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: %[1]s.monitoring.coreos.com},
 			spec: {group: monitoring.coreos.com, scope: Namespaced, names: {plural: %[1]s, singular: %[2]s, kind: %[3]s, listKind: %[3]sList},
@@ -113,7 +113,8 @@ func TestOperands(t *testing.T) {
 	e.mustConfigure(n, "{logLevel: Info}")
 	limit("512Mi")
 	for _, id := range []string{"networking.k8s.io/v1 NetworkPolicy kruise-operator-metrics", "v1 Service kruise-operator-metrics",
-		"monitoring.coreos.com/v1 ServiceMonitor kruise-operator-metrics", "monitoring.coreos.com/v1 PrometheusRule kruise-operator-alerts"} {
+		"monitoring.coreos.com/v1 ServiceMonitor kruise-operator-metrics", "monitoring.coreos.com/v1 PodMonitor kruise-daemon-metrics",
+		"monitoring.coreos.com/v1 PrometheusRule kruise-operator-alerts"} {
 		words := strings.Fields(id)
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": words[0], "kind": words[1]}}
 		if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: words[2]}, object); err != nil {

@@ -153,7 +153,7 @@ func rightsAreNeeded(_ context.Context, all []*environment.Environment) error {
 	if err != nil {
 		return err
 	}
-	own := rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "prometheusrules",
+	own := rights.With("kruises", "kruises/status", "deployments", "networkpolicies", "services", "servicemonitors", "podmonitors", "prometheusrules",
 		"validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterrolebindings")
 	given = slices.DeleteFunc(given, func(r rights.Right) bool { return !own(r) })
 	if len(given) < 15 {
