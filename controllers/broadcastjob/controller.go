@@ -33,12 +33,13 @@ type Reconciler struct {
 	// Options are the settings of the operator.
 	Options plan.Options
 
-	fits fits
+	// fits are those of all jobs.
+	fits *workload.Parsed[*plan.Fitting]
 }
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, fits: workload.NewParsed(fitOf(o))}
 }
 
 // SetupWithManager makes the manager run the reconciler.

@@ -5,7 +5,6 @@ package broadcastjob
 
 import (
 	"context"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,34 +29,30 @@ func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.
 		return nil
 	}
 	var names []types.NamespacedName
-	unfinished := make(sets.Set[types.NamespacedName], len(stored))
 	for i := range stored {
 		if ended(stored[i].Object) {
 			continue
 		}
-		name := client.ObjectKeyFromObject(&stored[i])
-		unfinished.Insert(name)
-		known := r.fits.Known(&stored[i])
-		if known == nil {
-			job := &appsv1beta1.BroadcastJob{}
-			if err := quantity.FromUnstructured(stored[i].Object, job); err != nil {
-				continue // it cannot be decoded, so nothing is done for it
-			}
-			known = r.fits.of(plan.Parse(job, r.Options))
+		fit := r.fits.Of(&stored[i])
+		if fit == nil {
+			continue // it cannot be decoded, so nothing is done for it
 		}
-		if known.concerned(before, after) {
-			names = append(names, name)
+		if saw, known := workload.Seen[seen](r.Base, &stored[i]); !known || saw.concerned(fit, before, after) {
+			names = append(names, client.ObjectKeyFromObject(&stored[i]))
 		}
 	}
-	r.fits.Only(unfinished)
 	return names
 }
 
-// fit is what of a job decides which nodes concern it.
-type fit struct {
-	plan.Fitting
-	// seen is what the last pass saw; nil before the first one.
-	seen atomic.Pointer[seen]
+// fitOf is what of the spec of a job decides which nodes concern it.
+func fitOf(o plan.Options) func(*unstructured.Unstructured) *plan.Fitting {
+	return func(stored *unstructured.Unstructured) *plan.Fitting {
+		job := &appsv1beta1.BroadcastJob{}
+		if err := quantity.FromUnstructured(stored.Object, job); err != nil {
+			return nil
+		}
+		return &plan.Parse(job, o).Fitting
+	}
 }
 
 // seen is on which nodes a job has, or had, something.
@@ -68,8 +63,8 @@ type seen struct {
 	none bool
 }
 
-// sees remembers what a pass saw.
-func (f *fit) sees(s plan.Snapshot, finished func(*plan.Node) bool) {
+// seenIn is what a pass saw.
+func seenIn(s plan.Snapshot, finished func(*plan.Node) bool) seen {
 	now := seen{nodes: sets.New[string](), none: true}
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
@@ -81,44 +76,26 @@ func (f *fit) sees(s plan.Snapshot, finished func(*plan.Node) bool) {
 	for i := range s.Pods {
 		now.nodes.Insert(string(s.Pods[i].Slot))
 	}
-	f.seen.Store(&now)
+	return now
 }
 
-func (f *fit) concerned(before, after *corev1.Node) bool {
-	seen := f.seen.Load()
-	if seen == nil {
-		return true // its first pass is yet to come
-	}
+// concerned says that the change of a node could decide something for a job that has seen this.
+func (s seen) concerned(f *plan.Fitting, before, after *corev1.Node) bool {
 	has := func(node *corev1.Node) bool {
 		fits, _ := f.Fits(node)
-		return fits || seen.nodes.Has(node.Name)
+		return fits || s.nodes.Has(node.Name)
 	}
 	switch {
 	case before == nil:
-		return seen.none || has(after)
+		return s.none || has(after)
 	case after == nil:
-		return seen.none || has(before)
+		return s.none || has(before)
 	case before.UID != after.UID:
-		return seen.none || has(before) || has(after)
+		return s.none || has(before) || has(after)
 	}
 	fitted, was := f.Fits(before)
 	fits, is := f.Fits(after)
-	return fitted != fits || seen.none && was != is
-}
-
-// fits are those of all jobs that have not ended.
-type fits struct{ workload.Derived[fit] }
-
-// of is the fit of a job, made again when its spec is another one.
-func (f *fits) of(spec *plan.Spec) *fit {
-	if known := f.Known(spec.Job); known != nil {
-		return known
-	}
-	made := &fit{Fitting: spec.Fitting}
-	if before := f.Keep(spec.Job, made); before != nil {
-		made.seen.Store(before.seen.Load())
-	}
-	return made
+	return fitted != fits || s.none && was != is
 }
 
 // ended says whether a stored job has completed or failed. It reads the job as it is stored.

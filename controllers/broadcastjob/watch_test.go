@@ -77,17 +77,12 @@ func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 			}}}
 			spec := plan.Parse(job, plan.Options{})
-			var known fits
-			concerned := known.of(spec)
 			before, after := newNode("n1"), newNode("n1")
 			if tc.before != nil {
 				tc.before(before)
 			}
 			if tc.after != nil {
 				tc.after(after)
-			}
-			if !concerned.concerned(before, after) {
-				t.Fatal("a job that was not looked at yet triggers nothing")
 			}
 			other := newNode("n2")
 			if !tc.alone {
@@ -103,14 +98,14 @@ func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 			if tc.pod {
 				s.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
 			}
-			concerned.sees(s, func(n *plan.Node) bool { return tc.finished && n.Name == "n1" })
+			saw := seenIn(s, func(n *plan.Node) bool { return tc.finished && n.Name == "n1" })
 			if tc.comes {
 				before = nil
 			}
 			if tc.gone {
 				after = nil
 			}
-			triggers := concerned.concerned(before, after)
+			triggers := saw.concerned(&spec.Fitting, before, after)
 			if before != nil && after != nil { // heartbeats do not even get so far
 				triggers = triggers && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 			}
@@ -118,17 +113,6 @@ func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 				t.Errorf("triggers: %v, want %v", triggers, tc.triggers)
 			}
 		})
-	}
-}
-
-func TestWhatAJobHasSeenOutlivesItsSpec(t *testing.T) {
-	job := &appsv1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "scan", UID: "job", Generation: 1}}
-	spec := plan.Parse(job, plan.Options{})
-	var known fits
-	known.of(spec).sees(plan.Snapshot{Nodes: spec.Nodes([]*corev1.Node{newNode("n1")})}, plan.Finished(job))
-	job.Generation, job.Spec.Template.Spec.NodeSelector = 2, map[string]string{"disk": "hdd"}
-	if !known.of(plan.Parse(job, plan.Options{})).concerned(newNode("n1"), nil) {
-		t.Error("it is forgotten where the job had something")
 	}
 }
 

@@ -39,12 +39,13 @@ type Reconciler struct {
 	// Options are the feature gates and flags.
 	Options plan.Options
 
-	fits fits
+	// fits are those of all sets.
+	fits *workload.Parsed[*fit]
 }
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, fits: workload.NewParsed(fitOf)}
 }
 
 // SetupWithManager makes the manager run the reconciler.

@@ -61,9 +61,9 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return observation{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	known, own := r.fits.of(set), remembered(mem)
+	own := remembered(mem)
 	var observed observation
-	observed.snapshot.Nodes = plan.Nodes(known.pod, nodes.Items)
+	observed.snapshot.Nodes = plan.Nodes(plan.Compile(set), nodes.Items)
 	observed.spec = plan.Parse(set, plan.Desired(observed.snapshot.Nodes), r.Options)
 
 	pods, toRelease, err := r.ControlledPods(ctx, owner, observed.spec.Selector)
@@ -87,7 +87,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), "")
 	observed.snapshot.Same = own.sameAs(observed.revisions)
 	r.MarkDeleted(owner, observed.snapshot.Pods)
-	known.sees(observed.snapshot)
+	mem.See(seenIn(observed.snapshot))
 	observed.snapshot.PodName = own.podNames(set.Name, observed.snapshot)
 	return observed, nil
 }

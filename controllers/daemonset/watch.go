@@ -5,10 +5,10 @@ package daemonset
 
 import (
 	"context"
-	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -33,7 +33,7 @@ func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types
 	}
 	var names []types.NamespacedName
 	for _, known := range r.all(ctx, client.InNamespace(pod.GetNamespace())) {
-		if known.pods != nil && known.pods.Matches(labels.Set(pod.GetLabels())) {
+		if known.fit.pods != nil && known.fit.pods.Matches(labels.Set(pod.GetLabels())) {
 			names = append(names, known.name)
 		}
 	}
@@ -53,17 +53,14 @@ func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.
 	return names
 }
 
-// fit is what of a set decides which nodes and pods concern it, read once for each of its generations.
+// fit is what of the spec of a set decides which nodes and pods concern it.
 type fit struct {
-	name types.NamespacedName
-	pod  nodefit.Pod
+	pod nodefit.Pod
 	// pods is spec.selector, nodes updateStrategy.rollingUpdate.selector; nil when there is none, or it cannot be parsed.
 	pods, nodes labels.Selector
-	// seen is what was seen when the set was last observed; nil before the first time.
-	seen atomic.Pointer[seen]
 }
 
-// seen is what of an observation decides which nodes concern a set.
+// seen is what of an observation decides which nodes concern a set. The zero value is that of a set that was not observed yet.
 type seen struct {
 	// pods are the nodes that had pods of the set.
 	pods sets.Set[string]
@@ -71,18 +68,23 @@ type seen struct {
 	none bool
 }
 
-// sees remembers what was seen.
-func (f *fit) sees(s plan.Snapshot) {
+// known is both, of the set of this name.
+type known struct {
+	*fit
+	seen
+	name types.NamespacedName
+}
+
+func seenIn(s plan.Snapshot) seen {
 	now := seen{pods: make(sets.Set[string], len(s.Pods)), none: plan.Desired(s.Nodes) == 0}
 	for i := range s.Pods {
 		now.pods.Insert(string(s.Pods[i].Slot))
 	}
-	f.seen.Store(&now)
+	return now
 }
 
-func (f *fit) concerned(before, after *corev1.Node) bool {
-	seen := f.seen.Load()
-	none := seen != nil && seen.none
+func (f known) concerned(before, after *corev1.Node) bool {
+	none := f.none
 	switch {
 	case before == nil:
 		return none || f.runsOn(after)
@@ -100,20 +102,21 @@ func (f *fit) concerned(before, after *corev1.Node) bool {
 }
 
 // runsOn says that the node should run a pod of the set, or has one.
-func (f *fit) runsOn(node *corev1.Node) bool {
-	seen := f.seen.Load()
-	return f.pod.Fit(node).ShouldRun || seen != nil && seen.pods.Has(node.Name)
+func (f known) runsOn(node *corev1.Node) bool {
+	return f.pod.Fit(node).ShouldRun || f.seen.pods.Has(node.Name)
 }
 
-// fits are those of all sets.
-type fits struct{ workload.Derived[fit] }
-
-// of is the fit of a set, made again when its spec is another one.
-func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
-	if known := f.Known(set); known != nil {
-		return known
+// fitOf is the fit of a stored set; nil of one that cannot be decoded, for which nothing is done.
+func fitOf(stored *unstructured.Unstructured) *fit {
+	set := &appsv1beta1.DaemonSet{}
+	if err := quantity.FromUnstructured(stored.Object, set); err != nil {
+		return nil
 	}
-	made := &fit{name: client.ObjectKeyFromObject(set), pod: plan.Compile(set)}
+	return compile(set)
+}
+
+func compile(set *appsv1beta1.DaemonSet) *fit {
+	made := &fit{pod: plan.Compile(set)}
 	if selector, err := podset.Selector(set.Spec.Selector); err == nil {
 		made.pods = selector
 	}
@@ -122,35 +125,22 @@ func (f *fits) of(set *appsv1beta1.DaemonSet) *fit {
 			made.nodes = selector
 		}
 	}
-	if before := f.Keep(set, made); before != nil {
-		made.seen.Store(before.seen.Load())
-	}
 	return made
 }
 
-// all are the fits of the sets that the cache has. Sets that cannot be decoded are left out: nothing is done for them.
-func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []*fit {
+// all is what is known of the sets that the cache has.
+func (r *Reconciler) all(ctx context.Context, options ...client.ListOption) []known {
 	stored, err := r.Stored(ctx, options...)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
 		return nil
 	}
-	found := make([]*fit, 0, len(stored))
-	names := make(sets.Set[types.NamespacedName], len(stored))
+	found := make([]known, 0, len(stored))
 	for i := range stored {
-		names.Insert(client.ObjectKeyFromObject(&stored[i]))
-		known := r.fits.Known(&stored[i])
-		if known == nil {
-			set := &appsv1beta1.DaemonSet{}
-			if err := quantity.FromUnstructured(stored[i].Object, set); err != nil {
-				continue
-			}
-			known = r.fits.of(set)
+		if fit := r.fits.Of(&stored[i]); fit != nil {
+			saw, _ := workload.Seen[seen](r.Base, &stored[i])
+			found = append(found, known{fit: fit, seen: saw, name: client.ObjectKeyFromObject(&stored[i])})
 		}
-		found = append(found, known)
-	}
-	if len(options) == 0 {
-		r.fits.Only(names)
 	}
 	return found
 }

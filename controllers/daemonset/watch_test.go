@@ -84,8 +84,7 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 			if tc.lane != nil {
 				set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateDaemonSet{Selector: &metav1.LabelSelector{MatchLabels: tc.lane}}
 			}
-			var known fits
-			concerned := known.of(set)
+			concerned := known{fit: compile(set)}
 			var s plan.Snapshot
 			if tc.has {
 				s.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
@@ -93,7 +92,7 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 			if !tc.none {
 				s.Nodes = []plan.Node{{Name: "n2", Result: nodefit.Result{ShouldRun: true}}}
 			}
-			concerned.sees(s)
+			concerned.seen = seenIn(s)
 			before, after := newNode(), newNode()
 			if tc.before != nil {
 				tc.before(before)
@@ -116,32 +115,6 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 				t.Errorf("triggers: %v, want %v", triggers, tc.triggers)
 			}
 		})
-	}
-}
-
-func TestFitsFollowTheSpec(t *testing.T) {
-	var known fits
-	set := &appsv1beta1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "agent", UID: "set", Generation: 1}}
-	first := known.of(set)
-	first.sees(plan.Snapshot{Snapshot: podset.Snapshot{Pods: []podset.Pod{{Slot: planning.Slot("n1")}}}})
-	if known.of(set) != first {
-		t.Error("the same generation was read twice")
-	}
-	set.Generation, set.Spec.Template.Spec.NodeSelector = 2, map[string]string{"disk": "hdd"}
-	second := known.of(set)
-	if second == first || second.pod.Fit(newNode()).ShouldRun {
-		t.Error("the spec of before is used")
-	}
-	if !second.runsOn(newNode()) {
-		t.Error("it is forgotten where the set has pods")
-	}
-	set.UID = "another"
-	if known.of(set).runsOn(newNode()) {
-		t.Error("another set of the same name has the pods of the one before")
-	}
-	known.Only(nil)
-	if known.Len() != 0 {
-		t.Error("a set that is gone is remembered")
 	}
 }
 

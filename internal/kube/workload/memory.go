@@ -5,6 +5,7 @@ package workload
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,8 @@ type Memory struct {
 	Pods podset.Known
 	// actions is what became of its last plans.
 	actions executor.State
+	// seen is what of the last observation decides which events concern the object; event handlers read it.
+	seen atomic.Value
 	// undecodable says that the object could not be decoded in its last pass.
 	undecodable bool
 	// Own is what its kind remembers beside that; nil at first.
@@ -56,6 +59,17 @@ func Own[T any](m *Memory, empty func() *T) *T {
 		m.Own = own
 	}
 	return own
+}
+
+// See remembers what of an observation decides which events concern the object. It is of one type for a kind.
+func (m *Memory) See(seen any) { m.seen.Store(seen) }
+
+// Seen is what See was called with last for the object of this name; zero when it was not.
+func Seen[T any](b *Base, object client.Object) (seen T, known bool) {
+	if memory := b.memories.known(client.ObjectKeyFromObject(object)); memory != nil && memory.uid == object.GetUID() {
+		seen, known = memory.seen.Load().(T)
+	}
+	return seen, known
 }
 
 // memories holds one Memory for each object.

@@ -5,6 +5,7 @@ package workload
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,6 +17,16 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
+
+// Stored are the objects of the kind that the cache has, as they are stored. Read-only.
+func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(b.Kind.GroupVersion().WithKind(b.Kind.Kind + "List"))
+	if err := b.Cache.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return nil, fmt.Errorf("listing %s: %w", b.Kind.Kind, err)
+	}
+	return list.Items, nil
+}
 
 // Selecting returns a MapFunc for a kind whose objects select pods of their namespace by spec.selector. It names those that select the pod. Pods no longer
 // concern objects of which ended is true; nil is for kinds whose objects do not end. A selector is parsed once for each generation of its object.
