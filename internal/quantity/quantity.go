@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -114,7 +113,7 @@ func Unmarshal(raw []byte, into any) error {
 	if err := decoder.Decode(&tree); err != nil {
 		return err
 	}
-	if err := check(tree, reflect.TypeOf(into), ""); err != nil {
+	if err := find(tree, false, ""); err != nil {
 		return err
 	}
 	looked, err := json.Marshal(tree)
@@ -127,7 +126,7 @@ func Unmarshal(raw []byte, into any) error {
 // FromUnstructured is that of [runtime.DefaultUnstructuredConverter] for types that have quantities.
 func FromUnstructured(object map[string]any, into any) error {
 	if suspect(object) {
-		if err := check(object, reflect.TypeOf(into), ""); err != nil {
+		if err := find(object, false, ""); err != nil {
 			return err
 		}
 	}
@@ -192,33 +191,24 @@ func suspect(value any) bool {
 	return false
 }
 
-// check returns an error that names the first costly quantity in a value that is to be decoded as a type.
-func check(value any, t reflect.Type, path string) error {
-	for t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	if t == reflect.TypeFor[resource.Quantity]() {
-		text := ""
-		switch value := value.(type) {
-		case string:
-			text = value
-		case json.Number:
-			text = string(value)
-		}
-		if Costly(text) {
-			return fmt.Errorf("%s: quantity %s has too many digits", path, brief(text))
-		}
-		return nil
-	}
+// find returns an error that names the first costly quantity in a value. is says that the value is a quantity, or that its members are.
+func find(value any, is bool, path string) error {
 	switch value := value.(type) {
-	case map[string]any:
-		return checkMembers(value, t, path)
-	case []any:
-		if t.Kind() != reflect.Slice && t.Kind() != reflect.Array {
-			return nil
+	case string:
+		if is && Costly(value) {
+			return fmt.Errorf("%s: quantity %s has too many digits", path, brief(value))
 		}
+	case json.Number:
+		return find(string(value), is, path)
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if err := find(value[name], is || named(name), strings.TrimPrefix(path+"."+name, ".")); err != nil {
+				return err
+			}
+		}
+	case []any:
 		for i, item := range value {
-			if err := check(item, t.Elem(), path+"["+strconv.Itoa(i)+"]"); err != nil {
+			if err := find(item, is, path+"["+strconv.Itoa(i)+"]"); err != nil {
 				return err
 			}
 		}
@@ -226,44 +216,12 @@ func check(value any, t reflect.Type, path string) error {
 	return nil
 }
 
-func checkMembers(members map[string]any, t reflect.Type, path string) error {
-	if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		var of reflect.Type
-		if t.Kind() == reflect.Map {
-			of = t.Elem()
-		} else if of = fieldOf(t, name); of == nil {
-			continue
-		}
-		if err := check(members[name], of, strings.TrimPrefix(path+"."+name, ".")); err != nil {
-			return err
-		}
-	}
-	return nil
+// fields are the names of all fields of pods, claims, nodes and our kinds that are quantities, or lists of some by name.
+func fields() []string {
+	return []string{"limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "quantity", "perPod", "perContainer"}
 }
 
-// fieldOf is the type of the field that a member of an object is decoded to; nil if there is none. Like encoding/json it does not care about case.
-func fieldOf(t reflect.Type, member string) reflect.Type {
-	for f := range t.Fields() {
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		switch {
-		case name == "-" || !f.IsExported():
-		case name == "" && f.Anonymous:
-			embedded := f.Type
-			if embedded.Kind() == reflect.Pointer {
-				embedded = embedded.Elem()
-			}
-			if embedded.Kind() != reflect.Struct {
-				continue
-			}
-			if of := fieldOf(embedded, member); of != nil {
-				return of
-			}
-		case strings.EqualFold(name, member), name == "" && strings.EqualFold(f.Name, member):
-			return f.Type
-		}
-	}
-	return nil
+// named says that a member of this name is decoded to one of these fields. Like encoding/json it does not care about case.
+func named(member string) bool {
+	return slices.ContainsFunc(fields(), func(field string) bool { return strings.EqualFold(field, member) })
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -172,6 +174,49 @@ func FuzzSuspect(f *testing.F) {
 			t.Errorf("it took %v", spent)
 		}
 	})
+}
+
+// What is looked at goes by the names of fields.
+func TestAllQuantitiesAreInFieldsThatAreLookedAt(t *testing.T) {
+	paths := map[string]bool{}
+	for _, object := range []any{
+		corev1.Pod{}, corev1.PersistentVolumeClaim{}, corev1.Node{}, batchv1.Job{}, appsv1.Deployment{}, appsv1.StatefulSet{}, appsv1alpha1.CloneSet{},
+		appsv1beta1.AdvancedCronJob{}, appsv1beta1.BroadcastJob{}, appsv1beta1.CloneSet{}, appsv1beta1.DaemonSet{}, appsv1beta1.EphemeralJob{},
+		appsv1beta1.SidecarSet{}, appsv1beta1.StatefulSet{}, appsv1beta1.UnitedDeployment{},
+	} {
+		quantitiesIn(reflect.TypeOf(object), "", map[reflect.Type]bool{}, paths)
+	}
+	if len(paths) < 5 {
+		t.Errorf("only %v are quantities", paths)
+	}
+	for name := range paths {
+		raw := `{"` + name + `":"1e-30000000"}`
+		if err := quantity.Unmarshal([]byte(raw), &struct{}{}); err == nil {
+			t.Errorf("%s is a quantity and is not looked at", name)
+		}
+	}
+}
+
+// quantitiesIn adds the names of the fields of a type that are quantities.
+func quantitiesIn(t reflect.Type, field string, seen map[reflect.Type]bool, names map[string]bool) {
+	if t == reflect.TypeFor[resource.Quantity]() {
+		names[field] = true
+		return
+	}
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		quantitiesIn(t.Elem(), field, seen, names)
+	case reflect.Struct:
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			quantitiesIn(f.Type, name, seen, names)
+		}
+	default:
+	}
 }
 
 // Some kinds are decoded by the library wherever they are read. This is safe as long as nothing in them is a quantity.
