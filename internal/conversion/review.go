@@ -15,7 +15,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -47,14 +46,13 @@ var errBody = errors.New("the body must be a ConversionReview with a request")
 // seconds. That holds up no other request: the API server calls webhooks by HTTP/1.1, each on a connection of its own. Only where it finds the webhook at
 // a local address, as a process beside it, requests share a connection.
 type Handler struct {
-	bytes      *semaphore.Weighted
-	peers      *peers.Limits
+	limits     *peers.Limits
 	converters []Converter
 }
 
 // NewHandler returns a handler for the objects of these kinds.
 func NewHandler(converters ...Converter) Handler {
-	return Handler{semaphore.NewWeighted(maxReviews), peers.New(maxReview), converters}
+	return Handler{peers.New(maxReview, maxReviews), converters}
 }
 
 // ServeHTTP converts all objects of a review, or says why it cannot.
@@ -100,14 +98,8 @@ func (h Handler) acquire(r *http.Request) (release func(), err error) {
 	}
 	waiting, cancel := context.WithTimeout(r.Context(), waitTimeout)
 	defer cancel()
-	if own := h.peers.Acquire(waiting, r, weight); own != nil {
-		if h.bytes.Acquire(waiting, weight) == nil {
-			return func() {
-				h.bytes.Release(weight)
-				own()
-			}, nil
-		}
-		own()
+	if release := h.limits.Acquire(waiting, r, weight); release != nil {
+		return release, nil
 	}
 	if err := awaited(r.Context()); err != nil {
 		return nil, err

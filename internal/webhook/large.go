@@ -42,17 +42,16 @@ var errTooMany = errors.New("too many large requests wait to be answered")
 // number of them at once. Requests are read before they wait, because unread bytes would block small requests on the same connection.
 type limited struct {
 	webhook.Server
-	// read and answered are about bytes of requests.
-	read, answered *semaphore.Weighted
-	// peers are about bytes of requests of one client.
-	peers *peers.Limits
+	// read bounds the bytes of requests that have been read, answered those of requests that are being answered.
+	read     *peers.Limits
+	answered *semaphore.Weighted
 	// clients are who may ask for admission; nil: anybody.
 	clients *x509.CertPool
 }
 
 func limiting(server webhook.Server, clients *x509.CertPool) limited {
 	return limited{
-		Server: server, read: semaphore.NewWeighted(maxRead), answered: semaphore.NewWeighted(maxAnswered), peers: peers.New(maxPeer), clients: clients,
+		Server: server, read: peers.New(maxPeer, maxRead), answered: semaphore.NewWeighted(maxAnswered), clients: clients,
 	}
 }
 
@@ -98,17 +97,12 @@ func (l limited) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		leave := l.peers.TryAcquire(r, size)
+		leave := l.read.TryAcquire(r, size)
 		if leave == nil {
 			http.Error(w, errTooMany.Error(), http.StatusTooManyRequests)
 			return
 		}
 		defer leave()
-		if !l.read.TryAcquire(size) {
-			http.Error(w, errTooMany.Error(), http.StatusTooManyRequests)
-			return
-		}
-		defer l.read.Release(size)
 		body, err := readAll(w, r, size)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)

@@ -13,9 +13,11 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limits are bounds, one for each client that has requests. Clients are told apart by their address.
+// Limits bound what all requests use together, and what those of each client use. Clients are told apart by their address.
 type Limits struct {
-	most  int64
+	each int64
+	all  *semaphore.Weighted
+
 	mutex sync.Mutex
 	peers map[string]*peer
 }
@@ -25,45 +27,61 @@ type peer struct {
 	requests int
 }
 
-// New returns bounds of most bytes.
-func New(most int64) *Limits { return &Limits{most: most, peers: map[string]*peer{}} }
+// New returns bounds of so many bytes for each client, and for all.
+func New(each, all int64) *Limits {
+	return &Limits{each: each, all: semaphore.NewWeighted(all), peers: map[string]*peer{}}
+}
 
-// TryAcquire takes so many bytes for a request. Release gives them back; it is nil when its client has too many.
+// TryAcquire takes so many bytes for a request. Release gives them back; it is nil when there is no room.
 func (l *Limits) TryAcquire(r *http.Request, bytes int64) (release func()) {
-	return l.take(r, bytes, func(p *peer) bool { return p.TryAcquire(bytes) })
+	return l.take(r, bytes, func(s *semaphore.Weighted) bool { return s.TryAcquire(bytes) })
 }
 
 // Acquire waits for so many bytes until ctx ends, and then returns nil.
 func (l *Limits) Acquire(ctx context.Context, r *http.Request, bytes int64) (release func()) {
-	return l.take(r, bytes, func(p *peer) bool { return p.Acquire(ctx, bytes) == nil })
+	return l.take(r, bytes, func(s *semaphore.Weighted) bool { return s.Acquire(ctx, bytes) == nil })
 }
 
-func (l *Limits) take(r *http.Request, bytes int64, acquire func(*peer) bool) func() {
+func (l *Limits) take(r *http.Request, bytes int64, acquire func(*semaphore.Weighted) bool) (release func()) {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
 	}
-	l.mutex.Lock()
-	of := l.peers[host]
-	if of == nil {
-		of = &peer{Weighted: semaphore.NewWeighted(l.most)}
-		l.peers[host] = of
+	of := l.enter(host)
+	if !acquire(of.Weighted) {
+		l.leave(host, of)
+		return nil
 	}
-	of.requests++
-	l.mutex.Unlock()
-	leave := func() {
-		l.mutex.Lock()
-		defer l.mutex.Unlock()
-		if of.requests--; of.requests == 0 {
-			delete(l.peers, host)
-		}
+	own := func() {
+		of.Release(bytes)
+		l.leave(host, of)
 	}
-	if !acquire(of) {
-		leave()
+	if !acquire(l.all) {
+		own()
 		return nil
 	}
 	return func() {
-		of.Release(bytes)
-		leave()
+		l.all.Release(bytes)
+		own()
+	}
+}
+
+func (l *Limits) enter(host string) *peer {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	of := l.peers[host]
+	if of == nil {
+		of = &peer{Weighted: semaphore.NewWeighted(l.each)}
+		l.peers[host] = of
+	}
+	of.requests++
+	return of
+}
+
+func (l *Limits) leave(host string, of *peer) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if of.requests--; of.requests == 0 {
+		delete(l.peers, host)
 	}
 }

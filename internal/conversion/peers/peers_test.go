@@ -11,7 +11,7 @@ import (
 
 // One client that sends large requests slowly closed a webhook for all others.
 func TestOneClientDoesNotUseUpWhatOthersNeed(t *testing.T) {
-	l := New(10)
+	l := New(10, 1<<40)
 	greedy, other := &http.Request{RemoteAddr: "10.0.0.1:1"}, &http.Request{RemoteAddr: "10.0.0.2:1"}
 	release := l.TryAcquire(greedy, 8)
 	if release == nil || l.TryAcquire(&http.Request{RemoteAddr: "10.0.0.1:2"}, 8) != nil {
