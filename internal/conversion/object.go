@@ -200,6 +200,18 @@ func Tree(text json.RawMessage) (value any, err error) {
 	return value, err
 }
 
+// Edit changes a member that is an object, unless change says that there is nothing to change. Others stay as they are, and so does one with too many members.
+func Edit(in Members, name string, change func(members map[string]any) bool) error {
+	value, _ := Tree(in[name])
+	members, isObject := value.(map[string]any)
+	if !isObject || !change(members) {
+		return nil
+	}
+	text, err := json.Marshal(members)
+	in[name] = text
+	return err
+}
+
 func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()

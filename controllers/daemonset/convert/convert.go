@@ -43,7 +43,7 @@ func toV1alpha1(o *conversion.Object) error {
 		partitioned = string(scale[partitionedField]) == "true"
 	}
 	delete(o.Spec, scaleField)
-	if err := rename(o, conversion.StatusField, statusRevision, statusHash); err != nil {
+	if err := rename(o, statusRevision, statusHash); err != nil {
 		return err
 	}
 	switch {
@@ -70,46 +70,34 @@ func fromV1alpha1(o *conversion.Object) error {
 	if err := raiseSurging(o); err != nil {
 		return err
 	}
-	return rename(o, conversion.StatusField, statusHash, statusRevision)
+	return rename(o, statusHash, statusRevision)
 }
 
 // raiseSurging makes the type Surging the strategy that it stands for.
 func raiseSurging(o *conversion.Object) error {
-	strategy, isObject := conversion.MembersOf(o.Spec[updateField])
-	if !isObject {
-		return nil
-	}
-	rolling, isObject := conversion.MembersOf(strategy[rollingUpdateField])
-	if !isObject || string(rolling[rollingTypeField]) != `"`+string(v1alpha1.DeprecatedSurgingRollingUpdateType)+`"` {
-		return nil
-	}
-	rolling[rollingTypeField] = json.RawMessage(`"` + string(v1beta1.StandardRollingUpdateType) + `"`)
-	for name, value := range map[string]string{maxSurgeField: "1", maxUnavailable: "0"} {
-		if given, found := rolling[name]; !found || string(given) == "null" {
-			rolling[name] = json.RawMessage(value)
+	return conversion.Edit(o.Spec, updateField, func(strategy map[string]any) bool {
+		rolling, _ := strategy[rollingUpdateField].(map[string]any)
+		if rolling[rollingTypeField] != string(v1alpha1.DeprecatedSurgingRollingUpdateType) {
+			return false
 		}
-	}
-	var err error
-	if strategy[rollingUpdateField], err = json.Marshal(rolling); err != nil {
-		return err
-	}
-	o.Spec[updateField], err = json.Marshal(strategy)
-	return err
+		rolling[rollingTypeField] = string(v1beta1.StandardRollingUpdateType)
+		for name, value := range map[string]int{maxSurgeField: 1, maxUnavailable: 0} {
+			if rolling[name] == nil {
+				rolling[name] = value
+			}
+		}
+		return true
+	})
 }
 
-// rename gives a member of an object at the top another name. What is no object stays as it is.
-func rename(o *conversion.Object, in, from, to string) error {
-	inner, isObject := conversion.MembersOf(o.Top[in])
-	if !isObject {
-		return nil
-	}
-	value, found := inner[from]
-	if !found {
-		return nil
-	}
-	delete(inner, from)
-	inner[to] = value
-	var err error
-	o.Top[in], err = json.Marshal(inner)
-	return err
+// rename gives a member of the status another name.
+func rename(o *conversion.Object, from, to string) error {
+	return conversion.Edit(o.Top, conversion.StatusField, func(status map[string]any) bool {
+		value, found := status[from]
+		if found {
+			delete(status, from)
+			status[to] = value
+		}
+		return found
+	})
 }
