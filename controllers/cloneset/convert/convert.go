@@ -42,9 +42,10 @@ func toV1alpha1(o *conversion.Object) error {
 		return err
 	}
 	members, _ := scale.(map[string]any)
-	if errs := append(unreadable(&is, members), unreadableUpdate(is.UpdateStrategy)...); len(errs) > 0 {
+	if errs := append(faultsOfScale(members), faultsOfUpdate(is.UpdateStrategy)...); len(errs) > 0 {
 		return errs.ToAggregate()
 	}
+	is.ExcludePreparingDelete, _ = members[excludeField].(bool)
 	will := lower(is)
 	if kept != nil {
 		rebased, err := conversion.Rebase(kept.Fields.withType(), lower(kept.Shown), will)
@@ -127,18 +128,17 @@ func read(o *conversion.Object) (is fields, scale any, err error) {
 	return is, scale, nil
 }
 
-// unreadable reads excludePreparingDelete. v1alpha1 has no place for a value of another type.
-func unreadable(is *fields, scale map[string]any) field.ErrorList {
-	value, found := scale[excludeField]
-	exclude, isBool := value.(bool)
-	if is.ExcludePreparingDelete = exclude; found && value != nil && !isBool {
+// faultsOfScale are the values in a scaleStrategy of v1beta1 for which v1alpha1 has no place.
+func faultsOfScale(scale map[string]any) field.ErrorList {
+	value := scale[excludeField]
+	if _, isBool := value.(bool); value != nil && !isBool {
 		return field.ErrorList{field.TypeInvalid(field.NewPath("spec", scaleField, excludeField), value, "must be true or false")}
 	}
 	return nil
 }
 
-// unreadableUpdate are the values in a strategy of v1beta1 for which v1alpha1 has no place.
-func unreadableUpdate(strategy any) field.ErrorList {
+// faultsOfUpdate are those in an updateStrategy.
+func faultsOfUpdate(strategy any) field.ErrorList {
 	members, _ := strategy.(map[string]any)
 	path := field.NewPath("spec", updateField, rollingField)
 	rolling, isObject := members[rollingField].(map[string]any)
