@@ -42,7 +42,7 @@ func TestCloneSetTellsHowItIs(t *testing.T) {
 			return fmt.Errorf("%w: %s", err, out)
 		}
 		lines := strings.Split(strings.TrimSpace(out), "\n")
-		if header := strings.Join(strings.Fields(lines[0]), " "); header != "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE" {
+		if header := strings.Join(strings.Fields(lines[0]), " "); header != "NAME DESIRED UPDATED UPDATED_READY UPDATED_AVAILABLE READY TOTAL AGE STALLED" {
 			t.Fatalf("the columns are %s", header)
 		}
 		if row := strings.Join(strings.Fields(lines[1])[:7], " "); row != "web 3 1 0 0 2 3" {

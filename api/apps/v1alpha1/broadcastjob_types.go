@@ -11,7 +11,7 @@ import (
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=broadcastjobs,scope=Namespaced,shortName=bcj
+// +kubebuilder:resource:path=broadcastjobs,scope=Namespaced,shortName=bcj,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="BroadcastJob (v1alpha1)",order=16,resources={{Pod,v1,""},{Node,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="Desired",type="integer",JSONPath=".status.desired",description="The number of nodes that fit, or have done their part."
 // +kubebuilder:printcolumn:name="Active",type="integer",JSONPath=".status.active",description="The number of pods at work."
@@ -19,7 +19,8 @@ import (
 // +kubebuilder:printcolumn:name="Failed",type="integer",JSONPath=".status.failed",description="The number of nodes that failed."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="Phase",type="string",priority=1,JSONPath=".status.phase",description="What the job is at."
-// +kubebuilder:printcolumn:name="Stalled",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="What needs the user."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:selectablefield:JSONPath=.status.phase
 
 // BroadcastJob runs a pod to completion on every node that fits.
 //

@@ -165,7 +165,7 @@ type CloneSetUpdateStrategy struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
-// +kubebuilder:resource:path=clonesets,scope=Namespaced,shortName=clone
+// +kubebuilder:resource:path=clonesets,scope=Namespaced,shortName=clone,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="CloneSet (v1alpha1)",order=4,resources={{Pod,v1,""},{PersistentVolumeClaim,v1,""},{ControllerRevision,apps/v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".spec.replicas",description="The desired number of pods."
 // +kubebuilder:printcolumn:name="UPDATED",type="integer",JSONPath=".status.updatedReplicas",description="The number of pods at the update revision."
@@ -177,6 +177,7 @@ type CloneSetUpdateStrategy struct {
 // +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].name",description="The containers of the template."
 // +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].image",description="The images of the template."
 // +kubebuilder:printcolumn:name="SELECTOR",type="string",priority=1,JSONPath=".status.labelSelector",description="The selector of the pods."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // CloneSet runs pods that are all alike, without a ReplicaSet between itself and them. It moves them to a new revision in place
 // or by replacing them, and lets its user say which pods are deleted.

@@ -19,14 +19,16 @@ const (
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=containerrecreaterequests,scope=Namespaced,shortName=crr
+// +kubebuilder:resource:path=containerrecreaterequests,scope=Namespaced,shortName=crr,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="ContainerRecreateRequest (v1alpha1)",order=18,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="PHASE",type="string",JSONPath=".status.phase",description="How far the request is."
 // +kubebuilder:printcolumn:name="POD",type="string",JSONPath=".spec.podName",description="The pod."
 // +kubebuilder:printcolumn:name="NODE",type="string",JSONPath=".metadata.labels.crr\\.apps\\.kruise\\.io/node-name",description="The node of the pod."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
-// +kubebuilder:printcolumn:name="SUCCEEDED",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Succeeded')].status",description="Whether all containers were restarted."
-// +kubebuilder:printcolumn:name="STALLED",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it failed."
+// +kubebuilder:printcolumn:name="SUCCEEDED",type="string",JSONPath=".status.conditions[?(@.type=='Succeeded')].status",description="Whether all containers were restarted."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:selectablefield:JSONPath=.spec.podName
+// +kubebuilder:selectablefield:JSONPath=.status.phase
 
 // ContainerRecreateRequest restarts containers of a running pod in place, once. The pod keeps its UID, node, address and volumes.
 //

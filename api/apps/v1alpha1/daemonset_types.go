@@ -173,7 +173,7 @@ type DaemonSetStatus struct {
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=daemonsets,scope=Namespaced,shortName=daemon;ads
+// +kubebuilder:resource:path=daemonsets,scope=Namespaced,shortName=daemon;ads,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="DaemonSet (v1alpha1)",order=8,resources={{Pod,v1,""},{ControllerRevision,apps/v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".status.desiredNumberScheduled",description="The number of nodes that should run a pod."
 // +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.currentNumberScheduled",description="The number of these nodes that have a pod."
@@ -183,6 +183,7 @@ type DaemonSetStatus struct {
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].name",description="The containers of the template."
 // +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].image",description="The images of the template."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // DaemonSet runs one pod on every node that fits its template. It moves the pods to a new revision in place or by replacing them, on as many
 // nodes and on those nodes that its user says.

@@ -11,7 +11,7 @@ import (
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=ephemeraljobs,scope=Namespaced,shortName=ejob
+// +kubebuilder:resource:path=ephemeraljobs,scope=Namespaced,shortName=ejob,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="EphemeralJob (v1alpha1)",order=14,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="STATUS",type="string",JSONPath=".status.phase",description="What the job is at."
 // +kubebuilder:printcolumn:name="MATCH",type="integer",JSONPath=".status.match",description="The number of pods that are targets."
@@ -20,7 +20,8 @@ import (
 // +kubebuilder:printcolumn:name="RUNNING",type="integer",JSONPath=".status.running",description="The number of targets in which a container runs."
 // +kubebuilder:printcolumn:name="WAITING",type="integer",JSONPath=".status.waiting",description="The number of targets in which no container has started yet."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
-// +kubebuilder:printcolumn:name="Stalled",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="What needs the user."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:selectablefield:JSONPath=.status.phase
 
 // EphemeralJob adds ephemeral containers to pods that run, and waits for their end.
 //

@@ -11,12 +11,13 @@ import (
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=imagelistpulljobs,scope=Namespaced
+// +kubebuilder:resource:path=imagelistpulljobs,scope=Namespaced,shortName=ilpj,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="ImageListPullJob (v1alpha1)",order=22,resources={{ImagePullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of images."
 // +kubebuilder:printcolumn:name="SUCCEEDED",type="integer",JSONPath=".status.succeeded",description="The number of images that every node has."
 // +kubebuilder:printcolumn:name="COMPLETED",type="integer",JSONPath=".status.completed",description="The number of images for which all nodes have reported a result."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // ImageListPullJob pulls several images to the same nodes ahead of need, by an ImagePullJob for each of them.
 //

@@ -11,7 +11,7 @@ import (
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=imagepulljobs,scope=Namespaced
+// +kubebuilder:resource:path=imagepulljobs,scope=Namespaced,shortName=ipj,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="ImagePullJob (v1alpha1)",order=20,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of nodes that are chosen."
 // +kubebuilder:printcolumn:name="ACTIVE",type="integer",JSONPath=".status.active",description="The number of nodes that pull."
@@ -19,6 +19,8 @@ import (
 // +kubebuilder:printcolumn:name="FAILED",type="integer",JSONPath=".status.failed",description="The number of nodes that have given up."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="MESSAGE",type="string",JSONPath=".status.message",description="How far the job is."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:selectablefield:JSONPath=.spec.image
 
 // ImagePullJob pulls one image to nodes ahead of need.
 //

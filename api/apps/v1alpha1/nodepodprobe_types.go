@@ -101,7 +101,7 @@ type ContainerProbeState struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=nodepodprobes,scope=Cluster
+// +kubebuilder:resource:path=nodepodprobes,scope=Cluster,shortName=npp
 // +operator-sdk:csv:customresourcedefinitions:displayName="NodePodProbe",order=27,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 

@@ -86,7 +86,7 @@ type SidecarSetSpec struct {
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=sidecarsets,scope=Cluster
+// +kubebuilder:resource:path=sidecarsets,scope=Cluster,shortName=scs,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="SidecarSet (v1alpha1)",order=6,resources={{Pod,v1,""},{ControllerRevision,apps/v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="MATCHED",type="integer",JSONPath=".status.matchedPods",description="The number of pods that have the sidecars."
 // +kubebuilder:printcolumn:name="UPDATED",type="integer",JSONPath=".status.updatedPods",description="The number of these pods at the present spec."
@@ -95,6 +95,7 @@ type SidecarSetSpec struct {
 // +kubebuilder:printcolumn:name="INJECTION",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='InjectionPath')].reason",description="The way in which pods get the sidecars."
 // +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.containers[*].name",description="The sidecars."
 // +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.containers[*].image",description="The images of the sidecars."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // SidecarSet adds containers to the pods that it selects when they are created, and gives them new images in place later.
 //

@@ -12,7 +12,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
-// +kubebuilder:resource:path=statefulsets,scope=Namespaced,shortName=sts;asts
+// +kubebuilder:resource:path=statefulsets,scope=Namespaced,shortName=sts;asts,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="StatefulSet (v1alpha1)",order=2,resources={{Pod,v1,""},{PersistentVolumeClaim,v1,""},{ControllerRevision,apps/v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".spec.replicas",description="The desired number of pods."
 // +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.replicas",description="The number of pods that exist."
@@ -21,6 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].name",description="The containers of the template."
 // +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.template.spec.containers[*].image",description="The images of the template."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // StatefulSet runs pods that keep their names, volumes and, through updates in place, their UIDs, nodes and addresses.
 //

@@ -12,13 +12,14 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.labelSelector
-// +kubebuilder:resource:path=uniteddeployments,scope=Namespaced,shortName=ud
+// +kubebuilder:resource:path=uniteddeployments,scope=Namespaced,shortName=ud,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="UnitedDeployment (v1alpha1)",order=10,resources={{StatefulSet,apps/v1,""},{StatefulSet,apps.kruise.io/v1beta1,""},{CloneSet,apps.kruise.io/v1beta1,""},{Deployment,apps/v1,""},{ControllerRevision,apps/v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".spec.replicas",description="The desired number of pods."
 // +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.replicas",description="The number of pods that exist."
 // +kubebuilder:printcolumn:name="UPDATED",type="integer",JSONPath=".status.updatedReplicas",description="The number of pods at the updated revision."
 // +kubebuilder:printcolumn:name="READY",type="integer",JSONPath=".status.readyReplicas",description="The number of pods that are ready."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // UnitedDeployment runs one application as several workloads, its subsets, usually one for each zone or pool of nodes. It divides the
 // pods among them, and updates them subset by subset.

@@ -131,7 +131,7 @@ type AdvancedCronJobStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=advancedcronjobs,scope=Namespaced,shortName=acj
+// +kubebuilder:resource:path=advancedcronjobs,scope=Namespaced,shortName=acj,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="AdvancedCronJob",order=11,resources={{Job,batch/v1,""},{BroadcastJob,apps.kruise.io/v1beta1,""},{ImageListPullJob,apps.kruise.io/v1beta1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="Schedule",type="string",JSONPath=".spec.schedule",description="When runs are due."
 // +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".status.type",description="The kind of what is created."
@@ -139,7 +139,7 @@ type AdvancedCronJobStatus struct {
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="TimeZone",type="string",priority=1,JSONPath=".spec.timeZone",description="The time zone of the schedule; UTC when empty."
 // +kubebuilder:printcolumn:name="Paused",type="boolean",priority=1,JSONPath=".spec.paused",description="Whether no run is started."
-// +kubebuilder:printcolumn:name="Stalled",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why no run can be started."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
 
 // AdvancedCronJob creates a Job, a BroadcastJob or an ImageListPullJob each time that its schedule says.
 type AdvancedCronJob struct {

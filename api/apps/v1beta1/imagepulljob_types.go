@@ -212,7 +212,7 @@ const (
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=imagepulljobs,scope=Namespaced
+// +kubebuilder:resource:path=imagepulljobs,scope=Namespaced,shortName=ipj,categories=openkruise
 // +operator-sdk:csv:customresourcedefinitions:displayName="ImagePullJob",order=19,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of nodes that are chosen."
 // +kubebuilder:printcolumn:name="ACTIVE",type="integer",JSONPath=".status.active",description="The number of nodes that pull."
@@ -220,6 +220,8 @@ const (
 // +kubebuilder:printcolumn:name="FAILED",type="integer",JSONPath=".status.failed",description="The number of nodes that have given up."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="MESSAGE",type="string",JSONPath=".status.message",description="How far the job is."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:selectablefield:JSONPath=.spec.image
 
 // ImagePullJob pulls one image to nodes ahead of need.
 type ImagePullJob struct {

@@ -191,7 +191,7 @@ type SyncStatus struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:path=nodeimages,scope=Cluster
+// +kubebuilder:resource:path=nodeimages,scope=Cluster,shortName=nimg
 // +operator-sdk:csv:customresourcedefinitions:displayName="NodeImage",order=25,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".status.desired",description="The number of tags that should be pulled."
 // +kubebuilder:printcolumn:name="PULLING",type="integer",JSONPath=".status.pulling",description="The number of tags that are being pulled."

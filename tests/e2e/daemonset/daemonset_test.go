@@ -31,7 +31,7 @@ func TestStartAndUpdateInPlace(t *testing.T) {
 	d := start(t, inPlace)
 	d.settled(nodes)
 	out, err := d.Kubectl("get", "ads", name)
-	if err != nil || strings.Join(strings.Fields(out)[:14], " ") != "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE AGE agent 4 4 4 4 4 "+strings.Fields(out)[13] {
+	if err != nil || strings.Join(strings.Fields(out)[:14], " ") != "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE AGE STALLED agent 4 4 4 4 4" {
 		t.Errorf("kubectl get: %v\n%s", err, out)
 	}
 	before := d.identities()

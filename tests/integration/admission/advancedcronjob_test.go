@@ -263,6 +263,6 @@ func testCronPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", cronJob("v1beta1", "web", jobTemplate), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	e.checkColumns(t, ns, "NAME SCHEDULE TYPE LASTSCHEDULETIME AGE", "advancedcronjobs.v1beta1.apps.kruise.io", "advancedcronjobs.v1alpha1.apps.kruise.io", "acj")
+	e.checkColumns(t, ns, "NAME SCHEDULE TYPE LASTSCHEDULETIME AGE STALLED", "advancedcronjobs.v1beta1.apps.kruise.io", "advancedcronjobs.v1alpha1.apps.kruise.io", "acj")
 	e.remove(t, ns, "web")
 }

@@ -129,6 +129,6 @@ func testBroadcastPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", broadcast("v1beta1", "web"), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	e.checkColumns(t, ns, "NAME DESIRED ACTIVE SUCCEEDED FAILED AGE", "broadcastjobs.v1beta1.apps.kruise.io", "broadcastjobs.v1alpha1.apps.kruise.io", "bcj")
+	e.checkColumns(t, ns, "NAME DESIRED ACTIVE SUCCEEDED FAILED AGE STALLED", "broadcastjobs.v1beta1.apps.kruise.io", "broadcastjobs.v1alpha1.apps.kruise.io", "bcj")
 	e.remove(t, ns, "web")
 }

@@ -31,6 +31,7 @@ func testCloneSet(t *testing.T, e *env) {
 	t.Run("list and watch", func(t *testing.T) { testListAndWatch(t, e) })
 	t.Run("scale", func(t *testing.T) { testScale(t, e) })
 	t.Run("printing", func(t *testing.T) { testCloneSetPrinting(t, e) })
+	t.Run("finding", func(t *testing.T) { testFinding(t, e) })
 	t.Run("apply", func(t *testing.T) { testApply(t, e) })
 	t.Run("a manifest over OpenKruise's defaults", func(t *testing.T) { testManifestOverDefaults(t, e) })
 }

@@ -99,6 +99,6 @@ func testEphemeralPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", ephemeral("v1beta1", "web"), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	e.checkColumns(t, ns, "NAME STATUS MATCH SUCCEED FAILED RUNNING WAITING AGE", "ephemeraljobs.v1beta1.apps.kruise.io", "ephemeraljobs.v1alpha1.apps.kruise.io", "ejob")
+	e.checkColumns(t, ns, "NAME STATUS MATCH SUCCEED FAILED RUNNING WAITING AGE STALLED", "ephemeraljobs.v1beta1.apps.kruise.io", "ephemeraljobs.v1alpha1.apps.kruise.io", "ejob")
 	e.remove(t, ns, "web")
 }

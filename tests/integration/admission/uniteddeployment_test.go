@@ -331,6 +331,6 @@ func testUnitedPrinting(t *testing.T, e *env) {
 	if got := e.send(t, http.MethodPost, "v1beta1", ns, "", unitedDeployment("v1beta1", "web", ofCloneSets), nil); got.err != nil {
 		t.Fatal(got.err)
 	}
-	e.checkColumns(t, ns, "NAME DESIRED CURRENT UPDATED READY AGE", "uniteddeployments.v1beta1.apps.kruise.io", "uniteddeployments.v1alpha1.apps.kruise.io", "ud")
+	e.checkColumns(t, ns, "NAME DESIRED CURRENT UPDATED READY AGE STALLED", "uniteddeployments.v1beta1.apps.kruise.io", "uniteddeployments.v1alpha1.apps.kruise.io", "ud")
 	e.remove(t, ns, "web")
 }

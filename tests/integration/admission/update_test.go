@@ -189,7 +189,7 @@ func testPrinting(t *testing.T, e *env) {
 			continue
 		}
 		header, row, _ := strings.Cut(string(out), "\n")
-		if got := strings.Fields(header); !cmp.Equal(got, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE"}) {
+		if got := strings.Fields(header); !cmp.Equal(got, []string{"NAME", "DESIRED", "CURRENT", "UPDATED", "READY", "AGE", "STALLED"}) {
 			t.Errorf("get %s: columns %v", resource, got)
 		}
 		if got := strings.Fields(row); len(got) < 2 || got[0] != "web" || got[1] != "3" {

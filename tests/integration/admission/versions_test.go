@@ -171,12 +171,29 @@ func testCloneSetPrinting(t *testing.T, e *env) {
 			if len(cells) > len(values) {
 				cells = append(cells[:len(values):len(values)], cells[len(values)+1:]...) // without the age
 			}
-			if diff := cmp.Diff(append(narrow[:len(narrow):len(narrow)], more[0]...), strings.Fields(header)); diff != "" {
+			if diff := cmp.Diff(slices.Concat(narrow, more[0], []string{"STALLED"}), strings.Fields(header)); diff != "" {
 				t.Errorf("get %s -o %q: columns (-want +got):\n%s", resource, mode, diff)
 			}
 			if diff := cmp.Diff(append(values[:len(values):len(values)], more[1]...), cells); diff != "" {
 				t.Errorf("get %s -o %q: row (-want +got):\n%s", resource, mode, diff)
 			}
+		}
+	}
+}
+
+// testFinding lists what is there by the category, and by fields that people filter by.
+func testFinding(t *testing.T, e *env) {
+	ns := e.namespace(t)
+	if got := e.send(t, http.MethodPost, "v1alpha1", ns, "", cloneSet("v1alpha1", "web", ""), nil); got.err != nil {
+		t.Fatal(got.err)
+	}
+	for want, arguments := range map[string][]string{
+		"cloneset.apps.kruise.io/web\n": {"openkruise", "--output=name"},
+		"":                              {"crr", "--field-selector=spec.podName=web-0,status.phase=Completed", "--output=name"},
+	} {
+		out, err := e.cluster.Kubectl(t.Context(), append([]string{"get", "--namespace=" + ns}, arguments...)...).CombinedOutput()
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("get %v: %v: %s", arguments, err, out)
 		}
 	}
 }

@@ -224,8 +224,8 @@ func TestPrinterColumns(t *testing.T) {
 			args         []string
 			header, line string
 		}{
-			{nil, "NAME DESIRED CURRENT UPDATED READY AGE", "web 2 2 2 2"},
-			{[]string{"-o", "wide"}, "NAME DESIRED CURRENT UPDATED READY AGE CONTAINERS IMAGES", "web 2 2 2 2"},
+			{nil, "NAME DESIRED CURRENT UPDATED READY AGE STALLED", "web 2 2 2 2"},
+			{[]string{"-o", "wide"}, "NAME DESIRED CURRENT UPDATED READY AGE CONTAINERS IMAGES STALLED", "web 2 2 2 2"},
 		} {
 			out, err := n.Kubectl(append([]string{"get", kind, "web"}, tc.args...)...)
 			if err != nil {
@@ -237,8 +237,8 @@ func TestPrinterColumns(t *testing.T) {
 			if header != tc.header || !strings.HasPrefix(row, tc.line+" ") {
 				t.Errorf("kubectl get %s %v prints\n%s\nwant %q and %q", kind, tc.args, out, tc.header, tc.line)
 			}
-			if tc.args != nil && !strings.HasSuffix(row, " main example/web:v1") {
-				t.Errorf("kubectl get %s -o wide does not end with container and image: %q", kind, row)
+			if tc.args != nil && !strings.HasSuffix(row, " main example/web:v1 NotStalled") {
+				t.Errorf("kubectl get %s -o wide does not end with container, image and what stalls it: %q", kind, row)
 			}
 		}
 	}
