@@ -15,11 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
@@ -32,7 +34,7 @@ func TestSamples(t *testing.T) {
 		t.Fatalf("%d samples: %v", len(files), err)
 	}
 	for _, file := range files {
-		// How the operator itself runs is no workload, and changing it would change it for all tests.
+		// How the operator itself runs is no workload. It is applied with all others.
 		if name := filepath.Base(file); name == "kustomization.yaml" || strings.HasPrefix(name, "operator_") {
 			continue
 		}
@@ -43,7 +45,23 @@ func TestSamples(t *testing.T) {
 	}
 	t.Run("all of them", func(t *testing.T) {
 		t.Parallel()
-		applied(t, "-k", "../../config/samples", "-l", "app.kubernetes.io/component!=configuration")
+		applied(t, "-k", "../../config/samples")
+		kruise := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+		t.Cleanup(func() {
+			if err := env.Client.Delete(context.WithoutCancel(t.Context()), kruise); err != nil {
+				t.Error(err)
+			}
+		})
+		env.Namespace(t).Eventually("every kind is managed", func(ctx context.Context) error {
+			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(kruise), kruise); err != nil {
+				return err
+			}
+			managed := slices.DeleteFunc(slices.Clone(kruise.Status.Kinds), func(k operatorv1alpha1.KindStatus) bool { return k.State != operatorv1alpha1.Enabled })
+			if len(managed) != len(controllers.Table().Switchable()) || !meta.IsStatusConditionTrue(kruise.Status.Conditions, operatorv1alpha1.KruiseAvailable) {
+				return fmt.Errorf("the status is %+v", kruise.Status)
+			}
+			return nil
+		})
 	})
 }
 
