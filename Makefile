@@ -18,6 +18,7 @@ CONTROLLER_GEN := go tool -modfile=tools/sdk/go.mod controller-gen
 KUSTOMIZE      := go tool -modfile=tools/sdk/go.mod kustomize
 GOLANGCI_LINT  := go tool -modfile=tools/lint/go.mod golangci-lint
 ACTIONLINT     := go tool -modfile=tools/workflows/go.mod actionlint
+HUGO           := go tool -modfile=tools/docs/go.mod hugo
 # The same for the tests' module, from its folder.
 GOLANGCI_LINT_TESTS := go tool -modfile=../tools/lint/go.mod golangci-lint
 
@@ -129,6 +130,16 @@ installer: ## Write dist/install.yaml, for `kubectl apply -f`, with the image of
 bundle: ## Write the bundle for the Operator Lifecycle Manager from the manifests and types; images are named by tag.
 	@$(RUN) ./cmd/packaging bundle --version=$(VERSION) --image=$(BUNDLE_REPO):$(VERSION) --scorecard-image=$(BUNDLE_REPO)-scorecard:$(VERSION)
 
+.PHONY: reference
+reference: ## Write the generated parts of docs/reference: API, flags, gates, metrics, conditions and their reasons.
+	@$(RUN) ./cmd/verify reference
+
+.PHONY: docs
+docs: ## Build the site of docs/ into dist/site/VERSION. It offers the versions that lie beside it. A link that leads nowhere fails.
+	HUGO_PARAMS_VERSION=$(VERSION) $(HUGO) --config=tools/docs/hugo.yaml --destination=dist/site/$(VERSION) --cleanDestinationDir --noBuildLock
+	@cd dist/site && printf 'const versions = [%s];\n' "$$(ls -d v*/ | sort -rV | sed 's|\(.*\)/|"\1"|' | paste -sd,)" > versions.js
+	@printf '<meta http-equiv="refresh" content="0; url=%s/">\n' $(VERSION) > dist/site/index.html
+
 .PHONY: bundle-validate
 bundle-validate: ## Check bundle/ with every validator of operator-sdk that applies; a warning is an error.
 	@$(RUN) ./cmd/packaging validate bundle
@@ -151,7 +162,7 @@ release: ## Build VERSION from COMMIT, images and bundle, and add it to the cata
 
 .PHONY: catalog
 catalog: ## Render and check the catalog of all released versions, and draw its upgrade graph for the docs; push that of IMAGE_REPO's versions when it is set.
-	@$(RUN) ./cmd/packaging catalog --drawing=docs/operations/versions.md
+	@$(RUN) ./cmd/packaging catalog --drawing=docs/reference/versions.md
 
 .PHONY: operatorhub
 operatorhub: ## Write the tree for a pull request to a community catalog into dist/operatorhub and check it.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,8 +17,6 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
-	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
-	"github.com/kruise-operator/kruise-operator/internal/testutil/metricstest"
 )
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
@@ -71,21 +68,5 @@ func TestReadiness(t *testing.T) {
 	}
 	if got := ask("/healthz"); got != http.StatusOK {
 		t.Errorf("alive without a runtime: %d", got)
-	}
-}
-
-func TestEveryMetricIsDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := metricstest.Documented(t, string(page), func(r prometheus.Registerer) error {
-		_, ofHost := host.NewMetrics(r)
-		_, ofRuntimes := cri.New(nil, r)
-		return errors.Join(ofHost, ofRuntimes)
-	})
-	// No feature has metrics of its own beside these.
-	if rows := strings.Count(string(page), "| `kruise_daemon_"); len(names) != rows {
-		t.Errorf("the page has %d metrics of the daemon, and it registers %d", rows, len(names))
 	}
 }

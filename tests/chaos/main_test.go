@@ -4,7 +4,7 @@
 //go:build unix
 
 // Package chaos_test perturbs what the operator sees and what becomes of its writes, for every kind: see package framework/chaos for how, and
-// docs/operations/testing.md for what was tried.
+// docs/contributing/testing.md for what was tried.
 package chaos_test
 
 import (

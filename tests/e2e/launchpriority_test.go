@@ -200,7 +200,7 @@ func TestContainersStartInOrder(t *testing.T) {
 func TestTheExampleOfLaunchPriorities(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	for _, block := range environment.ManifestsOfPage(t, "../../docs/operations/launch-priority.md") {
+	for _, block := range environment.ManifestsOfPage(t, "../../docs/tasks/launch-priority.md") {
 		n.Apply(block)
 	}
 	n.SettledCloneSet("shop")

@@ -85,14 +85,14 @@ func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 	p := &pool{
 		timeout: timeout,
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime, by method and result.",
+			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime; code is that of gRPC, OK for success.",
 		}, []string{"method", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kruise_daemon_cri_request_duration_seconds", Help: "How long the container runtime takes to answer, by method.",
+			Name: "kruise_daemon_cri_request_duration_seconds", Help: "How long the container runtime takes to answer, without PullImage, StopContainer and ExecSync: they take as long as the image, the grace period or the command.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 1, 2.5, 5, 10},
 		}, []string{"method"}),
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_daemon_cri_up", Help: "1 for each container runtime that the daemon is connected to.",
+			Name: "kruise_daemon_cri_up", Help: "1 for each container runtime that the daemon is connected to, 0 when the connection was lost.",
 		}, []string{"runtime"}),
 	}
 	for _, path := range sockets {

@@ -32,20 +32,20 @@ type Metrics struct {
 func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		pulls: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_daemon_pulls_total", Help: "Images that were asked for, by what became of it: pulled, present or failed.",
+			Name: "kruise_daemon_pulls_total", Help: "Images that were asked for, after all tries: pulled, present (the image was there already), or failed.",
 		}, []string{"result"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "kruise_daemon_pull_duration_seconds", Help: "How long images took that were pulled, all tries together, without the wait for a turn.",
+			Name: "kruise_daemon_pull_duration_seconds", Help: "How long pulling an image took, all tries together, without the time in the queue.",
 			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800},
 		}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "kruise_daemon_pulls_in_flight", Help: "Images that are being pulled, or wait for their next try.",
+			Name: "kruise_daemon_pulls_in_flight", Help: "Images that are being pulled, or wait for their next try; at most --max-pulls.",
 		}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_daemon_container_restarts_total", Help: "Containers that were stopped to be started again, by reason and result.",
+			Name: "kruise_daemon_container_restarts_total", Help: "Containers that were stopped to be started again, for a ContainerRecreateRequest (request) or for variables that have changed (environment); result is ok or failed.",
 		}, []string{"reason", "result"}),
 		probes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kruise_daemon_probe_duration_seconds", Help: "How long tries of probes took, by what was done and by the result: success, failure or error.",
+			Name: "kruise_daemon_probe_duration_seconds", Help: "How long tries of probes took; handler is exec, httpGet or tcpSocket, result is success, failure or error.",
 			Buckets: []float64{0.01, 0.05, 0.1, 0.5, 1, 5, 10},
 		}, []string{"handler", "result"}),
 	}

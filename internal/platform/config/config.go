@@ -118,11 +118,11 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		c.flagWorkers[kind.Name] = flags.Int(kind.WorkersFlag, 0, usage)
 	}
 	flags.BoolVar(&c.CloneSetExcludePreparingDelete, "cloneset-scaling-exclude-preparing-delete", false,
-		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as scaleStrategy.excludePreparingDelete says for one.")
+		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as with scaleStrategy.excludePreparingDelete for a single one.")
 	flags.BoolVar(&c.AssignBroadcastJobPodsByScheduler, "assign-bcj-pods-by-scheduler", true,
 		"Pods of BroadcastJobs get an affinity to their node, and the scheduler binds them. Otherwise they are created with spec.nodeName.")
 	flags.BoolVar(&c.AssignPodsByScheduler, "assign-pods-by-scheduler", true,
-		"The scheduler binds the pods of DaemonSets to their nodes; false: the operator does, and nobody weighs resources.")
+		"The scheduler binds the pods of DaemonSets to their nodes. Otherwise they are created with spec.nodeName, without a check of free resources.")
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
 	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")
@@ -138,7 +138,7 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&c.ServiceAccount, "service-account", "",
 		"Outside of the cluster: the service account to act as, <namespace>/<name>. When empty, the user that KUBECONFIG names.")
 	flags.BoolVar(&c.AcceptUnservedKinds, "accept-unserved-kinds", false,
-		"Take over from OpenKruise although objects exist that nothing would manage. Run kruise-preflight first; it lists them.")
+		"Take over from OpenKruise although objects exist that no controller would manage. Run kruise-preflight first; it lists them.")
 	flags.BoolVar(&c.LeaderElect, "leader-elect", false, "Reconcile only while holding the lease. Needed when more than one replica runs.")
 	flags.StringVar(&c.Namespace, "namespace", "kruise-system", "Namespace of the operator itself, and of its lease.")
 	flags.StringVar(&c.Deployment, "deployment", "",
@@ -149,11 +149,11 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.Float32Var(&c.QPS, "qps", 0, "Limit of requests to the API server per second; 0 leaves that to the server's own fairness.")
 	flags.IntVar(&c.Burst, "burst", 0, "How many requests may exceed --qps for a moment.")
 	flags.DurationVar(&c.ResyncPeriod, "resync-period", 10*time.Hour,
-		"How often everything in the cache is looked at again although nothing has changed; at least 1s. Tests show with a short one that nothing is written at rest.")
+		"How often every object is reconciled although nothing has changed; at least 1s.")
 	flags.StringVar(&c.LogLevel, "log-level", "info", "error, info, debug, trace, or the highest verbosity as a number.")
 	flags.StringToStringVar(&c.LogLevels, "log-levels", nil, "Log levels of the controllers of single kinds, such as StatefulSet=debug.")
 	flags.StringVar(&c.AdmissionMode, "admission-mode", "PreferPolicy",
-		"PreferPolicy: policies that the API server evaluates by itself, where they can say what is needed. Webhook: webhooks alone.")
+		"PreferPolicy: policies that the API server evaluates by itself, where they can express what is needed. Webhook: only webhooks.")
 	flags.StringVar(&c.LogFormat, "log-format", "json", "json or console.")
 }
 

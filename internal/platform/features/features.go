@@ -109,11 +109,11 @@ func (i Info) stage() Stage {
 const (
 	always = "the operator always acts as if it were on"
 	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
-	noBudgets    = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
+	noBudgets    = "that kind is missing"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
-	noLiveness   = "the node daemon has no such liveness probes yet, so it has no effect"
-	noKind       = "the operator does not have that kind yet, so it has no effect"
-	noPodWebhook = "the operator gives it to no pods of others, so it has no effect; the pods of its own workloads have the readiness gate anyway"
+	noLiveness   = "the node daemon has no such liveness probes yet"
+	noKind       = "that kind is missing"
+	noPodWebhook = "pods of our workloads always have it, others never"
 )
 
 // Known lists all gates, sorted by name.
@@ -126,19 +126,19 @@ func Known() []Info {
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
 		{
 			Name: ContainerLaunchPriority, Elsewhere: true, Needs: []Gate{PodWebhook},
-			Effect: "containers of all pods start by launch priority, where the pods ask for it; with it off, those of the operator's own workloads alone",
+			Effect: "containers of all pods start by launch priority, where the pods ask for it; with it off, only those of the operator's own workloads",
 		},
 		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
-		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers really run", Needs: []Gate{KruiseDaemon}},
+		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers were created from", Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
 		{
-			Name: DeletionProtectionForCRDCascading, Effect: "the delete-protection label Cascading is honored on CRDs that have objects; with it off, it refuses to delete any",
+			Name: DeletionProtectionForCRDCascading, Effect: "the label value Cascading protects only CRDs that have objects; with the gate off, it protects every CRD with that label",
 			Needs: []Gate{ResourcesDeletionProtection},
 		},
-		{Name: EnableExternalCerts, Effect: "certificates of webhooks are made by somebody else", Ignored: "mounted certificates are always used where there are any"},
+		{Name: EnableExternalCerts, Effect: "webhooks use external certificates", Ignored: "mounted certificates are always used where there are any"},
 		{
 			Name: EnablePodProbeMarkerOnServerless, Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
-			Missing: "it has no effect: pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
+			Missing: "pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
 		},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{
@@ -146,18 +146,18 @@ func Known() []Info {
 			Missing: noLiveness, Needs: []Gate{KruiseDaemon, PodWebhook},
 		},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
-		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
+		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
 		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates", Missing: noKind},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},
-			Effect: "containers restart in place when labels or annotations change that their environment refers to",
+			Effect: "when labels or annotations change that containers read through their environment, the containers restart in place",
 		},
 		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
 		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting a Rollout leaves its workload paused", Missing: noKind},
 		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used; without it, it is not deployed, and objects that need it are refused"},
 		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
-		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarker works", Needs: []Gate{KruiseDaemon}},
+		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarkers are carried out", Needs: []Gate{KruiseDaemon}},
 		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions", Missing: noKind},
 		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},
@@ -173,11 +173,11 @@ func Known() []Info {
 		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
 		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: noKind},
 		{
-			Name: ResourcesDeletionProtection, Effect: "the delete-protection label is honored",
+			Name: ResourcesDeletionProtection, Effect: "the label policy.kruise.io/delete-protection is honored",
 			Stage: Beta,
 		},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
-		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "a SidecarSet may patch pod metadata where no rule says which"},
+		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "where no rule says which pod annotations a SidecarSet may patch, it may patch any"},
 		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
 		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
 		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},

@@ -60,28 +60,28 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		Objects: newObjects(),
 		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_actions_total",
-			Help: "Actions on pods, claims and other objects, by the kind whose plan asked for them, verb and result.",
+			Help: "Actions that were carried out on pods, claims and other objects, by the kind that asked for them. verb is the step, such as Create or Edit; result is ok, conflict (the object changed meanwhile: ordinary), gone, refused (by the server), or doubt (the outcome is unknown and is read from the server).",
 		}, []string{"kind", "verb", "result"}),
 		StaleViews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_stale_views_total",
-			Help: "Passes that waited for the cache to show the workload's own writes.",
+			Help: "Reconciles that waited for the cache to show the operator's own writes for the workload.",
 		}, []string{"kind"}),
 		TakeoverWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_takeover_waiting",
-			Help: "1 while no reconciler acts for this reason, which concerns OpenKruise.",
+			Help: "1 while no reconciler acts: LeaseUnknown (OpenKruise's Lease cannot be read), OpenKruiseRuns (it is being renewed), UnservedKinds (OpenKruise has stopped, and objects exist that no controller would manage).",
 		}, []string{"reason"}),
 		IsLeader: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "kruise_manager_is_leader",
-			Help: "1 while this replica leads.",
+			Help: "1 while this replica leads, 0 otherwise.",
 		}),
 		CronSkew: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kruise_advancedcronjob_skew_seconds",
-			Help:    "How long after its time a run of an AdvancedCronJob was created.",
+			Help:    "How many seconds after its time a run of an AdvancedCronJob was created; also of one that was started late, because the operator was away or another run was active.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
 		}),
 		CronLeftOut: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "kruise_advancedcronjob_left_out_total",
-			Help: "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over.",
+			Help: "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once.",
 		}),
 		LaunchWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_launch_priority_waiting_pods",
@@ -89,45 +89,45 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"long"}),
 		PodsHeld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_pods_held_not_ready",
-			Help: "Pods that are held out of service through the readiness gate KruisePodReady, by who does so.",
+			Help: "Pods that are held out of service through the readiness gate KruisePodReady, by who does so: ContainerRecreateRequest, Lifecycle (hooks), other. While the kind ContainerRecreateRequest is on.",
 		}, []string{"holder"}),
 		PodsHeldSince: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_pods_held_not_ready_since_seconds",
-			Help: "Since when the pod is held out of service that is so for longest, in seconds since 1970, by who does so; 0 when there is none.",
+			Help: "Since when the longest of these holds lasts, in seconds since 1970; 0 without one. A hold that nobody gives up shows in time() minus this.",
 		}, []string{"holder"}),
 		SidecarStops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_sidecar_terminator_stops_total",
-			Help: "Writes that stop sidecars of pods whose main containers are done, by method and result.",
+			Help: "Writes that stop sidecars of pods whose main containers are done. method is request (a ContainerRecreateRequest), phase (the pod got its phase) or image (virtual nodes); result is ok, conflict, gone, refused or doubt.",
 		}, []string{"method", "result"}),
 		SidecarLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kruise_sidecar_terminator_latency_seconds",
-			Help:    "How long after its main containers a pod ended whose sidecars had to be stopped.",
+			Help:    "How many seconds after its last main container a pod ended whose sidecars had to be stopped.",
 			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900},
 		}),
 		SidecarSetInjection: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_sidecarset_injection",
-			Help: "SidecarSets, by reason and status of their condition InjectionPath.",
+			Help: "SidecarSets, by reason and status of their condition InjectionPath. A set with the annotation operator.kruise.io/paused counts as before, and not at all after a restart of the operator.",
 		}, []string{"reason", "status"}),
 		SidecarSetPods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_sidecarset_pods",
-			Help: "Pods of all SidecarSets together, by state.",
+			Help: "Pods of all SidecarSets together: matched, updated, ready and updated_ready, as in the statuses of the sets, and without_sidecar, which the condition PodsWithoutSidecar counts. A pod of two sets counts twice.",
 		}, []string{"state"}),
 		RecreateRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_recreate_requests_total",
-			Help: "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded.",
+			Help: "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded; Recreated is success.",
 		}, []string{"reason"}),
 		RecreateLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kruise_recreate_request_duration_seconds",
-			Help:    "How long after their creation ContainerRecreateRequests ended.",
+			Help:    "How many seconds after its creation a ContainerRecreateRequest ended.",
 			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600},
 		}),
 		ImagePullAnswers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_imagepulljob_nodes_total",
-			Help: "Nodes that have answered an ImagePullJob, by result.",
+			Help: "Answers of nodes to ImagePullJobs: succeeded or failed. An answer that came while no replica led is not counted.",
 		}, []string{"result"}),
 		ImagePullLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kruise_imagepulljob_node_duration_seconds",
-			Help:    "How long after it was asked for an image a node answered.",
+			Help:    "Seconds between asking a node for an image and its answer, including the time in that node's queue.",
 			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
 		}),
 	}

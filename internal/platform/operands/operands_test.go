@@ -77,7 +77,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics, err := os.ReadFile("../../../docs/operations/metrics.md")
+	metrics, err := os.ReadFile("../../../docs/reference/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestEveryAlertHasARunbook(t *testing.T) {
 			}
 			for _, metric := range own.FindAllString(r["expr"].(string), -1) {
 				if !strings.Contains(string(metrics), "`"+metric+"`") {
-					t.Errorf("%s: docs/operations/metrics.md does not know %s", name, metric)
+					t.Errorf("%s: docs/reference/metrics.md does not know %s", name, metric)
 				}
 			}
 		}

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"bufio"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,57 +15,128 @@ import (
 
 	"golang.org/x/mod/semver"
 
+	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 )
 
 // longestLine of a document, in characters. Longer ones cannot be read in a diff, nor in a terminal.
 const longestLine = 160
 
-// TestLinesOfDocumentsAreShort leaves out tables, quoted output and drawings, whose lines cannot be broken, and generated documents.
-func TestLinesOfDocumentsAreShort(t *testing.T) {
-	t.Parallel()
-	generated := []string{"docs/operations/versions.md", "docs/operations/messages.md"}
-	root := filepath.Join("..", "..", "..")
-	files := []string{filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")}
-	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && filepath.Ext(path) == ".md" {
-			files = append(files, path)
+// mostWords of the pages that people write, without decisions and the reference.
+const mostWords = 40000
+
+// documents are the pages of the working copy, by their path from its top.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	root, pages := os.DirFS(sourceTree), map[string]string{}
+	err := fs.WalkDir(root, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".md" || strings.Contains(path, "/") && !strings.HasPrefix(path, "docs/") {
+			return err
 		}
+		text, err := fs.ReadFile(root, path)
+		pages[path] = string(text)
 		return err
 	})
+	if err != nil || len(pages) < 20 {
+		t.Fatalf("%d documents: %v", len(pages), err)
+	}
+	return pages
+}
+
+func TestDocumentsAreReadInAnAfternoon(t *testing.T) {
+	words := 0
+	for path, text := range documents(t) {
+		if strings.HasPrefix(path, "docs/") && !strings.HasPrefix(path, "docs/adr/") && !strings.HasPrefix(path, referenceFolder) {
+			words += len(strings.Fields(text))
+		}
+	}
+	if words > mostWords {
+		t.Errorf("%d words, want at most %d", words, mostWords)
+	}
+}
+
+// TestLinksOfDocumentsLeadSomewhere: to a file of the working copy, and to a heading of it.
+func TestLinksOfDocumentsLeadSomewhere(t *testing.T) {
+	pages := documents(t)
+	for from, text := range pages {
+		for _, link := range regexp.MustCompile(`\]\(([^)\s]+)\)`).FindAllStringSubmatch(withoutCode(text), -1) {
+			to, anchor, _ := strings.Cut(link[1], "#")
+			if strings.Contains(to, ":") {
+				continue // another site
+			}
+			path := from
+			if to != "" {
+				path = filepath.Join(filepath.Dir(from), to)
+			}
+			if _, err := os.Stat(filepath.Join(sourceTree, path)); err != nil {
+				t.Errorf("%s links to %s, which is not there", from, link[1])
+			}
+			if anchor != "" && !slices.Contains(anchorsOf(pages[path]), anchor) {
+				t.Errorf("%s links to %s, and that page has no such heading", from, link[1])
+			}
+		}
+	}
+}
+
+// withoutCode takes fenced blocks out of a page.
+func withoutCode(text string) string {
+	return regexp.MustCompile("(?ms)^\\s*```.*?^\\s*```").ReplaceAllString(text, "")
+}
+
+// anchorsOf are the headings of a page as links name them.
+func anchorsOf(text string) (anchors []string) {
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(withoutCode(text), -1) {
+		anchor := regexp.MustCompile(`[^a-z0-9 _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		anchors = append(anchors, strings.ReplaceAll(anchor, " ", "-"))
+	}
+	return anchors
+}
+
+// TestDocumentsOfKindsNameEveryField: the page of a kind names each field of its spec, as code, with the default that the field's comment states.
+func TestDocumentsOfKindsNameEveryField(t *testing.T) {
+	known, err := scheme.New()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(files) < 20 {
-		t.Fatalf("only %d documents were found", len(files))
-	}
-	for _, path := range files {
-		name, err := filepath.Rel(root, path)
+	pages := documents(t)
+	for _, kind := range controllers.Table() {
+		page, found := pages["docs/kinds/"+kind.Lower()+".md"]
+		if !found {
+			continue // TestKindsAreComplete says which may lack it
+		}
+		_, fields, err := apiFields(sourceTree, known, kind)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(generated, filepath.ToSlash(name)) {
-			continue
-		}
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines, fenced := bufio.NewScanner(file), false
-		for number := 1; lines.Scan(); number++ {
-			line := lines.Text()
-			switch fence := strings.HasPrefix(strings.TrimSpace(line), "```"); {
-			case fence:
-				fenced = !fenced
-			case fenced, strings.HasPrefix(strings.TrimSpace(line), "|"):
-			case utf8.RuneCountInString(line) > longestLine:
-				t.Errorf("%s:%d has %d characters, at most are allowed %d", name, number, utf8.RuneCountInString(line), longestLine)
+		for _, field := range fields {
+			name := strings.NewReplacer("[]", "", "[key]", "").Replace(field.path[strings.LastIndex(field.path, ".")+1:])
+			if !strings.HasPrefix(field.path, "spec.") || name == "*" || strings.Contains(field.path, "Template.spec.") {
+				continue // the last are the fields of another kind
+			}
+			named := regexp.MustCompile("(?m)^.*(?:`|\\.)"+name+"[`.:\\[ ].*$").FindAllString(page, -1)
+			if named == nil {
+				t.Errorf("the page of %s does not name %s", kind.Name, field.path)
+			}
+			value := regexp.MustCompile(`When omitted, it is ([A-Za-z0-9%]+)\.`).FindStringSubmatch(field.text)
+			if value != nil && !strings.Contains(strings.Join(named, "\n"), value[1]) {
+				t.Errorf("the page of %s does not say beside %s that its default is %s", kind.Name, field.path, value[1])
 			}
 		}
-		if err := lines.Err(); err != nil {
-			t.Errorf("%s: %v", name, err)
+	}
+}
+
+// TestLinesOfDocumentsAreShort leaves out tables, quoted output and drawings, whose lines cannot be broken, and generated documents.
+func TestLinesOfDocumentsAreShort(t *testing.T) {
+	for name, text := range documents(t) {
+		if strings.HasPrefix(name, referenceFolder) {
+			continue
 		}
-		_ = file.Close()
+		for number, line := range strings.Split(withoutCode(text), "\n") {
+			if !strings.HasPrefix(strings.TrimSpace(line), "|") && utf8.RuneCountInString(line) > longestLine {
+				t.Errorf("%s:%d without code has %d characters, at most are allowed %d", name, number+1, utf8.RuneCountInString(line), longestLine)
+			}
+		}
 	}
 }
 

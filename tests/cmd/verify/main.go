@@ -18,20 +18,32 @@ import (
 	"strings"
 
 	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := verify(ctx); err != nil {
+	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "verify:", err)
 		os.Exit(1)
 	}
 }
 
+// run verifies, or with the argument reference writes the pages of the reference.
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return verify(ctx)
+	}
+	if !slices.Equal(args, []string{"reference"}) {
+		return fmt.Errorf("unknown arguments %q: know only reference", args)
+	}
+	return errors.Join(repository.EnterRoot(), writeReference("."))
+}
+
 // steps are the make targets that write generated files, in order.
 func steps() []string {
-	return []string{"generate", "manifests", "chart", "dashboard", "bundle", "catalog"}
+	return []string{"generate", "manifests", "chart", "dashboard", "bundle", "catalog", "reference"}
 }
 
 // modules are the folders of the modules that hold our own code. Those under tools/ only pin programs.
@@ -78,7 +90,7 @@ func verify(ctx context.Context) error {
 	}
 	if diff != "" {
 		fmt.Println(diff)
-		return errors.New("generated files are not current: run `make generate manifests chart dashboard bundle catalog tidy`, and commit what they change")
+		return errors.New("generated files are not current: run `make generate manifests chart dashboard bundle catalog reference tidy`, and commit what they change")
 	}
 	return nil
 }

@@ -56,5 +56,5 @@
 // # Daily and full
 //
 // What ends in a second is explored every day, larger cases by turns. ExploreEach leaves the largest to make test-all;
-// docs/operations/testing.md says what they cover.
+// docs/contributing/testing.md says what they cover.
 package podsettest
