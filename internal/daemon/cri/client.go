@@ -88,7 +88,7 @@ func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime; code is that of gRPC, OK for success.",
 		}, []string{"method", "code"}),
 		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "kruise_daemon_cri_request_duration_seconds", Help: "How long the container runtime takes to answer, without PullImage, StopContainer and ExecSync: they take as long as the image, the grace period or the command.",
+			Name: "kruise_daemon_cri_request_duration_seconds", Help: "How long the container runtime takes to answer. PullImage, StopContainer and ExecSync are left out: they take as long as the image, the grace period or the command.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 1, 2.5, 5, 10},
 		}, []string{"method"}),
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{

@@ -42,7 +42,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 			Name: "kruise_daemon_pulls_in_flight", Help: "Images that are being pulled, or wait for their next try; at most --max-pulls.",
 		}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_daemon_container_restarts_total", Help: "Containers that were stopped to be started again, for a ContainerRecreateRequest (request) or for variables that have changed (environment); result is ok or failed.",
+			Name: "kruise_daemon_container_restarts_total", Help: "Containers that were stopped to be started again, for a request (ContainerRecreateRequest) or for variables that changed (environment); result is ok or failed.",
 		}, []string{"reason", "result"}),
 		probes: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kruise_daemon_probe_duration_seconds", Help: "How long tries of probes took; handler is exec, httpGet or tcpSocket, result is success, failure or error.",

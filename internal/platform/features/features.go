@@ -109,11 +109,11 @@ func (i Info) stage() Stage {
 const (
 	always = "the operator always acts as if it were on"
 	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
-	noBudgets    = "that kind is missing"
+	noBudgets    = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
-	noLiveness   = "the node daemon has no such liveness probes yet"
-	noKind       = "that kind is missing"
-	noPodWebhook = "pods of our workloads always have it, others never"
+	noLiveness   = "the node daemon has no such liveness probes yet, so it has no effect"
+	noKind       = "the operator does not have that kind yet, so it has no effect"
+	noPodWebhook = "the operator gives it to no pods of others, so it has no effect; the pods of its own workloads have the readiness gate anyway"
 )
 
 // Known lists all gates, sorted by name.
@@ -138,7 +138,7 @@ func Known() []Info {
 		{Name: EnableExternalCerts, Effect: "webhooks use external certificates", Ignored: "mounted certificates are always used where there are any"},
 		{
 			Name: EnablePodProbeMarkerOnServerless, Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
-			Missing: "pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
+			Missing: "it has no effect: pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
 		},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{
@@ -146,7 +146,7 @@ func Known() []Info {
 			Missing: noLiveness, Needs: []Gate{KruiseDaemon, PodWebhook},
 		},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
-		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
+		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
 		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates", Missing: noKind},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},

@@ -60,7 +60,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		Objects: newObjects(),
 		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_actions_total",
-			Help: "Actions that were carried out on pods, claims and other objects, by the kind that asked for them. verb is the step, such as Create or Edit; result is ok, conflict (the object changed meanwhile: ordinary), gone, refused (by the server), or doubt (the outcome is unknown and is read from the server).",
+			Help: "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
 		}, []string{"kind", "verb", "result"}),
 		StaleViews: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_podset_stale_views_total",
@@ -68,7 +68,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"kind"}),
 		TakeoverWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_takeover_waiting",
-			Help: "1 while no reconciler acts: LeaseUnknown (OpenKruise's Lease cannot be read), OpenKruiseRuns (it is being renewed), UnservedKinds (OpenKruise has stopped, and objects exist that no controller would manage).",
+			Help: "1 while no reconciler acts, since OpenKruise's Lease cannot be read (LeaseUnknown) or is renewed (OpenKruiseRuns), or it left objects that no controller would manage (UnservedKinds).",
 		}, []string{"reason"}),
 		IsLeader: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "kruise_manager_is_leader",
@@ -89,7 +89,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"long"}),
 		PodsHeld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_pods_held_not_ready",
-			Help: "Pods that are held out of service through the readiness gate KruisePodReady, by who does so: ContainerRecreateRequest, Lifecycle (hooks), other. While the kind ContainerRecreateRequest is on.",
+			Help: "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
 		}, []string{"holder"}),
 		PodsHeldSince: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_pods_held_not_ready_since_seconds",
@@ -97,7 +97,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}, []string{"holder"}),
 		SidecarStops: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_sidecar_terminator_stops_total",
-			Help: "Writes that stop sidecars of pods whose main containers are done. method is request (a ContainerRecreateRequest), phase (the pod got its phase) or image (virtual nodes); result is ok, conflict, gone, refused or doubt.",
+			Help: "Writes that stop sidecars of finished pods, by method (request: a ContainerRecreateRequest; phase: the pod got its phase; image: virtual nodes) and result, as of actions.",
 		}, []string{"method", "result"}),
 		SidecarLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "kruise_sidecar_terminator_latency_seconds",
@@ -106,11 +106,11 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		}),
 		SidecarSetInjection: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_sidecarset_injection",
-			Help: "SidecarSets, by reason and status of their condition InjectionPath. A set with the annotation operator.kruise.io/paused counts as before, and not at all after a restart of the operator.",
+			Help: "SidecarSets, by reason and status of their condition InjectionPath. A set that is paused by annotation counts as before, and not at all after a restart of the operator.",
 		}, []string{"reason", "status"}),
 		SidecarSetPods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_sidecarset_pods",
-			Help: "Pods of all SidecarSets together: matched, updated, ready and updated_ready, as in the statuses of the sets, and without_sidecar, which the condition PodsWithoutSidecar counts. A pod of two sets counts twice.",
+			Help: "Pods of all SidecarSets together: matched, updated, ready, updated_ready, as in the statuses of the sets, and without_sidecar. A pod of two sets counts twice.",
 		}, []string{"state"}),
 		RecreateRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_recreate_requests_total",

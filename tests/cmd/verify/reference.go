@@ -127,7 +127,7 @@ func gateRows() (rows []string) {
 	for _, gate := range features.Known() {
 		effect := gate.Effect
 		if why := gate.Ignored + gate.Missing; why != "" {
-			effect += ". No effect: " + strings.TrimPrefix(why, "it has no effect: ")
+			effect += " (" + why + ")"
 		}
 		needs := make([]string, 0, len(gate.Needs))
 		for _, need := range gate.Needs {
@@ -196,7 +196,8 @@ func conditionsOfSets() []string {
 // filesWithKeys have the labels and annotations.
 func filesWithKeys() []string {
 	return []string{
-		"api/apps/shared/names.go", "api/apps/shared/sidecar.go", "internal/engine/restart/pin.go", "api/apps/v1alpha1/podprobemarker_types.go", "api/apps/v1alpha1/nodepodprobe_types.go",
+		"api/apps/shared/names.go", "api/apps/shared/sidecar.go", "internal/engine/restart/pin.go", "api/apps/v1alpha1/podprobemarker_types.go",
+		"api/apps/v1alpha1/nodepodprobe_types.go",
 	}
 }
 
