@@ -204,7 +204,7 @@ func bySortedDefinition(table []kinds.Kind) []kinds.Kind {
 	})
 }
 
-// samples is the kustomization of all samples but those that need a pod that runs.
+// samples is the kustomization of all samples that there are.
 func samples(tree fs.FS, _ []kinds.Kind) (string, error) {
 	found, err := fs.Glob(tree, "config/samples/*_*.yaml")
 	if err != nil || len(found) == 0 {
@@ -212,9 +212,7 @@ func samples(tree fs.FS, _ []kinds.Kind) (string, error) {
 	}
 	text := header + kustomize + "resources:\n"
 	for _, file := range found {
-		if !strings.Contains(file, "containerrecreaterequest") {
-			text += "- " + path.Base(file) + "\n"
-		}
+		text += "- " + path.Base(file) + "\n"
 	}
 	return text, nil
 }

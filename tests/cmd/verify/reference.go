@@ -287,8 +287,9 @@ func inWords(comment, name string) string {
 	return cell(text)
 }
 
+// cell is a text in one line, without what Markdown would take for the end of a cell or for HTML.
 func cell(text string) string {
-	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", "\\|")
+	return strings.NewReplacer("|", "\\|", "<", "\\<").Replace(strings.Join(strings.Fields(text), " "))
 }
 
 func literal(e ast.Expr) (string, bool) {
