@@ -27,8 +27,6 @@ const (
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="SUCCEEDED",type="string",JSONPath=".status.conditions[?(@.type=='Succeeded')].status",description="Whether all containers were restarted."
 // +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
-// +kubebuilder:selectablefield:JSONPath=.spec.podName
-// +kubebuilder:selectablefield:JSONPath=.status.phase
 
 // ContainerRecreateRequest restarts containers of a running pod in place, once. The pod keeps its UID, node, address and volumes.
 //

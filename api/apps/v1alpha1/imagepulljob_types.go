@@ -20,7 +20,6 @@ import (
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="MESSAGE",type="string",JSONPath=".status.message",description="How far the job is."
 // +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
-// +kubebuilder:selectablefield:JSONPath=.spec.image
 
 // ImagePullJob pulls one image to nodes ahead of need.
 //
