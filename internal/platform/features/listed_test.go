@@ -11,7 +11,7 @@ import (
 
 // OpenKruise's suite runs with AllAlpha=true, and who ran it on the Kruise object had to find the names of these gates.
 func TestTheGatesOfAllAlphaAreListedForTheKruiseObject(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/operations/configuration.md")
+	page, err := os.ReadFile("../../../docs/reference/feature-gates.md")
 	if err != nil {
 		t.Fatal(err)
 	}
