@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,12 +64,8 @@ func GoBack(ctx context.Context, c client.Client, report func(string)) error {
 				return fmt.Errorf("listing objects of %s: %w", kind, err)
 			}
 			for i := range page.Items {
-				written, err := fill(ctx, c, &page.Items[i])
-				if err != nil {
+				if err := fill(ctx, c, &page.Items[i], report); err != nil {
 					return fmt.Errorf("writing the defaults of %s %s: %w", kind, nameOf(&page.Items[i]), err)
-				}
-				if written {
-					report(kind + " " + nameOf(&page.Items[i]) + " has OpenKruise's defaults")
 				}
 			}
 		}
@@ -77,38 +74,37 @@ func GoBack(ctx context.Context, c client.Client, report func(string)) error {
 }
 
 // fill fills the template of a workload, and those of its revisions.
-func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured) (written bool, err error) {
+func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured, report func(string)) error {
 	revisions := &appsv1.ControllerRevisionList{}
 	if err := c.List(ctx, revisions, client.InNamespace(set.GetNamespace())); err != nil {
-		return false, err
+		return err
 	}
 	for i := range revisions.Items {
 		if stored := &revisions.Items[i]; metav1.IsControlledBy(stored, set) {
 			if err := refill(ctx, c, stored); err != nil {
-				return false, fmt.Errorf("revision %s: %w", stored.Name, err)
+				return fmt.Errorf("revision %s: %w", stored.Name, err)
 			}
 		}
 	}
-	content, _, _ := unstructured.NestedMap(set.Object, "spec", "template")
+	content, found, _ := unstructured.NestedMap(set.Object, "spec", "template")
 	template := &corev1.PodTemplateSpec{}
-	if err := quantity.FromUnstructured(content, template); err != nil {
-		return false, err
+	if !found {
+		return nil
 	}
-	before, err := revision.Encode(template)
-	if err != nil {
-		return false, err
+	if err := quantity.FromUnstructured(content, template); err != nil {
+		return err
 	}
 	filled := defaulted(template)
-	if after, err := revision.Encode(filled); err != nil || bytes.Equal(before, after) {
-		return false, err
+	if equality.Semantic.DeepEqual(template, filled) {
+		return nil
 	}
-	if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(filled); err != nil {
-		return false, err
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(filled)
+	if err != nil {
+		return err
 	}
-	if err := unstructured.SetNestedMap(set.Object, content, "spec", "template"); err != nil {
-		return false, err
-	}
-	return true, c.Update(ctx, set)
+	set.Object["spec"].(map[string]any)["template"] = content //nolint:forcetypeassert // it has a template
+	report(set.GetKind() + " " + nameOf(set) + " gets OpenKruise's defaults")
+	return c.Update(ctx, set)
 }
 
 // defaulted fills in OpenKruise's defaults, without those of pods alone.

@@ -66,25 +66,21 @@ func connected(cmd *cobra.Command, namespace string, table kinds.Table) (Reading
 		Clock: clock.RealClock{}, Table: table, Lease: client.ObjectKey{Namespace: namespace, Name: confirmation.LeaseName},
 		Progress: func(line string) { fmt.Fprintln(cmd.ErrOrStderr(), line) },
 	}
+	types, err := scheme.New()
+	if err == nil {
+		err = apiextensionsv1.AddToScheme(types)
+	}
+	if err != nil {
+		return r, err
+	}
 	server, err := connection.Config(version.UserAgent())
 	if err != nil {
-		return r, err
-	}
-	types, err := scheme.New()
-	if err != nil {
-		return r, err
-	}
-	if err := apiextensionsv1.AddToScheme(types); err != nil {
 		return r, err
 	}
 	if r.Client, err = client.New(server, client.Options{Scheme: types}); err != nil {
 		return r, err
 	}
-	asking, err := discovery.NewDiscoveryClientForConfig(server)
-	if err != nil {
-		return r, err
-	}
-	kubernetes, err := asking.ServerVersion()
+	kubernetes, err := discovery.NewDiscoveryClientForConfigOrDie(server).ServerVersion()
 	if err == nil {
 		r.Version = kubernetes.GitVersion
 	}

@@ -94,14 +94,10 @@ func RemoveWebhooks(ctx context.Context, c client.Client, found *Cluster, w Opti
 
 // remove deletes an object, if it is there.
 func remove(ctx context.Context, c client.Client, object client.Object, report func(string)) error {
-	kind, err := c.GroupVersionKindFor(object)
-	if err != nil {
-		return err
-	}
 	if err := client.IgnoreNotFound(c.Delete(ctx, object)); err != nil {
-		return fmt.Errorf("deleting %s %s: %w", kind.Kind, nameOf(object), err)
+		return fmt.Errorf("deleting %s: %w", object.GetName(), err)
 	}
-	report(kind.Kind + " " + nameOf(object) + " deleted")
+	report(object.GetName() + " deleted")
 	return nil
 }
 

@@ -287,12 +287,8 @@ func (g *Guard) measure(reason Reason) {
 // ReadLease reads a Lease; nil when there is none.
 func ReadLease(ctx context.Context, reader client.Reader, name client.ObjectKey) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
-	err := reader.Get(ctx, name, lease)
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // no Lease is an answer
-	}
-	if err != nil {
-		return nil, err
+	if err := reader.Get(ctx, name, lease); err != nil {
+		return nil, client.IgnoreNotFound(err)
 	}
 	return lease, nil
 }
