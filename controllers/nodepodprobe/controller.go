@@ -11,6 +11,7 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/selecting"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -34,12 +35,15 @@ type Reconciler struct {
 	*workload.Base
 	// off says that PodProbeMarkers are not carried out.
 	off bool
+	// controllers are asked by which labels they select: results never change those.
+	controllers selecting.Controllers
 }
 
 // Setup makes the manager run the reconciler of NodePodProbes.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := &Reconciler{
 		Base: workload.New(Name, Kind(), d), off: !c.Enabled(markerKind().Kind) || !c.Features.Enabled(features.PodProbeMarker),
+		controllers: selecting.Controllers{Reader: d.Live, Clock: d.Clock},
 	}
 	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode, Pods: r.ofPod, PodsCreate: true, PodChanged: changed})
 }

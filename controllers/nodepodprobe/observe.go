@@ -14,7 +14,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,8 +66,29 @@ func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProb
 		snapshot.Pods = append(snapshot.Pods, &pods[i])
 		namespaces.Insert(pods[i].Namespace)
 	}
-	snapshot.Markers, err = r.markers(ctx, namespaces)
+	if snapshot.Markers, err = r.markers(ctx, namespaces); err != nil {
+		return snapshot, err
+	}
+	snapshot.Selected, err = r.selected(ctx, snapshot.Pods, snapshot.Markers)
 	return snapshot, err
+}
+
+// selected are the labels by which the controllers of pods select that a marker gives labels.
+func (r *Reconciler) selected(ctx context.Context, pods []*corev1.Pod, markers []*probing.Marker) (map[types.UID]sets.Set[string], error) {
+	selected := map[types.UID]sets.Set[string]{}
+	for _, pod := range pods {
+		if !slices.ContainsFunc(markers, func(m *probing.Marker) bool {
+			return m.GivesLabels() && m.Namespace == pod.Namespace && m.Selector.Matches(labels.Set(pod.Labels))
+		}) {
+			continue
+		}
+		keys, err := r.controllers.Keys(ctx, pod)
+		if err != nil {
+			return nil, err
+		}
+		selected[pod.UID] = keys
+	}
+	return selected, nil
 }
 
 // markers are the PodProbeMarkers of some namespaces that can be carried out.

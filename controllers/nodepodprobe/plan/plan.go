@@ -7,6 +7,7 @@ package plan
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -50,6 +52,8 @@ type Snapshot struct {
 	Pods []*corev1.Pod
 	// Markers are the PodProbeMarkers of the namespaces of these pods, and of those in the list, sorted by namespace and name.
 	Markers []*probing.Marker
+	// Selected are the keys of the labels by which the controllers of pods select, by pod.
+	Selected map[types.UID]sets.Set[string]
 }
 
 // Decision is a plan.
@@ -104,7 +108,7 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 		leaveOut(pods, list)
 	}
 	for i := range pods {
-		p.mark(&pods[i], results[string(pods[i].pod.UID)], s.Now)
+		p.mark(&pods[i], results[string(pods[i].pod.UID)], s.Selected[pods[i].pod.UID], s.Now)
 	}
 	p.ask(stored, list, probing.LeftOut(full))
 	return p
@@ -315,8 +319,9 @@ func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.Po
 	})
 }
 
-// mark writes to a pod what its results say, and takes off what is not wanted any more.
-func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, now time.Time) {
+// mark writes to a pod what its results say, and takes off what is not wanted any more. A label by which its controller selects stays: the pod would be lost to
+// it.
+func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, selected sets.Set[string], now time.Time) {
 	var said []probing.Result
 	if results != nil {
 		for i := range of.wanted {
@@ -329,6 +334,7 @@ func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, now 
 	}
 	change := probing.Unmark(of.pod, of.leaving, of.staying())
 	change.Merge(probing.Changes(of.pod, said, now))
+	maps.DeleteFunc(change.Labels, func(key string, _ *string) bool { return selected.Has(key) })
 	if probing.Active(of.pod) { // one that is over keeps what it has
 		change = probing.Remember(of.pod, change, of.staying())
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -37,6 +38,8 @@ type simulation struct {
 	// asked counts writes of the list, marked those of pods.
 	asked, marked int
 	gone          bool
+	// selected are the labels by which the controllers of pods select.
+	selected map[types.UID]sets.Set[string]
 	// failures has, unless it is nil, what would be told of each step if it were refused.
 	failures map[planning.Step]planning.Event
 }
@@ -96,7 +99,7 @@ func when(state appsv1alpha1.ProbeState, label, deletionCost string) appsv1alpha
 // pass plans once and carries everything out.
 func (w *simulation) pass() {
 	w.t.Helper()
-	s := Snapshot{Now: w.now, Node: !w.gone}
+	s := Snapshot{Now: w.now, Node: !w.gone, Selected: w.selected}
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
 		s.Pods = append(s.Pods, w.pods[name])
 	}
@@ -270,6 +273,22 @@ func TestResultsByPolicy(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A workload that was created after the marker selects by the label: its pod was lost to it, and another one was made.
+func TestALabelByWhichAControllerSelectsStays(t *testing.T) {
+	w := newSimulation(t)
+	pod := w.pod("ns", "p")
+	pod.Labels["tier"] = "front"
+	w.selected = map[types.UID]sets.Set[string]{pod.UID: sets.New("app", "tier")}
+	w.marker("ns", "game", idle(when("Succeeded", "tier", "-10"), when("Failed", "broken", "")))
+	w.settle()
+	w.say("ns/p", "game#idle", "Succeeded", "")
+	w.settle()
+	w.wants("ns/p", "True() tier=front cost=-10")
+	w.say("ns/p", "game#idle", "Failed", "")
+	w.settle()
+	w.wants("ns/p", "False() broken=true tier=front")
 }
 
 func TestOnePolicyIsTakenBackByTheOtherState(t *testing.T) {

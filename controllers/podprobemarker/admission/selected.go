@@ -6,26 +6,19 @@ package admission
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/kube/selecting"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
-
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;daemonsets;statefulsets;uniteddeployments,verbs=list
-// +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;replicasets;statefulsets,verbs=list
-// +kubebuilder:rbac:groups="",resources=replicationcontrollers,verbs=list
 
 // maxWorkloads and maxWorkloadBytes are how many workloads of one kind are looked at, and how many bytes the API server may send of them.
 const (
@@ -37,15 +30,6 @@ const (
 type Workloads struct {
 	// Reader asks the API server, not a cache: most of these kinds are not cached.
 	Reader client.Reader
-}
-
-func workloads() []schema.GroupVersionKind {
-	ours, native := appsv1beta1.GroupVersion(), appsv1.SchemeGroupVersion
-	return []schema.GroupVersionKind{
-		ours.WithKind("CloneSet"), ours.WithKind("StatefulSet"), ours.WithKind("DaemonSet"), ours.WithKind("UnitedDeployment"),
-		native.WithKind("Deployment"), native.WithKind("StatefulSet"), native.WithKind("DaemonSet"), native.WithKind("ReplicaSet"),
-		corev1.SchemeGroupVersion.WithKind("ReplicationController"),
-	}
 }
 
 // check refuses new labels of policies by which a workload selects: results would take pods from it. What cannot be found out is let in.
@@ -60,13 +44,13 @@ func (w Workloads) check(ctx context.Context, m, old *appsv1alpha1.PodProbeMarke
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
 	found := sets.New[string]()
-	for _, kind := range workloads() {
+	for _, kind := range selecting.Workloads() {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		limits := pages.Limits{Objects: maxWorkloads, Bytes: maxWorkloadBytes}
 		_, err := pages.Read(ctx, w.Reader, list, limits, func(page *unstructured.UnstructuredList) bool {
 			for i := range page.Items {
-				found = found.Union(selectsBy(&page.Items[i], kind).Intersection(added))
+				found = found.Union(selecting.Keys(&page.Items[i]).Intersection(added))
 			}
 			return len(found) < len(added)
 		}, client.InNamespace(m.Namespace))
@@ -75,24 +59,6 @@ func (w Workloads) check(ctx context.Context, m, old *appsv1alpha1.PodProbeMarke
 		}
 	}
 	return refused(m, found), nil
-}
-
-// selectsBy are the keys of the labels by which a workload selects.
-func selectsBy(workload *unstructured.Unstructured, kind schema.GroupVersionKind) sets.Set[string] {
-	path := []string{"spec", "selector", "matchLabels"}
-	if kind.Group == "" {
-		path = path[:2]
-	}
-	exact, _, _ := unstructured.NestedMap(workload.Object, path...)
-	keys := sets.KeySet(exact)
-	expressions, _, _ := unstructured.NestedSlice(workload.Object, "spec", "selector", "matchExpressions")
-	for _, expression := range expressions {
-		if of, ok := expression.(map[string]any); ok {
-			key, _, _ := unstructured.NestedString(of, "key")
-			keys.Insert(key)
-		}
-	}
-	return keys
 }
 
 func policyLabels(m *appsv1alpha1.PodProbeMarker) sets.Set[string] {

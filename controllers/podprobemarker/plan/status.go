@@ -110,7 +110,7 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 			podset.List(d.late)))
 	case len(d.unmarked) > 0:
 		return stalled(appsv1alpha1.ReasonPodsNotMarked, fmt.Sprintf(
-			"Results have not reached %s for two minutes (%s). The server may refuse it: events of the NodePodProbes of their nodes say why.",
+			"Results have not reached %s for two minutes (%s). A label may be one by which a workload selects, and stays; or the server refuses: see events of the NodePodProbes of their nodes.",
 			podset.Count(len(d.unmarked), "pod", "pods"), podset.List(d.unmarked)))
 	case len(taken) > 0:
 		return stalled(appsv1alpha1.ReasonConditionTaken, fmt.Sprintf("On pods that both markers choose, a condition keeps the result of the first: %s.", podset.List(taken)))

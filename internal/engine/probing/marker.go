@@ -71,6 +71,13 @@ func (m *Marker) Chooses(pod *corev1.Pod) bool {
 	return !m.Deleting && pod.Namespace == m.Namespace && Active(pod) && m.Selector.Matches(labels.Set(pod.Labels))
 }
 
+// GivesLabels says that results may change labels of pods.
+func (m *Marker) GivesLabels() bool {
+	return slices.ContainsFunc(m.Probes, func(p appsv1alpha1.PodContainerProbe) bool {
+		return slices.ContainsFunc(p.MarkerPolicy, func(policy appsv1alpha1.ProbeMarkerPolicy) bool { return len(policy.Labels) > 0 })
+	})
+}
+
 // Active says that a pod can be probed: it is initialized, on a node, and not over.
 func Active(pod *corev1.Pod) bool {
 	initialized := podstate.Condition(pod, corev1.PodInitialized)
