@@ -297,6 +297,13 @@ func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 		}
 		options.Policies = append(options.Policies, policies...)
 	}
+	if deps.Operator.NodeDaemon != nil {
+		policies, err := operatorconfig.DaemonPolicies()
+		if err != nil {
+			return nil, fmt.Errorf("reading the policy of the node daemon: %w", err)
+		}
+		options.Policies = append(options.Policies, policies...)
+	}
 	return hooks.New(options), nil
 }
 
@@ -306,6 +313,9 @@ func setupHooks(mgr ctrl.Manager, deps *Deps, all shared) error {
 		if kind.Hooks != nil {
 			all.hooks.Owner(kind.Name, nil).Want(kind.Hooks(deps.Config)...)
 		}
+	}
+	if daemon := deps.Operator.NodeDaemon; daemon != nil {
+		daemon.Guarded(all.hooks.Owner("nodedaemon", nil))
 	}
 	deps.Operator.HookFaults = all.hooks.Faults
 	given := dependencies(mgr, *deps, all, hooks.Name)

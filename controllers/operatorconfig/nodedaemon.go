@@ -29,6 +29,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/kube/nodedaemon"
@@ -45,6 +46,8 @@ const (
 	// needs the daemon is a reason for one.
 	daemonInterval    = time.Minute
 	daemonMinInterval = 5 * time.Second
+	// unguarded is when it is looked again whether the policy of the daemon is registered.
+	unguarded = time.Second
 )
 
 // The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
@@ -56,8 +59,8 @@ const (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets;kruise-operator-read-pull-secrets,verbs=get;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=kruise-daemon-own-node,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicybindings,resourceNames=kruise-daemon-own-node,verbs=get;list;watch;create;patch;delete
 
 // watchNeeds reconciles the node daemon again when another object needs it.
 func (r *Reconciler) watchNeeds(c controller.Controller) error {
@@ -118,6 +121,8 @@ type NodeDaemon struct {
 	NoProbes bool
 	// NoReports keeps it from reporting what containers run: the gate DaemonWatchingPod is off.
 	NoReports bool
+	// Guard registers what keeps each daemon to the objects of its node. Nil: nobody does.
+	Guard Guard
 	// Foreign names the DaemonSet of OpenKruise's node daemon. Empty: nobody looks for it.
 	Foreign client.ObjectKey
 	// Clock is the time.
@@ -134,6 +139,44 @@ type NodeDaemon struct {
 	owned bool
 	// conflicts says that OpenKruise's daemon ran beside this one when it was last looked.
 	conflicts bool
+}
+
+// Guard registers hooks.
+type Guard interface {
+	Want(hooks ...*hooks.Hook)
+	State(hook string) hooks.State
+}
+
+// guardHook is the policy of the daemon, as a hook.
+const guardHook = "own-node.kruise-daemon.operator.kruise.io"
+
+// Guarded has what is registered of the daemon's policy left alone, until it is known whether the daemon is needed.
+func (n *NodeDaemon) Guarded(by Guard) {
+	n.Guard = by
+	by.Want(&hooks.Hook{Name: guardHook, Policy: operands.DaemonPolicy, Hold: true})
+}
+
+// guard registers the policy of the daemon, and says whether it is in force.
+func (n *NodeDaemon) guard() bool {
+	if n.Guard == nil {
+		return true
+	}
+	n.Guard.Want(&hooks.Hook{Name: guardHook, Version: "needed", Policy: operands.DaemonPolicy})
+	state := n.Guard.State(guardHook)
+	return state.Reason == hooks.InForce && state.Version == "needed"
+}
+
+// unguard removes the policy of the daemon.
+func (n *NodeDaemon) unguard() {
+	if n.Guard != nil {
+		n.Guard.Want()
+	}
+}
+
+// DaemonPolicies are the policies of the daemon, as hooks name them.
+func DaemonPolicies() ([]*hooks.Policy, error) {
+	objects, err := operands.RenderDaemonPolicy()
+	return []*hooks.Policy{{Name: operands.DaemonPolicy, Objects: objects, Unexempted: true}}, err
 }
 
 // Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
@@ -171,9 +214,13 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
 		// This process has just begun to lead, and the one before may have deployed it: it gets the same time to be needed again.
 		exists, err := n.exists(ctx)
-		if err != nil || !exists {
-			n.removed = err == nil
+		if err != nil {
 			return 0, err
+		}
+		if !exists {
+			n.removed = true
+			n.unguard()
+			return 0, nil
 		}
 		n.applied, n.generation, n.needed = now, generation-1, now
 		return idle, nil
@@ -182,6 +229,7 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 		return 0, fmt.Errorf("removing the node daemon: %w", err)
 	}
 	n.applied, n.removed, n.conflicts = time.Time{}, true, false
+	n.unguard()
 	return 0, nil
 }
 
@@ -203,6 +251,9 @@ func (n *NodeDaemon) keep(
 		due = !exists
 	}
 	if due {
+		if !n.guard() {
+			return unguarded, nil
+		}
 		if err := n.apply(ctx, settings, images); err != nil {
 			return 0, fmt.Errorf("deploying the node daemon: %w", err)
 		}

@@ -43,6 +43,11 @@ func installDaemon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	policy, err := operands.RenderDaemonPolicy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects = append(objects, policy...)
 	owner, err := installowner.Find(t.Context(), env.Client)
 	if err != nil {
 		t.Fatal(err)

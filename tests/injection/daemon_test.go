@@ -23,7 +23,7 @@ import (
 
 // The policy of the node daemon, evaluated as an API server does: of pods the daemon writes one annotation, and only on its own node.
 func TestWhatTheDaemonMayWriteOfPods(t *testing.T) {
-	text, err := os.ReadFile("../../config/operands/daemon/policy.yaml")
+	text, err := os.ReadFile("../../config/operands/daemonpolicy/policy.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

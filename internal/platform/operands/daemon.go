@@ -59,7 +59,15 @@ type Daemon struct {
 	NoReports bool
 }
 
-// RenderDaemon renders all objects of the node daemon, its namespace first. They have no owner.
+// DaemonPolicy is the name of the policy that keeps each daemon to the objects of its node.
+const DaemonPolicy = "kruise-daemon-own-node"
+
+// RenderDaemonPolicy renders that policy and its binding.
+func RenderDaemonPolicy() ([]*unstructured.Unstructured, error) {
+	return manifests.Render("operands/daemonpolicy")
+}
+
+// RenderDaemon renders all objects of the node daemon but its policy, its namespace first. They have no owner.
 func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	set := []map[string]any{replace("/spec/template/spec/containers/0/image", d.Image)}
 	if d.Resources != nil {
