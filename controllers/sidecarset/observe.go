@@ -96,6 +96,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 		return observation{}, err
 	}
 	observed.spec = plan.Parse(set, hashes)
+	observed.spec.Recorded = imagesOf(observed.stored)
 	observed.objects, err = cache.Annotated(ctx, r.Cache, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
 	if err != nil {
 		return observation{}, err
@@ -169,6 +170,22 @@ func (r *Reconciler) ensureRevision(
 		}
 	}
 	return decision.Update, hashes, nil
+}
+
+// imagesOf are the images of revisions, by revision and container.
+func imagesOf(stored []recorded) map[string]map[string]string {
+	all := map[string]map[string]string{}
+	for _, revision := range stored {
+		if revision.Template == nil {
+			continue
+		}
+		images := map[string]string{}
+		for i := range revision.Template.Containers {
+			images[revision.Template.Containers[i].Name] = revision.Template.Containers[i].Image
+		}
+		all[revision.Name] = images
+	}
+	return all
 }
 
 // keepVersion names the revision as spec.customVersion does.

@@ -115,6 +115,15 @@ func (p *planner) outdated() (outdated, error) {
 	return o, err
 }
 
+// whyNotUpgradable says why pods cannot be updated.
+func (o outdated) whyNotUpgradable() string {
+	at := slices.IndexFunc(o.notUpgradable, func(pod *Pod) bool { return pod.Rewritten != "" })
+	if at < 0 {
+		return "differ from the spec in more than images, which a running pod cannot follow"
+	}
+	return fmt.Sprintf("cannot be updated while they run (of %s, %s: what rewrites images of new pods may not rewrite an edit)", o.notUpgradable[at].Slot, o.notUpgradable[at].Rewritten)
+}
+
 // maxScattered is how many values of one label are scattered at most where they are not named: those that the most pods have. Each costs a look at all
 // pods.
 const maxScattered = 100
@@ -197,7 +206,7 @@ func (p *planner) move() {
 		}
 		p.pass.Hold(limit.Note(reason, len(waiting), podset.Slots(waiting)))
 	}
-	p.hold(noteNotUpgradable, o.notUpgradable, "differ from the spec in more than images, which a running pod cannot follow; they get the present sidecars when they are re-created")
+	p.hold(noteNotUpgradable, o.notUpgradable, o.whyNotUpgradable()+"; they get the present sidecars when they are re-created")
 	if len(kept) > 0 {
 		p.pass.HoldPartition(plain(kept), partition)
 	}

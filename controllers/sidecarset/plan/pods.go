@@ -5,6 +5,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,8 +46,9 @@ type Pod struct {
 	podset.Pod
 	// Updated says that the pod has the sidecars of the present spec, or is being moved to it.
 	Updated bool
-	// Upgradable says that it differs in images alone.
+	// Upgradable says that it differs in images alone, and that these are those of its revision. Rewritten says which one is not.
 	Upgradable bool
+	Rewritten  string
 	// Selected says that updateStrategy.selector selects it.
 	Selected bool
 	// Serves says that the sidecars themselves are ready, whatever the other containers of the pod are.
@@ -93,6 +95,10 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 		deniesUpgradable: saysNotUpgradable(object, spec.Set.Name),
 	}
 	pod.Updated = pod.Revision == spec.Hashes.Hash
+	if !pod.Updated && pod.Upgradable && recorded.Revision() == "" { // An edit writes the image that the spec says.
+		pod.Rewritten = spec.rewritten(object, pairs)
+		pod.Upgradable = pod.Rewritten == ""
+	}
 	pod.Trouble = podset.TroubleOf(object, pod.Update, recorded.Began, now)
 	pod.underWay = pod.begun()
 	complete = !pod.underWay
@@ -103,6 +109,22 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 	pod.Serves = complete && sidecarsReady(spec, object, pairs)
 	pod.Available = pod.Ready && complete
 	return pod, true
+}
+
+// rewritten says which sidecar has an image that somebody else has changed: what rewrites images of new pods may not rewrite an edit. Empty: none.
+func (s *Spec) rewritten(pod *corev1.Pod, pairs []pair) string {
+	images := s.Recorded[sidecar.EntryOf(pod, shared.AnnotationSidecarSetHash, s.Set.Name).ControllerRevision]
+	for i := range s.Containers {
+		c := &s.Containers[i]
+		name := c.Name
+		if at := slices.IndexFunc(pairs, func(p pair) bool { return p.Name == c.Name }); at >= 0 {
+			name = pairs[at].working
+		}
+		if is, was := imageOf(pod, name), images[c.Name]; was != "" && is != was && is != c.Image {
+			return fmt.Sprintf("container %s runs image %s and its revision says %s", name, is, was)
+		}
+	}
+	return ""
 }
 
 // UnderWay says that an update of the sidecars has begun and is not over.

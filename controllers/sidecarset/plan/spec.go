@@ -46,6 +46,8 @@ type Spec struct {
 	List []string
 	// Hashes are those of the present spec. A pod that carries them has the sidecars of it.
 	Hashes sidecarspec.Hashes
+	// Recorded are the images of recorded revisions, by revision and container.
+	Recorded map[string]map[string]string
 }
 
 // Container is a sidecar that is updated in place.

@@ -621,3 +621,37 @@ func TestAPodWhoseContainerHasEndedForGoodHoldsUpNoOther(t *testing.T) {
 		})
 	}
 }
+
+// An admission policy had rewritten the image of the sidecar when the pod was created. The update wrote the one of the spec, which could not be pulled.
+func TestASidecarWhoseImageWasRewrittenIsNotUpdated(t *testing.T) {
+	for name, tc := range map[string]struct {
+		image  string
+		edited bool
+		moves  bool
+	}{
+		"it is that of its revision":      {image: "agent:1", moves: true},
+		"it was rewritten":                {image: "mirror/agent:1"},
+		"it was rewritten to the new one": {image: "agent:2", moves: true},
+		"an edit of ours has written it":  {image: "agent:1", edited: true, moves: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod(t, "p1", newSet("agent:1"))
+			pod.Annotations[shared.AnnotationSidecarSetHash] = strings.Replace(pod.Annotations[shared.AnnotationSidecarSetHash], `"sidecarSetName"`, `"controllerRevision":"logs-1","sidecarSetName"`, 1)
+			pod.Spec.Containers[1].Image = tc.image
+			run(pod, true)
+			if tc.edited {
+				first, _ := planFor(t, newSet("agent:1b"), pod)
+				pod = follows(carried(t, first, pod))
+			}
+			spec := parse(t, newSet("agent:2"))
+			spec.Recorded = map[string]map[string]string{"logs-1": {"agent": "agent:1"}}
+			s := snapshot(spec, []*corev1.Pod{pod})
+			todo := plan.Plan(spec, s)
+			note, _ := todo.HeldFor("NotUpgradable")
+			moves := slices.ContainsFunc(todo.Actions, func(a planning.Action) bool { return a.Reason == podset.ReasonInPlaceUpdate })
+			if moves != tc.moves || strings.Contains(note.Message, "its revision says agent:1") == tc.moves {
+				t.Errorf("moves: %v, %q", moves, note.Message)
+			}
+		})
+	}
+}
