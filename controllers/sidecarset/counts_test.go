@@ -83,7 +83,8 @@ func TestASetIsCountedAsItsStatusSays(t *testing.T) {
 	lacking.Namespace, lacking.Name, lacking.UID, lacking.Labels = "shop", "c", "uid-c", map[string]string{"app": "web"}
 	r := newRig(t, true, lacking)
 	r.everywhere(r.byPolicies)
-	r.set(`{metadata: {name: logs}, spec: {selector: {matchLabels: {app: web}}, containers: [{name: agent, image: "agent:1"}]}}`)
+	r.set(`{metadata: {name: logs}, spec: {selector: {matchLabels: {app: web}}, containers: [{name: agent, image: "agent:1"}]},
+		status: {conditions: [{type: InjectionPath, status: "True", reason: Policy}]}}`)
 	s.Injection, s.counts = r.Injection, newCounts(m.SidecarSetInjection, m.SidecarSetPods)
 	s.passes("logs")
 	if got := measured(t, registry); got != "Policy True 1, matched 2, ready 2, updated 2, updated_ready 2, without_sidecar 1" {

@@ -12,8 +12,8 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,9 +92,12 @@ func (l Latest) of(generation int64) bool { return l.Generation == generation &&
 
 // known is what is known of one set beside what it injects.
 type known struct {
+	// uid is of the set: one that is made again under its name is another one.
+	uid   types.UID
 	check check
-	// byPolicy says that its policy was in force when it was last seen: the webhook need not be called.
-	byPolicy bool
+	// byPolicy says that the policy injects alone. policySince is since when checks have shown the wanted revision in it; zero: the last one has not.
+	byPolicy    bool
+	policySince time.Time
 	// clash is what was last said about names that other sets have, too.
 	clash string
 	// counted is when pods without sidecars were looked for, for which revision, and what was found.
@@ -142,15 +145,15 @@ func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*inj
 		return nil, err
 	}
 	i.forget(sets)
-	if i.wanted == "" {
-		i.recall(ctx, sets)
-	}
 	var registered []*injectedSet
 	text := "wanted"
 	for _, at := range slices.Sorted(maps.Keys(sets)) {
 		if set := sets[at]; set.injects() || set.held {
+			if k := i.knownOf(set); !i.byPolicy(set) {
+				k.byPolicy, k.policySince = false, time.Time{}
+			}
 			registered = append(registered, set)
-			text += fmt.Sprint(" ", set.shown, set.owner.UID, set.ignore, set.held, i.knownOf(at).byPolicy)
+			text += fmt.Sprint(" ", set.shown, set.owner.UID, set.ignore, set.held, i.knownOf(set).byPolicy)
 		}
 	}
 	if text != i.wanted {
@@ -171,37 +174,16 @@ func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*inj
 
 // forget drops what is known of sets that are gone.
 func (i *Injection) forget(sets map[string]*injectedSet) {
-	gone := func(name string) bool { return sets[name] == nil }
-	maps.DeleteFunc(i.known, func(name string, _ *known) bool { return gone(name) })
-	maps.DeleteFunc(i.latest, func(name string, _ Latest) bool { return gone(name) })
+	maps.DeleteFunc(i.known, func(name string, _ *known) bool { return sets[name] == nil })
+	maps.DeleteFunc(i.latest, func(name string, _ Latest) bool { return sets[name] == nil })
 }
 
-// recallAtOnce is how many sets are asked about at a time after a start.
-const recallAtOnce = 10
-
-// recall finds out, once in the life of the process, which policies are in force: a restart calls no webhook.
-func (i *Injection) recall(ctx context.Context, sets map[string]*injectedSet) {
-	var group errgroup.Group
-	group.SetLimit(recallAtOnce)
-	checks := make(map[string]*check, len(sets))
-	for name, set := range sets {
-		if set.injects() && i.byPolicy(set) {
-			one := &check{}
-			checks[name] = one
-			group.Go(func() error { *one = i.look(ctx, set); return nil })
-		}
+// knownOf is what is known of a set. After a start its status says whether the policy injects alone; the first check corrects it.
+func (i *Injection) knownOf(set *injectedSet) *known {
+	if k := i.known[set.name]; k == nil || k.uid != set.owner.UID {
+		i.known[set.name] = &known{uid: set.owner.UID, byPolicy: set.byPolicyBefore}
 	}
-	_ = group.Wait() // None fails.
-	for name, one := range checks {
-		i.knownOf(name).byPolicy = one.policy
-	}
-}
-
-func (i *Injection) knownOf(name string) *known {
-	if i.known[name] == nil {
-		i.known[name] = &known{}
-	}
-	return i.known[name]
+	return i.known[set.name]
 }
 
 // events are those about what a set shares with others since the last pass.

@@ -4,10 +4,10 @@
 package sidecarset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,6 +23,8 @@ const (
 	firstCheck, lastCheck = 200 * time.Millisecond, 30 * time.Second
 	// checkTimeout is how long one check may take.
 	checkTimeout = 5 * time.Second
+	// settling is how long the webhook stays beside a policy that is in force: a request that came past the policies before is still on its way to the webhooks.
+	settling = 2 * time.Second
 	// soon is how long a set may take to be in force before that counts as a fault.
 	soon = 10 * time.Second
 )
@@ -33,10 +35,9 @@ type check struct {
 	shown       string
 	first, last time.Time
 	tries       int
-	// policy and webhook say that each server marks the probe with some revision, and in which way. A webhook leaves what the policy has marked.
-	policy, webhook bool
-	// current says that all mark the revision that is wanted, servers how many there are.
-	current bool
+	// policy says that the policy injects some revision at each server, policyCurrent the one that is wanted, current that pods get that one in any way.
+	policy, policyCurrent, current bool
+	// servers is how many there are.
 	servers int
 	// message is why nothing is known.
 	message string
@@ -49,20 +50,16 @@ func (c *check) inForce(set *injectedSet) bool { return c.shown == set.shown && 
 func (i *Injection) look(ctx context.Context, set *injectedSet) check {
 	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
-	c := check{shown: set.shown, policy: true, webhook: true, current: true}
+	c := check{shown: set.shown, policy: true, policyCurrent: true, current: true}
 	var mutex sync.Mutex
 	err := i.options.Servers.Each(ctx, func(ctx context.Context, server client.Client) error {
-		mark, err := set.markOf(ctx, server)
+		policy, webhook, err := set.marksOf(ctx, server)
 		mutex.Lock()
 		defer mutex.Unlock()
 		c.servers++
-		if err != nil {
-			return err
-		}
-		webhook := strings.HasSuffix(mark, sidecar.MarkedByWebhook)
-		c.policy, c.webhook = c.policy && mark != "" && !webhook, c.webhook && mark != ""
-		c.current = c.current && (mark == set.revision || mark == set.revision+sidecar.MarkedByWebhook)
-		return nil
+		c.policy, c.policyCurrent = c.policy && policy != "", c.policyCurrent && policy == set.revision
+		c.current = c.current && cmp.Or(webhook, policy) == set.revision // The webhook comes after the policy.
+		return err
 	})
 	if err != nil {
 		return check{shown: set.shown, message: err.Error()}
@@ -73,22 +70,23 @@ func (i *Injection) look(ctx context.Context, set *injectedSet) check {
 // errNoLabels means that a selector contradicts itself.
 var errNoLabels = errors.New("no labels match the selector")
 
-// markOf is how a server marks a probe for the set; empty: nothing is in force there.
-func (set *injectedSet) markOf(ctx context.Context, server client.Client) (string, error) {
+// marksOf are the revisions that policy and webhook of the set would inject at a server; empty: none.
+func (set *injectedSet) marksOf(ctx context.Context, server client.Client) (policy, webhook string, err error) {
 	probe, possible := set.parsed.Match.Probe()
 	if !possible {
-		return "", errNoLabels
+		return "", "", errNoLabels
 	}
 	if err := server.Create(ctx, probe, client.DryRunAll); err != nil {
-		return "", fmt.Errorf("asking whether it is in force: %w", err)
+		return "", "", fmt.Errorf("asking whether it is in force: %w", err)
 	}
-	return probe.Annotations[sidecar.ProbeMark(set.name)], nil
+	policy, webhook = sidecar.Marks(probe, set.name)
+	return policy, webhook, nil
 }
 
-// shownBy says why a server does not inject the set as it is wanted; nil: it does.
-func (set *injectedSet) shownBy(ctx context.Context, server client.Client) error {
-	mark, err := set.markOf(ctx, server)
-	if err == nil && strings.TrimSuffix(mark, sidecar.MarkedByWebhook) != set.revision {
+// calledBy says why a server does not call the webhook of the set; nil: it does.
+func (set *injectedSet) calledBy(ctx context.Context, server client.Client) error {
+	_, webhook, err := set.marksOf(ctx, server)
+	if err == nil && webhook != set.revision {
 		err = errNotShown
 	}
 	return err
@@ -106,16 +104,21 @@ func (i *Injection) checkDue(set *injectedSet) bool {
 func (i *Injection) nextCheck(set *injectedSet) time.Duration {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	c, now := &i.knownOf(set.name).check, i.options.Clock.Now()
+	k, now := i.knownOf(set), i.options.Clock.Now()
+	c := &k.check
 	if c.shown != set.shown || c.tries == 0 {
 		return 0
 	}
-	pause := min(firstCheck<<min(c.tries-1, 12), lastCheck)
-	if c.current {
+	pause := firstCheck << min(c.tries-1, 12)
+	switch {
+	case !c.current:
+		pause = min(pause, lastCheck)
+	case !i.byPolicy(set) || k.byPolicy:
 		pause = checkEvery
-		if i.byPolicy(set) && !c.policy { // The webhook injects until the policy does.
-			pause = min(firstCheck<<min(c.tries-1, 12), checkEvery)
-		}
+	case !k.policySince.IsZero():
+		pause = settling
+	default: // The webhook injects until the policy does.
+		pause = min(pause, checkEvery)
 	}
 	return max(0, c.last.Add(pause).Sub(now))
 }
@@ -124,13 +127,20 @@ func (i *Injection) nextCheck(set *injectedSet) time.Duration {
 func (i *Injection) checked(set *injectedSet, now check) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	k := i.knownOf(set.name)
+	k := i.knownOf(set)
 	now.last, now.first, now.tries = i.options.Clock.Now(), k.check.first, k.check.tries+1
 	if k.check.shown != set.shown || k.check.tries == 0 || now.current && !k.check.current {
 		now.first, now.tries = now.last, 1
 	}
 	k.check = now
-	if now.message == "" {
-		k.byPolicy = now.policy
+	switch {
+	case now.message != "":
+	case !now.policy:
+		k.byPolicy, k.policySince = false, time.Time{}
+	case !now.policyCurrent:
+	case k.policySince.IsZero():
+		k.policySince = now.last
+	case now.last.Sub(k.policySince) >= settling:
+		k.byPolicy = true
 	}
 }

@@ -32,9 +32,7 @@ func (i *Injection) hookOf(set *injectedSet) *hooks.Hook {
 	}
 	if i.byPolicy(set) {
 		hook.Policy, hook.Bindings = sidecar.PolicyName, []*unstructured.Unstructured{i.bindingOf(set)}
-		if !i.knownOf(set.name).byPolicy {
-			hook.Beyond = []admissionv1.MatchCondition{{Name: "until-the-policy-is-in-force", Expression: "true"}}
-		}
+		hook.Beside = !i.knownOf(set).byPolicy
 	}
 	return hook
 }
@@ -43,7 +41,7 @@ func (i *Injection) hookOf(set *injectedSet) *hooks.Hook {
 func (i *Injection) webhookOf(set *injectedSet) *hooks.Hook {
 	match := set.parsed.Match
 	hook := &hooks.Hook{
-		Name: sidecar.EntryName(set.name), Version: set.shown, Order: hooks.Inject, Mutates: true, Again: true,
+		Name: sidecar.EntryName(set.name), UID: set.owner.UID, Version: set.shown, Order: hooks.Inject, Mutates: true, Again: true,
 		Resource: corev1.SchemeGroupVersion.WithResource("pods"), Verbs: []admissionv1.OperationType{admissionv1.Create},
 		NamespaceSelector: podentry.Selector(match.Namespace), ObjectSelector: podentry.Selector(match.Labels),
 		Also: []admissionv1.RuleWithOperations{sidecar.ProbeRule()}, Conditions: []admissionv1.MatchCondition{sidecar.PodsAndProbes()},
@@ -121,7 +119,7 @@ func (i *Injection) Announce(ctx context.Context, announcer Announcer, object *u
 			return err
 		}
 		turn, done := context.WithTimeout(ctx, announceAgain)
-		err := i.options.Servers.Until(turn, set.shownBy)
+		err := i.options.Servers.Until(turn, set.calledBy)
 		done()
 		switch {
 		case err == nil:
@@ -148,8 +146,12 @@ func (i *Injection) announced(ctx context.Context, object *unstructured.Unstruct
 		return nil, nil
 	}
 	sets, _, err := i.compile(ctx, append(stored.Items, *object))
-	if set := sets[object.GetName()]; err == nil && set.injects() {
+	switch set := sets[object.GetName()]; {
+	case err != nil || set == nil:
+		return nil, err
+	case set.injects():
 		return set, nil
+	default:
+		return nil, set.fault
 	}
-	return nil, err
 }

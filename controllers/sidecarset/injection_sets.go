@@ -55,6 +55,8 @@ type injectedSet struct {
 	shown string
 	// held says that the user wants nothing to be done for the set, and that its present spec was not taken up before.
 	held bool
+	// byPolicyBefore says that its status says that the policy injects.
+	byPolicyBefore bool
 }
 
 // injects says that pods are to get something.
@@ -67,6 +69,15 @@ func (set *injectedSet) injects() bool {
 func isHeld(object *unstructured.Unstructured) bool {
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return workload.Paused(object) && observed != object.GetGeneration()
+}
+
+// saysByPolicy says that the status says that the policy injects.
+func saysByPolicy(object *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(one any) bool {
+		condition, _ := one.(map[string]any)
+		return condition["type"] == ConditionInjectionPath && condition["status"] == string(metav1.ConditionTrue) && condition["reason"] == string(PathPolicy)
+	})
 }
 
 // maxInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
@@ -141,7 +152,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		}
 		object := list[at].DeepCopy()
 		set := &injectedSet{
-			name: object.GetName(), held: isHeld(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
+			name: object.GetName(), held: isHeld(object), byPolicyBefore: saysByPolicy(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
 		sets[set.name] = set

@@ -87,8 +87,14 @@ func (i *Injection) state(set *injectedSet) InjectionState {
 	if set.clash != "" {
 		s.Condition.Message += "; " + set.clash
 	}
+	if exempt, only := set.parsed.Match.Exempt(i.options.Namespace); exempt != "" {
+		s.Condition.Message += "; " + exempt
+		if only && s.Condition.Status == metav1.ConditionTrue {
+			s.Path, s.Condition.Status, s.Condition.Reason, s.Condition.Message = PathNone, metav1.ConditionFalse, appsv1beta1.ReasonNamespaceExempt, exempt
+		}
+	}
 	i.mutex.Lock()
-	s.Events = i.knownOf(set.name).events(set)
+	s.Events = i.knownOf(set).events(set)
 	i.mutex.Unlock()
 	return s
 }
@@ -97,13 +103,14 @@ func (i *Injection) state(set *injectedSet) InjectionState {
 func (i *Injection) registered(set *injectedSet) InjectionState {
 	is := i.options.Hooks.State(sidecar.EntryName(set.name))
 	i.mutex.Lock()
-	c := i.knownOf(set.name).check
+	c, alone := i.knownOf(set).check, i.knownOf(set).byPolicy
 	i.mutex.Unlock()
 	s := InjectionState{Path: PathWebhook, RecheckAfter: max(i.nextCheck(set), firstCheck), Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown}}
 	switch {
-	case i.byPolicy(set) && c.inForce(set) && c.policy && is.ByCall:
+	case !i.byPolicy(set) || c.inForce(set) && (!c.policy || !alone):
+	case c.inForce(set) && is.ByCall:
 		s.RecheckAfter = firstCheck // Until its entry is gone, the webhook refuses pods without the operator.
-	case i.byPolicy(set) && (c.policy || !c.inForce(set)):
+	default:
 		s.Path = PathPolicy
 	}
 	s.Condition.Reason = string(s.Path)

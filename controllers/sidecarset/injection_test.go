@@ -49,10 +49,10 @@ type rig struct {
 	states map[string]hooks.State
 	// marks says for each server how it marks a probe for a set; nil: not at all.
 	marks [2]func(set string) string
-	// unended, singly and unread are about pods that have not ended, see functions.
-	unended func(namespace string) (more bool)
-	singly  []string
-	unread  error
+	// singly are the pods that were asked for, slow is called before the answer, unread is the answer instead.
+	singly []string
+	slow   func()
+	unread error
 }
 
 func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
@@ -96,7 +96,12 @@ func (r *rig) Each(ctx context.Context, ask func(context.Context, client.Client)
 				}
 				for at := range r.sets {
 					if name := r.sets[at].GetName(); marks != nil && marks(name) != "" {
-						probe.Annotations[sidecar.ProbeMark(name)] = marks(name)
+						revision, called := strings.CutSuffix(marks(name), called)
+						key := sidecar.PolicyMark(name)
+						if called {
+							key = sidecar.WebhookMark(name)
+						}
+						probe.Annotations[key] = revision
 					}
 				}
 				return nil
@@ -124,16 +129,19 @@ func (r *rig) byPolicies(set string) string {
 	return r.byWebhooks(set)
 }
 
+// called is behind the revision of a mark by webhook.
+const called = " webhook"
+
 func (r *rig) byWebhooks(set string) string {
-	if hook := r.wanted[sidecar.EntryName(set)]; hook != nil && (hook.Policy == "" || len(hook.Beyond) > 0) {
-		return hook.Params[0].GetName() + sidecar.MarkedByWebhook
+	if hook := r.wanted[sidecar.EntryName(set)]; hook != nil && (hook.Policy == "" || hook.Beside) {
+		return hook.Params[0].GetName() + called
 	}
 	return ""
 }
 
 func (r *rig) everywhere(marks func(string) string) { r.marks = [2]func(string) string{marks, marks} }
 
-// functions answer which pods have not ended, which the fake server cannot select. One named unread is on a page that comes late.
+// functions answer which pods have not ended, which the fake server cannot select.
 func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
@@ -142,20 +150,18 @@ func (r *rig) functions() interceptor.Funcs {
 			if !is || asked.FieldSelector == nil {
 				return c.List(ctx, list, options...)
 			}
+			if r.slow != nil {
+				r.slow()
+			}
 			if r.unread != nil {
 				return r.unread
 			}
-			named.Items, named.Continue = nil, ""
-			name, singly := asked.FieldSelector.RequiresExactMatch(metav1.ObjectNameField)
-			if singly {
-				r.singly = append(r.singly, name)
-			} else if r.unended != nil && r.unended(asked.Namespace) {
-				named.Continue = "more"
-			}
+			name, _ := asked.FieldSelector.RequiresExactMatch(metav1.ObjectNameField)
+			r.singly, named.Items = append(r.singly, name), nil
 			pods := &corev1.PodList{}
-			err := c.List(ctx, pods, &client.ListOptions{Namespace: asked.Namespace, LabelSelector: asked.LabelSelector})
+			err := c.List(ctx, pods, client.InNamespace(asked.Namespace))
 			for _, pod := range pods.Items {
-				if (pod.Name != "unread" || singly) && asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase), metav1.ObjectNameField: pod.Name}) {
+				if asked.FieldSelector.Matches(fields.Set{"status.phase": string(pod.Status.Phase), metav1.ObjectNameField: pod.Name}) {
 					named.Items = append(named.Items, metav1.PartialObjectMetadata{ObjectMeta: pod.ObjectMeta})
 				}
 			}
@@ -223,7 +229,7 @@ func (r *rig) ways() string {
 		switch {
 		case hook.Hold:
 			way = "held"
-		case hook.Policy != "" && len(hook.Beyond) > 0:
+		case hook.Policy != "" && hook.Beside:
 			way = "both"
 		case hook.Policy != "":
 			way = "policy"
@@ -256,6 +262,7 @@ func TestAPolicyTakesOverWhenItIsInForce(t *testing.T) {
 	r.marks[0] = r.byPolicies
 	r.is(r.pass("log", time.Minute), "Webhook True", "log both")
 	r.marks[1] = r.byPolicies
+	r.is(r.pass("log", settling), "Webhook True", "log both") // Requests that came past the policies before are on their way.
 	state := r.pass("log", 10*time.Minute)
 	r.is(state, "Policy True", "log policy")
 	if !strings.Contains(state.Condition.Message, "2 of the API servers") {
@@ -273,22 +280,21 @@ func TestAPolicyTakesOverWhenItIsInForce(t *testing.T) {
 	r.is(r.pass("log", time.Minute), "Webhook True", "log both")
 }
 
+// A set says in its status that the policy injects. One that is made again under its name does not.
 func TestARestartCallsNoWebhook(t *testing.T) {
 	r := newRig(t, true)
-	r.set(plain, strings.Replace(merges, "log", "mesh", 1))
-	before := newRig(t, true)
-	before.sets = r.sets
-	before.once("log")
-	r.everywhere(func(set string) string {
-		if set == "mesh" {
-			return before.byWebhooks(set)
-		}
-		return before.byPolicies(set)
-	})
+	r.set(plain, strings.NewReplacer("log", "mesh", "agent", "proxy").Replace(merges))
+	for at := range r.sets {
+		r.sets[at].Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": ConditionInjectionPath, "status": "True", "reason": string(PathPolicy)}}}
+	}
+	r.everywhere(r.byPolicies)
 	r.is(r.once("log"), "Policy True", "log policy, mesh webhook")
 	if r.said != 1 {
 		t.Errorf("said %d times", r.said)
 	}
+	r.set(plain)
+	r.sets[0].SetUID("another")
+	r.is(r.once("log"), "Webhook True", "log both")
 }
 
 func TestOneWayForEachSet(t *testing.T) {
@@ -395,6 +401,20 @@ func TestFaultsOfOneSetLeaveTheOthersAlone(t *testing.T) {
 			r.is(r.once("log"), tc.condition, tc.ways)
 			r.is(r.once("mesh"), "Policy True", tc.ways)
 		})
+	}
+}
+
+// A set for namespaces that are exempt was said to be injected.
+func TestASetForExemptNamespacesSaysThatItInjectsNothing(t *testing.T) {
+	for names, condition := range map[string]string{"[kube-system]": "NamespaceExempt False", "[kube-system, shop]": "Policy True", "[shop]": "Policy True"} {
+		r := newRig(t, true)
+		r.set(strings.Replace(plain, "containers:", "namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: In, values: "+names+"}]}, containers:", 1))
+		r.everywhere(r.byPolicies)
+		state := r.pass("log", time.Minute)
+		r.is(state, condition, "log policy")
+		if strings.Contains(state.Condition.Message, "kube-system, which is exempt") != strings.Contains(names, "kube-system") {
+			t.Errorf("%s: %s", names, state.Condition.Message)
+		}
 	}
 }
 
@@ -536,7 +556,7 @@ func TestACreationIsAnsweredWhenTheSetIsInForce(t *testing.T) {
 				}
 			}
 			taken, looks := &announcer{fails: tc.fails}, 0
-			mark := func(string) string { return taken.announced[0].Params[0].GetName() + sidecar.MarkedByWebhook }
+			mark := func(string) string { return taken.announced[0].Params[0].GetName() + called }
 			r.marks = [2]func(string) string{mark, func(set string) string {
 				if looks++; looks <= 2*tc.after { // each look asks twice
 					return ""

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,15 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
-	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 )
 
 const (
@@ -31,17 +26,13 @@ const (
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// maxPages is how many pages of them are read at most in one namespace, or in all.
-	maxPages = 20
-	// askedSingly is how many pods are asked for one by one, where there are more than are read and none of those that were read is without sidecars.
-	askedSingly = 20
-	// askedNamespaces is up to how many namespaces are asked one by one. With more, all are asked at once.
-	askedNamespaces = 10
+	// maxAsked is of how many pods, and of how many namespaces, the API server is asked at most.
+	maxAsked = 50
 )
 
-// lacking are the pods that were found of a set without its sidecars.
+// lacking are the pods of a set that were found without its sidecars.
 type lacking struct {
-	// pods is how many there are, or at least are, condition says it; nil: there are none.
+	// pods is how many there are at least; condition says it, and is nil without any.
 	pods      int
 	condition *metav1.Condition
 }
@@ -49,7 +40,7 @@ type lacking struct {
 // without looks for pods that a set selects and that do not have its sidecars. With an error it returns what was found last. It is called without the lock.
 func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, error) {
 	if i.options.Pods == nil || set.fault != nil || set.parsed.Paused {
-		i.noteFound(set.name, time.Time{}, "", lacking{})
+		i.noteFound(set, time.Time{}, "", lacking{})
 		return lacking{}, nil
 	}
 	now := i.options.Clock.Now()
@@ -72,15 +63,15 @@ func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, err
 			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %s: %s", count, conditions.First(names, namedPods, ", ")),
 		}
 	}
-	i.noteFound(set.name, now, set.shown, found)
+	i.noteFound(set, now, set.shown, found)
 	return found, nil
 }
 
 // noteFound notes what was found when pods were looked at, for which shown.
-func (i *Injection) noteFound(name string, at time.Time, shown string, found lacking) {
+func (i *Injection) noteFound(set *injectedSet, at time.Time, shown string, found lacking) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	of := i.knownOf(name)
+	of := i.knownOf(set)
 	of.counted, of.countedFor, of.found = at, shown, found
 }
 
@@ -88,7 +79,7 @@ func (i *Injection) noteFound(name string, at time.Time, shown string, found lac
 func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, known bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	of := i.knownOf(set.name)
+	of := i.knownOf(set)
 	return of.found, of.countedFor == set.shown && now.Sub(of.counted) < countEvery
 }
 
@@ -102,138 +93,88 @@ func (i *Injection) lastFound(name string) lacking {
 	return lacking{}
 }
 
-// podsWithout are the names of such pods, sorted; all says that there are no more. The cache is asked first; the server only when there is a candidate.
+// podsWithout are the names of such pods, sorted; all says that there are no more. The server is only asked about candidates from the cache, which has no
+// phases of pods that the operator does not control.
 func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []string, all bool, err error) {
-	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(append(slices.Clone(set.parsed.Match.Labels), podentry.Bypass())))
+	candidates, err := i.candidates(ctx, set)
 	if err != nil {
 		return nil, false, err
 	}
-	pods := &corev1.PodList{}
-	if err := i.options.Pods.List(ctx, pods, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, false, err
-	}
-	var lacking []*corev1.Pod
-	places := sets.New[string]()
-	for at := range pods.Items {
-		if pod := &pods.Items[at]; set.compiled.Lacks(pod) {
-			lacking = append(lacking, pod)
-			places.Insert(pod.Namespace)
+	namespaces, asked := map[string]map[string]string{}, 0
+	for _, pod := range candidates {
+		labels, known := namespaces[pod.Namespace]
+		if asked == maxAsked || !known && len(namespaces) == maxAsked {
+			return names, false, nil
 		}
-	}
-	if len(places) == 0 {
-		return nil, true, nil
-	}
-	namespaces, err := i.selectedNamespaces(ctx, set.parsed.Match.Namespace, places)
-	if err != nil {
-		return nil, false, err
-	}
-	candidates := map[string][]*corev1.Pod{}
-	for _, pod := range lacking {
-		if namespace, selected := namespaces[pod.Namespace]; selected && set.compiled.InjectsInto(pod.Labels, namespace) {
-			candidates[pod.Namespace] = append(candidates[pod.Namespace], pod)
+		if !known {
+			if labels, err = i.labelsOf(ctx, pod.Namespace); err != nil {
+				return nil, false, err
+			}
+			namespaces[pod.Namespace] = labels
 		}
-	}
-	return i.unfinished(ctx, selector, candidates)
-}
-
-// unfinished are the names of the pods that have not ended, sorted; all says that there are no more. pods are by namespace. The cache
-// has no status of pods that the operator does not control, so the server is asked, for names alone.
-func (i *Injection) unfinished(ctx context.Context, selector labels.Selector, pods map[string][]*corev1.Pod) (names []string, all bool, err error) {
-	places := pods
-	if len(pods) > askedNamespaces {
-		places = map[string][]*corev1.Pod{metav1.NamespaceAll: slices.Concat(slices.Collect(maps.Values(pods))...)}
-	}
-	all = true
-	for namespace, there := range places {
-		more, whole, err := i.running(ctx, selector, namespace, there)
+		if !i.selects(set, pod, labels) {
+			continue
+		}
+		asked++
+		unended, err := i.isUnended(ctx, pod)
 		if err != nil {
 			return nil, false, err
 		}
-		names, all = append(names, more...), all && whole
-	}
-	slices.Sort(names)
-	return names, all, nil
-}
-
-// running are the names of those of the pods of a namespace, or of all, that have not ended. Pods that have are not read: there may be very many. whole is false
-// when there are more than are read of the others; those that were found have not ended all the same. When none was found by then, some are asked for by name:
-// ten thousand pods with sidecars would hide all that come after them and have none.
-func (i *Injection) running(ctx context.Context, selector labels.Selector, namespace string, pods []*corev1.Pod) (names []string, whole bool, err error) {
-	wanted := make(map[types.UID]*corev1.Pod, len(pods))
-	for _, pod := range pods {
-		wanted[pod.UID] = pod
-	}
-	unended := fields.AndSelectors(
-		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-	)
-	like := &metav1.PartialObjectMetadataList{}
-	like.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	options := []client.ListOption{
-		client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.MatchingFieldsSelector{Selector: unended},
-	}
-	read := 0
-	for list, err := range pages.All(ctx, i.options.Live, like, options...) {
-		if err != nil {
-			return nil, false, fmt.Errorf("reading which pods have not ended: %w", err)
+		if unended {
+			names = append(names, pod.Namespace+"/"+pod.Name)
 		}
-		for at := range list.Items {
-			if pod := wanted[list.Items[at].UID]; pod != nil {
-				names = append(names, pod.Namespace+"/"+pod.Name)
-				delete(wanted, pod.UID)
-			}
-		}
-		if len(wanted) == 0 || list.Continue == "" {
-			break
-		}
-		if read++; read < maxPages {
-			continue
-		}
-		if len(names) == 0 {
-			names, err = i.runningSingly(ctx, unended, wanted)
-		}
-		return names, false, err
 	}
 	return names, true, nil
 }
 
-// runningSingly are the names of those of some pods, the last by name, that have not ended.
-func (i *Injection) runningSingly(ctx context.Context, unended fields.Selector, pods map[types.UID]*corev1.Pod) ([]string, error) {
-	last := slices.SortedFunc(maps.Values(pods), func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(b.Namespace, a.Namespace), cmp.Compare(b.Name, a.Name))
-	})
-	var names []string
-	for _, pod := range last[:min(len(last), askedSingly)] {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-		selector := fields.AndSelectors(unended, fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name))
-		if err := i.options.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector}); err != nil {
-			return nil, fmt.Errorf("reading whether a pod has ended: %w", err)
-		}
-		if len(list.Items) > 0 && list.Items[0].UID == pod.UID {
-			names = append(names, pod.Namespace+"/"+pod.Name)
-		}
-	}
-	return names, nil
-}
-
-// selectedNamespaces are the labels of those of the places in which a set injects. Namespaces are read by pages: there may be thousands.
-func (i *Injection) selectedNamespaces(ctx context.Context, requirements []podentry.Requirement, places sets.Set[string]) (map[string]map[string]string, error) {
-	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(append(slices.Clone(requirements), podentry.NamespaceExclusions(i.options.Namespace)...)))
+// candidates are the pods, by name, that have the labels and not the sidecars.
+func (i *Injection) candidates(ctx context.Context, set *injectedSet) ([]*corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(append(slices.Clone(set.parsed.Match.Labels), podentry.Bypass())))
 	if err != nil {
 		return nil, err
 	}
-	byName := make(map[string]map[string]string, len(places))
-	namespaces := &metav1.PartialObjectMetadataList{}
-	namespaces.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	for list, err := range pages.All(ctx, i.options.Live, namespaces, client.MatchingLabelsSelector{Selector: selector}) {
-		if err != nil {
-			return nil, fmt.Errorf("reading namespaces: %w", err)
-		}
-		for at := range list.Items {
-			if name := list.Items[at].Name; places.Has(name) {
-				byName[name] = list.Items[at].Labels
-			}
+	pods := &corev1.PodList{}
+	if err := i.options.Pods.List(ctx, pods, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	var lacking []*corev1.Pod
+	for at := range pods.Items {
+		if pod := &pods.Items[at]; set.compiled.Lacks(pod) {
+			lacking = append(lacking, pod)
 		}
 	}
-	return byName, nil
+	slices.SortFunc(lacking, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return lacking, nil
+}
+
+// labelsOf are the labels of a namespace; nil: it is not there.
+func (i *Injection) labelsOf(ctx context.Context, name string) (map[string]string, error) {
+	namespace := namespaces()
+	if err := i.options.Live.Get(ctx, client.ObjectKey{Name: name}, namespace); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return namespace.Labels, nil
+}
+
+// selects says whether the set injects into a pod of a namespace with these labels.
+func (i *Injection) selects(set *injectedSet, pod *corev1.Pod, namespace map[string]string) bool {
+	exempt := func(r podentry.Requirement) bool { return !r.Holds(namespace) }
+	return namespace != nil && !slices.ContainsFunc(podentry.NamespaceExclusions(i.options.Namespace), exempt) &&
+		set.parsed.Match.Selects(pod.Labels, namespace) && set.compiled.InjectsInto(pod.Labels, namespace)
+}
+
+// isUnended asks whether a pod is there and has not ended.
+func (i *Injection) isUnended(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	selector := fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
+		fields.OneTermEqualSelector(metav1.ObjectNameField, pod.Name),
+	)
+	if err := i.options.Live.List(ctx, list, client.InNamespace(pod.Namespace), client.MatchingFieldsSelector{Selector: selector}); err != nil {
+		return false, fmt.Errorf("reading whether a pod has ended: %w", err)
+	}
+	return len(list.Items) > 0 && list.Items[0].UID == pod.UID, nil
 }

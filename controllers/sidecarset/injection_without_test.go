@@ -76,70 +76,36 @@ func (u unphased) List(ctx context.Context, list client.ObjectList, options ...c
 	return err
 }
 
-// Which pods have ended is asked of the API server only where it matters, page by page up to a limit, and without keeping other sets waiting.
+// Which pods have ended is asked of the API server only where it matters, up to a limit, and without keeping other sets waiting.
 func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	pod := func(namespace, name string) *corev1.Pod {
 		p := &corev1.Pod{}
 		p.Namespace, p.Name, p.UID, p.Labels = namespace, name, types.UID(namespace+"/"+name), map[string]string{"app": "shop"}
 		return p
 	}
+	ended := func(namespace, name string) *corev1.Pod {
+		p := pod(namespace, name)
+		p.Status.Phase = corev1.PodFailed
+		return p
+	}
 	t.Run("nothing is asked about pods of other namespaces", func(t *testing.T) {
 		r := newRig(t, true, pod("kube-system", "old"))
-		r.unended = func(string) bool { t.Error("it is asked"); return false }
 		r.set(plain)
-		if state := r.pass("log", time.Minute); state.Without != nil {
-			t.Errorf("%+v", state.Without)
+		if state := r.pass("log", time.Minute); state.Without != nil || len(r.singly) > 0 {
+			t.Errorf("%+v, asked for %v", state.Without, r.singly)
 		}
 	})
-	t.Run("one namespace is asked", func(t *testing.T) {
-		r := newRig(t, true, pod("shop", "old"), pod("kube-system", "old"))
-		pages := map[string]int{}
-		r.unended = func(namespace string) bool { pages[namespace]++; return false }
-		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || len(pages) != 1 || pages["shop"] != 1 {
-			t.Errorf("%+v, asked: %v", state.Without, pages)
+	t.Run("pods that have ended are left out, and only so many are asked for", func(t *testing.T) {
+		var objects []client.Object
+		for i := range 2 * maxAsked {
+			objects = append(objects, ended("shop", fmt.Sprintf("p%03d", i)))
 		}
-	})
-	t.Run("of more pods than are read those that were read are named", func(t *testing.T) {
-		r := newRig(t, true, pod("shop", "old"), pod("shop", "unread"))
-		pages := 0
-		r.unended = func(string) bool { pages++; return true }
+		objects[7] = pod("shop", "p007")
+		r := newRig(t, true, objects...)
+		r.options.Pods = unphased{r.client} // as the cache has them
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/old") || pages != maxPages {
-			t.Errorf("%+v, %d pages", state.Without, pages)
-		}
-	})
-	t.Run("pods behind more with sidecars than are read are found all the same", func(t *testing.T) {
-		r := newRig(t, true, pod("shop", "unread"))
-		r.unended = func(string) bool { return true }
-		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/unread") || len(r.singly) != 1 {
-			t.Errorf("%+v, asked for singly: %v", state.Without, r.singly)
-		}
-	})
-	t.Run("few are asked for by name", func(t *testing.T) {
-		var ended []client.Object
-		for i := range 100 {
-			one := pod("shop", fmt.Sprintf("p%d", i))
-			one.Status.Phase = corev1.PodFailed
-			ended = append(ended, one)
-		}
-		r := newRig(t, true, ended...)
-		// The cache has no status of these pods.
-		r.options.Pods = unphased{r.client}
-		r.unended = func(string) bool { return true }
-		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without != nil || len(r.singly) != askedSingly {
-			t.Errorf("%+v, asked for singly: %v", state.Without, r.singly)
-		}
-	})
-	t.Run("no page is read once all are known", func(t *testing.T) {
-		r := newRig(t, true, pod("shop", "old"))
-		pages := 0
-		r.unended = func(string) bool { pages++; return true }
-		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, ": 1: shop/old") || pages != 1 {
-			t.Errorf("%+v, %d pages", state.Without, pages)
+		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/p007") || len(r.singly) != maxAsked {
+			t.Errorf("%+v, asked for %d", state.Without, len(r.singly))
 		}
 	})
 	t.Run("what was found stays while the server does not answer", func(t *testing.T) {
@@ -155,7 +121,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	t.Run("another set does not wait for it", func(t *testing.T) {
 		r := newRig(t, true, pod("shop", "old"))
 		asked, answer := make(chan struct{}), make(chan struct{})
-		r.unended = func(string) bool { close(asked); <-answer; r.unended = nil; return false }
+		r.slow = func() { close(asked); <-answer; r.slow = nil }
 		r.set(plain, strings.Replace(strings.Replace(plain, "name: log", "name: mesh", 1), "app: shop", "app: other", 1))
 		done := make(chan error, 1)
 		go func() {

@@ -6,7 +6,6 @@ package sidecarset
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/clock"
@@ -56,8 +55,7 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 			return nil
 		}
 		if err := i.Announce(ctx, d.Hooks, object); err != nil {
-			// A line break would have the API server drop the warning.
-			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + strings.ReplaceAll(err.Error(), "\n", "; ")}
+			return []string{"spec: pods that are created within the next seconds may not get the sidecars: " + err.Error()}
 		}
 		return nil
 	}

@@ -37,10 +37,13 @@ var ErrNotAnnounced = errors.New("it cannot be registered at once")
 // after 15 seconds the leader removes it.
 func (r *Registrar) Announce(ctx context.Context, hook *Hook) error {
 	owner, err := installowner.Find(ctx, r.options.Live)
-	if err != nil || r.options.Call == nil {
-		return errors.Join(ErrNotAnnounced, err)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrNotAnnounced, err)
+	case r.options.Call == nil:
+		return fmt.Errorf("%w: the API server cannot call the operator", ErrNotAnnounced)
 	}
-	p := &pass{Registrar: New(r.options), owner: owner, now: r.options.Clock.Now(), keep: map[key]bool{}, states: map[string]State{}}
+	p := newPass(New(r.options), owner, hook)
 	if err := p.apply(ctx, hook.Params...); err != nil {
 		return err
 	}
@@ -55,20 +58,21 @@ func (c *configuration) announce(ctx context.Context, hook *Hook) error {
 	if err := c.read(ctx); err != nil {
 		return err
 	}
-	entry, err := c.entryOf(way{hook: hook})
+	entry, err := c.webhookOf(registration{hook: hook})
 	if err != nil {
 		return err
 	}
-	entries := append([]admissionv1.MutatingWebhook{entry}, slices.DeleteFunc(slices.Clone(c.entered), func(e admissionv1.MutatingWebhook) bool { return e.Name == entry.Name })...)
-	if sizeOf(entries)+len(entries)*fieldsSize > maxEntered {
+	others := slices.DeleteFunc(slices.Clone(c.current), func(e admissionv1.MutatingWebhook) bool { return e.Name == entry.Name })
+	entries := append([]admissionv1.MutatingWebhook{entry}, others...)
+	if sizeOf(entries)+len(entries)*fieldsSize > maxAdded {
 		return fmt.Errorf("%w: the webhook configuration %s has no room", ErrNotAnnounced, c.name)
 	}
-	c.announced = marksOf(c.have)
-	c.announced[markOf(entry.Name)] = c.now.UTC().Format(time.RFC3339)
+	c.marks = marksOf(c.have)
+	c.marks[markOf(entry.Name)] = c.now.UTC().Format(time.RFC3339) + " " + string(hook.UID)
 	return c.put(ctx, entries)
 }
 
-// markOf is the annotation that says when an entry was announced.
+// markOf is the annotation that says when an entry was announced, and for which object.
 func markOf(entry string) string {
 	name := strings.TrimSuffix(entry, ".operator.kruise.io")
 	return announcedPrefix + name[:min(len(name), maxMark)]
@@ -84,27 +88,34 @@ func marksOf(have *unstructured.Unstructured) map[string]string {
 	return marks
 }
 
-// stands finds out which entries stay as they are: those of hooks that are held, and those announced a short while ago that no owner wants yet.
-func (c *configuration) stands() {
+// keepCurrent finds the entries that stay as they are: those of hooks that are held, and those announced a short while ago for an object that no owner knows.
+func (c *configuration) keepCurrent() {
 	marks := marksOf(c.have)
-	c.announced = map[string]string{}
-	for _, entry := range c.entered {
-		named := func(h *Hook) bool { return h.Name == entry.Name }
-		at := slices.IndexFunc(c.hooks, named)
-		left := time.Duration(0)
-		if made, err := time.Parse(time.RFC3339, marks[markOf(entry.Name)]); err == nil && at < 0 {
-			left = min(keepAnnounced-c.now.Sub(made), keepAnnounced)
-		}
-		switch {
-		case left > 0:
-			c.announced[markOf(entry.Name)] = marks[markOf(entry.Name)]
-			c.sooner(left)
-		case at < 0 || !c.hooks[at].Hold:
+	c.marks = map[string]string{}
+	for _, entry := range c.current {
+		mark := marks[markOf(entry.Name)]
+		left := c.announcedFor(entry.Name, mark)
+		if left <= 0 && !c.held[entry.Name] {
 			continue
 		}
-		c.standing = append(c.standing, entry)
+		if left > 0 {
+			c.marks[markOf(entry.Name)] = mark
+			c.sooner(left)
+		}
+		c.kept = append(c.kept, entry)
 		c.keepParam(calledParam(entry.ClientConfig))
 	}
+}
+
+// announcedFor is for how long an announced entry stays. One that was wanted for an earlier object of the same name is not wanted for this one.
+func (c *configuration) announcedFor(name, mark string) time.Duration {
+	text, uid, _ := strings.Cut(mark, " ")
+	at, err := time.Parse(time.RFC3339, text)
+	wanted := func(h *Hook) bool { return h.Name == name && string(h.UID) == uid }
+	if err != nil || slices.ContainsFunc(c.hooks, wanted) {
+		return 0
+	}
+	return min(keepAnnounced-c.now.Sub(at), keepAnnounced)
 }
 
 // calledParam is what stands at the end of the path that a webhook calls.
@@ -114,23 +125,4 @@ func calledParam(call admissionv1.WebhookClientConfig) string {
 		called = ptr.Deref(call.Service.Path, "")
 	}
 	return called[strings.LastIndex(called, "/")+1:]
-}
-
-// hold keeps the bindings of a hook as they are, and what they refer to.
-func (p *pass) hold(hook *Hook) {
-	for _, binding := range hook.Bindings {
-		if have := p.there[keyOf(binding)]; have != nil {
-			p.keep[keyOf(binding)] = true
-			param, _, _ := unstructured.NestedString(have.Object, "spec", "paramRef", "name")
-			p.keepParam(param)
-		}
-	}
-	p.say(hook, State{Reason: InForce})
-}
-
-// keepParam keeps a revision that something registered names.
-func (p *pass) keepParam(name string) {
-	k := key{revisionKind(), p.options.Namespace, name}
-	p.keep[k] = true
-	delete(p.unused, k)
 }

@@ -81,6 +81,53 @@ func TestHooksThatAreAnnouncedTogetherAreBothThere(t *testing.T) {
 	}
 }
 
+// Both found nothing, and the one that wrote last removed the entry of the other, whose set had been said to be in force.
+func TestTwoReplicasThatAnnounceTheFirstHooksKeepBoth(t *testing.T) {
+	w := newWorld(t)
+	w.applied = func() {
+		if err := New(w.options).Announce(t.Context(), hook("b", withParam)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := New(w.options).Announce(t.Context(), hook("a", withParam)); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.entries(MutatingConfiguration); !slices.Equal(got, full("a", "b")) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// A set was deleted and made again at once. The leader still wanted the earlier one, and removed what was announced for the later one.
+func TestWhatIsAnnouncedIsNotRemovedForAnEarlierObjectOfItsName(t *testing.T) {
+	earlier, later := func(h *Hook) { h.UID = "earlier"; withParam(h) }, func(h *Hook) { h.UID, h.Path = "later", "/inject/revision-2" }
+	for name, byPolicy := range map[string]bool{"by policy": true, "by webhook": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.proven = true
+			owner := w.Owner("all", nil)
+			owner.Want(hook("a", earlier, func(h *Hook) {
+				if byPolicy {
+					h.Policy = "changes"
+				}
+			}))
+			w.pass()
+			if err := New(w.options).Announce(t.Context(), hook("a", later)); err != nil {
+				t.Fatal(err)
+			}
+			w.pass()
+			config := &admissionv1.MutatingWebhookConfiguration{}
+			if !w.exists(config, MutatingConfiguration) || len(config.Webhooks) != 1 || *config.Webhooks[0].ClientConfig.Service.Path != "/inject/revision-2" {
+				t.Fatalf("while the earlier one is wanted: %+v", config.Webhooks)
+			}
+			owner.Want(hook("a", later))
+			w.pass()
+			if w.exists(config, MutatingConfiguration); len(config.Annotations) > 0 || len(config.Webhooks) != 1 {
+				t.Errorf("when it is known: %+v", config)
+			}
+		})
+	}
+}
+
 func TestAHookThatIsHeldStaysAsItIs(t *testing.T) {
 	w := newWorld(t)
 	owner := w.Owner("all", nil)

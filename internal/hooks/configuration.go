@@ -4,9 +4,9 @@
 package hooks
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,10 +25,10 @@ import (
 )
 
 const (
-	// maxEntered is how many bytes the entries of a configuration may have for another one to be added, and maxKept for one to stay: while the authority of
-	// the certificate changes, entries name two. The etcd of a cluster stores 1.5 MiB of an object.
-	maxEntered = 1_000_000
-	maxKept    = 1_500_000
+	// maxAdded is how many bytes entries may have for another one to be added, maxKept for one to stay: while the authority of the certificate changes, entries
+	// name two. The etcd of a cluster stores 1.5 MiB of an object.
+	maxAdded = 1_000_000
+	maxKept  = 1_500_000
 	// fieldsSize is what the API server notes of an entry: who has written which of its fields. It was 450.
 	fieldsSize = 600
 )
@@ -43,57 +44,79 @@ func validatingKind() schema.GroupVersionKind {
 // configuration is one of the two, as it should be.
 type configuration struct {
 	*pass
-	name string
-	kind schema.GroupVersionKind
-	ways []way
+	name   string
+	kind   schema.GroupVersionKind
+	wanted []registration
 
 	have    *unstructured.Unstructured
-	entered []admissionv1.MutatingWebhook // what is there, in this type for both kinds
-	// standing are entries that stay as they are, announced the marks of those that were announced.
-	standing  []admissionv1.MutatingWebhook
-	announced map[string]string
+	current []admissionv1.MutatingWebhook // what is there, in this type for both kinds
+	// kept are entries that stay as they are, marks say which of them were announced.
+	kept  []admissionv1.MutatingWebhook
+	marks map[string]string
 }
 
-// registered is a way and its entry.
-type registered struct {
-	way
-	entry admissionv1.MutatingWebhook
-	late  bool // it is not there yet
+// entry is a registration as a webhook.
+type entry struct {
+	registration
+	webhook admissionv1.MutatingWebhook
+	// added says that it is not there yet, former that it is the one that is there.
+	added, former bool
 }
 
-// write makes the configuration have one entry for every way that has room and that the server takes. Without any, there is none.
+// write makes the configuration have one entry for every hook that has room and that the server takes. Without any, there is none.
 func (c *configuration) write(ctx context.Context) error {
 	if err := c.read(ctx); err != nil {
 		return err
 	}
-	c.stands()
-	var all []registered
-	for _, w := range c.ways {
-		entry, err := c.entryOf(w)
-		if err != nil {
-			return err
-		}
-		late := !slices.ContainsFunc(c.entered, func(e admissionv1.MutatingWebhook) bool { return e.Name == entry.Name })
-		all = append(all, registered{way: w, entry: entry, late: late})
+	c.keepCurrent()
+	entries, err := c.entries()
+	if err != nil {
+		return err
 	}
-	all = c.fitting(all)
-	err := c.put(ctx, c.entriesOf(all))
+	err = c.put(ctx, c.webhooks(entries))
 	if refuses(err) {
-		all, err = c.sift(ctx, nil, all)
+		entries, err = c.accepted(ctx, nil, entries)
 		if err == nil {
-			err = c.put(ctx, c.entriesOf(all))
+			err = c.put(ctx, c.webhooks(entries))
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", c.name, err)
 	}
-	for _, r := range all {
-		c.stateOf(r.way, true)
+	for _, e := range entries {
+		c.sayRegistered(e.registration, true)
 	}
-	if len(all) == 0 {
+	if len(entries) == 0 {
 		return nil
 	}
 	return c.follow(key{kind: c.kind, name: c.name})
+}
+
+// entries are those of all hooks for which there is room. An entry of that name that was announced for a newer object goes first.
+func (c *configuration) entries() ([]entry, error) {
+	var all []entry
+	for _, r := range c.wanted {
+		webhook, err := c.webhookOf(r)
+		if err != nil {
+			return nil, err
+		}
+		if _, kept := named(c.kept, webhook.Name); kept {
+			c.say(r.hook, State{Reason: Pending})
+			continue
+		}
+		_, there := named(c.current, webhook.Name)
+		all = append(all, entry{registration: r, webhook: webhook, added: !there})
+	}
+	return c.fitting(all), nil
+}
+
+// named is the webhook of a name.
+func named(all []admissionv1.MutatingWebhook, name string) (admissionv1.MutatingWebhook, bool) {
+	at := slices.IndexFunc(all, func(e admissionv1.MutatingWebhook) bool { return e.Name == name })
+	if at < 0 {
+		return admissionv1.MutatingWebhook{}, false
+	}
+	return all[at], true
 }
 
 // read finds out what is there.
@@ -106,7 +129,7 @@ func (c *configuration) read(ctx context.Context) error {
 	}
 	if err == nil {
 		c.have = have
-		c.entered, err = entriesIn(have)
+		c.current, err = entriesIn(have)
 		return err
 	}
 	return nil
@@ -121,26 +144,25 @@ func entriesIn(object *unstructured.Unstructured) ([]admissionv1.MutatingWebhook
 	return typed.Webhooks, nil
 }
 
-// entryOf is the entry of a way. Where it calls as the one that is there does, that one's authorities stay: they are kept right elsewhere.
-func (c *configuration) entryOf(w way) (admissionv1.MutatingWebhook, error) {
-	call, err := c.options.Call(w.hook.Path)
+// webhookOf is the webhook of a hook. The authorities of one that is there and calls the same place stay: they are kept right elsewhere.
+func (c *configuration) webhookOf(r registration) (admissionv1.MutatingWebhook, error) {
+	call, err := c.options.Call(r.hook.Path)
 	if err != nil {
 		return admissionv1.MutatingWebhook{}, err
 	}
 	var beyond []admissionv1.MatchCondition
-	if w.proven {
-		beyond = w.hook.Beyond
+	if r.proven && !r.hook.Beside {
+		beyond = r.hook.Beyond
 	}
-	entry := w.hook.entry(c.options.Namespace, beyond, call)
+	webhook := r.hook.entry(c.options.Namespace, beyond, call)
 	if c.kind == validatingKind() {
-		entry.ReinvocationPolicy = nil
+		webhook.ReinvocationPolicy = nil
 	}
-	for _, there := range c.entered {
-		if there.Name == entry.Name && len(there.ClientConfig.CABundle) > 0 && sameEndpoint(there.ClientConfig, call) {
-			entry.ClientConfig = there.ClientConfig
-		}
+	there, found := named(c.current, webhook.Name)
+	if found && len(there.ClientConfig.CABundle) > 0 && sameEndpoint(there.ClientConfig, call) {
+		webhook.ClientConfig = there.ClientConfig
 	}
-	return entry, nil
+	return webhook, nil
 }
 
 // sameEndpoint says whether two calls lead to the same place.
@@ -150,25 +172,25 @@ func sameEndpoint(a, b admissionv1.WebhookClientConfig) bool {
 }
 
 // fitting are those for which there is room. Entries that are there come before new ones.
-func (c *configuration) fitting(all []registered) []registered {
-	byAge := slices.Clone(all)
-	slices.SortStableFunc(byAge, func(a, b registered) int {
-		return cmp.Compare(map[bool]int{true: 1}[a.late], map[bool]int{true: 1}[b.late])
-	})
+func (c *configuration) fitting(all []entry) []entry {
 	used, crowded := 0, map[string]bool{}
-	for _, r := range byAge {
-		size, most := sizeOf(r.entry)+fieldsSize, maxKept
-		if r.late {
-			most = maxEntered
+	for _, added := range []bool{false, true} {
+		for _, e := range all {
+			size, most := sizeOf(e.webhook)+fieldsSize, maxKept
+			if added {
+				most = maxAdded
+			}
+			switch {
+			case e.added != added:
+			case used+size > most:
+				crowded[e.webhook.Name] = true
+				c.say(e.hook, State{Reason: NoRoom, Message: "the webhook configuration " + c.name + " has no room for another entry"})
+			default:
+				used += size
+			}
 		}
-		if used+size > most {
-			crowded[r.entry.Name] = true
-			c.say(r.hook, State{Reason: NoRoom, Message: "the webhook configuration " + c.name + " has no room for another entry"})
-			continue
-		}
-		used += size
 	}
-	return slices.DeleteFunc(all, func(r registered) bool { return crowded[r.entry.Name] })
+	return slices.DeleteFunc(all, func(e entry) bool { return crowded[e.webhook.Name] })
 }
 
 // sizeOf is the size of a value as JSON, which what is stored does not exceed.
@@ -180,48 +202,39 @@ func sizeOf(value any) int {
 	return len(data)
 }
 
-// sift leaves out of some entries those that the server refuses beside others that it takes. It asks by dry runs, for halves of what it refused.
-func (c *configuration) sift(ctx context.Context, beside, some []registered) ([]registered, error) {
-	err := c.put(ctx, c.entriesOf(slices.Concat(beside, some)), client.DryRunAll)
+// accepted are those of some entries that the server takes beside others. It asks by dry runs, for halves of what it refused.
+func (c *configuration) accepted(ctx context.Context, beside, some []entry) ([]entry, error) {
+	err := c.put(ctx, c.webhooks(slices.Concat(beside, some)), client.DryRunAll)
 	switch {
 	case err == nil:
 		return some, nil
-	case !refuses(err):
+	case !refuses(err) || len(some) == 0: // Without any, it refuses the configuration itself.
 		return nil, err
-	case len(some) == 0:
-		return nil, err // It refuses the configuration, whatever is in it.
 	case len(some) == 1:
-		return c.instead(ctx, beside, some[0].hook, err)
+		c.refuse(some[0].hook, err)
+		there, found := named(c.current, some[0].webhook.Name)
+		if !found || some[0].former {
+			return nil, nil
+		}
+		c.keepParam(calledParam(there.ClientConfig))
+		return c.accepted(ctx, beside, []entry{{registration: some[0].registration, webhook: there, former: true}})
 	}
 	half := len(some) / 2
-	first, err := c.sift(ctx, beside, some[:half])
+	first, err := c.accepted(ctx, beside, some[:half])
 	if err != nil {
 		return nil, err
 	}
-	second, err := c.sift(ctx, slices.Concat(beside, first), some[half:])
+	second, err := c.accepted(ctx, slices.Concat(beside, first), some[half:])
 	return slices.Concat(first, second), err
 }
 
-// instead is the entry of the last version of a refused hook that the server took, if there is one.
-func (c *configuration) instead(ctx context.Context, beside []registered, hook *Hook, why error) ([]registered, error) {
-	w, err := c.refuse(ctx, hook, why)
-	if w == nil || err != nil {
-		return nil, err
+// webhooks are those that are kept, and those of some entries behind them.
+func (c *configuration) webhooks(entries []entry) []admissionv1.MutatingWebhook {
+	all := slices.Clone(c.kept)
+	for i := range entries {
+		all = append(all, entries[i].webhook)
 	}
-	entry, err := c.entryOf(*w)
-	if err != nil {
-		return nil, err
-	}
-	return c.sift(ctx, beside, []registered{{way: *w, entry: entry}})
-}
-
-// entriesOf are the entries of some ways, behind those that stand.
-func (c *configuration) entriesOf(all []registered) []admissionv1.MutatingWebhook {
-	entries := slices.Clone(c.standing)
-	for i := range all {
-		entries = append(entries, all[i].entry)
-	}
-	return entries
+	return all
 }
 
 // put makes the configuration have these entries.
@@ -237,17 +250,17 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	case len(entries) == 0:
 		uid := c.have.GetUID()
 		return client.IgnoreNotFound(c.options.Client.Delete(ctx, c.have, client.Preconditions{UID: &uid}))
-	case equality.Semantic.DeepEqual(entries, c.entered) && equality.Semantic.DeepEqual(owners, c.have.GetOwnerReferences()) && maps.Equal(c.announced, marksOf(c.have)):
+	case equality.Semantic.DeepEqual(entries, c.current) && equality.Semantic.DeepEqual(owners, c.have.GetOwnerReferences()) && maps.Equal(c.marks, marksOf(c.have)):
 		return nil
 	}
-	if c.have != nil && c.kind == mutatingKind() {
+	if c.kind == mutatingKind() {
 		return c.update(ctx, entries, owners, len(options) > 0)
 	}
 	object, err := c.object(entries, owners)
 	if err != nil {
 		return err
 	}
-	// Applied, not created: the right to create objects of one name alone can only be given for that. What was applied, version 0.4.0 removes by its own apply.
+	// What was applied, version 0.4.0 removes by its own apply.
 	options = append(options, client.FieldOwner(shared.FieldManager), client.ForceOwnership)
 	if err := c.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...); err != nil {
 		return err
@@ -255,8 +268,13 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	return c.without(ctx, object, entries, len(options) > 2)
 }
 
-// update replaces the entries by one write. Version 0.4.0 does the same with the mutating configuration.
+// update replaces the entries by one write, which fails when another replica was faster. Version 0.4.0 does the same with the mutating configuration.
 func (c *configuration) update(ctx context.Context, entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference, dry bool) error {
+	if c.have == nil {
+		if err := c.create(ctx, owners); err != nil {
+			return err
+		}
+	}
 	made, err := c.object(entries, owners)
 	if err != nil {
 		return err
@@ -266,16 +284,35 @@ func (c *configuration) update(ctx context.Context, entries []admissionv1.Mutati
 	want.SetOwnerReferences(owners)
 	annotations := want.GetAnnotations()
 	maps.DeleteFunc(annotations, func(name, _ string) bool { return strings.HasPrefix(name, announcedPrefix) })
-	if len(c.announced) > 0 && annotations == nil {
+	if len(c.marks) > 0 && annotations == nil {
 		annotations = map[string]string{}
 	}
-	maps.Copy(annotations, c.announced)
+	maps.Copy(annotations, c.marks)
 	want.SetAnnotations(annotations)
 	options := []client.UpdateOption{client.FieldOwner(shared.FieldManager)}
 	if dry {
 		options = append(options, client.DryRunAll)
 	}
 	return c.options.Client.Update(ctx, want, options...)
+}
+
+// create makes an empty configuration, so that all entries are written by updates: when two replicas apply the first entries, one removes those of the other.
+// It applies, since the right to create an object of one name can only be given for that.
+func (c *configuration) create(ctx context.Context, owners []metav1.OwnerReference) error {
+	empty, err := c.object(nil, owners)
+	if err != nil {
+		return err
+	}
+	delete(empty.Object, "webhooks")
+	if err := c.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(empty), client.FieldOwner(shared.FieldManager), client.ForceOwnership); err != nil {
+		return err
+	}
+	if theirs, _, _ := unstructured.NestedSlice(empty.Object, "webhooks"); len(theirs) > 0 {
+		resource := schema.GroupResource{Group: c.kind.Group, Resource: "mutatingwebhookconfigurations"}
+		return apierrors.NewConflict(resource, c.name, errors.New("another replica has made it"))
+	}
+	c.have = empty
+	return nil
 }
 
 // without takes away what somebody added, such as entries, or conditions that version 0.4.0 has put into one, and restores the order. Applying does not.
@@ -295,7 +332,7 @@ func (c *configuration) without(ctx context.Context, applied *unstructured.Unstr
 
 // object is the configuration with these entries. Another writer keeps the certificate trusted: the server refuses it when that one was faster.
 func (c *configuration) object(entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference) (*unstructured.Unstructured, error) {
-	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners, Annotations: c.announced}, Webhooks: entries}
+	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners, Annotations: c.marks}, Webhooks: entries}
 	if c.have != nil {
 		typed.ResourceVersion = c.have.GetResourceVersion()
 	}

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -36,10 +37,12 @@ const (
 	Guard
 )
 
-// Hook is one thing that a kind wants to see, or do, of requests for objects of others. It is data, and is not changed once it was handed over.
+// Hook is one thing that a kind wants to see, or do, of requests for objects of others. It is data: nobody changes a hook that is wanted.
 type Hook struct {
 	// Name is unique among all hooks: a domain name of at least three labels.
 	Name string
+	// UID is of the object for which it is wanted, if there is one.
+	UID types.UID
 	// Version is what State repeats, such as the revision that the hook names.
 	Version string
 	Order   Order
@@ -74,11 +77,12 @@ type Hook struct {
 	// Params are what path and bindings refer to: ControllerRevisions in the operator's namespace, with OwnLabel. They are there before the hook, and go
 	// after it.
 	Params []*unstructured.Unstructured
-	// Policy names the Policy that does the same inside the API server; empty: none. Bindings are those of this hook. Where policies that change
-	// objects are served and wanted and the policy is proven, the operator is called for requests alone that fulfill Beyond; without Beyond, for none.
+	// Policy names the Policy that does the same inside the API server; empty: none. Bindings are those of this hook. Once the policy is proven, the
+	// operator is only called for requests that fulfill Beyond; without Beyond, for none. Beside: it is called for all of them all the same.
 	Policy   string
 	Bindings []*unstructured.Unstructured
 	Beyond   []admissionv1.MatchCondition
+	Beside   bool
 }
 
 // Policy is a static policy of the API server, and what goes with it. Every policy that a kind may ever want is declared, so that it is found and removed when
@@ -125,7 +129,7 @@ const (
 	InForce Reason = "InForce"
 	// Pending hooks are not registered yet; there is no fault so far.
 	Pending Reason = "Pending"
-	// Refused hooks are not registered, since the API server does not take them. The last version that it took stays.
+	// Refused hooks are not registered, since the API server does not take them. What was registered before stays.
 	Refused Reason = "Refused"
 	// NoRoom hooks are not registered, since the webhook configuration is full.
 	NoRoom Reason = "NoRoom"
@@ -142,6 +146,6 @@ type State struct {
 	Message string
 	// Version is that of the hook which the state is about.
 	Version string
-	// ByPolicy and ByCall are the ways in which it is in force.
+	// ByPolicy says that the API server does it, ByCall that it calls the operator.
 	ByPolicy, ByCall bool
 }

@@ -31,24 +31,33 @@ type pass struct {
 	// again is when the next pass is due without an event.
 	again time.Duration
 
-	there  map[key]*unstructured.Unstructured
-	keep   map[key]bool
-	ways   []way
+	there         map[key]*unstructured.Unstructured
+	keep          map[key]bool
+	registrations []registration
+	// held are the hooks of which stays what is registered.
+	held   map[string]bool
 	states map[string]State
 }
 
-// way is in what ways a hook is registered.
-type way struct {
+// registration is how a hook is registered.
+type registration struct {
 	hook *Hook
 	// policy says that its policy is written, proven that it is in force as far as anybody knows.
 	policy, proven bool
-	// why is a fault that does not keep it from being registered.
-	why string
+	// fault does not keep it from being registered.
+	fault string
+}
+
+// newPass returns a pass that has seen nothing yet.
+func newPass(r *Registrar, owner metav1.OwnerReference, hooks ...*Hook) *pass {
+	return &pass{
+		Registrar: r, hooks: hooks, owner: owner, now: r.options.Clock.Now(), again: verifyEvery,
+		keep: map[key]bool{}, held: map[string]bool{}, states: map[string]State{},
+	}
 }
 
 // run writes what hooks refer to first, then policies, their bindings and the webhooks, and removes in the other order.
 func (p *pass) run(ctx context.Context) error {
-	p.keep = map[key]bool{}
 	var err error
 	if p.there, err = p.find(ctx); err != nil {
 		return err
@@ -58,11 +67,11 @@ func (p *pass) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.standing(ctx); err != nil {
+	if err := p.keepPolicies(ctx); err != nil {
 		return err
 	}
-	for at := range p.ways {
-		p.prove(ctx, &p.ways[at])
+	for at := range p.registrations {
+		p.prove(ctx, &p.registrations[at])
 	}
 	if err := p.call(ctx); err != nil {
 		return err
@@ -79,10 +88,11 @@ func (p *pass) say(hook *Hook, state State) {
 	p.states[hook.Name] = state
 }
 
-// register writes everything of a hook but its webhook. What the server refused stays as it was last taken.
+// register writes everything of a hook but its webhook.
 func (p *pass) register(ctx context.Context, hook *Hook) error {
 	if hook.Hold {
 		p.hold(hook)
+		p.say(hook, State{Reason: InForce})
 		return nil
 	}
 	if p.owner.Name == "" && (hook.Path == "" || hook.OnFailure != admissionv1.Ignore || len(hook.Params) > 0) {
@@ -90,80 +100,81 @@ func (p *pass) register(ctx context.Context, hook *Hook) error {
 		return nil
 	}
 	before, known := p.refused[hook.Name]
-	if known && equality.Semantic.DeepEqual(before.hook, hook) && p.now.Sub(before.at) < afterRefusal {
-		p.sooner(afterRefusal - p.now.Sub(before.at))
-		return p.also(p.stand(ctx, hook, before.message))
+	if left := afterRefusal - p.now.Sub(before.at); known && left > 0 && equality.Semantic.DeepEqual(before.hook, hook) {
+		p.sooner(left)
+		p.hold(hook)
+		p.say(hook, State{Reason: Refused, Message: before.message})
+		return nil
 	}
-	w, err := p.write(ctx, hook)
+	r, err := p.write(ctx, hook)
 	switch {
 	case refuses(err):
-		return p.also(p.refuse(ctx, hook, err))
+		p.refuse(hook, err)
 	case err != nil:
 		return err
-	case w.policy || hook.Path != "" && p.options.Call != nil:
-		p.ways = append(p.ways, w)
-	case w.why != "":
-		p.say(hook, State{Reason: Refused, Message: w.why})
+	case r.policy || hook.Path != "" && p.options.Call != nil:
+		p.registrations = append(p.registrations, r)
+	case r.fault != "":
+		p.say(hook, State{Reason: Refused, Message: r.fault})
 	default:
 		p.say(hook, State{Reason: Unserved, Message: "the API server cannot call the operator, and there is no policy for this"})
 	}
 	return nil
 }
 
-// also adds a way, if there is one.
-func (p *pass) also(w *way, err error) error {
-	if w != nil {
-		p.ways = append(p.ways, *w)
-	}
-	return err
-}
-
-// refuse notes that the server does not take a hook. It returns what stays in its place.
-func (p *pass) refuse(ctx context.Context, hook *Hook, why error) (*way, error) {
+// refuse notes that the server does not take a hook.
+func (p *pass) refuse(hook *Hook, why error) {
 	message := strings.TrimSpace(why.Error())
 	p.refused[hook.Name] = refusal{hook: hook, message: message, at: p.now}
 	p.sooner(afterRefusal)
-	return p.stand(ctx, hook, message)
+	p.hold(hook)
+	p.say(hook, State{Reason: Refused, Message: message})
 }
 
-// stand keeps the last version of a hook that the server took.
-func (p *pass) stand(ctx context.Context, hook *Hook, message string) (*way, error) {
-	p.say(hook, State{Reason: Refused, Message: message})
-	last := p.taken[hook.Name]
-	if last == nil || last == hook {
-		return nil, nil
+// hold keeps what is registered of a hook as it is.
+func (p *pass) hold(hook *Hook) {
+	p.held[hook.Name] = true
+	objects := hook.Bindings
+	if policy := p.policy(hook.Policy); policy != nil {
+		objects = slices.Concat(objects, policy.Objects)
 	}
-	w, err := p.write(ctx, last)
-	if err != nil {
-		if refuses(err) {
-			err = nil
+	for _, object := range objects {
+		if have := p.there[keyOf(object)]; have != nil {
+			p.keep[keyOf(object)] = true
+			param, _, _ := unstructured.NestedString(have.Object, "spec", "paramRef", "name")
+			p.keepParam(param)
 		}
-		return nil, err
 	}
-	return &w, nil
+}
+
+// keepParam keeps a revision that something registered names.
+func (p *pass) keepParam(name string) {
+	k := key{revisionKind(), p.options.Namespace, name}
+	p.keep[k] = true
+	delete(p.unused, k)
 }
 
 // write writes what a hook refers to, its policy and its bindings. A policy that cannot be written leaves the hook to the webhook, if it has one.
-func (p *pass) write(ctx context.Context, hook *Hook) (way, error) {
-	w := way{hook: hook}
+func (p *pass) write(ctx context.Context, hook *Hook) (registration, error) {
+	r := registration{hook: hook}
 	if err := p.apply(ctx, hook.Params...); err != nil {
-		return w, err
+		return r, err
 	}
 	policy := p.policy(hook.Policy)
 	if policy == nil || p.owner.Name == "" || policy.mutates() && hook.Path != "" && !p.options.PreferPolicy || !p.served(policy) {
-		return w, nil
+		return r, nil
 	}
 	err := p.applyPolicy(ctx, policy)
 	if err == nil {
 		err = p.apply(ctx, hook.Bindings...)
 	}
 	if refuses(err) {
-		w.why = "the policy " + policy.Name + " cannot be written: " + strings.TrimSpace(err.Error())
+		r.fault = "the policy " + policy.Name + " cannot be written: " + strings.TrimSpace(err.Error())
 		p.sooner(afterRefusal)
-		return w, nil
+		return r, nil
 	}
-	w.policy = err == nil
-	return w, err
+	r.policy = err == nil
+	return r, err
 }
 
 // served says whether the API server knows the kinds of a policy.
@@ -187,8 +198,8 @@ func (p *pass) applyPolicy(ctx context.Context, policy *Policy) error {
 	return nil
 }
 
-// standing keeps policies that stay, if they are there.
-func (p *pass) standing(ctx context.Context) error {
+// keepPolicies keeps policies that stay, if they are there.
+func (p *pass) keepPolicies(ctx context.Context) error {
 	for _, policy := range p.options.Policies {
 		for _, object := range policy.Objects {
 			if policy.Stays && p.there[keyOf(object)] != nil {
@@ -239,36 +250,32 @@ func (p *pass) doubt(object *unstructured.Unstructured) {
 }
 
 // prove finds out whether the policy of a hook is in force.
-func (p *pass) prove(ctx context.Context, w *way) {
-	policy := p.policy(w.hook.Policy)
-	if !w.policy || policy == nil {
+func (p *pass) prove(ctx context.Context, r *registration) {
+	policy := p.policy(r.hook.Policy)
+	if !r.policy || policy == nil {
 		return
 	}
 	if policy.Prove == nil {
-		w.proven = true
+		r.proven = true
 		return
 	}
 	known := p.proofs[policy.Name]
-	if known == nil {
-		known = &proof{since: p.now}
+	if known == nil || p.now.Sub(known.at) >= known.pause() {
+		known = &proof{at: p.now}
 		p.proofs[policy.Name] = known
-	}
-	if known.at.IsZero() || p.now.Sub(known.at) >= known.pause(p.now) {
-		err := policy.Prove(ctx, client.NewDryRunClient(p.options.Client))
-		known.at, known.holds, known.message = p.now, err == nil, ""
-		if err != nil {
+		if err := policy.Prove(ctx, client.NewDryRunClient(p.options.Client)); err != nil {
 			known.message = strings.TrimSpace(err.Error())
 		}
 	}
-	p.sooner(known.pause(p.now) - p.now.Sub(known.at))
-	if w.proven = known.holds; !w.proven {
-		w.why = "the policy " + policy.Name + " is not known to be in force: " + known.message
+	p.sooner(known.pause() - p.now.Sub(known.at))
+	if r.proven = known.message == ""; !r.proven {
+		r.fault = "the policy " + policy.Name + " is not known to be in force: " + known.message
 	}
 }
 
 // pause is how long a proof is believed.
-func (f *proof) pause(now time.Time) time.Duration {
-	if !f.holds && now.Sub(f.since) < proofPatience {
+func (f *proof) pause() time.Duration {
+	if f.message != "" {
 		return proofRetry
 	}
 	return verifyEvery
@@ -277,15 +284,15 @@ func (f *proof) pause(now time.Time) time.Duration {
 // call registers the hooks that the operator is called for.
 func (p *pass) call(ctx context.Context) error {
 	for _, c := range []*configuration{{pass: p, name: MutatingConfiguration, kind: mutatingKind()}, {pass: p, name: ValidatingConfiguration, kind: validatingKind()}} {
-		for _, w := range p.ways {
-			if w.hook.Mutates != (c.kind == mutatingKind()) {
+		for _, r := range p.registrations {
+			if r.hook.Mutates != (c.kind == mutatingKind()) {
 				continue
 			}
-			if w.hook.Path == "" || p.options.Call == nil || w.proven && len(w.hook.Beyond) == 0 {
-				p.stateOf(w, false)
+			if r.hook.Path == "" || p.options.Call == nil || r.proven && len(r.hook.Beyond) == 0 && !r.hook.Beside {
+				p.sayRegistered(r, false)
 				continue
 			}
-			c.ways = append(c.ways, w)
+			c.wanted = append(c.wanted, r)
 		}
 		if err := c.write(ctx); err != nil {
 			return err
@@ -294,19 +301,16 @@ func (p *pass) call(ctx context.Context) error {
 	return nil
 }
 
-// stateOf notes the state of a hook that is registered.
-func (p *pass) stateOf(w way, byCall bool) {
-	if state, said := p.states[w.hook.Name]; said && state.Reason == Refused {
-		state.ByPolicy, state.ByCall = w.policy && w.proven, byCall
-		p.states[w.hook.Name] = state
+// sayRegistered notes the state of a hook that is registered, unless something else was said.
+func (p *pass) sayRegistered(r registration, byCall bool) {
+	if _, said := p.states[r.hook.Name]; said {
 		return
 	}
-	p.taken[w.hook.Name] = w.hook
-	state := State{Reason: InForce, Message: w.why, ByPolicy: w.policy && w.proven, ByCall: byCall}
+	state := State{Reason: InForce, Message: r.fault, ByPolicy: r.policy && r.proven, ByCall: byCall}
 	if !state.ByPolicy && !state.ByCall {
 		state.Reason = Pending
 	}
-	p.say(w.hook, state)
+	p.say(r.hook, state)
 }
 
 // refuses says whether the server does not take something, as opposed to not answering.

@@ -33,9 +33,8 @@ const (
 
 	// verifyEvery is how often everything is compared without an event.
 	verifyEvery = 10 * time.Minute
-	// proofRetry is when a proof that failed is made again, at first and after proofPatience.
-	proofRetry    = time.Second
-	proofPatience = 10 * time.Second
+	// proofRetry is when a proof that failed is made again.
+	proofRetry = 10 * time.Second
 	// afterRefusal is when what the server refused is tried again.
 	afterRefusal = time.Minute
 	// keepUnused is how long what hooks referred to is kept: API servers learn of that each for itself, within a second or so.
@@ -72,7 +71,6 @@ type Registrar struct {
 	owners map[string]*Owner
 
 	// The rest is for one pass at a time.
-	taken   map[string]*Hook // the last version of each hook that the server took
 	refused map[string]refusal
 	proofs  map[string]*proof
 	unused  map[key]time.Time
@@ -88,19 +86,17 @@ type refusal struct {
 	at      time.Time
 }
 
-// proof is what is known of a policy.
+// proof is why a policy is not known to be in force; empty: it is.
 type proof struct {
-	holds   bool
 	message string
-	since   time.Time // the first proof after the policy was written
 	at      time.Time
 }
 
 // New returns a Registrar.
 func New(o Options) *Registrar {
 	return &Registrar{
-		options: o, changed: make(chan struct{}, 1), owners: map[string]*Owner{}, taken: map[string]*Hook{}, refused: map[string]refusal{},
-		proofs: map[string]*proof{}, unused: map[key]time.Time{}, watched: map[key]bool{},
+		options: o, changed: make(chan struct{}, 1), owners: map[string]*Owner{}, refused: map[string]refusal{}, proofs: map[string]*proof{},
+		unused: map[key]time.Time{}, watched: map[key]bool{},
 	}
 }
 
@@ -218,22 +214,15 @@ func (r *Registrar) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if err != nil && !errors.Is(err, installowner.ErrNone) {
 		return ctrl.Result{}, err
 	}
-	p := &pass{Registrar: r, hooks: hooks, owner: owner, now: r.options.Clock.Now(), again: verifyEvery, states: map[string]State{}}
+	p := newPass(r, owner, hooks...)
 	if err := p.run(ctx); err != nil {
 		return ctrl.Result{}, fmt.Errorf("registering hooks: %w", err)
 	}
-	r.forget(hooks)
+	maps.DeleteFunc(r.refused, func(name string, _ refusal) bool {
+		return !slices.ContainsFunc(hooks, func(h *Hook) bool { return h.Name == name })
+	})
 	r.tell(p.states)
 	return ctrl.Result{RequeueAfter: p.again}, nil
-}
-
-// forget drops what is known of hooks that nobody wants any more.
-func (r *Registrar) forget(wanted []*Hook) {
-	gone := func(name string) bool {
-		return !slices.ContainsFunc(wanted, func(h *Hook) bool { return h.Name == name })
-	}
-	maps.DeleteFunc(r.taken, func(name string, _ *Hook) bool { return gone(name) })
-	maps.DeleteFunc(r.refused, func(name string, _ refusal) bool { return gone(name) })
 }
 
 // serves says whether the API server knows policies that change objects.

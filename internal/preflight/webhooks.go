@@ -143,7 +143,7 @@ func notInjected(ctx context.Context, c client.Client) (missing []string, err er
 			if err := c.Create(ctx, probe, client.DryRunAll); err != nil {
 				return nil, err
 			}
-			if probe.Annotations[sidecar.ProbeMark(set.Name)] == "" {
+			if policy, webhook := sidecar.Marks(probe, set.Name); policy == "" && webhook == "" {
 				missing = append(missing, set.Name)
 			}
 		}

@@ -70,7 +70,7 @@ func TestTheWebhookOnPodsGoesOnceAllSidecarsAreInjected(t *testing.T) {
 			c := fake.NewClientBuilder().WithScheme(types).WithObjects(append(tc.sets, mutating())...).WithInterceptorFuncs(interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, probe client.Object, _ ...client.CreateOption) error {
 					if asked++; tc.after > 0 && asked >= tc.after {
-						probe.SetAnnotations(map[string]string{sidecar.ProbeMark("late"): "revision"})
+						probe.SetAnnotations(map[string]string{sidecar.PolicyMark("late"): "revision"})
 					}
 					return nil
 				},

@@ -22,7 +22,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -59,8 +58,13 @@ func (w *tooSlow) HandleWarningHeader(_ int, _, text string) {
 	}
 }
 
-// mostTold is for how many of twenty sets such a warning may be the answer.
-const mostTold = 5
+// mostTold is for how many of twenty sets such a warning may be the answer. Two suites share the machine a day: busy, it may be slow, and must say so.
+func mostTold(busy bool) int64 {
+	if busy {
+		return 15
+	}
+	return 5
+}
 
 // TestPodsOfTheSameApplyHaveTheirSidecars creates sets, and at once after each of them pods for it, as one does who applies a set and its workload in one file.
 // With a hundred pods for the first and for the twentieth set, while the machine is busy, all had to have the sidecar: injection began a second after the answer.
@@ -84,10 +88,6 @@ func TestPodsOfTheSameApplyHaveTheirSidecars(t *testing.T) {
 	}
 	for way, byWebhook := range map[string]bool{"policy": false, "webhook": true} {
 		for load, on := range map[string]bool{"idle": false, "busy": true} {
-			if on && !sample.All() {
-				t.Log("busy: left to make test-all, since two suites share the machine a day")
-				continue
-			}
 			busy.Store(on)
 			var took []time.Duration
 			before := warnings.Load()
@@ -110,7 +110,7 @@ func TestPodsOfTheSameApplyHaveTheirSidecars(t *testing.T) {
 			busy.Store(false)
 			slices.Sort(took)
 			t.Logf("measured: by %s, %s, a set is answered after %v, at most %v; %d warnings", way, load, took[len(took)/2], took[len(took)-1], warnings.Load()-before)
-			if warnings.Load()-before > mostTold {
+			if warnings.Load()-before > mostTold(on) {
 				t.Errorf("by %s, %s: %d of 20 sets were not in force within three seconds", way, load, warnings.Load()-before)
 			}
 		}

@@ -29,7 +29,9 @@ func TestWhatIsStoredIsInjectedAlike(t *testing.T) {
 		"more that is null": `{containers: [{name: agent, image: a, env: null, args: null, resources: null, lifecycle: null, ports: null,
 			volumeMounts: [{name: data, mountPath: /data, subPath: null}]}], volumes: [{name: data, emptyDir: null}], initContainers: null}`,
 		"variables that are null": `{containers: [{name: agent, image: a, env: null, transferEnv: [{sourceContainerName: web, envName: A, envNames: null}]}]}`,
-		"a hot upgrade":           `{containers: [{name: agent, image: a, command: null, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: idle}}]}`,
+		"variables of a native sidecar": `{containers: [{name: agent, image: a, transferEnv: [{sourceContainerName: mesh, envName: B}, {sourceContainerName: setup, envName: C}]}],
+			initContainers: [{name: first, image: f, podInjectPolicy: BeforeAppContainer}, {name: last, image: l}]}`,
+		"a hot upgrade": `{containers: [{name: agent, image: a, command: null, upgradeStrategy: {upgradeType: HotUpgrade, hotUpgradeEmptyImage: idle}}]}`,
 		"another patchPolicy": `{containers: [{name: agent, image: a}], patchPodMetadata: [{patchPolicy: Replace, annotations: {theirs: ours, new: ours}},
 			{patchPolicy: Overwrite, annotations: {set: ours}}]}`,
 	} {
@@ -50,6 +52,10 @@ func TestWhatIsStoredIsInjectedAlike(t *testing.T) {
 			revision := revisionOf(t, compiled)
 			for _, pod := range []*corev1.Pod{
 				{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}}},
+				{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}, InitContainers: []corev1.Container{
+					{Name: "setup", Image: "s", Env: []corev1.EnvVar{{Name: "C", Value: "c"}}},
+					{Name: "mesh", Image: "m", RestartPolicy: new(corev1.ContainerRestartPolicyAlways), Env: []corev1.EnvVar{{Name: "A", Value: "a"}, {Name: "B", Value: "b"}}},
+				}}},
 				{
 					ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"theirs": "theirs"}},
 					Spec: corev1.PodSpec{Containers: []corev1.Container{{

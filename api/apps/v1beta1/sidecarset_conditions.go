@@ -44,6 +44,8 @@ const (
 	ReasonNoInstallationOwner = "NoInstallationOwner"
 	// ReasonWebhookFull: the configuration of the webhook on pods has no room for another set.
 	ReasonWebhookFull = "WebhookFull"
+	// ReasonNamespaceExempt: the set selects only namespaces in which nothing is injected, such as kube-system.
+	ReasonNamespaceExempt = "NamespaceExempt"
 	// ReasonNotRegistered: the API server refused what the operator writes so that pods are injected; the operator tries again.
 	ReasonNotRegistered = "NotRegistered"
 	// ReasonCreatedWithout: pods that the set selects were created without its sidecars.

@@ -26,6 +26,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
@@ -73,7 +74,10 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 		if ctx.Err() == nil {
 			errs = append(errs, o.metadata(ctx, set, old, options)...)
 		}
-		return errs, append(warnings, Exempt(set.Spec.NamespaceSelector, o.Namespace)...)
+		if exempt, _ := sidecar.Exempt(set.Spec.NamespaceSelector, o.Namespace); exempt != "" {
+			warnings = append(warnings, "spec.namespaceSelector: "+exempt)
+		}
+		return errs, warnings
 	}
 }
 

@@ -9,14 +9,11 @@
 package podinject
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
@@ -42,10 +40,8 @@ const (
 	Path = sidecar.InjectPath
 	// readTimeout is how long reading a revision or a namespace may take. It leaves time to answer within the webhook's ten seconds.
 	readTimeout = 4 * time.Second
-	// remembered is how many revisions are kept, and rememberedBytes how many bytes they may have together as they are stored; decoded they take several
-	// times that. Each change of a set makes another revision. More than that cost a read for some pods.
-	remembered      = 1024
-	rememberedBytes = 16 << 20
+	// remembered is how many revisions are kept, rememberedBytes how long one may be: decoded it takes several times that. Others are read for each pod.
+	remembered, rememberedBytes = 512, 64 << 10
 )
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
@@ -58,19 +54,8 @@ type Handler struct {
 	// Namespace is the operator's; revisions lie there.
 	Namespace string
 
-	mutex     sync.Mutex
-	revisions map[string]*revision
-	// bytes is how many the revisions have together, turn counts how often one was asked for.
-	bytes int
-	turn  uint64
-}
-
-// revision is one that was read.
-type revision struct {
-	injection sidecar.Injection
-	// bytes is how many it has as it is stored, used the turn in which it was asked for last.
-	bytes int
-	used  uint64
+	once      sync.Once
+	revisions *lru.Cache
 }
 
 // calledKey is the key of the injection and of its revision in the context of a request.
@@ -100,58 +85,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // injection reads a revision, once.
 func (h *Handler) injection(ctx context.Context, name string) (sidecar.Injection, error) {
-	if known, found := h.known(name); found {
-		return known, nil
+	h.once.Do(func() { h.revisions = lru.New(remembered) })
+	if known, found := h.revisions.Get(name); found {
+		if injection, is := known.(sidecar.Injection); is {
+			return injection, nil
+		}
 	}
 	stored := &appsv1.ControllerRevision{}
 	if err := h.Reader.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, stored); err != nil {
 		return sidecar.Injection{}, fmt.Errorf("reading what to inject: %w", err)
 	}
 	injection, err := sidecar.Decode(stored.Data.Raw)
-	if err != nil {
-		return injection, err
+	if err == nil && len(stored.Data.Raw) <= rememberedBytes {
+		h.revisions.Add(name, injection)
 	}
-	h.remember(name, injection, len(stored.Data.Raw))
-	return injection, nil
-}
-
-// known is a revision that was read before.
-func (h *Handler) known(name string) (sidecar.Injection, bool) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	one := h.revisions[name]
-	if one == nil {
-		return sidecar.Injection{}, false
-	}
-	h.turn++
-	one.used = h.turn
-	return one.injection, true
-}
-
-// remember keeps a revision. Where there is no room, those go first that were asked for least recently.
-func (h *Handler) remember(name string, injection sidecar.Injection, bytes int) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	if h.revisions == nil {
-		h.revisions = map[string]*revision{}
-	}
-	h.forget(name) // another call was as fast
-	for len(h.revisions) > 0 && (len(h.revisions) >= remembered || h.bytes+bytes > rememberedBytes) {
-		h.forget(slices.MinFunc(slices.Collect(maps.Keys(h.revisions)), func(a, b string) int {
-			return cmp.Compare(h.revisions[a].used, h.revisions[b].used)
-		}))
-	}
-	h.turn++
-	h.revisions[name] = &revision{injection: injection, bytes: bytes, used: h.turn}
-	h.bytes += bytes
-}
-
-// forget drops a revision. The lock is held.
-func (h *Handler) forget(name string) {
-	if one := h.revisions[name]; one != nil {
-		h.bytes -= one.bytes
-		delete(h.revisions, name)
-	}
+	return injection, err
 }
 
 // handle injects into one pod, or marks a probe.
@@ -186,7 +134,6 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	if !changed {
 		return ctrladmission.Allowed("")
 	}
-	sidecar.MountToken(pod.Object)
 	response := patched(req, pod.Object)
 	if len(replaced) > 0 {
 		return response.WithWarnings(fmt.Sprintf("containers of the pod are replaced by sidecars of SidecarSet %s with the same names: %s",
@@ -204,20 +151,20 @@ func patched(req ctrladmission.Request, object map[string]any) ctrladmission.Res
 	return ctrladmission.PatchResponseFromRaw(req.Object.Raw, data)
 }
 
-// mark shows by a probe that the webhook is in force. What the policy has marked stays.
+// mark shows by a probe that the webhook is in force.
 func (c called) mark(req ctrladmission.Request) ctrladmission.Response {
 	probe := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &probe.Object); err != nil {
 		return ctrladmission.Errored(http.StatusBadRequest, fmt.Errorf("decoding the probe: %w", err))
 	}
-	annotations := probe.GetAnnotations()
-	if probe.GetLabels()[sidecar.ProbeLabel] == "" || annotations[sidecar.ProbeMark(c.Set)] != "" {
+	if probe.GetLabels()[sidecar.ProbeLabel] == "" {
 		return ctrladmission.Allowed("")
 	}
+	annotations := probe.GetAnnotations()
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[sidecar.ProbeMark(c.Set)] = c.revision + sidecar.MarkedByWebhook
+	annotations[sidecar.WebhookMark(c.Set)] = c.revision
 	probe.SetAnnotations(annotations)
 	return patched(req, probe.Object)
 }

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,13 +115,26 @@ func first(errs field.ErrorList) field.ErrorList {
 	return append(errs[:most-1:most-1], field.InternalError(field.NewPath("spec"), fmt.Errorf("%d more faults", len(errs)-most+1)))
 }
 
-// firstWarnings are the first of many warnings, and how many there are beside them. The API server shows 4 KiB of them.
+// firstWarnings are the first of many warnings, and how many there are beside them. The API server shows 4 KiB of them, and drops one with a line break.
 func firstWarnings(warnings []string) []string {
 	const most = wire.MaxErrors
+	for at := range warnings {
+		warnings[at] = oneLine(warnings[at])
+	}
 	if len(warnings) <= most {
 		return warnings
 	}
 	return append(warnings[:most-1:most-1], fmt.Sprintf("spec: %d more warnings", len(warnings)-most+1))
+}
+
+// oneLine is a text without line breaks and other control characters.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
 }
 
 // refuseTemplate is the same answer for what the API server said about a pod template.

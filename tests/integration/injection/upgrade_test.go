@@ -60,8 +60,8 @@ spec: {containers: [{name: web, image: example/web}]}
 `
 )
 
-// before writes what version 0.4.0 had registered for the two sets.
-func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) {
+// before is what version 0.4.0 registers for some sets, in the order in which it does; the webhooks are last.
+func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) []client.Object {
 	t.Helper()
 	owner, err := installowner.Find(t.Context(), w.client)
 	if err != nil {
@@ -108,9 +108,25 @@ func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) {
 			})
 		}
 	}
+	slices.SortStableFunc(objects, func(a, b client.Object) int {
+		_, first := a.(*admissionv1.MutatingWebhookConfiguration)
+		_, second := b.(*admissionv1.MutatingWebhookConfiguration)
+		return map[bool]int{true: 1}[first] - map[bool]int{true: 1}[second]
+	})
+	return objects
+}
+
+// write writes what version 0.4.0 writes, and has pods made for more than the second in which API servers take it up.
+func (w *fixture) write(t *testing.T, namespace string, objects ...client.Object) {
+	t.Helper()
 	for _, object := range objects {
 		if err := w.writeAsBefore(t.Context(), object); err != nil {
-			t.Fatalf("writing what version 0.4.0 wrote: %v", err)
+			t.Fatalf("writing what version 0.4.0 writes: %v", err)
+		}
+	}
+	for range 40 {
+		if err := w.injectsAll(t, namespace); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -120,6 +136,13 @@ func (w *fixture) writeAsBefore(ctx context.Context, object client.Object) error
 	kind, err := w.client.GroupVersionKindFor(object)
 	if err != nil {
 		return err
+	}
+	if configuration, is := object.(*admissionv1.MutatingWebhookConfiguration); is {
+		there := &admissionv1.MutatingWebhookConfiguration{}
+		if err := w.client.Get(ctx, client.ObjectKeyFromObject(object), there); err == nil {
+			there.Webhooks = configuration.Webhooks
+			return w.client.Update(ctx, there, client.FieldOwner(api.FieldManager))
+		}
 	}
 	if !strings.HasPrefix(kind.Kind, "MutatingAdmission") {
 		return client.IgnoreAlreadyExists(w.client.Create(ctx, object, client.FieldOwner(api.FieldManager)))
@@ -180,7 +203,11 @@ func TestAnUpgradeInjectsAllTheTime(t *testing.T) {
 	namespace := w.namespace(t, nil)
 	log, mesh := w.apply(t, merging), w.apply(t, beside)
 	t.Cleanup(func() { w.switchedOff(t) })
-	w.before(t, log, mesh)
+	for _, object := range w.before(t, log, mesh) {
+		if err := w.writeAsBefore(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+	}
 	w.eventually(t, "version 0.4.0 injects", func(context.Context) error { return w.injectsAll(t, namespace) })
 
 	ctx, cancel := context.WithCancel(t.Context())
@@ -205,18 +232,16 @@ func TestAnUpgradeInjectsAllTheTime(t *testing.T) {
 	})
 
 	// Back: version 0.4.0 writes its policy first, while bindings name revisions of the later one.
-	policy := &admissionv1.MutatingAdmissionPolicy{}
-	err := yaml.UnmarshalStrict(policyBefore, policy)
-	if err == nil {
-		err = w.writeAsBefore(ctx, policy)
-	}
-	if err != nil {
+	back := w.before(t, log, mesh)
+	w.write(t, namespace, back[0])
+	w.write(t, namespace, back[1:len(back)-1]...)
+	w.write(t, namespace, back[len(back)-1])
+	configuration := &admissionv1.MutatingWebhookConfiguration{}
+	if err := w.client.Get(ctx, client.ObjectKey{Name: hooks.MutatingConfiguration}, configuration); err != nil {
 		t.Fatal(err)
 	}
-	for range 40 { // more than the second in which API servers take it up
-		if err := w.injectsAll(t, namespace); err != nil {
-			t.Fatal(err)
-		}
+	if got := configuration.Webhooks; len(got) != 1 || len(got[0].Rules) != 1 || len(got[0].MatchConditions) != 2 || got[0].MatchConditions[1].Name != "beyond-the-policy" {
+		t.Errorf("version 0.4.0 has the entries %+v", got)
 	}
 	cancel()
 	if err := <-gap; err != nil {

@@ -11,6 +11,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
 // placed is one container of a payload with its place. A hot upgrade pair is two.
@@ -22,7 +25,7 @@ type placed struct {
 	// pair is 1 for the container of a pair that works and 2 for its peer; 0 without a pair.
 	pair      int
 	container map[string]any
-	extra     extra
+	extra     appsv1beta1.SidecarContainer
 	// set and position are the order among ordinary containers.
 	set      string
 	position int
@@ -54,8 +57,9 @@ func place(sidecars []map[string]any, init bool) ([]placed, error) {
 			return nil, err
 		}
 		// By default, ordinary sidecars come before the pod's containers and init containers after its own.
-		one := placed{template: t.name, init: init, container: t.container, extra: t.extra, first: cmp.Or(t.extra.PodInjectPolicy, defaultPlace(init)) == before}
-		if t.extra.UpgradeStrategy.UpgradeType != hot {
+		one := placed{template: t.name, init: init, container: t.container, extra: t.extra}
+		one.first = cmp.Or(t.extra.PodInjectPolicy, defaultPlace(init)) == appsv1beta1.BeforeAppContainer
+		if t.extra.UpgradeStrategy.UpgradeType != appsv1beta1.HotUpgrade {
 			one.name, one.position = t.name, len(all)
 			one.container["env"] = withEnv(one.container, map[string]any{"name": InjectedEnv, "value": "true"})
 			all = append(all, one)
@@ -77,11 +81,11 @@ func place(sidecars []map[string]any, init bool) ([]placed, error) {
 	return all, nil
 }
 
-func defaultPlace(init bool) string {
+func defaultPlace(init bool) appsv1beta1.SidecarInjectPolicy {
 	if init {
-		return "AfterAppContainer"
+		return appsv1beta1.AfterAppContainer
 	}
-	return before
+	return appsv1beta1.BeforeAppContainer
 }
 
 func versionEnv(name, annotation string) map[string]any {
@@ -200,8 +204,8 @@ func (p placed) compare(other placed) int {
 func (p placed) compile(set string, all []placed) Container {
 	c := Container{
 		Value: p.container, Name: p.name, First: p.first, Hot: p.pair > 0, Beyond: []string{}, Transfers: []Transfer{},
-		ShareMounts:  p.extra.ShareVolumePolicy.Type == enabled,
-		ShareDevices: p.extra.ShareVolumeDevicePolicy != nil && p.extra.ShareVolumeDevicePolicy.Type == enabled,
+		ShareMounts:  p.extra.ShareVolumePolicy.Type == appsv1beta1.ShareVolumePolicyEnabled,
+		ShareDevices: ptr.Deref(p.extra.ShareVolumeDevicePolicy, appsv1beta1.ShareVolumePolicy{}).Type == appsv1beta1.ShareVolumePolicyEnabled,
 	}
 	at := slices.IndexFunc(all, func(o placed) bool { return o.name == p.name && o.set == set })
 	for i, o := range all {
@@ -225,7 +229,10 @@ func (p placed) compile(set string, all []placed) Container {
 		c.Transfers = append(c.Transfers, one)
 	}
 	if r := p.extra.ResourcesPolicy; r != nil {
-		c.Resources = &Resources{Mode: r.TargetContainersMode, Regex: cmp.Or(r.TargetContainersNameRegex, ".*"), Limits: filled(r.ResourcesExpr.Limits), Requests: filled(r.ResourcesExpr.Requests)}
+		c.Resources = &Resources{
+			Mode: string(r.TargetContainersMode), Regex: cmp.Or(r.TargetContainersNameRegex, ".*"),
+			Limits: expressionsOf(r.ResourcesExpr.Limits), Requests: expressionsOf(r.ResourcesExpr.Requests),
+		}
 		c.Resources.Amounts = c.Resources.amounts()
 	}
 	return c
@@ -242,15 +249,12 @@ func subscript(ref *corev1.ObjectFieldSelector) (label, annotation string) {
 	return "", ""
 }
 
-// filled leaves out empty expressions.
-func filled(expressions map[string]string) map[string]string {
-	out := map[string]string{}
-	for resource, expression := range expressions {
-		if expression != "" {
-			out[resource] = expression
-		}
-	}
-	return out
+// expressionsOf are those that are given, by resource.
+func expressionsOf(e *appsv1beta1.SidecarResourceExpressions) map[string]string {
+	given := ptr.Deref(e, appsv1beta1.SidecarResourceExpressions{})
+	all := map[string]string{string(corev1.ResourceCPU): given.CPU, string(corev1.ResourceMemory): given.Memory}
+	maps.DeleteFunc(all, func(_, expression string) bool { return expression == "" })
+	return all
 }
 
 func sortedNames(of map[string]string) []string { return slices.Sorted(maps.Keys(of)) }

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
@@ -284,7 +285,7 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 			if OwnAnnotation(key) {
 				continue
 			}
-			patch := Patch{Key: key, Value: entry.Annotations[key], Policy: cmp.Or(entry.PatchPolicy, Retain), Yields: []string{}, Then: []Merge{}}
+			patch := Patch{Key: key, Value: entry.Annotations[key], Policy: string(cmp.Or(entry.PatchPolicy, Retain)), Yields: []string{}, Then: []Merge{}}
 			for _, o := range others {
 				if o.Base != set.Name { // A canary is never in one pod with its base.
 					patch.meet(set, o)
@@ -317,12 +318,12 @@ func (p *Patch) meet(set, other *Set) {
 }
 
 // patches are those of every revision that pods may get from a set.
-func (s *Set) patches() []PodMetadata {
+func (s *Set) patches() []appsv1beta1.SidecarSetPatchPodMetadata {
 	choices, err := s.choices()
 	if err != nil {
 		return nil // It injects nothing.
 	}
-	var all []PodMetadata
+	var all []appsv1beta1.SidecarSetPatchPodMetadata
 	for _, c := range choices {
 		all = append(all, c.payload.Patches...)
 	}

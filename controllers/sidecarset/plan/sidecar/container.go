@@ -66,19 +66,19 @@ func (e *environment) add(theirs map[string]any, name string) {
 	}
 }
 
-// variablesOf are the variables of a source by name, the first one of each.
-func (w *work) variablesOf(source int) map[string]any {
+// variablesOf are the variables of a lender by name, the first one of each.
+func (w *work) variablesOf(lender int) map[string]any {
 	if w.variables == nil {
-		w.variables = make([]map[string]any, len(w.sources))
+		w.variables = make([]map[string]any, len(w.lenders))
 	}
-	if w.variables[source] == nil {
+	if w.variables[lender] == nil {
 		byName := map[string]any{}
-		for _, variable := range slices.Backward(listOf(w.sources[source], "env")) {
+		for _, variable := range slices.Backward(listOf(w.lenders[lender], "env")) {
 			byName[nameOf(variable)] = variable
 		}
-		w.variables[source] = byName
+		w.variables[lender] = byName
 	}
-	return w.variables[source]
+	return w.variables[lender]
 }
 
 // transfer adds the variables that a transfer asks for. Missing parts are not copied.
@@ -90,7 +90,7 @@ func (w *work) transfer(env *environment, t Transfer) {
 	case t.Annotation != "":
 		from = w.annotations[t.Annotation]
 	}
-	at := slices.IndexFunc(w.sources, func(s map[string]any) bool { return nameOf(s) == from })
+	at := slices.IndexFunc(w.lenders, func(s map[string]any) bool { return nameOf(s) == from })
 	if from == "" || at < 0 {
 		return
 	}

@@ -94,9 +94,9 @@ type work struct {
 	marked bool
 	// containers and inits are those that the pod came with.
 	containers, inits []any
-	// sources are those containers from which sidecars copy: the pod's own.
-	sources []map[string]any
-	// variables are those of each source, by name, once they were asked for.
+	// sources are those containers from which sidecars copy: the pod's own. natives are its own native sidecars, lenders both: those that transferEnv may name.
+	sources, natives, lenders []map[string]any
+	// variables are those of each lender, by name, once they were asked for.
 	variables []map[string]any
 	// shared is how many bytes of subPathExpr sidecars have got from the sources.
 	shared int
@@ -146,12 +146,21 @@ func newWork(spec map[string]any, v Variant, others []Other, labels, annotations
 		w.volumes[nameOf(volume)] = true
 	}
 	add(v.Secrets, w.secrets)
-	for _, one := range w.containers {
+	w.sources, w.natives = w.own(w.containers), w.own(w.inits)
+	w.natives = slices.DeleteFunc(w.natives, func(c map[string]any) bool { return c["restartPolicy"] != "Always" })
+	w.lenders = slices.Concat(w.sources, w.natives)
+	return w
+}
+
+// own are the containers of a list that no set brings.
+func (w *work) own(list []any) []map[string]any {
+	var own []map[string]any
+	for _, one := range list {
 		if c, is := one.(map[string]any); is && !w.foreign[nameOf(c)] && !injected(c) {
-			w.sources = append(w.sources, c)
+			own = append(own, c)
 		}
 	}
-	return w
+	return own
 }
 
 // marked says whether the pod says of itself that it has what the variant injects. That alone is no proof: it is asked only of containers

@@ -413,13 +413,18 @@ metadata: {labels: {app: shop, from: web}, annotations: {main: cache}}
 spec:
   containers:
   - {name: web, image: w, env: [{name: A, value: web-a}, {name: B, valueFrom: {fieldRef: {fieldPath: status.podIP}}}, {name: OWN, value: theirs}]}
-  - {name: cache, image: c, env: [{name: C, value: cache-c}, {name: A, value: cache-a}]}`,
+  - {name: cache, image: c, env: [{name: C, value: cache-c}, {name: A, value: cache-a}]}
+  initContainers:
+  - {name: setup, image: s, env: [{name: E, value: setup-e}]}
+  - {name: mesh, image: m, restartPolicy: Always, env: [{name: D, value: mesh-d}]}`,
 			specs: []string{head + `
 containers:
 - name: agent
   image: a
   env: [{name: OWN, value: mine}]
   transferEnv:
+  - {sourceContainerName: mesh, envName: D}
+  - {sourceContainerName: setup, envName: E}
   - {sourceContainerName: nobody, envName: A}
   - {sourceContainerName: cache, sourceContainerNameFrom: {fieldRef: {apiVersion: v1, fieldPath: "metadata.labels['from']"}}, envName: B, envNames: [A, OWN, missing]}
   - {sourceContainerNameFrom: {fieldRef: {apiVersion: v1, fieldPath: "metadata.annotations['main']"}}, envNames: [C, A]}
@@ -427,7 +432,7 @@ containers:
 			check: func(t *testing.T, pod map[string]any) {
 				want := []any{
 					map[string]any{"name": "OWN", "value": "mine"}, map[string]any{"name": "IS_INJECTED", "value": "true"},
-					map[string]any{"name": "A", "value": "web-a"},
+					map[string]any{"name": "D", "value": "mesh-d"}, map[string]any{"name": "A", "value": "web-a"},
 					map[string]any{"name": "B", "valueFrom": map[string]any{"fieldRef": map[string]any{"fieldPath": "status.podIP"}}},
 					map[string]any{"name": "C", "value": "cache-c"},
 				}

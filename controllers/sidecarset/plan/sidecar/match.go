@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +36,37 @@ func requirementsOf(selector *metav1.LabelSelector) ([]podentry.Requirement, err
 
 func hold(requirements []podentry.Requirement, labels map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r podentry.Requirement) bool { return !r.Holds(labels) })
+}
+
+// Exempt says which namespaces a selector names although nothing is injected there, so that nothing there depends on the operator; empty: none. only: it
+// selects no others.
+func Exempt(selector *metav1.LabelSelector, operator string) (message string, only bool) {
+	requirements, err := requirementsOf(selector)
+	if err != nil {
+		return "", false
+	}
+	return Match{Namespace: requirements}.Exempt(operator)
+}
+
+// Exempt is the same of a match.
+func (m Match) Exempt(operator string) (message string, only bool) {
+	var named []string
+	for _, r := range m.Namespace {
+		if r.Key != corev1.LabelMetadataName || r.Op != string(metav1.LabelSelectorOpIn) {
+			continue
+		}
+		others := len(r.Values)
+		for _, name := range r.Values {
+			if name == metav1.NamespaceSystem || name == operator {
+				named, others = append(named, name), others-1
+			}
+		}
+		only = only || others == 0
+	}
+	if len(named) == 0 {
+		return "", false
+	}
+	return "nothing is injected in namespace " + strings.Join(named, ", ") + ", which is exempt", only
 }
 
 // Selects says whether a pod with these labels, in a namespace with those, is selected.

@@ -19,8 +19,8 @@ import (
 const (
 	// ProbeLabel is on every probe.
 	ProbeLabel = "operator.kruise.io/injection-probe"
-	// probePrefix, before the name of a set, is the annotation with the revision that is in force.
-	probePrefix = "probe.operator.kruise.io/"
+	// policyPrefix and webhookPrefix, before the name of a set, are the annotations with the revisions that they would inject.
+	policyPrefix, webhookPrefix = "probe.operator.kruise.io/", "webhook-probe.operator.kruise.io/"
 	// Probes is the resource of probes.
 	Probes = "nodepodprobes"
 )
@@ -34,11 +34,16 @@ func (m Match) Probe() (*appsv1alpha1.NodePodProbe, bool) {
 	}}, possible
 }
 
-// MarkedByWebhook behind the name of the revision marks a probe that the policy has not marked.
-const MarkedByWebhook = " webhook"
+// PolicyMark is the annotation by which the policy marks a probe, WebhookMark that of the webhook.
+func PolicyMark(set string) string { return policyPrefix + set }
 
-// ProbeMark is the annotation by which a set marks a probe.
-func ProbeMark(set string) string { return probePrefix + set }
+// WebhookMark is the annotation by which the webhook marks a probe.
+func WebhookMark(set string) string { return webhookPrefix + set }
+
+// Marks are the revisions that policy and webhook of a set have marked a probe with; empty: it is not in force.
+func Marks(probe *appsv1alpha1.NodePodProbe, set string) (policy, webhook string) {
+	return probe.Annotations[PolicyMark(set)], probe.Annotations[WebhookMark(set)]
+}
 
 // ProbeRule has a webhook called for probes, too.
 func ProbeRule() admissionv1.RuleWithOperations {

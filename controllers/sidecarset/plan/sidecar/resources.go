@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -78,13 +79,7 @@ func (w *work) targets(pattern string) ([]map[string]any, error) {
 		return nil, err
 	}
 	var targets []map[string]any
-	for _, one := range w.inits {
-		c, is := one.(map[string]any)
-		if is && c["restartPolicy"] == "Always" && !w.foreign[nameOf(c)] && !injected(c) && matches.MatchString(nameOf(c)) {
-			targets = append(targets, c)
-		}
-	}
-	for _, c := range w.sources {
+	for _, c := range slices.Concat(w.natives, w.sources) {
 		if matches.MatchString(nameOf(c)) {
 			targets = append(targets, c)
 		}

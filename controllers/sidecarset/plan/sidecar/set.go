@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
@@ -47,36 +48,19 @@ type RevisionChoice struct {
 type Payload struct {
 	InitContainers, Containers, Volumes []map[string]any
 	Secrets                             []string
-	Patches                             []PodMetadata
+	Patches                             []appsv1beta1.SidecarSetPatchPodMetadata
 	// Hash and HashWithoutImage are of the sidecars. Revision is the name of the ControllerRevision, Time when it was made.
 	Hash, HashWithoutImage, Revision, Time string
-}
-
-// PodMetadata is one entry of patchPodMetadata.
-type PodMetadata struct {
-	Annotations map[string]string `json:"annotations,omitempty"`
-	PatchPolicy string            `json:"patchPolicy,omitempty"`
 }
 
 // stored is the part of a SidecarSet that is read.
 type stored struct {
 	Spec struct {
 		payload           `json:",inline"`
-		Selector          *metav1.LabelSelector `json:"selector,omitempty"`
-		NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-		UpdateStrategy    struct {
-			Paused    bool                  `json:"paused,omitempty"`
-			Selector  *metav1.LabelSelector `json:"selector,omitempty"`
-			Partition *intstr.IntOrString   `json:"partition,omitempty"`
-		} `json:"updateStrategy,omitempty"`
-		InjectionStrategy struct {
-			Paused   bool `json:"paused,omitempty"`
-			Revision *struct {
-				RevisionName  *string `json:"revisionName,omitempty"`
-				CustomVersion *string `json:"customVersion,omitempty"`
-				Policy        string  `json:"policy,omitempty"`
-			} `json:"revision,omitempty"`
-		} `json:"injectionStrategy,omitempty"`
+		Selector          *metav1.LabelSelector                   `json:"selector,omitempty"`
+		NamespaceSelector *metav1.LabelSelector                   `json:"namespaceSelector,omitempty"`
+		UpdateStrategy    appsv1beta1.SidecarSetUpdateStrategy    `json:"updateStrategy,omitempty"`
+		InjectionStrategy appsv1beta1.SidecarSetInjectionStrategy `json:"injectionStrategy,omitempty"`
 	} `json:"spec,omitempty"`
 	Status struct {
 		LatestRevision string `json:"latestRevision,omitempty"`
@@ -85,11 +69,11 @@ type stored struct {
 
 // payload is what both a spec and the data of a historic revision have.
 type payload struct {
-	InitContainers   []map[string]any              `json:"initContainers,omitempty"`
-	Containers       []map[string]any              `json:"containers,omitempty"`
-	Volumes          []map[string]any              `json:"volumes,omitempty"`
-	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	PatchPodMetadata []PodMetadata                 `json:"patchPodMetadata,omitempty"`
+	InitContainers   []map[string]any                         `json:"initContainers,omitempty"`
+	Containers       []map[string]any                         `json:"containers,omitempty"`
+	Volumes          []map[string]any                         `json:"volumes,omitempty"`
+	ImagePullSecrets []corev1.LocalObjectReference            `json:"imagePullSecrets,omitempty"`
+	PatchPodMetadata []appsv1beta1.SidecarSetPatchPodMetadata `json:"patchPodMetadata,omitempty"`
 }
 
 // ParseSet reads a stored SidecarSet. Latest gets its hashes and its revision from the annotations and the status.
@@ -119,7 +103,7 @@ func ParseSet(object map[string]any) (*Set, error) {
 		set.Base = annotations[BaseAnnotation]
 	}
 	if r := spec.InjectionStrategy.Revision; r != nil && (r.RevisionName != nil || r.CustomVersion != nil) {
-		set.Revision = &RevisionChoice{Policy: r.Policy}
+		set.Revision = &RevisionChoice{Policy: string(r.Policy)}
 		if r.RevisionName != nil {
 			set.Revision.Name = *r.RevisionName
 		} else {
@@ -164,8 +148,8 @@ func (p payload) payload() Payload {
 		secrets[i] = p.ImagePullSecrets[i].Name
 	}
 	// OpenKruise has stored any patchPolicy. One that there is not does nothing.
-	patches := slices.DeleteFunc(slices.Clone(p.PatchPodMetadata), func(m PodMetadata) bool {
-		return !slices.Contains([]string{"", Retain, Overwrite, MergePatchJSON}, m.PatchPolicy)
+	patches := slices.DeleteFunc(slices.Clone(p.PatchPodMetadata), func(m appsv1beta1.SidecarSetPatchPodMetadata) bool {
+		return !slices.Contains([]appsv1beta1.SidecarSetPatchPolicy{"", Retain, Overwrite, MergePatchJSON}, m.PatchPolicy)
 	})
 	return Payload{InitContainers: p.InitContainers, Containers: p.Containers, Volumes: p.Volumes, Secrets: secrets, Patches: patches}
 }
@@ -174,45 +158,8 @@ func (p payload) payload() Payload {
 type template struct {
 	container map[string]any
 	name      string
-	extra     extra
+	extra     appsv1beta1.SidecarContainer // without the fields of a container
 }
-
-// extra is what a SidecarContainer has beside the fields of a container.
-type extra struct {
-	PodInjectPolicy string `json:"podInjectPolicy,omitempty"`
-	UpgradeStrategy struct {
-		UpgradeType          string `json:"upgradeType,omitempty"`
-		HotUpgradeEmptyImage string `json:"hotUpgradeEmptyImage,omitempty"`
-	} `json:"upgradeStrategy,omitempty"`
-	ShareVolumePolicy       share  `json:"shareVolumePolicy,omitempty"`
-	ShareVolumeDevicePolicy *share `json:"shareVolumeDevicePolicy,omitempty"`
-	TransferEnv             []struct {
-		SourceContainerName     string `json:"sourceContainerName,omitempty"`
-		SourceContainerNameFrom *struct {
-			FieldRef *corev1.ObjectFieldSelector `json:"fieldRef,omitempty"`
-		} `json:"sourceContainerNameFrom,omitempty"`
-		EnvName  string   `json:"envName,omitempty"`
-		EnvNames []string `json:"envNames,omitempty"`
-	} `json:"transferEnv,omitempty"`
-	ResourcesPolicy *struct {
-		TargetContainersMode      string `json:"targetContainersMode,omitempty"`
-		TargetContainersNameRegex string `json:"targetContainersNameRegex,omitempty"`
-		ResourcesExpr             struct {
-			Limits   map[string]string `json:"limits,omitempty"`
-			Requests map[string]string `json:"requests,omitempty"`
-		} `json:"resourcesExpr,omitempty"`
-	} `json:"resourcesPolicy,omitempty"`
-}
-
-type share struct {
-	Type string `json:"type,omitempty"`
-}
-
-const (
-	before  = "BeforeAppContainer"
-	hot     = "HotUpgrade"
-	enabled = "enabled"
-)
 
 // extraFields are the fields of a SidecarContainer that no container has.
 func extraFields() []string {
