@@ -32,12 +32,12 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace}, announcing(d))
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace, Named: d.ClientCA != ""}, announcing(d))
 		},
 		Convert:  convert.Converter,
 		Policies: policies,
 		Serve: func(d admit.Deps) map[string]http.Handler {
-			return map[string]http.Handler{podinject.Path: &podinject.Handler{Reader: d.Client, Namespace: d.Namespace}}
+			return map[string]http.Handler{podinject.Path: &podinject.Handler{Reader: d.Client, Namespace: d.Namespace, Known: d.KnownRevision}}
 		},
 	}
 }

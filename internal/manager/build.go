@@ -26,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
@@ -93,12 +94,8 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
 		return nil, err
 	}
-	if c.WebhookPort != 0 {
-		served := admission(c, direct, accepted)
-		served.Hooks, served.Servers, served.Acts = deps.Hooks, deps.Servers, func() bool { return guard.State().Reason != takeover.OpenKruiseRuns }
-		if err := webhook.Setup(mgr, controllers.All(), served); err != nil {
-			return nil, err
-		}
+	if err := serveWebhooks(mgr, deps, direct, guard); err != nil {
+		return nil, err
 	}
 	filling := newFilling(denied)
 	if err := mgr.Add(filling); err != nil {
@@ -231,8 +228,20 @@ func addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {
 	return nil
 }
 
-func admission(c *config.Config, direct client.Client, accepted *templatecheck.Accepted) admit.Deps {
-	return admit.Deps{Client: direct, Namespace: c.Namespace, Accepted: accepted, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA}
+// serveWebhooks answers the API server, if it is to call.
+func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client, guard *takeover.Guard) error {
+	c := deps.Config
+	if c.WebhookPort == 0 {
+		return nil
+	}
+	known, err := hooks.Known(mgr, c.Namespace, deps.Denied.Handle)
+	if err != nil {
+		return err
+	}
+	return webhook.Setup(mgr, controllers.All(), admit.Deps{
+		Client: direct, Namespace: c.Namespace, Accepted: deps.Accepted, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA,
+		Hooks: deps.Hooks, Servers: deps.Servers, KnownRevision: known, Acts: func() bool { return guard.State().Reason != takeover.OpenKruiseRuns },
+	})
 }
 
 // completeOperator fills in what the reconciler of the Kruise object needs from the manager.

@@ -56,6 +56,8 @@ type Others struct {
 	Reader client.Reader
 	// Namespace is the operator's own.
 	Namespace string
+	// Named says that answers may name other sets: only API servers are answered.
+	Named bool
 }
 
 // checkWith returns what is wrong as far as only the cluster knows, and the warnings. What cannot be found out is let in: the controller
@@ -83,7 +85,7 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 
 // others are the conflicts with other sets, without those that the stored set has already, and a warning if very many can select the same pods.
 func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
-	now, before := comparisonOf(set), comparisonOf(old)
+	now, before := o.comparisonOf(set), o.comparisonOf(old)
 	counts, alike := old == nil || !sameSelectors(set, old), 0
 	more, err := o.each(ctx, func(other *appsv1beta1.SidecarSet) {
 		if now.with(other) && old != nil {
@@ -101,7 +103,7 @@ func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (f
 	}
 	var warnings []string
 	if alike >= manyAlike {
-		warnings = []string{fmt.Sprintf("spec.selector: %d other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", alike)}
+		warnings = []string{fmt.Sprintf("spec.selector: %d or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", manyAlike)}
 	}
 	errs := now.faults(!more)
 	if old == nil || len(errs) == 0 {
@@ -147,17 +149,17 @@ type comparison struct {
 	set *appsv1beta1.SidecarSet
 	// ours are its patches, with defaults.
 	ours []appsv1beta1.SidecarSetPatchPodMetadata
-	// based says that the base of a canary exists.
-	based bool
-	errs  field.ErrorList
+	// based says that the base of a canary exists, named that others are named.
+	based, named bool
+	errs         field.ErrorList
 }
 
 // comparisonOf returns the comparison of a set, nil for none.
-func comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
+func (o Others) comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
 	if set == nil {
 		return nil
 	}
-	return &comparison{set: set, ours: patchesOf(set)}
+	return &comparison{set: set, ours: patchesOf(set), named: o.Named}
 }
 
 // with compares the set with another one, and says whether there are conflicts. When there are many already, more are not told.
@@ -174,7 +176,7 @@ func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
 		}
 	case isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == c.set.Name:
 	case overlap(&c.set.Spec, &other.Spec):
-		c.errs = append(c.errs, conflict(c.set, c.ours, other)...)
+		c.errs = append(c.errs, c.conflict(other)...)
 	}
 	return len(c.errs) > known
 }
@@ -207,12 +209,13 @@ func sameVolume(a, b *corev1.Volume) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// conflict are the names that two sets would give a pod twice. ours are the patches of set, with defaults.
-func conflict(set *appsv1beta1.SidecarSet, ours []appsv1beta1.SidecarSetPatchPodMetadata, other *appsv1beta1.SidecarSet) field.ErrorList {
-	path := field.NewPath("spec")
-	same := func(what string) string {
-		return fmt.Sprintf("SidecarSet %s, which can select the same pods, has %s", other.Name, what)
+// conflict are the names that the set and another one would give a pod twice.
+func (c *comparison) conflict(other *appsv1beta1.SidecarSet) field.ErrorList {
+	set, path, who := c.set, field.NewPath("spec"), "another SidecarSet"
+	if c.named {
+		who = "SidecarSet " + other.Name
 	}
+	same := func(what string) string { return who + ", which can select the same pods, has " + what }
 	taken := map[string]bool{}
 	for _, sidecars := range [][]appsv1beta1.SidecarContainer{other.Spec.Containers, other.Spec.InitContainers} {
 		for i := range sidecars {
@@ -245,7 +248,7 @@ func conflict(set *appsv1beta1.SidecarSet, ours []appsv1beta1.SidecarSetPatchPod
 			written[key] = patch.PatchPolicy
 		}
 	}
-	for i, patch := range ours {
+	for i, patch := range c.ours {
 		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
 			if policy, ok := written[key]; ok && orderMatters(patch.PatchPolicy, policy) {
 				errs = append(errs, field.Invalid(path.Child("patchPodMetadata").Index(i).Child("annotations").Key(key), key, same("the same annotation with patchPolicy "+string(policy))))

@@ -213,7 +213,7 @@ func lookUp(t *testing.T, options admission.Options, set, old *appsv1beta1.Sidec
 		t.Fatal(err)
 	}
 	reader := fake.NewClientBuilder().WithScheme(types).WithObjects(stored...).Build()
-	errs, _ := admission.Kind(options, admission.Others{Reader: reader, Namespace: "kruise-system"}, nil).LookUp(t.Context(), set, old)
+	errs, _ := admission.Kind(options, admission.Others{Reader: reader, Namespace: "kruise-system", Named: true}, nil).LookUp(t.Context(), set, old)
 	return errs
 }
 
@@ -265,6 +265,19 @@ func TestConflictsWithOtherSets(t *testing.T) {
 	}
 }
 
+// Anybody on the network can ask. The answer told the names of other sets.
+func TestAConflictNamesNoOtherSetToWhoeverAsks(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := parsed(t, `{}`)
+	stored.Name = "secret"
+	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).WithObjects(stored).Build()}, nil)
+	errs, _ := kind.LookUp(t.Context(), parsed(t, `{}`), nil)
+	check(t, errs, `spec.containers[0].name: Invalid value: "agent": another SidecarSet, which can select the same pods, has a container of this name`)
+}
+
 func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {
@@ -299,7 +312,7 @@ func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
 			kind := admission.Kind(admission.Options{}, admission.Others{Reader: others(tc.others), Namespace: "kruise-system"}, nil)
 			var want []string
 			if tc.warned {
-				want = []string{"spec.selector: 10 other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
+				want = []string{"spec.selector: 10 or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
 			}
 			if errs, got := kind.LookUp(t.Context(), parsed(t, `{}`), old); len(errs) > 0 || !slices.Equal(got, want) {
 				t.Errorf("errors %v, warnings %q", errs, got)

@@ -53,6 +53,8 @@ type Handler struct {
 	Reader client.Reader
 	// Namespace is the operator's; revisions lie there.
 	Namespace string
+	// Known says whether there is a revision of a name. Others are not read: anybody can ask. Nil: all are.
+	Known func(ctx context.Context, name string) bool
 
 	once      sync.Once
 	revisions *lru.Cache
@@ -90,6 +92,9 @@ func (h *Handler) injection(ctx context.Context, name string) (sidecar.Injection
 		if injection, is := known.(sidecar.Injection); is {
 			return injection, nil
 		}
+	}
+	if h.Known != nil && !h.Known(ctx, name) {
+		return sidecar.Injection{}, errors.New("there is no such revision")
 	}
 	stored := &appsv1.ControllerRevision{}
 	if err := h.Reader.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, stored); err != nil {

@@ -185,6 +185,18 @@ func TestReadsTheNamespaceWhereItDecides(t *testing.T) {
 	}
 }
 
+// Each path that somebody made up was a read of the API server.
+func TestNothingIsReadForAPathThatSomebodyMadeUp(t *testing.T) {
+	handler, revisions, reads := server(t, plain)
+	handler.Known = func(_ context.Context, name string) bool { return name == revisions[0] }
+	if code, _ := ask(t, handler, "made-up", pod, nil); code != http.StatusServiceUnavailable || len(reads) > 0 {
+		t.Errorf("answered %d after reading %v", code, reads)
+	}
+	if code, answer := ask(t, handler, revisions[0], pod, nil); code != http.StatusOK || len(answer.Patch) == 0 {
+		t.Errorf("the revision that there is: %d, %+v", code, answer)
+	}
+}
+
 func TestARevisionThatIsNotThereIsNoRefusal(t *testing.T) {
 	handler, _, _ := server(t)
 	if code, _ := ask(t, handler, "gone", pod, nil); code != http.StatusServiceUnavailable {

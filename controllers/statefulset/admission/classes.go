@@ -68,13 +68,21 @@ func (s StorageClasses) check(ctx context.Context, claims, old []corev1.Persiste
 		if class != nil && (class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion) {
 			errs = append(errs, field.Forbidden(
 				field.NewPath("spec", "volumeClaimTemplates").Index(i).Child("spec", "resources", "requests", "storage"),
-				fmt.Sprintf("cannot grow from %s to %s: storage class %s does not allow volume expansion", was.String(), is.String(), class.Name)))
+				fmt.Sprintf("cannot grow from %s to %s: %s does not allow volume expansion", was.String(), is.String(), classInWords(name))))
 		}
 	}
 	return errs
 }
 
 // byName are claim templates by their names.
+// classInWords names a class as the request does: anybody can ask.
+func classInWords(name *string) string {
+	if name == nil {
+		return "the default storage class"
+	}
+	return "storage class " + *name
+}
+
 func byName(claims []corev1.PersistentVolumeClaim) map[string]*corev1.PersistentVolumeClaim {
 	named := make(map[string]*corev1.PersistentVolumeClaim, len(claims))
 	for i := range claims {

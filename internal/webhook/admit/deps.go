@@ -4,6 +4,8 @@
 package admit
 
 import (
+	"context"
+
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -31,6 +33,8 @@ type Deps struct {
 	// Hooks and Servers register what has to be in force when a creation is answered, and show that it is. Nil: that is left to controllers.
 	Hooks   *hooks.Registrar
 	Servers *apiservers.Servers
+	// KnownRevision says whether hooks refer to a revision, so that nothing is read for a path that somebody has made up. Nil: not known.
+	KnownRevision func(ctx context.Context, name string) bool
 	// Acts says whether this operator acts, and not another one on the same objects; nil: it does.
 	Acts func() bool
 }
