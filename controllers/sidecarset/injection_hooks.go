@@ -114,6 +114,8 @@ func (i *Injection) Announce(ctx context.Context, announcer Announcer, object *u
 		return err
 	}
 	hook := i.webhookOf(set)
+	hook.Params[0].SetLabels(map[string]string{hooks.OwnLabel: sidecar.AnnouncedLabel})
+	hook.Params[0].SetAnnotations(map[string]string{sidecar.AnnouncedAnnotation: string(object.GetUID())})
 	for {
 		if err := announcer.Announce(ctx, hook); err != nil {
 			return err

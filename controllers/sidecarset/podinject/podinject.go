@@ -31,6 +31,7 @@ import (
 
 	stdjson "encoding/json"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
@@ -46,6 +47,7 @@ const (
 
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=get
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets,verbs=get
 
 // Handler answers the API server.
 type Handler struct {
@@ -63,10 +65,12 @@ type Handler struct {
 // calledKey is the key of the injection and of its revision in the context of a request.
 type calledKey struct{}
 
-// called is what a call is to inject.
+// called is what a call is to inject. Announced says that the set, of the UID set, may not be stored.
 type called struct {
 	sidecar.Injection
-	revision string
+	revision  string
+	announced bool
+	set       string
 }
 
 // ServeHTTP implements http.Handler. What cannot be known just now is answered with an error of HTTP, not with a refusal: the failure policy of
@@ -75,36 +79,56 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
 	name := strings.TrimPrefix(r.URL.Path, Path)
-	injection, err := h.injection(ctx, name)
+	call, err := h.injection(ctx, name)
 	if err != nil {
 		ctrl.Log.WithName("injection").Info("Cannot inject", "path", r.URL.Path, "reason", err.Error())
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(h.handle)}
-	webhook.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), calledKey{}, called{injection, name})))
+	webhook.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), calledKey{}, call)))
 }
 
 // injection reads a revision, once.
-func (h *Handler) injection(ctx context.Context, name string) (sidecar.Injection, error) {
+func (h *Handler) injection(ctx context.Context, name string) (called, error) {
+	call := called{revision: name}
 	h.once.Do(func() { h.revisions = lru.New(remembered) })
 	if known, found := h.revisions.Get(name); found {
 		if injection, is := known.(sidecar.Injection); is {
-			return injection, nil
+			call.Injection = injection
+			return call, nil
 		}
 	}
 	if h.Known != nil && !h.Known(ctx, name) {
-		return sidecar.Injection{}, errors.New("there is no such revision")
+		return call, errors.New("there is no such revision")
 	}
 	stored := &appsv1.ControllerRevision{}
 	if err := h.Reader.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, stored); err != nil {
-		return sidecar.Injection{}, fmt.Errorf("reading what to inject: %w", err)
+		return call, fmt.Errorf("reading what to inject: %w", err)
 	}
-	injection, err := sidecar.Decode(stored.Data.Raw)
-	if err == nil && len(stored.Data.Raw) <= rememberedBytes {
-		h.revisions.Add(name, injection)
+	var err error
+	call.Injection, err = sidecar.Decode(stored.Data.Raw)
+	call.set, call.announced = stored.Annotations[sidecar.AnnouncedAnnotation]
+	if err == nil && !call.announced && len(stored.Data.Raw) <= rememberedBytes {
+		h.revisions.Add(name, call.Injection)
 	}
-	return injection, err
+	return call, err
+}
+
+// isStored says that the very set of a call is stored.
+func (h *Handler) isStored(ctx context.Context, call called) (bool, error) {
+	if !call.announced {
+		return true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSet"))
+	err := h.Reader.Get(ctx, client.ObjectKey{Name: call.Set}, set)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the SidecarSet: %w", err)
+	}
+	return err == nil && string(set.UID) == call.set && set.DeletionTimestamp == nil, nil
 }
 
 // handle injects into one pod, or marks a probe.
@@ -118,6 +142,12 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	case req.Resource.Resource == sidecar.Probes:
 		return call.mark(req)
 	case req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")):
+		return ctrladmission.Allowed("")
+	}
+	switch stored, err := h.isStored(ctx, call); {
+	case err != nil:
+		return ctrladmission.Errored(http.StatusServiceUnavailable, err)
+	case !stored:
 		return ctrladmission.Allowed("")
 	}
 	if errs := wire.TooLarge(req.Object.Raw, nil); len(errs) > 0 {

@@ -19,7 +19,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -194,6 +196,41 @@ func TestNothingIsReadForAPathThatSomebodyMadeUp(t *testing.T) {
 	}
 	if code, answer := ask(t, handler, revisions[0], pod, nil); code != http.StatusOK || len(answer.Patch) == 0 {
 		t.Errorf("the revision that there is: %d, %+v", code, answer)
+	}
+}
+
+// Whoever reached the operator's port could have sidecars injected into the pods of all, by asking about the creation of a SidecarSet.
+func TestNothingIsInjectedOfASetThatIsNotStored(t *testing.T) {
+	handler, revisions, _ := server(t, plain)
+	writer := handler.Reader.(client.Client)
+	announced := &appsv1.ControllerRevision{}
+	if err := writer.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: revisions[0]}, announced); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(when string, injected bool) {
+		t.Helper()
+		if code, answer := ask(t, handler, revisions[0], pod, nil); code != http.StatusOK || !answer.Allowed || (len(answer.Patch) > 0) != injected {
+			t.Errorf("%s: answered %d, %+v", when, code, answer)
+		}
+	}
+	set := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps.kruise.io/v1beta1", "kind": "SidecarSet", "metadata": map[string]any{"name": "log"}}}
+	for _, uid := range []string{"", "u"} {
+		announced.Annotations = map[string]string{sidecar.AnnouncedAnnotation: uid}
+		if err := writer.Update(t.Context(), announced); err != nil {
+			t.Fatal(err)
+		}
+		expect("there is no such set", false)
+		for _, stored := range []types.UID{"other", "u"} {
+			live := set.DeepCopy()
+			live.SetUID(stored)
+			if err := writer.Create(t.Context(), live); err != nil {
+				t.Fatal(err)
+			}
+			expect(fmt.Sprintf("announced for %q, stored is %q", uid, stored), uid == string(stored))
+			if err := writer.Delete(t.Context(), live); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

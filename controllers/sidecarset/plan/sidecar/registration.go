@@ -15,6 +15,11 @@ import (
 const (
 	// InjectPath is where the API server calls the operator to inject, followed by the name of a revision.
 	InjectPath = "/inject-pods/"
+	// AnnouncedAnnotation is on the revision of a set that may not be stored yet: the UID of the set. Anybody can have one announced, so pods get nothing of it
+	// before that set is stored. The leader takes it away.
+	AnnouncedAnnotation = "operator.kruise.io/announced-for"
+	// AnnouncedLabel is the value of the label of such a revision in place of the set's name, and no name.
+	AnnouncedLabel = "is_announced"
 	// FailurePolicyAnnotation on a SidecarSet says whether its pods are created while the operator does not answer: Fail, the default, or
 	// Ignore.
 	FailurePolicyAnnotation = shared.AnnotationInjectionFailurePolicy
