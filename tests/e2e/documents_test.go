@@ -56,8 +56,13 @@ func TestSamples(t *testing.T) {
 			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(kruise), kruise); err != nil {
 				return err
 			}
-			managed := slices.DeleteFunc(slices.Clone(kruise.Status.Kinds), func(k operatorv1alpha1.KindStatus) bool { return k.State != operatorv1alpha1.Enabled })
-			if len(managed) != len(controllers.Table().Switchable()) || !meta.IsStatusConditionTrue(kruise.Status.Conditions, operatorv1alpha1.KruiseAvailable) {
+			for _, name := range controllers.Table().Switchable().Names() {
+				managed := func(k operatorv1alpha1.KindStatus) bool { return k.Kind == name && k.State == operatorv1alpha1.Enabled }
+				if !slices.ContainsFunc(kruise.Status.Kinds, managed) {
+					return fmt.Errorf("%s is not managed: %+v", name, kruise.Status)
+				}
+			}
+			if !meta.IsStatusConditionTrue(kruise.Status.Conditions, operatorv1alpha1.KruiseAvailable) {
 				return fmt.Errorf("the status is %+v", kruise.Status)
 			}
 			return nil
