@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -379,8 +378,7 @@ type shared struct {
 
 // synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
 func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind) func() bool {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
+	object := workload.Object(kind)
 	return func() bool {
 		informer, err := from.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		return err == nil && informer.HasSynced()

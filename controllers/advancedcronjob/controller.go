@@ -6,7 +6,6 @@ package advancedcronjob
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,9 +15,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "advancedcronjob-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=advancedcronjobs/status,verbs=patch
@@ -33,16 +29,6 @@ type Reconciler struct {
 	*workload.Base
 	// Options are the settings of the operator.
 	Options plan.Options
-}
-
-// New returns a Reconciler that watches nothing yet.
-func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{})
 }
 
 // Reconcile starts the run of an AdvancedCronJob that is due, cuts its history, and says when the next one is due.
@@ -63,8 +49,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	run, waits, in := plan.Unready(spec, snapshot, due)
 	lookAgain := max(r.look(ctx, known, run, waits), in)
 	todo := plan.Plan(spec, snapshot, due)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, cron, todo)
 	started := plan.Started(outcome)
 	known.evaluated = plan.EvaluatedUntil(snapshot, due, started)
@@ -77,12 +61,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if due.TooLate && !known.emitted.Missed.Equal(missed) {
 		r.Metrics.CronLeftOut.Inc()
 	}
-
 	if started {
 		// The run triggers a pass when the cache holds it. Then one write of the status says that it was started, and that it is active.
-		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
+		return pass.Finish(nil)
 	}
+	pass.LookAgain(lookAgain)
 	status := plan.Status(spec, snapshot, due, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&cron.Status, &status))
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, lookAgain)
+	return pass.Report(ctx, cron, workload.Report{Status: status, Urgent: plan.Urgent(&cron.Status, &status)})
 }

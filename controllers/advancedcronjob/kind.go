@@ -36,5 +36,6 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of AdvancedCronJobs.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, plan.Options{Managed: workload.Managed(mgr.GetRESTMapper(), c)}).SetupWithManager(ctx, mgr)
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: plan.Options{Managed: workload.Managed(mgr.GetRESTMapper(), c)}}
+	return r.Setup(ctx, mgr, r, workload.Watches{})
 }

@@ -5,20 +5,15 @@ package advancedcronjob
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
-	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -91,33 +86,14 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *rememb
 		return snapshot, nil
 	}
 	adapter := *spec.Adapter
-	run := &unstructured.Unstructured{}
-	run.SetGroupVersionKind(adapter.Kind)
-	err := r.WatchLate(ctx, run, r.Controller, func(ctx context.Context, indexer client.FieldIndexer) error {
-		return cache.IndexByController(ctx, indexer, run)
-	})
+	runs, deleted, err := r.Children(ctx, spec.Cron, adapter.Kind)
 	if err != nil {
 		return snapshot, err
 	}
-	owner := freshness.OwnerOf(spec.Cron)
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(adapter.Kind)
-	if err := cache.Controlled(ctx, r.Cache, list, owner.Namespace, owner.UID); err != nil {
-		return snapshot, fmt.Errorf("listing runs: %w", err)
-	}
-	deleted := r.Tracker.Deleted(owner, adapter.Kind, func(yield func(metav1.Object) bool) {
-		for i := range list.Items {
-			if !yield(&list.Items[i]) {
-				return
-			}
-		}
-	})
-	snapshot.Runs = make([]plan.Run, len(list.Items))
-	for i := range list.Items {
-		snapshot.Runs[i] = adapter.Observe(&list.Items[i])
-		if deleted.Has(list.Items[i].GetUID()) {
-			snapshot.Runs[i].Terminating = true
-		}
+	snapshot.Runs = make([]plan.Run, len(runs))
+	for i := range runs {
+		snapshot.Runs[i] = adapter.Observe(&runs[i])
+		snapshot.Runs[i].Terminating = snapshot.Runs[i].Terminating || deleted.Has(runs[i].GetUID())
 	}
 	return snapshot, nil
 }

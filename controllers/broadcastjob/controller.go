@@ -6,7 +6,6 @@ package broadcastjob
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,9 +15,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "broadcastjob-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=broadcastjobs/status,verbs=patch
@@ -32,19 +28,6 @@ type Reconciler struct {
 	*workload.Base
 	// Options are the settings of the operator.
 	Options plan.Options
-
-	// fits are those of all jobs.
-	fits *workload.Parsed[*plan.Fitting]
-}
-
-// New returns a Reconciler that watches nothing yet.
-func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, fits: workload.NewParsed(fitOf(o))}
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, NodeChanges: r.concernedByNode})
 }
 
 // Reconcile takes one BroadcastJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
@@ -62,14 +45,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	snapshot.Retries = pass.Retries()
 	todo := plan.Plan(spec, snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, job, todo.Plan)
-
 	status := plan.Status(spec, snapshot, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(job, "Run", plan.Events(spec, todo, &status))
-	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+	return pass.Report(ctx, job, workload.Report{
+		Status: status, Urgent: plan.Urgent(&job.Status, &status), Action: "Run", Events: plan.Events(spec, todo, &status),
+	})
 }

@@ -36,6 +36,6 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec) (plan.Snapsho
 		all[i] = &nodes.Items[i]
 	}
 	snapshot.Nodes = spec.Nodes(all)
-	r.Remembered(spec.Job).See(seenIn(snapshot, plan.Finished(spec.Job)))
+	r.Remembered(spec.Job).SawNodes(seenIn(snapshot, plan.Finished(spec.Job)))
 	return snapshot, nil
 }

@@ -4,14 +4,9 @@
 package broadcastjob
 
 import (
-	"context"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob/plan"
@@ -20,82 +15,44 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// concernedByNode are the jobs that have not ended and for which the change of a node could decide something. before is nil for a node that
-// comes, after for one that goes.
-func (r *Reconciler) concernedByNode(ctx context.Context, before, after *corev1.Node) []types.NamespacedName {
-	stored, err := r.Stored(ctx)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		if ended(stored[i].Object) {
-			continue
-		}
-		fit := r.fits.Of(&stored[i])
-		if fit == nil {
-			continue // it cannot be decoded, so nothing is done for it
-		}
-		if saw, known := workload.Seen[seen](r.Base, &stored[i]); !known || saw.concerned(fit, before, after) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
-}
-
-// fitOf is what of the spec of a job decides which nodes concern it.
-func fitOf(o plan.Options) func(*unstructured.Unstructured) *plan.Fitting {
-	return func(stored *unstructured.Unstructured) *plan.Fitting {
-		job := &appsv1beta1.BroadcastJob{}
-		if err := quantity.FromUnstructured(stored.Object, job); err != nil {
+// byNode says which jobs a node concerns: those that have not ended.
+func (r *Reconciler) byNode() workload.NodeMapFunc {
+	judges := workload.NewParsed(r.judge)
+	return r.ByNode(func(stored *unstructured.Unstructured) workload.Judge {
+		if ended(stored.Object) {
 			return nil
 		}
-		return &plan.Parse(job, o).Fitting
+		return judges.Of(stored)
+	})
+}
+
+// judge is how a stored job judges nodes; nil for one that cannot be decoded, since nothing is done for it.
+func (r *Reconciler) judge(stored *unstructured.Unstructured) workload.Judge {
+	job := &appsv1beta1.BroadcastJob{}
+	if err := quantity.FromUnstructured(stored.Object, job); err != nil {
+		return nil
+	}
+	fitting := plan.Parse(job, r.Options).Fitting
+	return func(node *corev1.Node) workload.NodeVerdict {
+		fits, why := fitting.Fits(node)
+		return workload.NodeVerdict{Runs: fits, Why: why}
 	}
 }
 
-// seen is on which nodes a job has, or had, something.
-type seen struct {
-	// nodes are those that fit, had a pod, or were finished.
-	nodes sets.Set[string]
-	// none says that no node fitted: then the status counts them all by why they do not.
-	none bool
-}
-
-// seenIn is what a pass saw.
-func seenIn(s plan.Snapshot, finished func(*plan.Node) bool) seen {
-	now := seen{nodes: sets.New[string](), none: true}
+// seenIn is what of a snapshot decides which nodes concern the job: those that fit, have a pod or are finished.
+func seenIn(s plan.Snapshot, finished func(*plan.Node) bool) workload.NodesSeen {
+	seen := workload.NodesSeen{Has: sets.New[string](), None: true}
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
-		now.none = now.none && !node.Fits
+		seen.None = seen.None && !node.Fits
 		if node.Fits || finished(node) {
-			now.nodes.Insert(node.Name)
+			seen.Has.Insert(node.Name)
 		}
 	}
 	for i := range s.Pods {
-		now.nodes.Insert(string(s.Pods[i].Slot))
+		seen.Has.Insert(string(s.Pods[i].Slot))
 	}
-	return now
-}
-
-// concerned says that the change of a node could decide something for a job that has seen this.
-func (s seen) concerned(f *plan.Fitting, before, after *corev1.Node) bool {
-	has := func(node *corev1.Node) bool {
-		fits, _ := f.Fits(node)
-		return fits || s.nodes.Has(node.Name)
-	}
-	switch {
-	case before == nil:
-		return s.none || has(after)
-	case after == nil:
-		return s.none || has(before)
-	case before.UID != after.UID:
-		return s.none || has(before) || has(after)
-	}
-	fitted, was := f.Fits(before)
-	fits, is := f.Fits(after)
-	return fitted != fits || s.none && was != is
+	return seen
 }
 
 // ended says whether a stored job has completed or failed. It reads the job as it is stored.

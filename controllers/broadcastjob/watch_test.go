@@ -77,6 +77,10 @@ func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 			}}}
 			spec := plan.Parse(job, plan.Options{})
+			judge := func(node *corev1.Node) workload.NodeVerdict {
+				fits, why := spec.Fits(node)
+				return workload.NodeVerdict{Runs: fits, Why: why}
+			}
 			before, after := newNode("n1"), newNode("n1")
 			if tc.before != nil {
 				tc.before(before)
@@ -98,14 +102,14 @@ func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 			if tc.pod {
 				s.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
 			}
-			saw := seenIn(s, func(n *plan.Node) bool { return tc.finished && n.Name == "n1" })
+			seen := seenIn(s, func(n *plan.Node) bool { return tc.finished && n.Name == "n1" })
 			if tc.comes {
 				before = nil
 			}
 			if tc.gone {
 				after = nil
 			}
-			triggers := saw.concerned(&spec.Fitting, before, after)
+			triggers := seen.Concerns(judge, before, after)
 			if before != nil && after != nil { // heartbeats do not even get so far
 				triggers = triggers && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 			}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -20,9 +19,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "cloneset-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets/status,verbs=patch
@@ -52,12 +48,7 @@ type memory struct {
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, Revisions: true})
+	return &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: o}
 }
 
 // Reconcile takes one CloneSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
@@ -75,29 +66,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.CloneSetFailedUpdate))
 	}
 	before := plan.Conditions(&set.Status)
-	askAgain := pass.Complete(ctx, set, &observed.snapshot, workload.About{
+	pass.AskOthers(ctx, set, &observed.snapshot, workload.Asked{
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
 		PreDownload: func() *image.Workload { return plan.PreDownload(spec, observed.snapshot) },
 	})
 	todo := plan.Plan(spec, observed.snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
 	memory.dropUsed(todo, outcome)
-	pullConditions, pullWait := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
-
-	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, pullConditions...)
+	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
+	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, pulls...)
+	pass.LookAgain(recheck)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
-	var trimErr error
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(set, "Update", plan.Events(spec, status, memory.emitted, todo))
-		memory.emitted = planning.Plan{Held: todo.Held}
-		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
-	}
-	pruneErr := r.prune(ctx, spec, observed.snapshot.Pods)
-	err = errors.Join(observed.failed, statusErr, trimErr, pruneErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, recheck, pullWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Report(ctx, set, workload.Report{
+		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status, memory.emitted, todo),
+		Then: func() error {
+			memory.emitted = planning.Plan{Held: todo.Held}
+			trimmed := r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
+			return errors.Join(trimmed, r.prune(ctx, spec, observed.snapshot.Pods))
+		},
+		Failed: observed.failed,
+	})
 }
 
 // remembered returns what is remembered of a set.

@@ -54,7 +54,7 @@ func newShell(t *testing.T, set *appsv1beta1.CloneSet, objects ...client.Object)
 func newSet(replicas int32) *appsv1beta1.CloneSet {
 	labels := map[string]string{"app": "web"}
 	return &appsv1beta1.CloneSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: Kind().GroupVersion().String(), Kind: Kind().Kind},
+		TypeMeta:   metav1.TypeMeta{APIVersion: plan.Kind().GroupVersion().String(), Kind: plan.Kind().Kind},
 		ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "web", UID: "set"},
 		Spec: appsv1beta1.CloneSetSpec{
 			Replicas: ptr.To(replicas), Selector: &metav1.LabelSelector{MatchLabels: labels},
@@ -71,7 +71,7 @@ func ownPod(set *appsv1beta1.CloneSet, id string, labels map[string]string) *cor
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: set.Namespace, Name: set.Name + "-" + id, UID: types.UID("uid-" + id), Labels: labels,
-			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, plan.Kind())},
 		},
 		Spec: set.Spec.Template.Spec,
 	}
@@ -306,7 +306,7 @@ func TestOwnersOfClaim(t *testing.T) {
 		claim *corev1.PersistentVolumeClaim
 		want  string
 	}{
-		"the set's":                      {claim(*metav1.NewControllerRef(set, Kind())), "web"},
+		"the set's":                      {claim(*metav1.NewControllerRef(set, plan.Kind())), "web"},
 		"of a pod of the set":            {claim(ofPod(member)), "web"},
 		"of an earlier pod of that name": {claim(earlier), ""},
 		"of somebody else's pod":         {claim(ofPod(stranger)), ""},
@@ -356,7 +356,7 @@ func TestAPodIsReleasedAlthoughTheClaimOfAnotherIsRefused(t *testing.T) {
 	kept, other := ownPod(set, "aaaaa", labels("aaaaa")), ownPod(set, "bbbbb", labels("bbbbb"))
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 		Namespace: set.Namespace, Name: "data-web-aaaaa", UID: "claim-aaaaa", Labels: map[string]string{shared.LabelInstanceID: "aaaaa"},
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, plan.Kind())},
 	}}
 	s := newShell(t, set, kept, other, claim)
 	s.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
@@ -385,7 +385,7 @@ func TestClaimsAreReleasedBeforeTheirPod(t *testing.T) {
 			claim := func(id string) *corev1.PersistentVolumeClaim {
 				return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 					Namespace: set.Namespace, Name: "data-web-" + id, UID: types.UID("claim-" + id), Labels: map[string]string{shared.LabelInstanceID: id},
-					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, Kind())},
+					OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, plan.Kind())},
 				}}
 			}
 			s := newShell(t, set, stranger, claim("aaaaa"), claim("bbbbb"))

@@ -39,7 +39,8 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of CloneSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, optionsOf(c)).SetupWithManager(ctx, mgr)
+	r := New(d, optionsOf(c))
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, Revisions: true})
 }
 
 // optionsOf are the gates and flags as far as they concern CloneSets.

@@ -99,7 +99,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 // claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have. A claim that the server does not let
 // go keeps its own pod alone.
 func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, toRelease []client.Object, found claimsByName) (bool, error) {
-	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind())
+	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, plan.Kind())
 	kindClaim, kindPod := corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), corev1.SchemeGroupVersion.WithKind("Pod")
 	bySlot := map[string][]client.Object{}
 	for _, object := range toRelease {
@@ -297,7 +297,7 @@ func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.P
 	if err != nil {
 		return fmt.Errorf("shortening podsToDelete: %w", err)
 	}
-	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.JSONPatchType, Body: body})
+	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(plan.Kind(), set), writer.Patch{Type: types.JSONPatchType, Body: body})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

@@ -6,7 +6,6 @@ package containerrecreaterequest
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,9 +15,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "containerrecreaterequest-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests/status,verbs=patch
@@ -30,19 +26,6 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // Reconciler reconciles ContainerRecreateRequests.
 type Reconciler struct {
 	*workload.Base
-}
-
-// New returns a Reconciler that watches nothing yet.
-func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d)}
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	if err := r.index(ctx); err != nil {
-		return err
-	}
-	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.requestsFor})
 }
 
 // Reconcile takes one request a step closer to its end.
@@ -58,19 +41,19 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	todo := plan.Plan(request, snapshot)
-
 	outcome := pass.Apply(ctx, request, todo.Plan)
 	if todo.Marks() && outcome.Done > 0 {
-		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
+		return pass.Finish(nil)
 	}
 	status := plan.Status(request, snapshot, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, true)
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(request, "Recreate", plan.Events(request, &status))
-		if reason, took, ended := plan.End(request, &status); ended {
-			r.Metrics.RecreateRequests.WithLabelValues(reason).Inc()
-			r.Metrics.RecreateLatency.Observe(took.Seconds())
-		}
-	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+	return pass.Report(ctx, request, workload.Report{
+		Status: status, Urgent: true, Action: "Recreate", Events: plan.Events(request, &status),
+		Then: func() error {
+			if reason, took, ended := plan.End(request, &status); ended {
+				r.Metrics.RecreateRequests.WithLabelValues(reason).Inc()
+				r.Metrics.RecreateLatency.Observe(took.Seconds())
+			}
+			return nil
+		},
+	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/admission"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
+	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -37,5 +38,9 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of ContainerRecreateRequests.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	return New(d).SetupWithManager(ctx, mgr)
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d)}
+	if err := r.index(ctx); err != nil {
+		return err
+	}
+	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.requestsFor})
 }

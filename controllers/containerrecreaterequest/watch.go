@@ -14,6 +14,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // byPod finds requests by the UID of their pod.
@@ -21,9 +22,7 @@ const byPod = "pod-uid"
 
 // index adds the index that requestsOf asks.
 func (r *Reconciler) index(ctx context.Context) error {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(Kind())
-	err := r.Cache.IndexField(ctx, object, byPod, func(object client.Object) []string {
+	err := r.Cache.IndexField(ctx, workload.Object(r.Kind), byPod, func(object client.Object) []string {
 		if uid := object.GetLabels()[appsv1beta1.LabelRequestPodUID]; uid != "" {
 			return []string{uid}
 		}
@@ -40,15 +39,13 @@ func (r *Reconciler) requestsOf(ctx context.Context, namespace string, pod types
 	if pod == "" {
 		return nil, nil
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(Kind())
-	err := r.Cache.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{byPod: string(pod)}, client.UnsafeDisableDeepCopy)
+	list, err := r.List(ctx, r.Kind, client.InNamespace(namespace), client.MatchingFields{byPod: string(pod)})
 	if err != nil {
-		return nil, fmt.Errorf("listing requests: %w", err)
+		return nil, err
 	}
-	all := make([]*appsv1beta1.ContainerRecreateRequest, len(list.Items))
-	for i := range list.Items {
-		item := &list.Items[i]
+	all := make([]*appsv1beta1.ContainerRecreateRequest, len(list))
+	for i := range list {
+		item := &list[i]
 		phase, _, _ := unstructured.NestedString(item.Object, "status", "phase")
 		all[i] = &appsv1beta1.ContainerRecreateRequest{
 			ObjectMeta: metav1.ObjectMeta{

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -19,9 +18,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "daemonset-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=daemonsets/status,verbs=patch
@@ -38,19 +34,6 @@ type Reconciler struct {
 	*workload.Base
 	// Options are the feature gates and flags.
 	Options plan.Options
-
-	// fits are those of all sets.
-	fits *workload.Parsed[*fit]
-}
-
-// New returns a Reconciler that watches nothing yet.
-func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, fits: workload.NewParsed(fitOf)}
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ownersOfPod, Revisions: true, NodeChanges: r.concernedByNode})
 }
 
 // Reconcile takes one DaemonSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
@@ -66,25 +49,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
 	}
 	before := plan.Conditions(&set.Status)
-	askAgain := pass.Complete(ctx, set, &observed.snapshot.Snapshot, workload.About{
+	pass.AskOthers(ctx, set, &observed.snapshot.Snapshot, workload.Asked{
 		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
 		PreDownload: func() *image.Workload { return plan.PreDownload(observed.spec, observed.snapshot) },
 	})
 	todo := plan.Plan(observed.spec, observed.snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
-	pullConditions, pullWait := pass.PullImages(ctx, set, plan.PreDownload(observed.spec, observed.snapshot), before)
-
-	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, pullConditions...)
+	pulls := pass.PullImages(ctx, set, plan.PreDownload(observed.spec, observed.snapshot), before)
+	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, pulls...)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
-	var trimErr error
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(set, "Update", plan.Events(observed.spec, status))
-		trimErr = r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
-		trimErr = errors.Join(trimErr, r.trimSame(ctx, set, observed))
-	}
-	err = errors.Join(observed.failed, statusErr, trimErr)
-	return pass.Finish(err, todo.RecheckAfter, outcome.RecheckAfter, statusWait, pullWait, askAgain, pass.NeedNodeDaemon(observed.snapshot.Pods))
+	return pass.Report(ctx, set, workload.Report{
+		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),
+		Then: func() error {
+			trimmed := r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
+			return errors.Join(trimmed, r.trimSame(ctx, set, observed))
+		},
+		Failed: observed.failed,
+	})
 }

@@ -37,7 +37,9 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of DaemonSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, optionsOf(c)).SetupWithManager(ctx, mgr)
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: optionsOf(c)}
+	judges := workload.NewParsed(judge)
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ownersOfPod(), Revisions: true, NodeChanges: r.ByNode(judges.Of)})
 }
 
 // optionsOf are the gates and flags as far as they concern DaemonSets.

@@ -9,10 +9,7 @@ import (
 	"fmt"
 	"maps"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,12 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/history"
-	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -70,11 +63,13 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	if err != nil {
 		return observation{}, err
 	}
-	changed, err := r.adoptAndRelease(ctx, observed.spec, toRelease)
-	if changed {
-		return observation{}, workload.ErrViewChanged
+	if !observed.spec.Deleting && observed.spec.Selector != nil {
+		all := func(*corev1.Pod) bool { return true }
+		if observed.failed, err = r.AdoptAndRelease(ctx, set, observed.spec.Selector, toRelease, all); err != nil {
+			return observation{}, err
+		}
 	}
-	observed.failed = err
+
 	recorded := workload.Recorded{
 		Template: &set.Spec.Template, Annotations: set.Annotations, CollisionCount: set.Status.CollisionCount,
 		HashLabel: shared.LabelControllerRevisionHash, AsWritten: true,
@@ -87,7 +82,7 @@ func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), "")
 	observed.snapshot.Same = own.sameAs(observed.revisions)
 	r.MarkDeleted(owner, observed.snapshot.Pods)
-	mem.See(seenIn(observed.snapshot))
+	mem.SawNodes(seenIn(observed.snapshot))
 	observed.snapshot.PodName = own.podNames(set.Name, observed.snapshot)
 	return observed, nil
 }
@@ -127,46 +122,6 @@ func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, o
 		}
 	}
 	return r.History.Trim(ctx, freshness.OwnerOf(set), same, live, 0)
-}
-
-// adoptAndRelease adopts pods and revisions without a controller that the selector matches, and releases pods that it no longer matches. It
-// reports whether anything changed hands.
-func (r *Reconciler) adoptAndRelease(ctx context.Context, spec *plan.Spec, toRelease []client.Object) (bool, error) {
-	set := spec.Set
-	if spec.Deleting || spec.Selector == nil {
-		return false, nil
-	}
-	var pods corev1.PodList
-	if err := cache.Orphans(ctx, r.Client, &pods, set.Namespace); err != nil {
-		return false, fmt.Errorf("listing pods without a controller: %w", err)
-	}
-	var revisions appsv1.ControllerRevisionList
-	if err := cache.Orphans(ctx, r.Client, &revisions, set.Namespace); err != nil {
-		return false, fmt.Errorf("listing revisions without a controller: %w", err)
-	}
-	podChanges := ownership.Changes{Kind: podset.KindPod(), Release: toRelease}
-	for i := range pods.Items {
-		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && spec.Selector.Matches(labels.Set(pod.Labels)) {
-			podChanges.Adopt = append(podChanges.Adopt, pod)
-		}
-	}
-	revisionChanges := ownership.Changes{Kind: history.Kind()}
-	for i := range revisions.Items {
-		if rev := &revisions.Items[i]; rev.DeletionTimestamp == nil && spec.Selector.Matches(labels.Set(rev.Labels)) {
-			revisionChanges.Adopt = append(revisionChanges.Adopt, rev)
-		}
-	}
-	changed := 0
-	var failed error
-	for _, changes := range []ownership.Changes{podChanges, revisionChanges} {
-		if changes.IsZero() {
-			continue
-		}
-		n, err := r.Adopter.Apply(ctx, freshness.OwnerOf(set), *metav1.NewControllerRef(set, Kind()), changes)
-		changed += n
-		failed = errors.Join(failed, err)
-	}
-	return changed > 0, failed
 }
 
 // podNames are names for new pods, one for each node until a pod has it or the node is gone.

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -84,7 +86,11 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 			if tc.lane != nil {
 				set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateDaemonSet{Selector: &metav1.LabelSelector{MatchLabels: tc.lane}}
 			}
-			concerned := known{fit: compile(set)}
+			raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			judge := judge(&unstructured.Unstructured{Object: raw})
 			var s plan.Snapshot
 			if tc.has {
 				s.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
@@ -92,7 +98,7 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 			if !tc.none {
 				s.Nodes = []plan.Node{{Name: "n2", Result: nodefit.Result{ShouldRun: true}}}
 			}
-			concerned.seen = seenIn(s)
+			seen := seenIn(s)
 			before, after := newNode(), newNode()
 			if tc.before != nil {
 				tc.before(before)
@@ -107,7 +113,7 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 			if tc.gone {
 				after = nil
 			}
-			triggers := concerned.concerned(before, after)
+			triggers := seen.Concerns(judge, before, after)
 			if before != nil && after != nil { // heartbeats do not even get so far
 				triggers = triggers && cache.NodeChanges().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after})
 			}

@@ -6,7 +6,6 @@ package ephemeraljob
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -17,9 +16,6 @@ import (
 // Name is the controller's name, and the reportingController of its events.
 const Name = "ephemeraljob-controller"
 
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
-
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=ephemeraljobs,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=ephemeraljobs/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
@@ -29,16 +25,6 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // Reconciler reconciles EphemeralJobs.
 type Reconciler struct {
 	*workload.Base
-}
-
-// New returns a Reconciler that watches nothing yet.
-func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d)}
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Selecting(ended), PodChanged: changed})
 }
 
 // Reconcile takes one EphemeralJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
@@ -56,15 +42,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.EphemeralJobCreateFailed)
 	}
 	todo := plan.Plan(spec, snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, job, todo.Plan)
-
 	own.refused = plan.Refusals(snapshot, todo, outcome)
+	pass.LookAgain(plan.NextAfter(todo, outcome))
 	status := plan.Status(spec, snapshot, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(job, "Run", plan.Events(spec, &status))
-	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, plan.NextAfter(todo, outcome), statusWait)
+	return pass.Report(ctx, job, workload.Report{
+		Status: status, Urgent: plan.Urgent(&job.Status, &status), Action: "Run", Events: plan.Events(spec, &status),
+	})
 }

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/plan"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -33,5 +34,6 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of EphemeralJobs.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	return New(d).SetupWithManager(ctx, mgr)
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d)}
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Selecting(ended), PodChanged: changed})
 }

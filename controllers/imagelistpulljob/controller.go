@@ -6,7 +6,6 @@ package imagelistpulljob
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,9 +15,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "imagelistpulljob-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagelistpulljobs,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagelistpulljobs/status,verbs=patch
@@ -31,16 +27,6 @@ type Reconciler struct {
 	*workload.Base
 	// Options are the settings of the operator.
 	Options plan.Options
-}
-
-// New returns a Reconciler that watches nothing yet.
-func New(d workload.Dependencies, o plan.Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
-}
-
-// SetupWithManager makes the manager run the reconciler. ImagePullJobs are watched from the first list on.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{})
 }
 
 // Reconcile takes one ImageListPullJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
@@ -57,14 +43,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.ImagePullJobFailedCreate)
 	}
 	todo := plan.Plan(spec, snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, list, todo.Plan)
-
 	status := plan.Status(spec, snapshot, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&list.Status, &status))
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(list, "Pull", plan.Events(&list.Status, &status))
-	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait)
+	return pass.Report(ctx, list, workload.Report{
+		Status: status, Urgent: plan.Urgent(&list.Status, &status), Action: "Pull", Events: plan.Events(&list.Status, &status),
+	})
 }

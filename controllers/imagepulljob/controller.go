@@ -6,7 +6,6 @@ package imagepulljob
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -16,9 +15,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "imagepulljob-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs/status,verbs=patch
@@ -48,14 +44,11 @@ func remember(pass *workload.Pass) *memory {
 
 // New returns a Reconciler that watches nothing yet.
 func New(d workload.Dependencies) *Reconciler {
-	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
-	r.follow = func(ctx context.Context) error { return r.WatchLate(ctx, nodeImage(), jobsOf) }
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d)}
+	r.follow = func(ctx context.Context) error {
+		return r.WatchLate(ctx, workload.Object(plan.KindNodeImage()), jobsOf)
+	}
 	return r
-}
-
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.byPods, PodChanged: placedOtherwise, Nodes: r.unfinished})
 }
 
 // Reconcile takes one ImagePullJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
@@ -73,18 +66,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	snapshot.Retries = pass.Retries()
 	todo := plan.Plan(spec, snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	for _, answer := range remember(pass).answers.New(spec, todo) {
 		r.Metrics.ImagePullAnswers.WithLabelValues(answer.Result).Inc()
 		r.Metrics.ImagePullLatency.Observe(answer.Took.Seconds())
 	}
 	outcome := pass.Apply(ctx, job, todo.Plan)
-
+	pass.LookAgain(secretsWait)
 	status := plan.Status(spec, snapshot, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&job.Status, &status))
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(job, "Pull", plan.Events(&job.Status, &status, snapshot))
-	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, secretsWait)
+	return pass.Report(ctx, job, workload.Report{
+		Status: status, Urgent: plan.Urgent(&job.Status, &status), Action: "Pull", Events: plan.Events(&job.Status, &status, snapshot),
+	})
 }

@@ -35,5 +35,6 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of ImagePullJobs.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	return New(d).SetupWithManager(ctx, mgr)
+	r := New(d)
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.byPods, PodChanged: placedOtherwise, Nodes: r.unfinished})
 }

@@ -99,15 +99,9 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-func nodeImage() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(plan.KindNodeImage())
-	return object
-}
-
 // imageOf reads of a NodeImage what is about the job's repository: decoding all of it for every node would be the most of a pass.
 func (r *Reconciler) imageOf(ctx context.Context, node string, spec *plan.Spec) (*plan.NodeImage, error) {
-	stored := nodeImage()
+	stored := workload.Object(plan.KindNodeImage())
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: node}, stored, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil, nil

@@ -121,7 +121,7 @@ func (r *Reconciler) hold(ctx context.Context, spec *plan.Spec) error {
 	if err != nil {
 		return fmt.Errorf("rendering the finalizer: %w", err)
 	}
-	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(job), freshness.RefOf(Kind(), job), writer.Patch{Type: types.MergePatchType, Body: body})
+	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(job), freshness.RefOf(plan.Kind(), job), writer.Patch{Type: types.MergePatchType, Body: body})
 	if err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -38,16 +39,15 @@ func isOver(pod *corev1.Pod) bool { return podstate.Finished(pod) || pod.Deletio
 
 // atWork names the jobs of a namespace, or of all, that have not ended and that may be concerned.
 func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*unstructured.Unstructured) bool) []types.NamespacedName {
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(Kind())
-	if err := r.Cache.List(ctx, stored, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	stored, err := r.List(ctx, r.Kind, client.InNamespace(namespace))
+	if err != nil {
 		return nil
 	}
 	var names []types.NamespacedName
-	for i := range stored.Items {
-		end, _, _ := unstructured.NestedString(stored.Items[i].Object, "status", "completionTime")
-		if end == "" && may(&stored.Items[i]) {
-			names = append(names, client.ObjectKeyFromObject(&stored.Items[i]))
+	for i := range stored {
+		end, _, _ := unstructured.NestedString(stored[i].Object, "status", "completionTime")
+		if end == "" && may(&stored[i]) {
+			names = append(names, client.ObjectKeyFromObject(&stored[i]))
 		}
 	}
 	return names
@@ -68,7 +68,7 @@ func jobsOf(_ context.Context, object client.Object) []types.NamespacedName {
 		for _, tag := range asList(tags) {
 			for _, owner := range asList(asMap(tag)["ownerReferences"]) {
 				reference := asMap(owner)
-				if reference["kind"] != Kind().Kind {
+				if reference["kind"] != plan.Kind().Kind {
 					continue
 				}
 				namespace, _ := reference["namespace"].(string)

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,9 +31,6 @@ const Name = "nodeimage-controller"
 // byJob finds NodeImages by the UIDs of the jobs that they carry.
 const byJob = "job"
 
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
-
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=get;list;watch
@@ -51,22 +47,18 @@ type Reconciler struct {
 
 // Setup makes the manager run the reconciler of NodeImages.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, Kind(), d), daemonOff: c.Deployment != "" && !c.NodeDaemon && c.Features.Enabled(features.KruiseDaemon)}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), daemonOff: c.Deployment != "" && !c.NodeDaemon && c.Features.Enabled(features.KruiseDaemon)}
 	if err := r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode}); err != nil {
 		return err
 	}
-	own := &unstructured.Unstructured{}
-	own.SetGroupVersionKind(Kind())
-	if err := mgr.GetFieldIndexer().IndexField(ctx, own, byJob, jobsOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(ctx, workload.Object(plan.Kind()), byJob, jobsOf); err != nil {
 		return fmt.Errorf("indexing NodeImages by job: %w", err)
 	}
 	return r.WatchDeletions(ctx, job(), r.ofJob)
 }
 
 func job() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("ImagePullJob"))
-	return object
+	return workload.Object(appsv1beta1.GroupVersion().WithKind("ImagePullJob"))
 }
 
 // ofNode names the NodeImage of a node.
@@ -76,14 +68,13 @@ func ofNode(_ context.Context, node client.Object) []types.NamespacedName {
 
 // ofJob names the NodeImages that carry a job.
 func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.NamespacedName {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(Kind())
-	if err := r.Cache.List(ctx, list, client.MatchingFields{byJob: string(job.GetUID())}, client.UnsafeDisableDeepCopy); err != nil {
+	list, err := r.List(ctx, r.Kind, client.MatchingFields{byJob: string(job.GetUID())})
+	if err != nil {
 		return nil
 	}
 	var names []types.NamespacedName
-	for i := range list.Items {
-		names = append(names, types.NamespacedName{Name: list.Items[i].GetName()})
+	for i := range list {
+		names = append(names, types.NamespacedName{Name: list[i].GetName()})
 	}
 	return names
 }
@@ -148,8 +139,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	// Only tags written by hand need it here, so the passes that repeat the need are few.
-	need := pass.NoteDaemonNeed(todo.NeedsDaemon)
-	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter, need)
+	return pass.Finish(nil, pass.NoteDaemonNeed(todo.NeedsDaemon))
 }
 
 // emitEvents emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.

@@ -6,7 +6,6 @@ package nodepodprobe
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -19,9 +18,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "nodepodprobe-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=list;watch
@@ -42,7 +38,7 @@ type Reconciler struct {
 // Setup makes the manager run the reconciler of NodePodProbes.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := &Reconciler{
-		Base: workload.New(Name, Kind(), d), off: !c.Enabled(markerKind().Kind) || !c.Features.Enabled(features.PodProbeMarker),
+		Base: workload.New(Name, plan.Kind(), d), off: !c.Enabled(markerKind().Kind) || !c.Features.Enabled(features.PodProbeMarker),
 		controllers: selecting.Controllers{Reader: d.Live, Clock: d.Clock},
 	}
 	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode, Pods: r.ofPod, PodsCreate: true, PodChanged: changed})
@@ -61,6 +57,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.notObserved(err)
 	}
 	todo := plan.Plan(list, snapshot)
-	outcome := pass.Apply(ctx, list, todo.Plan)
-	return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter)
+	pass.Apply(ctx, list, todo.Plan)
+	return pass.Finish(nil)
 }

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,12 +35,6 @@ func markerKind() schema.GroupVersionKind {
 	return appsv1alpha1.GroupVersion().WithKind("PodProbeMarker")
 }
 
-func marker() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(markerKind())
-	return object
-}
-
 // observe reads the node, its pods, and the PodProbeMarkers of their namespaces.
 func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProbe) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
@@ -54,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProb
 	if !snapshot.Node || r.off {
 		return snapshot, nil
 	}
-	if err := r.WatchLateSpecs(ctx, marker(), r.nodesOf); err != nil {
+	if err := r.WatchLateSpecs(ctx, workload.Object(markerKind()), r.nodesOf); err != nil {
 		return snapshot, err
 	}
 	pods, err := cache.OnNode(ctx, r.Cache, list.Name)
@@ -93,17 +86,16 @@ func (r *Reconciler) selected(ctx context.Context, pods []*corev1.Pod, markers [
 
 // markers are the PodProbeMarkers of some namespaces that can be carried out.
 func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) ([]*probing.Marker, error) {
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(markerKind())
-	if err := r.Cache.List(ctx, stored, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
+	stored, err := r.List(ctx, markerKind())
+	if err != nil {
+		return nil, err
 	}
 	var markers []*probing.Marker
-	for i := range stored.Items {
-		if !namespaces.Has(stored.Items[i].GetNamespace()) {
+	for i := range stored {
+		if !namespaces.Has(stored[i].GetNamespace()) {
 			continue
 		}
-		if parsed := r.Markers.Of(&stored.Items[i]); parsed != nil {
+		if parsed := r.Markers.Of(&stored[i]); parsed != nil {
 			markers = append(markers, parsed)
 		}
 	}

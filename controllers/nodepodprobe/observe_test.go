@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
@@ -34,7 +35,7 @@ func TestMarkersThatOthersParsedAreUsed(t *testing.T) {
 	}
 	parsed := fake.Markers.Of(&stored.Items[0])
 
-	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies)}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies)}
 	markers, err := r.markers(t.Context(), sets.New("ns"))
 	if err != nil {
 		t.Fatal(err)

@@ -27,10 +27,8 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []types.Na
 	if !ok || pod.Spec.NodeName == "" || r.off {
 		return nil
 	}
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(markerKind())
-	err := r.Cache.List(ctx, stored, client.InNamespace(pod.Namespace), client.Limit(1), client.UnsafeDisableDeepCopy)
-	if err != nil || len(stored.Items) == 0 {
+	stored, err := r.List(ctx, markerKind(), client.InNamespace(pod.Namespace), client.Limit(1))
+	if err != nil || len(stored) == 0 {
 		return nil
 	}
 	return []types.NamespacedName{{Name: pod.Spec.NodeName}}

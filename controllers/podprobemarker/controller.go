@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -19,9 +18,6 @@ import (
 
 // Name is the controller's name, and the reportingController of its events.
 const Name = "podprobemarker-controller"
-
-// Kind is the kind that is reconciled, in the version that is stored.
-func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=podprobemarkers/status,verbs=patch
@@ -41,9 +37,9 @@ type Reconciler struct {
 
 // Setup makes the manager run the reconciler of PodProbeMarkers.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, Kind(), d)}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d)}
 	r.follow = func(ctx context.Context) error {
-		return r.WatchLateGathering(ctx, nodePodProbe(), markersIn, gather, index)
+		return r.WatchLateGathering(ctx, workload.Object(plan.KindNodePodProbe()), markersIn, gather, index)
 	}
 	switch {
 	case !c.Features.Enabled(features.PodProbeMarker):
@@ -72,16 +68,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	todo := plan.Plan(spec, snapshot)
 	remember(pass).waits = todo.Waits
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, marker, todo.Plan)
 	if _, refused := outcome.Failed(plan.StepRelease); todo.Releases() && !refused {
-		return pass.Finish(nil, todo.RecheckAfter, outcome.RecheckAfter) // it is gone, or about to be
+		return pass.Finish(nil) // it is gone, or about to be
 	}
+	pass.LookAgain(wait)
 	status := plan.Status(spec, snapshot, todo, outcome)
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&marker.Status, &status))
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(marker, "Probe", plan.Events(&marker.Status, &status))
-	}
-	return pass.Finish(statusErr, todo.RecheckAfter, outcome.RecheckAfter, statusWait, wait)
+	return pass.Report(ctx, marker, workload.Report{
+		Status: status, Urgent: plan.Urgent(&marker.Status, &status), Action: "Probe", Events: plan.Events(&marker.Status, &status),
+	})
 }

@@ -49,7 +49,7 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 		}
 		return forward()
 	})
-	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies), off: "the kind NodePodProbe is off"}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies), off: "the kind NodePodProbe is off"}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(marker)}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestADeletionThatWaitsForANodeSaysForWhich(t *testing.T) {
 	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1alpha1.PodProbeMarker{}, Stored: []client.Object{marker, list}})
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	fake.Cache, fake.Clock = carrying{fake.Cache}, now
-	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies), follow: func(context.Context) error { return nil }}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies), follow: func(context.Context) error { return nil }}
 	says := func() *metav1.Condition {
 		t.Helper()
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(marker)}); err != nil {
@@ -119,13 +119,13 @@ func TestMarkersThatOthersParsedAreUsed(t *testing.T) {
 		return probing.ParseStored(stored)
 	})
 	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(Kind())
+	stored.SetGroupVersionKind(plan.Kind())
 	if err := fake.Cache.List(t.Context(), stored); err != nil || len(stored.Items) != 1 {
 		t.Fatalf("%d markers: %v", len(stored.Items), err)
 	}
 	parsed := fake.Markers.Of(&stored.Items[0])
 
-	r := &Reconciler{Base: workload.New(Name, Kind(), fake.Dependencies)}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies)}
 	others, err := r.others(t.Context(), &plan.Spec{Marker: &probing.Marker{Namespace: "ns", Name: "game"}})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,12 +46,6 @@ func remember(pass *workload.Pass) *view {
 	return workload.Own(pass.Memory, func() *view { return &view{} })
 }
 
-func nodePodProbe() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(plan.KindNodePodProbe())
-	return object
-}
-
 // gather is how long results are collected before the status of a marker is counted again, which looks at all its pods. What the results mark on
 // the pods does not wait for it: that is NodePodProbe's controller's, node by node.
 const gather = time.Second
@@ -67,14 +60,12 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		return snapshot, 0, err
 	}
 	if spec.Marker.Deleting {
-		carried := &unstructured.UnstructuredList{}
-		carried.SetGroupVersionKind(plan.KindNodePodProbe())
-		key := client.ObjectKeyFromObject(spec.Object).String()
-		if err := r.Cache.List(ctx, carried, client.MatchingFields{byMarker: key}, client.UnsafeDisableDeepCopy); err != nil {
-			return snapshot, 0, fmt.Errorf("listing NodePodProbes: %w", err)
+		carried, err := r.List(ctx, plan.KindNodePodProbe(), client.MatchingFields{byMarker: client.ObjectKeyFromObject(spec.Object).String()})
+		if err != nil {
+			return snapshot, 0, err
 		}
-		for i := range carried.Items {
-			snapshot.Carried = append(snapshot.Carried, carried.Items[i].GetName())
+		for i := range carried {
+			snapshot.Carried = append(snapshot.Carried, carried[i].GetName())
 		}
 		slices.Sort(snapshot.Carried)
 		snapshot.Waits = remember(pass).waits
@@ -133,7 +124,7 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 
 // readList reads of the NodePodProbe of a node what is about the marker. Decoding all of it for every node would be the most of a pass.
 func (r *Reconciler) readList(ctx context.Context, spec *plan.Spec, of *plan.Node) error {
-	stored := nodePodProbe()
+	stored := workload.Object(plan.KindNodePodProbe())
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: of.Name}, stored, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -187,17 +178,16 @@ func (r *Reconciler) readList(ctx context.Context, spec *plan.Spec, of *plan.Nod
 
 // others are the other markers of the namespace.
 func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Marker, error) {
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(Kind())
-	if err := r.Cache.List(ctx, stored, client.InNamespace(spec.Marker.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing PodProbeMarkers: %w", err)
+	stored, err := r.List(ctx, r.Kind, client.InNamespace(spec.Marker.Namespace))
+	if err != nil {
+		return nil, err
 	}
 	var others []*probing.Marker
-	for i := range stored.Items {
-		if stored.Items[i].GetName() == spec.Marker.Name {
+	for i := range stored {
+		if stored[i].GetName() == spec.Marker.Name {
 			continue
 		}
-		if parsed := r.Markers.Of(&stored.Items[i]); parsed != nil {
+		if parsed := r.Markers.Of(&stored[i]); parsed != nil {
 			others = append(others, parsed)
 		}
 	}

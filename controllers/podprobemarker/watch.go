@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // changed says that a pod has changed in fields that decide about its probes.
@@ -51,7 +53,7 @@ func markersIn(_ context.Context, object client.Object) []types.NamespacedName {
 const byMarker = "marker"
 
 func index(ctx context.Context, indexer client.FieldIndexer) error {
-	return indexer.IndexField(ctx, nodePodProbe(), byMarker, func(object client.Object) []string {
+	return indexer.IndexField(ctx, workload.Object(plan.KindNodePodProbe()), byMarker, func(object client.Object) []string {
 		var keys []string
 		for _, name := range markersIn(ctx, object) {
 			keys = append(keys, name.String())

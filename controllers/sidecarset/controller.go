@@ -88,21 +88,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.SidecarSetFailedUpdate))
 	}
 	todo := plan.Plan(observed.spec, observed.snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo)
 	observed.known.Carried(outcome, r.Clock.Now())
 
 	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, observed)
+	pass.LookAgain(injectionWait, observed.again)
 
 	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
 	r.counts.saw(set.Name, contributionOf(&status, injection.PodsWithout))
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
-	var trimErr error
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(set, "Update", plan.Events(observed.spec, status))
-		trimErr = r.trim(ctx, set, observed)
-	}
-	return pass.Finish(errors.Join(observed.refused, statusErr, trimErr, injectionErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, injectionWait, observed.again)
+	return pass.Report(ctx, set, workload.Report{
+		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),
+		Then:   func() error { return r.trim(ctx, set, observed) },
+		Failed: errors.Join(observed.refused, injectionErr),
+	})
 }

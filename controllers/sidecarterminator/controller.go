@@ -86,8 +86,7 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 	if err := c.Watch(source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due)); err != nil {
 		return fmt.Errorf("watching pods: %w", err)
 	}
-	requests := &unstructured.Unstructured{}
-	requests.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest"))
+	requests := workload.Object(appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest"))
 	owner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		of := metav1.GetControllerOfNoCopy(object)
 		if of == nil || of.Kind != "Pod" || of.APIVersion != "v1" {

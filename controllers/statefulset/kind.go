@@ -37,7 +37,8 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of StatefulSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, optionsOf(c)).SetupWithManager(ctx, mgr)
+	r := New(d, optionsOf(c))
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ownersOfPod, Revisions: true})
 }
 
 // optionsOf are the gates as far as they concern StatefulSets.

@@ -9,26 +9,19 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/history"
-	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -51,30 +44,12 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 	if err != nil {
 		return observation{}, err
 	}
-	orphans, err := r.orphanPods(ctx, set, spec.Selector)
-	if err != nil {
-		return observation{}, err
-	}
-	podChanges := ownership.Changes{Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Adopt: orphans, Release: toRelease}
-	revisionChanges, err := r.orphanRevisions(ctx, set, spec.Selector)
-	if err != nil {
-		return observation{}, err
-	}
 	if !spec.Deleting && spec.Selector != nil {
-		changed := 0
-		for _, changes := range []ownership.Changes{podChanges, revisionChanges} {
-			if changes.IsZero() {
-				continue
-			}
-			n, err := r.Adopter.Apply(ctx, owner, *metav1.NewControllerRef(set, Kind()), changes)
-			changed += n
-			observed.failed = errors.Join(observed.failed, err)
-		}
-		if changed > 0 {
-			return observation{}, workload.ErrViewChanged
+		ours := func(pod *corev1.Pod) bool { _, is := ordinal.OfPod(set.Name, pod.Name); return is }
+		if observed.failed, err = r.AdoptAndRelease(ctx, set, spec.Selector, toRelease, ours); err != nil {
+			return observation{}, err
 		}
 	}
-
 	annotations, err := revision.RecordClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
 	if err != nil {
 		return observation{}, err
@@ -97,45 +72,6 @@ func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload
 		}
 	}
 	return observed, nil
-}
-
-// orphanPods returns the pods without a controller that the selector matches and that have the name of a slot. Without a selector there are
-// none.
-func (r *Reconciler) orphanPods(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) ([]client.Object, error) {
-	if selector == nil {
-		return nil, nil
-	}
-	var orphans corev1.PodList
-	if err := cache.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
-		return nil, fmt.Errorf("listing pods without a controller: %w", err)
-	}
-	var own []client.Object
-	for i := range orphans.Items {
-		pod := &orphans.Items[i]
-		_, ours := ordinal.OfPod(set.Name, pod.Name)
-		if ours && pod.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) {
-			own = append(own, pod)
-		}
-	}
-	return own, nil
-}
-
-func (r *Reconciler) orphanRevisions(ctx context.Context, set *appsv1beta1.StatefulSet, selector labels.Selector) (ownership.Changes, error) {
-	changes := ownership.Changes{Kind: history.Kind()}
-	if selector == nil {
-		return changes, nil
-	}
-	var orphans appsv1.ControllerRevisionList
-	if err := cache.Orphans(ctx, r.Client, &orphans, set.Namespace); err != nil {
-		return changes, fmt.Errorf("listing revisions without a controller: %w", err)
-	}
-	for i := range orphans.Items {
-		orphan := &orphans.Items[i]
-		if orphan.DeletionTimestamp == nil && selector.Matches(labels.Set(orphan.Labels)) {
-			changes.Adopt = append(changes.Adopt, orphan)
-		}
-	}
-	return changes, nil
 }
 
 // readClaims reads the claims of the pods there are and of those there should be, those of dropped templates included. A set without claim templates

@@ -52,7 +52,7 @@ func newReconciler(t *testing.T, objects ...client.Object) (*Reconciler, *testut
 func stored(t *testing.T, server client.Client, set *appsv1beta1.StatefulSet) (*unstructured.Unstructured, *appsv1beta1.StatefulSet) {
 	t.Helper()
 	raw := &unstructured.Unstructured{}
-	raw.SetGroupVersionKind(Kind())
+	raw.SetGroupVersionKind(plan.Kind())
 	if err := server.Get(t.Context(), client.ObjectKeyFromObject(set), raw); err != nil {
 		t.Fatal(err)
 	}

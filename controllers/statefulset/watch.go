@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // slotName splits the name of a slot's pod.
@@ -31,9 +32,7 @@ func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types
 		return nil
 	}
 	name := types.NamespacedName{Namespace: pod.GetNamespace(), Name: parts[1]}
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(Kind())
-	if err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
+	if err := r.Cache.Get(ctx, name, workload.Object(r.Kind), client.UnsafeDisableDeepCopy); apierrors.IsNotFound(err) {
 		return nil
 	}
 	return []types.NamespacedName{name}
@@ -45,14 +44,13 @@ func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []t
 	if parts == nil {
 		return nil
 	}
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(Kind())
-	if err := r.Cache.List(ctx, stored, client.InNamespace(claim.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
+	stored, err := r.List(ctx, r.Kind, client.InNamespace(claim.GetNamespace()))
+	if err != nil {
 		return nil
 	}
-	for i := range stored.Items {
-		name := stored.Items[i].GetName()
-		if strings.HasSuffix(parts[1], "-"+name) && hasClaimTemplate(stored.Items[i].Object, parts[1], name) {
+	for i := range stored {
+		name := stored[i].GetName()
+		if strings.HasSuffix(parts[1], "-"+name) && hasClaimTemplate(stored[i].Object, parts[1], name) {
 			return []types.NamespacedName{{Namespace: claim.GetNamespace(), Name: name}}
 		}
 	}

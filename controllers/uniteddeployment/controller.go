@@ -5,7 +5,6 @@ package uniteddeployment
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,11 +62,6 @@ func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconcile
 	return r
 }
 
-// SetupWithManager makes the manager run the reconciler. The workloads are watched from the first UnitedDeployment on.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	return r.Setup(ctx, mgr, r, workload.Watches{Revisions: true})
-}
-
 // appliedRecheck is when to look again after a pass that wrote. An apply that the server finds to change nothing makes no event, and the
 // status would say for ever that it is under way.
 const appliedRecheck = 2 * time.Second
@@ -87,24 +81,18 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.UnitedDeploymentSubsetFailure))
 	}
 	todo := plan.Plan(spec, observed.snapshot)
-
-	// The status is written even when some action failed: it is how the user learns about it.
 	outcome := pass.Apply(ctx, set, todo.Plan)
 	memory.Note(set.Generation, observed.snapshot.Children, todo, outcome)
-
 	status := plan.Status(spec, observed.snapshot, todo, outcome)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
-	statusWait, statusErr := pass.WriteStatus(ctx, status, plan.Urgent(&set.Status, &status))
-	var trimErr error
-	if statusErr == nil && statusWait == 0 {
-		r.EmitEvents(set, "Update", plan.Events(spec, status))
-		trimErr = r.trim(ctx, spec, observed, &status)
-	}
-	var applied time.Duration
 	if len(todo.Actions) > 0 {
-		applied = appliedRecheck
+		pass.LookAgain(appliedRecheck)
 	}
-	return pass.Finish(errors.Join(statusErr, trimErr), todo.RecheckAfter, outcome.RecheckAfter, statusWait, applied, observed.lookAgain)
+	pass.LookAgain(observed.lookAgain)
+	return pass.Report(ctx, set, workload.Report{
+		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status),
+		Then: func() error { return r.trim(ctx, spec, observed, &status) },
+	})
 }
 
 // trim deletes revisions beyond the limit that nothing needs.

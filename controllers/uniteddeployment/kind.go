@@ -39,7 +39,8 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of UnitedDeployments.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	return New(d, disabled(c)).SetupWithManager(ctx, mgr)
+	r := New(d, disabled(c))
+	return r.Setup(ctx, mgr, r, workload.Watches{Revisions: true})
 }
 
 // disabled are the kinds that the operator could reconcile and that are switched off.

@@ -25,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // observation is what was read of a UnitedDeployment.
@@ -78,9 +79,7 @@ func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered 
 func (r *Reconciler) readChildren(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
 	s.Taken = map[string]bool{}
 	for _, adapter := range united.Adapters() {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(adapter.Kind)
-		err := r.follow(ctx, object)
+		err := r.follow(ctx, workload.Object(adapter.Kind))
 		if meta.IsNoMatchError(err) {
 			s.Unserved[adapter.Kind.GroupKind()] = true
 			continue
@@ -130,8 +129,7 @@ func (r *Reconciler) readTaken(ctx context.Context, spec *united.Spec, s *plan.S
 
 // taken notes whether a workload has a name that is not the one to be applied.
 func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter united.Adapter, name string, taken map[string]bool) error {
-	found := &unstructured.Unstructured{}
-	found.SetGroupVersionKind(adapter.Kind)
+	found := workload.Object(adapter.Kind)
 	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: spec.Set.Namespace, Name: name}, found, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("looking for %s %s: %w", adapter.Kind.Kind, name, err)

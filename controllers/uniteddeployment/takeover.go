@@ -11,13 +11,13 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // openKruise are the field managers under which OpenKruise has written workloads: the names of its program.
@@ -28,8 +28,7 @@ func openKruise() []string { return []string{"manager", "kruise-manager"} }
 // OpenKruise's: nobody takes away the defaults that it wrote. The workload is read past the cache, which does not keep who wrote what. This
 // is asked once, after the first apply.
 func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte, error) {
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(child.Adapter.Kind)
+	live := workload.Object(child.Adapter.Kind)
 	if err := r.Writer.Read(ctx, client.ObjectKeyFromObject(child.Object), live); err != nil {
 		if client.IgnoreNotFound(err) == nil {
 			return nil, nil

@@ -21,7 +21,7 @@ import (
 )
 
 // Memory is what is remembered of one object between its passes. Losing it costs time only. It belongs to the worker that has the object,
-// but for the pace, which events ask for.
+// but for the pace and the nodes, which events ask for.
 type Memory struct {
 	// uid is whose memory it is: an object that is created again under its name starts without one.
 	uid types.UID
@@ -42,8 +42,8 @@ type Memory struct {
 	Pods podset.Known
 	// actions is what became of its last plans.
 	actions executor.State
-	// seen is what of the last observation decides which events concern the object; event handlers read it.
-	seen atomic.Value
+	// nodes is what the last pass saw of the nodes. Events ask for it, too.
+	nodes atomic.Pointer[NodesSeen]
 	// undecodable says that the object could not be decoded in its last pass.
 	undecodable bool
 	// Own is what its kind remembers beside that; nil at first.
@@ -59,17 +59,6 @@ func Own[T any](m *Memory, empty func() *T) *T {
 		m.Own = own
 	}
 	return own
-}
-
-// See remembers what of an observation decides which events concern the object. It is of one type for a kind.
-func (m *Memory) See(seen any) { m.seen.Store(seen) }
-
-// Seen is what See was called with last for the object of this name; zero when it was not.
-func Seen[T any](b *Base, object client.Object) (seen T, known bool) {
-	if memory := b.memories.known(client.ObjectKeyFromObject(object)); memory != nil && memory.uid == object.GetUID() {
-		seen, known = memory.seen.Load().(T)
-	}
-	return seen, known
 }
 
 // memories holds one Memory for each object.

@@ -58,8 +58,8 @@ func (n *DaemonNeeds) note(object types.UID, needs bool) {
 	}
 }
 
-// NeedNodeDaemon has the node daemon deployed while pods wait for it, and says when to come back.
-func (p *Pass) NeedNodeDaemon(pods []podset.Pod) time.Duration {
+// needNodeDaemon has the node daemon deployed while pods wait for it, and says when to come back.
+func (p *Pass) needNodeDaemon(pods []podset.Pod) time.Duration {
 	needs := false
 	for i := range pods {
 		needs = needs || pods[i].Update.Reason == inplace.ReasonNodeDaemon && !pods[i].Terminating

@@ -28,11 +28,11 @@ func TestWorkloadsNeedTheNodeDaemonWhilePodsWaitForIt(t *testing.T) {
 	if needs.Any() {
 		t.Error("needed from the beginning")
 	}
-	if wait := pass("first").NeedNodeDaemon(waiting); wait != needRepeats || !needs.Any() || len(needs.Added()) != 1 {
+	if wait := pass("first").needNodeDaemon(waiting); wait != needRepeats || !needs.Any() || len(needs.Added()) != 1 {
 		t.Errorf("looked at again after %s, needed %v, %d events", wait, needs.Any(), len(needs.Added()))
 	}
-	pass("second").NeedNodeDaemon(waiting)
-	if wait := pass("first").NeedNodeDaemon(waiting[:1]); wait != 0 || !needs.Any() {
+	pass("second").needNodeDaemon(waiting)
+	if wait := pass("first").needNodeDaemon(waiting[:1]); wait != 0 || !needs.Any() {
 		t.Errorf("one of two is over: looked at again after %s, needed %v", wait, needs.Any())
 	}
 	// The other workload is gone and says nothing any more.
@@ -46,7 +46,7 @@ func TestWorkloadsNeedTheNodeDaemonWhilePodsWaitForIt(t *testing.T) {
 	if wait := pass("list").NoteDaemonNeed(false); wait != 0 || needs.Any() {
 		t.Errorf("it has ended: looked at again after %s, needed %v", wait, needs.Any())
 	}
-	if wait := (&Pass{Base: &Base{}, Stored: &unstructured.Unstructured{}}).NeedNodeDaemon(waiting); wait != 0 {
+	if wait := (&Pass{Base: &Base{}, Stored: &unstructured.Unstructured{}}).needNodeDaemon(waiting); wait != 0 {
 		t.Errorf("where no daemon is deployed: looked at again after %s", wait)
 	}
 }

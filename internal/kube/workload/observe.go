@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
+	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 )
 
 // ErrViewChanged says that objects were adopted or released: the workload has to be looked at again before it is planned.
@@ -51,6 +53,43 @@ func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, select
 		}
 	}
 	return pods, toRelease, nil
+}
+
+// AdoptAndRelease adopts the pods and revisions without a controller that are an object's, and releases pods. The selector matches both; fits says the rest of
+// pods. It fails with ErrViewChanged when something changed hands. refused is what the server refused.
+func (b *Base) AdoptAndRelease(
+	ctx context.Context, object client.Object, selector labels.Selector, release []client.Object, fits func(*corev1.Pod) bool,
+) (refused, err error) {
+	var pods corev1.PodList
+	if err := cache.Orphans(ctx, b.Client, &pods, object.GetNamespace()); err != nil {
+		return nil, fmt.Errorf("listing pods without a controller: %w", err)
+	}
+	var revisions appsv1.ControllerRevisionList
+	if err := cache.Orphans(ctx, b.Client, &revisions, object.GetNamespace()); err != nil {
+		return nil, fmt.Errorf("listing revisions without a controller: %w", err)
+	}
+	ofPods, ofRevisions := ownership.Changes{Kind: podset.KindPod(), Release: release}, ownership.Changes{Kind: history.Kind()}
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) && fits(pod) {
+			ofPods.Adopt = append(ofPods.Adopt, pod)
+		}
+	}
+	for i := range revisions.Items {
+		if rev := &revisions.Items[i]; rev.DeletionTimestamp == nil && selector.Matches(labels.Set(rev.Labels)) {
+			ofRevisions.Adopt = append(ofRevisions.Adopt, rev)
+		}
+	}
+	for _, changes := range []ownership.Changes{ofPods, ofRevisions} {
+		if changes.IsZero() {
+			continue
+		}
+		changed, failed := b.Adopter.Apply(ctx, freshness.OwnerOf(object), *metav1.NewControllerRef(object, b.Kind), changes)
+		refused = errors.Join(refused, failed)
+		if changed > 0 {
+			err = ErrViewChanged
+		}
+	}
+	return refused, err
 }
 
 // MarkDeleted marks the pods that we deleted and that the view still shows whole as terminating: nothing may count on them.

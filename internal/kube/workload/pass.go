@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,6 +39,8 @@ type Pass struct {
 	// asked is the time that was spent on waiting for answers of the server, planned when the first plan was there.
 	asked   time.Duration
 	planned time.Time
+	// again is when to look again; zero: only an event can change anything.
+	again time.Duration
 }
 
 // Begin begins a pass over the object of this name if it may be planned now: it is not paused, it was not planned a moment ago, the server has
@@ -68,8 +71,7 @@ func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoF
 // stored returns an object as it is stored; nil when it does not exist. It belongs to the cache: copying it would be the most expensive part of
 // a pass that then does nothing.
 func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(b.Kind)
+	stored := Object(b.Kind)
 	err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
 		b.Forget(name)
@@ -132,8 +134,13 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 	if p.planned.IsZero() {
 		p.planned = p.Clock.Now()
 	}
-	return p.Executor.Apply(ctx, &p.Memory.actions, object, plan)
+	outcome := p.Executor.Apply(ctx, &p.Memory.actions, object, plan)
+	p.LookAgain(plan.RecheckAfter, outcome.RecheckAfter)
+	return outcome
 }
+
+// LookAgain has the object planned again after the shortest of the waits that are above zero, also when nothing happens.
+func (p *Pass) LookAgain(waits ...time.Duration) { p.again = earliest(append(waits, p.again)...) }
 
 // Retries says which actions for the object failed at their last try.
 func (p *Pass) Retries() planning.Retries {
@@ -146,10 +153,38 @@ func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait t
 	return p.Status.Write(ctx, &p.Memory.status, p.Stored, status, urgent)
 }
 
-// PullImages creates the jobs that pull the images of an update ahead. before are the conditions that the object has. It returns the condition
-// about it, and when to come back. Nothing is done without a description of the workload (nil), or when the feature gate is off.
-func (p *Pass) PullImages(ctx context.Context, object client.Object, about *image.Workload, before []conditions.Condition) ([]conditions.Condition, time.Duration) {
-	return p.Images.Pass(ctx, &p.Memory.images, object, about, before)
+// PullImages creates the jobs that pull the images of an update ahead, and returns the condition about it. before are the conditions that the object has.
+// Nothing is done without a description of the workload (nil), or when the feature gate is off.
+func (p *Pass) PullImages(ctx context.Context, object client.Object, about *image.Workload, before []conditions.Condition) []conditions.Condition {
+	pulls, wait := p.Images.Pass(ctx, &p.Memory.images, object, about, before)
+	p.LookAgain(wait)
+	return pulls
+}
+
+// Report is what a pass says at its end.
+type Report struct {
+	// Status is the whole status. It is written at once if it is urgent.
+	Status any
+	Urgent bool
+	// Events are about what no action says, Action is what the operator was doing, in one word.
+	Action string
+	Events []planning.Event
+	// Then is done when the status is written; nil: nothing.
+	Then func() error
+	// Failed is what went wrong before without making the pass useless.
+	Failed error
+}
+
+// Report writes the status, and ends the pass. The status is written even when some action failed: it is how the user learns about it. Events wait for it.
+func (p *Pass) Report(ctx context.Context, object client.Object, r Report) (ctrl.Result, error) {
+	wait, err := p.WriteStatus(ctx, r.Status, r.Urgent)
+	if err == nil && wait == 0 {
+		p.EmitEvents(object, r.Action, r.Events)
+		if r.Then != nil {
+			err = r.Then()
+		}
+	}
+	return p.Finish(errors.Join(r.Failed, err), wait)
 }
 
 // lookAfterWrites is when an object is planned again after a write for it, if no event triggers a pass before. An object that is created and
@@ -157,7 +192,7 @@ func (p *Pass) PullImages(ctx context.Context, object client.Object, about *imag
 const lookAfterWrites = 5 * time.Second
 
 // Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the shortest of the waits
-// that are above zero. With an error, the object is also requeued after that wait when its back-off is longer, because an error outside of the plan must
+// that are above zero, those of LookAgain included. With an error, the object is also requeued after that wait when its back-off is longer, because an error outside of the plan must
 // not delay grace periods and retries.
 func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	now := p.Clock.Now()
@@ -168,7 +203,8 @@ func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 	if p.Tracker.Unseen(freshness.OwnerOf(p.Stored), p.Kind) {
 		waits = append(waits, lookAfterWrites)
 	}
-	wait := earliest(waits...)
+	p.LookAgain(waits...)
+	wait := p.again
 	if err != nil {
 		if wait > 0 {
 			p.enqueueAfter(client.ObjectKeyFromObject(p.Stored), wait)

@@ -49,9 +49,7 @@ func (p *Pass) FindImages(ctx context.Context, about func() *image.Workload, upd
 }
 
 func nodeImage() *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("NodeImage"))
-	return object
+	return Object(appsv1beta1.GroupVersion().WithKind("NodeImage"))
 }
 
 // hasImages says whether a node says that it has pulled all of the images.

@@ -33,7 +33,7 @@ func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unst
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	parsed := NewParsed(selectorOf)
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
-		stored, err := b.Stored(ctx, client.InNamespace(pod.GetNamespace()))
+		stored, err := b.List(ctx, b.Kind, client.InNamespace(pod.GetNamespace()))
 		if err != nil {
 			ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
 			return nil

@@ -13,7 +13,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -65,13 +64,11 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	if err := b.controller.Watch(source.Func(b.keepQueue)); err != nil {
 		return err
 	}
-	own := &unstructured.Unstructured{}
-	own.SetGroupVersionKind(b.Kind)
 	changes := b.counting()
 	if !watches.OthersWriteStatus {
 		changes.UpdateFunc = specOrMetadataChanged
 	}
-	if err := b.watch(ctx, own, &handler.EnqueueRequestForObject{}, changes); err != nil {
+	if err := b.watch(ctx, Object(b.Kind), &handler.EnqueueRequestForObject{}, changes); err != nil {
 		return err
 	}
 	if watches.Pods != nil {

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -156,8 +155,7 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 
 // pullStatus reads the status of an ImagePullJob from the cache that their reconciler fills.
 func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*appsv1beta1.ImagePullJobStatus, error) {
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(predownload.Kind())
+	stored := Object(predownload.Kind())
 	if err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("reading the ImagePullJob: %w", err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// About is the part of a workload that others are asked about before it is planned.
-type About struct {
+// Asked is what others are asked about before a workload is planned.
+type Asked struct {
 	Template *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
 	// UpdateRevision and Conditions are those of the stored status.
@@ -26,18 +26,18 @@ type About struct {
 	PreDownload func() *image.Workload
 }
 
-// Complete adds to a snapshot what has to be asked of others: the faults that the server finds in the template, whether requests that hold pods are over,
-// and which nodes have images that were pulled ahead. It returns when to ask again. Waiting for answers does not count as the cost of the pass.
-func (p *Pass) Complete(ctx context.Context, object client.Object, snapshot *podset.Snapshot, about About) time.Duration {
+// AskOthers adds to a snapshot what others say: the faults that the server finds in the template, whether requests that hold pods are over, and which nodes
+// have images that were pulled ahead. Waiting for answers does not count as the cost of the pass. The node daemon is deployed while pods wait for it.
+func (p *Pass) AskOthers(ctx context.Context, object client.Object, snapshot *podset.Snapshot, asked Asked) {
 	began := p.Clock.Now()
 	defer func() { p.asked += p.Clock.Now().Sub(began) }()
 	revision := snapshot.Reported().Update.Name
-	template := Template{Revision: revision, Pod: about.Template, Claims: about.Claims}
-	template.Reported, template.Fault = podset.TemplateReported(about.UpdateRevision, about.Conditions, revision)
+	template := Template{Revision: revision, Pod: asked.Template, Claims: asked.Claims}
+	template.Reported, template.Fault = podset.TemplateReported(asked.UpdateRevision, asked.Conditions, revision)
 	var templateWait, requestsWait time.Duration
 	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, template)
 	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)
-	p.FindImages(ctx, about.PreDownload, snapshot.Update.Name, snapshot.Pods)
+	p.FindImages(ctx, asked.PreDownload, snapshot.Update.Name, snapshot.Pods)
 	snapshot.Retries = p.Retries()
-	return earliest(templateWait, requestsWait)
+	p.LookAgain(templateWait, requestsWait, p.needNodeDaemon(snapshot.Pods))
 }
