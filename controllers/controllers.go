@@ -134,7 +134,6 @@ func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPod
 // installed later the operator restarts.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := share(mgr, &deps)
-	all.hooks, all.servers = deps.Hooks, deps.Servers
 	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
 	if err != nil {
 		return err
@@ -149,32 +148,50 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 }
 
 // share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
-func share(mgr ctrl.Manager, deps *Deps) shared {
+func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	// The manager before may have counted what is switched off now.
 	m := deps.Metrics
 	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
 		counted.Reset()
 	}
 	m.Objects.Reset()
-	all := shared{pool: writer.NewPool(deps.Config.Writes), markers: workload.NewParsed(probing.ParseStored)}
 	gates := deps.Config.Features
+	all := workload.Dependencies{
+		Client:           mgr.GetClient(),
+		Cache:            mgr.GetCache(),
+		Live:             mgr.GetAPIReader(),
+		Metrics:          m,
+		Pool:             writer.NewPool(deps.Config.Writes),
+		Hooks:            deps.Hooks,
+		Servers:          deps.Servers,
+		PullsImages:      deps.Config.Enabled("ImagePullJob"),
+		LaunchOrder:      gates.Enabled(gate.PodWebhook),
+		Markers:          workload.NewParsed(probing.ParseStored),
+		Accepted:         deps.Accepted,
+		Denied:           deps.Denied,
+		Clock:            deps.Clock,
+		Guard:            deps.Guard,
+		CatchUp:          deps.CatchUp,
+		WriteTimeout:     deps.Config.WriteTimeout,
+		ReconcileTimeout: deps.Config.ReconcileTimeout,
+	}
 	if gates.Enabled(gate.PreDownloadImageForInPlaceUpdate) || gates.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
-		all.pullJobs = predownload.NewWatch(mgr.GetCache())
+		all.PullJobs = predownload.NewWatch(mgr.GetCache())
 	}
 	if deps.Operator.NodeDaemon != nil {
 		deps.Operator.NodeDaemon.NoProbes = !gates.Enabled(gate.PodProbeMarker)
 		deps.Operator.NodeDaemon.NoReports = !gates.Enabled(gate.DaemonWatchingPod)
 	}
 	if deps.Config.NodeDaemon {
-		all.daemonNeeds = workload.NewDaemonNeeds(deps.Clock)
-		deps.Operator.DaemonNeeds = all.daemonNeeds
+		all.DaemonNeeds = workload.NewDaemonNeeds(deps.Clock)
+		deps.Operator.DaemonNeeds = all.DaemonNeeds
 	}
 	return all
 }
 
 // setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served, and fills
 // in deps.Operator which need the node daemon, and which rest.
-func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all shared) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
+func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.Dependencies) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
@@ -243,11 +260,11 @@ func stateOf(ctx context.Context, mgr ctrl.Manager, deps Deps, kind kinds.Kind, 
 }
 
 // setup sets up one part of a kind or feature, if it has it.
-func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared, kind controller.Kind, part controller.Setup) error {
+func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Dependencies, kind controller.Kind, part controller.Setup) error {
 	if part == nil {
 		return nil
 	}
-	given := dependencies(mgr, deps, all, kind.Name)
+	given := named(mgr, all, kind.Name)
 	given.Scope = kind.Entry.Scope
 	if !kind.IsFeature() {
 		given.Workers = deps.Config.WorkersOf(kind.Entry.Name)
@@ -259,7 +276,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared, kind co
 }
 
 // setupFeatures sets up what has no kind.
-func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all shared, configured []operatorconfig.Kind) error {
+func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Dependencies, configured []operatorconfig.Kind) error {
 	for _, feature := range features() {
 		if !feature.IsOn(deps.Config) {
 			continue
@@ -307,21 +324,21 @@ func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 }
 
 // setupHooks sets up the registrar, and what it has to want from the start.
-func setupHooks(mgr ctrl.Manager, deps *Deps, all shared) error {
+func setupHooks(mgr ctrl.Manager, deps *Deps, all workload.Dependencies) error {
 	for _, kind := range All() {
 		if kind.Hooks != nil {
-			all.hooks.Owner(kind.Name, nil).Want(kind.Hooks(deps.Config)...)
+			all.Hooks.Owner(kind.Name, nil).Want(kind.Hooks(deps.Config)...)
 		}
 	}
 	if daemon := deps.Operator.NodeDaemon; daemon != nil {
-		daemon.Guarded(all.hooks.Owner("nodedaemon", nil))
+		daemon.Guarded(all.Hooks.Owner("nodedaemon", nil))
 	}
-	deps.Operator.HookFaults = all.hooks.Faults
-	given := dependencies(mgr, *deps, all, hooks.Name)
+	deps.Operator.HookFaults = all.Hooks.Faults
+	given := named(mgr, all, hooks.Name)
 	given.Guard = deps.GuardHooks
-	c, err := workload.NewController(mgr, given, hooks.Name, 1, all.hooks)
+	c, err := workload.NewController(mgr, given, hooks.Name, 1, all.Hooks)
 	if err == nil {
-		err = all.hooks.Watch(mgr, c, deps.Denied.Handle)
+		err = all.Hooks.Watch(mgr, c, deps.Denied.Handle)
 	}
 	if err != nil {
 		return fmt.Errorf("setting up hooks: %w", err)
@@ -360,22 +377,6 @@ func NameOf(kind string) string {
 	return ""
 }
 
-// shared is what all kinds have together.
-type shared struct {
-	// pool keeps the writes of all kinds together within the limit.
-	pool *writer.Pool
-	// pullJobs is where they see their ImagePullJobs; nil when no images are pulled ahead.
-	pullJobs *predownload.Watch
-	// daemonNeeds are what waits for the node daemon; nil where the operator deploys none.
-	daemonNeeds *workload.DaemonNeeds
-	// hooks is what all register their hooks with.
-	hooks *hooks.Registrar
-	// servers are the API servers, each by itself.
-	servers *apiservers.Servers
-	// markers are the PodProbeMarkers that were parsed.
-	markers *workload.Parsed[*probing.Marker]
-}
-
 // synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
 func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind) func() bool {
 	object := workload.Object(kind)
@@ -399,28 +400,8 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 	return operatorconfig.New(d).SetupWithManager(mgr)
 }
 
-// dependencies are what the reconciler of one kind is made from. Its events carry the controller's name.
-func dependencies(mgr ctrl.Manager, deps Deps, all shared, name string) workload.Dependencies {
-	return workload.Dependencies{
-		Client:           mgr.GetClient(),
-		Cache:            mgr.GetCache(),
-		Live:             mgr.GetAPIReader(),
-		Recorder:         recorder.New(mgr.GetEventRecorder(name)),
-		Metrics:          deps.Metrics,
-		Pool:             all.pool,
-		Hooks:            all.hooks,
-		Servers:          all.servers,
-		PullJobs:         all.pullJobs,
-		PullsImages:      deps.Config.Enabled("ImagePullJob"),
-		DaemonNeeds:      all.daemonNeeds,
-		LaunchOrder:      deps.Config.Features.Enabled(gate.PodWebhook),
-		Markers:          all.markers,
-		Accepted:         deps.Accepted,
-		Denied:           deps.Denied,
-		Clock:            deps.Clock,
-		Guard:            deps.Guard,
-		CatchUp:          deps.CatchUp,
-		WriteTimeout:     deps.Config.WriteTimeout,
-		ReconcileTimeout: deps.Config.ReconcileTimeout,
-	}
+// named are the dependencies of one controller. Its events carry its name.
+func named(mgr ctrl.Manager, all workload.Dependencies, name string) workload.Dependencies {
+	all.Recorder = recorder.New(mgr.GetEventRecorder(name))
+	return all
 }

@@ -16,7 +16,7 @@ import (
 func (b *Base) states(yield func(state, reason string) bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	stored, err := b.Stored(ctx)
+	stored, err := b.List(ctx, b.Kind)
 	if err != nil {
 		return
 	}
