@@ -12,6 +12,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -48,7 +49,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
 	}
-	before := plan.Conditions(&set.Status)
+	before := conditions.From(set.Status.Conditions)
 	pass.AskOthers(ctx, set, &observed.snapshot.Snapshot, workload.Asked{
 		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
 		PreDownload: func() *image.Workload { return plan.PreDownload(observed.spec, observed.snapshot) },

@@ -173,7 +173,7 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	check := func(step string, wantAsked int, want string) (wait time.Duration) {
 		t.Helper()
 		asked = 0
-		reported, known := podset.TemplateReported(set.Status.UpdateRevision, plan.Conditions(&set.Status), "web-1")
+		reported, known := podset.TemplateReported(set.Status.UpdateRevision, conditions.From(set.Status.Conditions), "web-1")
 		got, wait := pass.TemplateFault(t.Context(), set, workload.Template{Revision: "web-1", Pod: &set.Spec.Template, Reported: reported, Fault: known})
 		if got != want {
 			t.Errorf("%s: fault %q, want %q", step, got, want)

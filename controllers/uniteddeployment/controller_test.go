@@ -258,7 +258,7 @@ func TestReconcileOnlyReportsASetThatIsBeingDeleted(t *testing.T) {
 			t.Errorf("wrote %s %s/%s", w.Verb, w.Object.GetName(), w.Subresource)
 		}
 	}
-	if c, ok := conditions.Find(plan.Conditions(&s.stored().Status), "Reconciling"); !ok || c.Reason != appsv1beta1.ReasonDeleting {
+	if c, ok := conditions.Find(conditions.From(s.stored().Status.Conditions), "Reconciling"); !ok || c.Reason != appsv1beta1.ReasonDeleting {
 		t.Errorf("Reconciling is %+v", c)
 	}
 }

@@ -53,29 +53,19 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 		})
 	}
 
-	list := conditions.NewList(Conditions(&spec.Cron.Status), s.Now)
-	if failure, ok := outcome.Failed(StepCreateRun); ok {
-		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedCreate, true, appsv1beta1.ReasonRequestFailed,
-			fmt.Sprintf("creating %s: %s", failure.Slot, failure.Message)))
-	}
+	list := conditions.NewList(conditions.From(spec.Cron.Status.Conditions), s.Now)
+	list.SetIf(podset.RequestFailed(appsv1beta1.AdvancedCronJobFailedCreate, outcome, "creating", StepCreateRun))
 	progress := progressOf(spec, s, due, plan, outcome).WithRefusals(list)
-	if failure, ok := outcome.Failed(StepDeleteRun); ok { // it holds up no run
-		list.Set(conditions.New(appsv1beta1.AdvancedCronJobFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
-	}
+	list.SetIf(podset.RequestFailed(appsv1beta1.AdvancedCronJobFailedDelete, outcome, "", StepDeleteRun)) // it holds up no run
 	list.Set(progress.Conditions()...)
-	status.Conditions = list.ToMeta(0)
+	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
-}
-
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.AdvancedCronJobStatus) []conditions.Condition {
-	return conditions.FromMeta(status.Conditions)
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than the list of active runs and messages.
 func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
-		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
+		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 // progressOf says what the object is doing, the first that holds:
@@ -92,11 +82,11 @@ func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) podset.Progress {
 	switch {
 	case spec.Deleting:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The object is being deleted, and its runs with it."}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The object is being deleted, and its runs with it.")
 	case spec.Invalid != nil:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case !spec.Managed:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonKindOff, Message: unmanaged(spec)}
+		return podset.Stalled(appsv1beta1.ReasonKindOff, unmanaged(spec))
 	case spec.Paused:
 		return podset.Progress{Reason: appsv1beta1.ReasonPaused, Message: "No run is started while spec.paused is true." + stuck(s)}
 	case due.TooLate:
@@ -104,7 +94,7 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 	case !due.Run.IsZero() && !Started(outcome):
 		return waiting(spec, s, plan)
 	case due.Next.IsZero():
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNeverDue, Message: fmt.Sprintf("spec.schedule %q names no time within the next years.", spec.Cron.Spec.Schedule)}
+		return podset.Stalled(appsv1beta1.ReasonNeverDue, fmt.Sprintf("spec.schedule %q names no time within the next years.", spec.Cron.Spec.Schedule))
 	case due.Behind:
 		return podset.Progress{Reason: appsv1beta1.ReasonClockBehind,
 			Message: "status.lastScheduleTime lies in the future: a clock went back. The next run is started at status.nextScheduleTime."}
@@ -137,7 +127,7 @@ func leftOut(spec *Spec, s Snapshot) podset.Progress {
 	message := "The newest run was left out: it could not be started within spec.startingDeadlineSeconds."
 	stalled := stuck(s)
 	if stalled != "" && spec.ConcurrencyPolicy == appsv1beta1.ForbidConcurrent {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled, Message: message + stalled}
+		return podset.Stalled(appsv1beta1.ReasonRunStalled, message+stalled)
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonMissedDeadline, Message: message + " The next one is started when it is due." + stalled}
 }
@@ -151,18 +141,18 @@ func unmanaged(spec *Spec) string {
 func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 	switch {
 	case creates(plan):
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStarting, Message: "A run is due and is being started."}
+		return podset.Reconciling(appsv1beta1.ReasonStarting, "A run is due and is being started.")
 	case spec.ConcurrencyPolicy == appsv1beta1.ReplaceConcurrent:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
-			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", maxDeleted, maxDeleted)}
+		return podset.Reconciling(appsv1beta1.ReasonRunActive,
+			fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Replace and more than %d runs are active. They are deleted first, %d at a time.", maxDeleted, maxDeleted))
 	}
 	active := activeRuns(s)
 	if run, message := firstStalled(active); run != nil {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRunStalled,
-			Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is stalled: %s", run.Object.GetName(), message)}
+		return podset.Stalled(appsv1beta1.ReasonRunStalled,
+			fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s is stalled: %s", run.Object.GetName(), message))
 	}
-	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunActive,
-		Message: fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s %s.", active[0].Object.GetName(), active[0].doing())}
+	return podset.Reconciling(appsv1beta1.ReasonRunActive,
+		fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s %s.", active[0].Object.GetName(), active[0].doing()))
 }
 
 // EmittedEvents is which runs events were emitted about, so that none is emitted twice.

@@ -9,8 +9,7 @@ import (
 	"fmt"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -18,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Status is the whole status after a pass. It is about the pods as they were observed. Of a job that had ended before, nothing changes but
@@ -30,36 +30,28 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if how == "" && spec.Invalid == nil {
 		report(&status, spec, s, d)
 	}
-	list := conditions.NewList(Conditions(before), s.Now)
+	list := conditions.NewList(conditions.From(before.Conditions), s.Now)
 	switch {
 	case how != "":
 		list.Keep(how)
-		list.SetIf(conditions.EditedAfterEnd(Conditions(before), before.ObservedGeneration, spec.Job.Generation))
+		list.SetIfEdited(before.ObservedGeneration, spec.Job.Generation)
 	case d.Stage == Ended && d.Failure != "":
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailed, true, d.Failure, failureMessage(d)))
 	case d.Stage == Ended:
 		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionComplete, true, appsv1beta1.ReasonJobComplete, endMessage(d)))
 	}
-	if failure, ok := outcome.Failed(podset.StepCreate); ok {
-		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedCreate, true, appsv1beta1.ReasonRequestFailed, fmt.Sprintf("creating the pod of node %s: %s", failure.Slot, failure.Message)))
-	}
-	if failure, ok := outcome.Failed(podset.StepDelete, planning.StepDeleteJob); ok {
-		list.Set(conditions.New(appsv1beta1.BroadcastJobConditionFailedDelete, true, appsv1beta1.ReasonRequestFailed, failure.Message))
-	}
+	list.SetIf(podset.RequestFailed(appsv1beta1.BroadcastJobConditionFailedCreate, outcome, "creating the pod of node", podset.StepCreate))
+	list.SetIf(podset.RequestFailed(appsv1beta1.BroadcastJobConditionFailedDelete, outcome, "", podset.StepDelete, planning.StepDeleteJob))
 	list.Set(progressOf(spec, s, d).WithRefusals(list).Conditions()...)
-	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.BroadcastJobCondition {
-		return appsv1beta1.BroadcastJobCondition(c)
-	})
+	status.Conditions = conditions.To[appsv1beta1.BroadcastJobCondition](list)
 	return status
 }
 
 // report fills in what is counted, and the phase.
 func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d Decision) {
 	v := &d.view
-	now := metav1.NewTime(s.Now.UTC().Truncate(1e9))
-	if status.StartTime == nil {
-		status.StartTime = &now
-	}
+	now := podstate.Time(s.Now)
+	status.StartTime = cmp.Or(status.StartTime, &now)
 	status.Active, status.Desired = int32(len(v.active)+len(v.unfit)), int32(v.desired)
 	status.Succeeded, status.Failed = int32(v.succeeded), int32(v.failed)
 	status.CompletionTime = nil
@@ -92,22 +84,11 @@ func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d De
 	}
 }
 
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.BroadcastJobStatus) []conditions.Condition {
-	return conditions.FromJob(status.Conditions, func(c appsv1beta1.BroadcastJobCondition) conditions.StoredOfJob { return conditions.StoredOfJob(c) })
-}
-
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and which nodes succeeded.
 func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
-	var was, is appsv1beta1.FinishedNodes
-	if before.Finished != nil {
-		was = *before.Finished
-	}
-	if after.Finished != nil {
-		is = *after.Finished
-	}
+	was, is := ptr.Deref(before.Finished, appsv1beta1.FinishedNodes{}), ptr.Deref(after.Finished, appsv1beta1.FinishedNodes{})
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
+		!bytes.Equal(was.Failed, is.Failed) || was.Resumed != is.Resumed || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 func endMessage(d Decision) string {
@@ -156,41 +137,37 @@ func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	atWork := len(d.view.active) + len(d.view.unfit) + len(d.view.failedActive) + len(d.view.strays)
 	switch {
 	case spec.Deleting:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted, and its pods with it."}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The job is being deleted, and its pods with it.")
 	case spec.Invalid != nil:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case d.Stage == Ended:
 		return progressOfEnded(spec, d)
 	case d.Stage == Stopping:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonStopping, Message: fmt.Sprintf("The job fails (%s); %s deleted.", d.Failure, podset.Count(atWork, "pod at work is", "pods at work are"))}
+		return podset.Reconciling(appsv1beta1.ReasonStopping, fmt.Sprintf("The job fails (%s); %s deleted.", d.Failure, podset.Count(atWork, "pod at work is", "pods at work are")))
 	case d.Stage == Paused:
 		return podset.Progress{Reconciling: atWork > 0, Reason: appsv1beta1.ReasonPaused, Message: fmt.Sprintf("No pod is started while spec.paused is true; %s at work.",
 			podset.Count(atWork, "pod is", "pods are"))}.WithTroubles(&d.Plan, s.Pods)
 	case d.Stage == PausedByFailure:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPausedByFailure,
-			Message: fmt.Sprintf("Pods have failed (%d so far%s), and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
-				d.view.record.failures, failureExample(d), shared.AnnotationResume)}
+		return podset.Stalled(appsv1beta1.ReasonPausedByFailure, fmt.Sprintf("Pods have failed (%d so far%s), and failurePolicy.type is Pause: no further pod is started. To resume, give the job another value of the annotation %s.",
+			d.view.record.failures, failureExample(d), shared.AnnotationResume))
 	case d.view.desired == 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoFittingNode, Message: noNode(s)}
+		return podset.Stalled(appsv1beta1.ReasonNoFittingNode, noNode(s))
 	case d.waiting > 0 && d.limit == 0 && atWork == 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoParallelism, Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(d.waiting, "node waits", "nodes wait"))}
+		return podset.Stalled(appsv1beta1.ReasonNoParallelism, fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(d.waiting, "node waits", "nodes wait")))
 	case d.view.succeeded+d.view.failed == d.view.desired && atWork == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonServing, Message: servedMessage(d)}
 	}
-	progress := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunningPods, Message: d.HeldMessages("Pods are at work, or are being started.")}
+	progress := podset.Reconciling(appsv1beta1.ReasonRunningPods, d.HeldMessages("Pods are at work, or are being started."))
 	return progress.WithTroubles(&d.Plan, s.Pods)
 }
 
 func progressOfEnded(spec *Spec, d Decision) podset.Progress {
 	if how := ended(spec); how != "" {
-		for _, c := range spec.Job.Status.Conditions {
-			if c.Type == how {
-				return podset.Progress{Stalled: how == appsv1beta1.BroadcastJobConditionFailed, Reason: cmp.Or(c.Reason, how), Message: c.Message}
-			}
-		}
+		c, _ := conditions.Find(conditions.From(spec.Job.Status.Conditions), how)
+		return podset.Progress{Stalled: how == appsv1beta1.BroadcastJobConditionFailed, Reason: cmp.Or(c.Reason, how), Message: c.Message}
 	}
 	if d.Failure != "" {
-		return podset.Progress{Stalled: true, Reason: d.Failure, Message: failureMessage(d)}
+		return podset.Stalled(d.Failure, failureMessage(d))
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonJobComplete, Message: endMessage(d)}
 }
@@ -208,13 +185,11 @@ func noNode(s Snapshot) string {
 func Events(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
 	before := &spec.Job.Status
 	var events []planning.Event
-	if is, was := failuresOf(after), failuresOf(before); is > was {
+	none := appsv1beta1.FinishedNodes{}
+	if is, was := ptr.Deref(after.Finished, none).Failures, ptr.Deref(before.Finished, none).Failures; is > was {
 		events = append(events, planning.Event{Warning: true, Reason: "PodFailed", Message: fmt.Sprintf("Pods have failed: %d more, %d in all", is-was, is)})
 	}
-	for _, c := range after.Conditions {
-		if c.Status != corev1.ConditionTrue || conditions.Contains(Conditions(before), conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason}) {
-			continue
-		}
+	for _, c := range conditions.Begun(before.Conditions, after.Conditions) {
 		switch c.Type {
 		case appsv1beta1.BroadcastJobConditionComplete:
 			events = append(events, planning.Event{Reason: "JobComplete", Message: c.Message})
@@ -237,11 +212,4 @@ func Events(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []pla
 		events = append(events, planning.Event{Warning: true, Reason: "TooManyActivePods", Message: fmt.Sprintf("%s at work, and spec.parallelism is %d; none is deleted for it", podset.Count(len(d.view.active), "pod is", "pods are"), d.limit)})
 	}
 	return events
-}
-
-func failuresOf(status *appsv1beta1.BroadcastJobStatus) int32 {
-	if status.Finished == nil {
-		return 0
-	}
-	return status.Finished.Failures
 }

@@ -109,7 +109,7 @@ func TestASetWhosePodsFailAgainAndAgainIsStalled(t *testing.T) {
 	refused(w, 3, 0, 0)
 	s := w.snapshot()
 	status, _ := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{})
-	c, _ := conditions.Find(Conditions(&status), appsv1beta1.CloneSetStalled)
+	c, _ := conditions.Find(conditions.From(status.Conditions), appsv1beta1.CloneSetStalled)
 	if c.Status != corev1.ConditionTrue || c.Reason != appsv1beta1.ReasonPodsFail || !strings.Contains(c.Message, "web-f00 (NodeAffinity: Pod was rejected)") {
 		t.Errorf("condition Stalled is %+v", c)
 	}

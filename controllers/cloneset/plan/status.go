@@ -48,7 +48,7 @@ func Status(
 		}
 	}
 
-	before := Conditions(&set.Status)
+	before := conditions.From(set.Status.Conditions)
 	list := conditions.NewList(before, s.Now)
 	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.CloneSetFieldsIgnored, podset.LackClaims(spec.Ignored, spec.Claims.Claims, s.Pods)))
@@ -56,30 +56,13 @@ func Status(
 	progress := progressOf(spec, &counted, failed(&s), counts, plan, outcome).WithAnyRefusals(list)
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
-	for _, c := range list.All() {
-		status.Conditions = append(status.Conditions, appsv1beta1.CloneSetCondition{
-			Type: appsv1beta1.CloneSetConditionType(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
-			LastTransitionTime: c.LastTransitionTime, LastUpdateTime: c.LastUpdateTime,
-		})
-	}
+	status.Conditions = conditions.To[appsv1beta1.CloneSetCondition](list)
 	return status, recheck
-}
-
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.CloneSetStatus) []conditions.Condition {
-	all := make([]conditions.Condition, len(status.Conditions))
-	for i, c := range status.Conditions {
-		all[i] = conditions.Condition{
-			Type: string(c.Type), Status: c.Status, Reason: c.Reason, Message: c.Message,
-			LastTransitionTime: c.LastTransitionTime, LastUpdateTime: c.LastUpdateTime,
-		}
-	}
-	return all
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.CloneSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {
@@ -118,7 +101,7 @@ func rolledOut(spec *Spec, counts podset.Counts) bool {
 // scaleStrategy.maxUnavailable keeps from being created. before is the plan of the pass before, if it is known.
 func Events(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan planning.Plan) []planning.Event {
 	old := &spec.Set.Status
-	events := podset.ConditionEvents(Conditions(old), Conditions(&after),
+	events := podset.ConditionEvents(conditions.From(old.Conditions), conditions.From(after.Conditions),
 		old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.CloneSetFailedUpdate)
 	if note, limited := plan.HeldFor(noteScaleUpLimited); limited {
 		if _, known := before.HeldFor(noteScaleUpLimited); !known {
@@ -173,15 +156,13 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	}
 	switch {
 	case moving:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
-			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+		return podset.Reconciling(appsv1beta1.ReasonRollingOut, plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name)))
 	case isAtZero:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonMaxUnavailableZero, Message: zero.Message}
+		return podset.Stalled(appsv1beta1.ReasonMaxUnavailableZero, zero.Message)
 	case len(s.Pods) != spec.Replicas:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(podset.Of(len(s.Pods), spec.Replicas, "pod exists.", "pods exist."))}
+		return podset.Reconciling(appsv1beta1.ReasonScaling, plan.HeldMessages(podset.Of(len(s.Pods), spec.Replicas, "pod exists.", "pods exist.")))
 	case slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return specified(&pod) || preparingDelete(&pod) }):
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: plan.HeldMessages("Pods are being replaced.")}
+		return podset.Reconciling(appsv1beta1.ReasonRollingOut, plan.HeldMessages("Pods are being replaced."))
 	case isBlocked:
 		return blocked
 	}

@@ -343,7 +343,7 @@ func TestTheCauseOfPodsThatTheNodeRefusesIsSaid(t *testing.T) {
 func TestAPodThatIsNotReadyIsNamedWithWhatItWaitsFor(t *testing.T) {
 	w := newSimulation(t, 3, inPlace, maxUnavailable(1), broken("2"))
 	w.rest(image("2"))
-	c, _ := conditions.Find(Conditions(&w.set.Status), string(appsv1beta1.CloneSetReconciling))
+	c, _ := conditions.Find(conditions.From(w.set.Status.Conditions), string(appsv1beta1.CloneSetReconciling))
 	if want := "web-p01: container main: it runs and is not ready; 2 pods wait: maxUnavailable 1 is used up by web-p01"; c.Message != want {
 		t.Errorf("Reconciling says %q, want %q", c.Message, want)
 	}

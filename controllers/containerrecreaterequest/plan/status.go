@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
@@ -25,11 +25,11 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 	status := *r.Status.DeepCopy()
 	status.ObservedGeneration = r.Generation
 	if d.End != "" {
-		at := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+		at := podstate.Time(s.Now)
 		status.Phase, status.CompletionTime, status.Message = appsv1beta1.RecreateCompleted, &at, d.End
 		endStates(&status)
 	}
-	list := conditions.NewList(conditions.FromMeta(r.Status.Conditions), s.Now)
+	list := conditions.NewList(conditions.From(r.Status.Conditions), s.Now)
 	if d.Held {
 		list.Set(conditions.New(appsv1beta1.RecreatePreRecreateGrace, true, appsv1beta1.ReasonRecreateGrace, d.HeldMessage))
 	} else {
@@ -40,7 +40,10 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 		list.Set(succeeded(r, &status, d))
 	}
 	list.Set(progress(r, &status, s, d, outcome, over).Conditions()...)
-	status.Conditions = list.ToMeta(r.Generation)
+	status.Conditions = conditions.To[metav1.Condition](list)
+	for i := range status.Conditions {
+		status.Conditions[i].ObservedGeneration = r.Generation
+	}
 	return status
 }
 
@@ -120,12 +123,12 @@ func progress(
 		return podset.Progress{Stalled: end.Status != corev1.ConditionTrue, Reason: end.Reason, Message: end.Message}
 	}
 	if node := r.Labels[appsv1beta1.LabelRequestNode]; left(s) {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonDaemonSilent, Message: fmt.Sprintf(
+		return podset.Stalled(appsv1beta1.ReasonDaemonSilent, fmt.Sprintf(
 			"There is no node daemon on node %s any more. nodeDaemon.mode of the Kruise object may be Disabled, or its pods cannot be scheduled there. "+
-				"The request goes on with the daemon, or ends at its deadline or when it is deleted.", node)}
+				"The request goes on with the daemon, or ends at its deadline or when it is deleted.", node))
 	} else if status.Phase != "" && s.DaemonStarting {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonWaitingForDaemon, Message: fmt.Sprintf(
-			"The daemon of node %s is not ready; the request goes on when it is. Look at its pods in kruise-daemon-config.", node)}
+		return podset.Reconciling(appsv1beta1.ReasonWaitingForDaemon, fmt.Sprintf(
+			"The daemon of node %s is not ready; the request goes on when it is. Look at its pods in kruise-daemon-config.", node))
 	}
 	waiting := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRecreating}
 	switch {
@@ -147,7 +150,7 @@ func progress(
 	default:
 		waiting.Message = atWork(status)
 		if t := s.Trouble; t.Lasting {
-			return podset.Progress{Stalled: true, Reason: t.Reason, Message: fmt.Sprintf("A new instance will hardly become ready: %s. %s", t.Message, waiting.Message)}
+			return podset.Stalled(t.Reason, fmt.Sprintf("A new instance will hardly become ready: %s. %s", t.Message, waiting.Message))
 		}
 	}
 	return waiting
@@ -173,9 +176,9 @@ func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
 
 // Events are the events about what a status says for the first time.
 func Events(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) []planning.Event {
-	before := conditions.FromMeta(r.Status.Conditions)
+	before := conditions.From(r.Status.Conditions)
 	var events []planning.Event
-	for _, c := range conditions.FromMeta(after.Conditions) {
+	for _, c := range conditions.From(after.Conditions) {
 		if conditions.Contains(before, c) {
 			continue
 		}
@@ -202,10 +205,10 @@ func waited(before []conditions.Condition) bool {
 // End is how a request has ended, when that is what a status says for the first time: the reason of its condition Succeeded, and how long after the
 // creation that was. False when it has not, or had ended before.
 func End(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) (reason string, took time.Duration, ok bool) {
-	isEnd := func(c metav1.Condition) bool { return c.Type == appsv1beta1.RecreateConditionSucceeded }
-	i := slices.IndexFunc(after.Conditions, isEnd)
-	if i < 0 || slices.ContainsFunc(r.Status.Conditions, isEnd) || after.CompletionTime == nil {
+	_, before := conditions.Find(conditions.From(r.Status.Conditions), appsv1beta1.RecreateConditionSucceeded)
+	end, ended := conditions.Find(conditions.From(after.Conditions), appsv1beta1.RecreateConditionSucceeded)
+	if !ended || before || after.CompletionTime == nil {
 		return "", 0, false
 	}
-	return after.Conditions[i].Reason, max(0, after.CompletionTime.Sub(r.CreationTimestamp.Time)), true
+	return end.Reason, max(0, after.CompletionTime.Sub(r.CreationTimestamp.Time)), true
 }

@@ -85,7 +85,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		UpdateRevision:         s.Update.Hash(),
 		CollisionCount:         set.Status.CollisionCount,
 	}
-	list := conditions.NewList(Conditions(&set.Status), s.Now)
+	list := conditions.NewList(conditions.From(set.Status.Conditions), s.Now)
 	scale, update := podset.Failures(&plan, outcome, func(verb string, failure planning.Failure) string {
 		return fmt.Sprintf("%s the pod of node %s: %s", verb, failure.Slot, failure.Message)
 	})
@@ -98,22 +98,13 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	expected.Replicas -= kept(&plan)
 	podset.SetCommon(list, progressOf(spec, &s, counts, plan, outcome).WithAnyRefusals(list), &expected, &s.Snapshot, counts.available)
 	list.Set(also...)
-	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1beta1.DaemonSetConditionType]) appsv1beta1.DaemonSetCondition {
-		return appsv1beta1.DaemonSetCondition(c)
-	})
+	status.Conditions = conditions.To[appsv1beta1.DaemonSetCondition](list)
 	return status
-}
-
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.DaemonSetStatus) []conditions.Condition {
-	return conditions.From(status.Conditions, func(c appsv1beta1.DaemonSetCondition) conditions.Stored[appsv1beta1.DaemonSetConditionType] {
-		return conditions.Stored[appsv1beta1.DaemonSetConditionType](c)
-	})
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.DaemonSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 func headline(status *appsv1beta1.DaemonSetStatus) podset.Headline {
@@ -136,7 +127,7 @@ func UpdateRevision(set *appsv1beta1.DaemonSet) string {
 // Events are the events about what a pass says for the first time, or about another spec than before.
 func Events(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
 	old := &spec.Set.Status
-	events := podset.ConditionEvents(Conditions(old), Conditions(&after), old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.DaemonSetFailedUpdate)
+	events := podset.ConditionEvents(conditions.From(old.Conditions), conditions.From(after.Conditions), old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.DaemonSetFailedUpdate)
 	if selector := spec.LabelSelector; selector != nil && len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		for i := range events {
 			if events[i].Reason == appsv1beta1.ReasonInvalidSpec {
@@ -171,15 +162,12 @@ func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.
 	going := leaving(s, &plan)
 	switch {
 	case limited, podset.Moves(&plan, s.Pods, podset.ReasonOutdated, reasonSurge), counts.surging:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
-			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+		return podset.Reconciling(appsv1beta1.ReasonRollingOut, plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name)))
 	case counts.scheduled < counts.desired-without:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(fmt.Sprintf("%d of %s a pod.", counts.scheduled, podset.Count(counts.desired, "node has", "nodes have")))}
+		return podset.Reconciling(appsv1beta1.ReasonScaling, plan.HeldMessages(fmt.Sprintf("%d of %s a pod.", counts.scheduled, podset.Count(counts.desired, "node has", "nodes have"))))
 	case len(going) > 0:
 		// What is going is named first: on a node that does not answer it may stay for long, and nothing else would say so.
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: strings.TrimSpace(fmt.Sprintf("Pods are on their way out: %s. %s", podset.List(going), plan.HeldMessages("")))}
+		return podset.Reconciling(appsv1beta1.ReasonScaling, strings.TrimSpace(fmt.Sprintf("Pods are on their way out: %s. %s", podset.List(going), plan.HeldMessages(""))))
 	case isBlocked:
 		return blocked
 	case counts.desired == 0:

@@ -32,14 +32,14 @@ import (
 func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time) podset.Progress {
 	v := &d.view
 	stalled := func(reason, message string) podset.Progress {
-		return podset.Progress{Stalled: true, Reason: reason, Message: message}
+		return podset.Stalled(reason, message)
 	}
 	if failure, ok := outcome.Failed(planning.StepDeleteJob, StepReleaseJob); ok {
 		return podset.Refused(failure, failure.Message, now)
 	}
 	switch {
 	case spec.Deleting:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted. Containers that it has added stay in their pods."}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The job is being deleted. Containers that it has added stay in their pods.")
 	case d.Stage == Ended:
 		return progressOfEnded(spec, d)
 	case spec.Invalid != nil:
@@ -62,12 +62,9 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time)
 	case spec.Parallelism == 0 && d.bare > 0 && v.inProgress == 0:
 		return stalled(appsv1beta1.ReasonNoParallelism, fmt.Sprintf("%d targets wait, and spec.parallelism is 0.", d.bare))
 	case d.bare > 0 && d.unscheduled == d.bare && v.inProgress == 0:
-		return podset.Progress{
-			Reconciling: true, Reason: appsv1beta1.ReasonPodsNotRunning,
-			Message: fmt.Sprintf("%d targets have no node yet; containers are added when they have one.", d.unscheduled),
-		}
+		return podset.Reconciling(appsv1beta1.ReasonPodsNotRunning, fmt.Sprintf("%d targets have no node yet; containers are added when they have one.", d.unscheduled))
 	}
-	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRunningPods, Message: atWork(spec, d)}
+	return podset.Reconciling(appsv1beta1.ReasonRunningPods, atWork(spec, d))
 }
 
 // atWork says what goes on.

@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Refusals is what is to be remembered of refusals after a pass: those of pods that are still there and have not got the containers.
@@ -59,14 +59,10 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	before := &spec.Job.Status
 	status := *before.DeepCopy()
 	status.ObservedGeneration = spec.Job.Generation
-	list := conditions.NewList(Conditions(before), s.Now)
+	list := conditions.NewList(conditions.From(before.Conditions), s.Now)
 	if ended(spec) || spec.Deleting { // the pods of one that is deleted are not looked at
-		for _, kind := range []string{
-			appsv1beta1.EphemeralJobInitialized, appsv1beta1.EphemeralJobMatchedEmpty,
-			appsv1beta1.EphemeralJobConditionSucceeded, appsv1beta1.EphemeralJobConditionFailed,
-		} {
-			list.Keep(kind)
-		}
+		list.Keep(appsv1beta1.EphemeralJobInitialized, appsv1beta1.EphemeralJobMatchedEmpty,
+			appsv1beta1.EphemeralJobConditionSucceeded, appsv1beta1.EphemeralJobConditionFailed)
 	} else {
 		report(&status, spec, s, d)
 		list.Set(conditions.New(appsv1beta1.EphemeralJobInitialized, true, appsv1beta1.ReasonInitialized, "The pods that the job selects are known."))
@@ -78,7 +74,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		}
 	}
 	if ended(spec) {
-		list.SetIf(conditions.EditedAfterEnd(Conditions(before), before.ObservedGeneration, spec.Job.Generation))
+		list.SetIfEdited(before.ObservedGeneration, spec.Job.Generation)
 	}
 	if spec.Invalid != nil {
 		list.Set(conditions.New(appsv1beta1.EphemeralJobConditionError, true, appsv1beta1.ReasonEphemeralJobError, spec.Invalid.Error()))
@@ -91,9 +87,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 		progress = progress.WithRefusals(list)
 	}
 	list.Set(progress.Conditions()...)
-	status.Conditions = conditions.ToJob(list, func(c conditions.StoredOfJob) appsv1beta1.EphemeralJobCondition {
-		return appsv1beta1.EphemeralJobCondition(c)
-	})
+	status.Conditions = conditions.To[appsv1beta1.EphemeralJobCondition](list)
 	return status
 }
 
@@ -112,10 +106,8 @@ func refusedAdditions(d Decision, outcome planning.Outcome) string {
 // report fills in what is counted, and the phase.
 func report(status *appsv1beta1.EphemeralJobStatus, spec *Spec, s Snapshot, d Decision) {
 	v := &d.view
-	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
-	if status.StartTime == nil {
-		status.StartTime = &now
-	}
+	now := podstate.Time(s.Now)
+	status.StartTime = cmp.Or(status.StartTime, &now)
 	status.Matches = int32(len(v.targets))
 	status.Running, status.Succeeded = int32(v.counts[Running]), int32(v.counts[Succeeded])
 	status.Waiting, status.Failed = int32(v.counts[Waiting]), int32(v.counts[Failed])
@@ -166,25 +158,16 @@ func endMessage(spec *Spec, d Decision) string {
 	return strings.Join(parts, "; ")
 }
 
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.EphemeralJobStatus) []conditions.Condition {
-	return conditions.FromJob(status.Conditions, func(c appsv1beta1.EphemeralJobCondition) conditions.StoredOfJob { return conditions.StoredOfJob(c) })
-}
-
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
 func Urgent(before, after *appsv1beta1.EphemeralJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
-		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
+		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 // Events are the events about what a status says for the first time.
 func Events(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
-	before := Conditions(&spec.Job.Status)
 	var events []planning.Event
-	for _, c := range after.Conditions {
-		if c.Status != corev1.ConditionTrue || conditions.Contains(before, conditions.Condition{Type: c.Type, Status: c.Status, Reason: c.Reason}) {
-			continue
-		}
+	for _, c := range conditions.Begun(spec.Job.Status.Conditions, after.Conditions) {
 		switch c.Type {
 		case appsv1beta1.EphemeralJobConditionSucceeded:
 			events = append(events, planning.Event{Reason: "Completed", Message: c.Message})

@@ -4,16 +4,18 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Status is the whole status after a pass. Of a list that had ended before, nothing changes but conditions about deleting it.
@@ -25,40 +27,25 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if !over && !spec.Deleting && spec.Invalid == nil && spec.Managed {
 		report(&status, spec, s, d)
 	}
-	list := conditions.NewList(conditions.FromMeta(before.Conditions), s.Now)
-	if failure, failed := outcome.Failed(StepCreateJob, StepDeletePullJob, planning.StepDeleteJob); failed {
-		message := failure.Message
-		if failure.Slot != "" {
-			message = fmt.Sprintf("image %s: %s", failure.Slot, failure.Message)
-		}
-		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
-	}
+	list := conditions.NewList(conditions.From(before.Conditions), s.Now)
+	list.SetIf(podset.RequestFailed(appsv1beta1.ImagePullJobFailedCreate, outcome, "image", StepCreateJob, StepDeletePullJob, planning.StepDeleteJob))
 	if over {
-		list.SetIf(conditions.EditedAfterEnd(conditions.FromMeta(before.Conditions), before.ObservedGeneration, spec.List.Generation))
+		list.SetIfEdited(before.ObservedGeneration, spec.List.Generation)
 	}
-	if over && !spec.Deleting && endReported(before) {
-		list.Keep(appsv1beta1.ImagePullJobReconciling)
-		list.Keep(appsv1beta1.ImagePullJobStalled)
+	// Conditions of a list that ended under OpenKruise do not tell how.
+	if over && !spec.Deleting && list.Was(appsv1beta1.ImagePullJobReconciling, corev1.ConditionFalse) {
+		list.Keep(appsv1beta1.ImagePullJobReconciling, appsv1beta1.ImagePullJobStalled)
 	} else {
 		list.Set(progressOf(spec, d, &status).WithRefusals(list).Conditions()...)
 	}
-	status.Conditions = list.ToMeta(0)
+	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
-}
-
-// endReported says that conditions report already how the list ended. Those of a list that ended under OpenKruise do not.
-func endReported(before *appsv1beta1.ImageListPullJobStatus) bool {
-	return slices.ContainsFunc(before.Conditions, func(c metav1.Condition) bool {
-		return c.Type == appsv1beta1.ImagePullJobReconciling && c.Status == metav1.ConditionFalse
-	})
 }
 
 // report fills in what is counted.
 func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, d Decision) {
-	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
-	if status.StartTime == nil {
-		status.StartTime = &now
-	}
+	now := podstate.Time(s.Now)
+	status.StartTime = cmp.Or(status.StartTime, &now)
 	status.Desired, status.Active, status.Completed, status.Succeeded = int32(len(spec.Images)), 0, 0, 0
 	status.CompletionTime, status.FailedImageStatuses = nil, nil
 	for i, c := range d.children {
@@ -100,32 +87,26 @@ func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, 
 func progressOf(spec *Spec, d Decision, status *appsv1beta1.ImageListPullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The list is being deleted. Images stay on the nodes."}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The list is being deleted. Images stay on the nodes.")
 	case status.CompletionTime != nil:
 		return endOf(status, d)
 	case spec.Invalid != nil:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case !spec.Managed:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonKindOff,
-			Message: "Nobody pulls: the kind ImagePullJob is not managed by this operator. Name it in --kinds or in the Kruise object.",
-		}
+		return podset.Stalled(appsv1beta1.ReasonKindOff, "Nobody pulls: the kind ImagePullJob is not managed by this operator. Name it in --kinds or in the Kruise object.")
 	}
 	for _, c := range d.children {
 		if c != nil && !c.Ended && c.Stalled != nil {
-			return podset.Progress{Stalled: true, Reason: c.Stalled.Reason, Message: fmt.Sprintf("ImagePullJob %s of image %s: %s", c.Object.GetName(), c.Image, c.Stalled.Message)}
+			return podset.Stalled(c.Stalled.Reason, fmt.Sprintf("ImagePullJob %s of image %s: %s", c.Object.GetName(), c.Image, c.Stalled.Message))
 		}
 	}
 	switch {
 	case len(d.blocked) > 0:
-		return podset.Progress{
-			Reconciling: true, Reason: appsv1beta1.ReasonPulling,
-			Message: fmt.Sprintf("Images wait until earlier ImagePullJobs of theirs are gone (%s).", podset.List(d.blocked)),
-		}
+		return podset.Reconciling(appsv1beta1.ReasonPulling, fmt.Sprintf("Images wait until earlier ImagePullJobs of theirs are gone (%s).", podset.List(d.blocked)))
 	case status.Completed < status.Desired:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn. The ImagePullJobs of the list say more."}
+		return podset.Reconciling(appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn. The ImagePullJobs of the list say more.")
 	case len(status.FailedImageStatuses) > 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status)}
+		return podset.Stalled(appsv1beta1.ReasonPullFailed, failedMessage(status))
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the images. Nodes that join get them, and each is asked again after a day."}
 }
@@ -133,7 +114,7 @@ func progressOf(spec *Spec, d Decision, status *appsv1beta1.ImageListPullJobStat
 // endOf is the progress of a list that has ended.
 func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progress {
 	if len(status.FailedImageStatuses) > 0 {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status)}
+		return podset.Stalled(appsv1beta1.ReasonPullFailed, failedMessage(status))
 	}
 	if len(d.children) > 0 && !slices.ContainsFunc(d.children, func(c *Child) bool { return c.Desired > 0 }) {
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "The list ended without a node. Its ImagePullJobs say why none matches."}
@@ -158,13 +139,9 @@ func Urgent(before, after *appsv1beta1.ImageListPullJobStatus) bool {
 
 // Events are the events about what a status says for the first time.
 func Events(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
-	if before.CompletionTime != nil || after.CompletionTime == nil {
+	said, ok := conditions.Find(conditions.From(after.Conditions), appsv1beta1.ImagePullJobReconciling)
+	if before.CompletionTime != nil || after.CompletionTime == nil || !ok {
 		return nil
 	}
-	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.ImagePullJobReconciling })
-	if i < 0 {
-		return nil
-	}
-	said := after.Conditions[i]
 	return []planning.Event{{Warning: len(after.FailedImageStatuses) > 0, Reason: said.Reason, Message: said.Message}}
 }

@@ -16,6 +16,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Snapshot is what a job is planned on.
@@ -187,7 +188,7 @@ func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecr
 	if s.Job.Spec.SandboxConfig != nil {
 		entry.SandboxConfig = s.Job.Spec.SandboxConfig.DeepCopy()
 	}
-	created := metav1.NewTime(now.UTC().Truncate(time.Second))
+	created := podstate.Time(now)
 	answer := s.answer(n)
 	tag := s.tagOf(&entry)
 	if tag == nil {

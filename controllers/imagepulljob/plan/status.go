@@ -4,16 +4,18 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Messages of a status, as OpenKruise has them.
@@ -32,43 +34,29 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if !ended(spec) && !spec.Deleting && spec.Invalid == nil {
 		report(&status, s, d)
 	}
-	list := conditions.NewList(conditions.FromMeta(before.Conditions), s.Now)
-	if failure, ok := outcome.Failed(StepAsk, StepSecrets, StepRelease, planning.StepDeleteJob); ok {
-		message := failure.Message
-		if failure.Slot != "" {
-			message = fmt.Sprintf("node %s: %s", failure.Slot, failure.Message)
-		}
-		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, message))
+	list := conditions.NewList(conditions.From(before.Conditions), s.Now)
+	if refused, ok := podset.RequestFailed(appsv1beta1.ImagePullJobFailedCreate, outcome, "node", StepAsk, StepSecrets, StepRelease, planning.StepDeleteJob); ok {
+		list.Set(refused)
 	} else if s.Uncopied != "" && d.Stage == Running {
 		list.Set(conditions.New(appsv1beta1.ImagePullJobFailedCreate, true, appsv1beta1.ReasonRequestFailed, s.Uncopied))
 	}
 	if ended(spec) {
-		list.SetIf(conditions.EditedAfterEnd(conditions.FromMeta(before.Conditions), before.ObservedGeneration, spec.Job.Generation))
+		list.SetIfEdited(before.ObservedGeneration, spec.Job.Generation)
 	}
-	if stays(spec, before) {
+	if ended(spec) && !spec.Deleting && list.Was(appsv1beta1.ImagePullJobReconciling, corev1.ConditionFalse) {
 		// The answers of the nodes are no longer known: their tags may have expired.
-		list.Keep(appsv1beta1.ImagePullJobReconciling)
-		list.Keep(appsv1beta1.ImagePullJobStalled)
+		list.Keep(appsv1beta1.ImagePullJobReconciling, appsv1beta1.ImagePullJobStalled)
 	} else {
 		list.Set(progressOf(spec, s, d, &status).WithRefusals(list).Conditions()...)
 	}
-	status.Conditions = list.ToMeta(0)
+	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
-}
-
-// stays says that the conditions of a job that had ended before tell how it ended.
-func stays(spec *Spec, before *appsv1beta1.ImagePullJobStatus) bool {
-	return ended(spec) && !spec.Deleting && slices.ContainsFunc(before.Conditions, func(c metav1.Condition) bool {
-		return c.Type == appsv1beta1.ImagePullJobReconciling && c.Status == metav1.ConditionFalse
-	})
 }
 
 // report fills in what is counted.
 func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
-	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
-	if status.StartTime == nil {
-		status.StartTime = &now
-	}
+	now := podstate.Time(s.Now)
+	status.StartTime = cmp.Or(status.StartTime, &now)
 	status.Desired, status.Active = int32(len(d.nodes)), int32(d.count[active])
 	status.Succeeded, status.Failed = int32(d.count[succeeded]), int32(d.count[failed])
 	status.FailedNodes, status.CompletionTime = nil, nil
@@ -109,11 +97,11 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The job is being deleted. Images stay on the nodes."}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The job is being deleted. Images stay on the nodes.")
 	case spec.Invalid != nil:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case status.CompletionTime != nil && status.Failed > 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status, d)}
+		return podset.Stalled(appsv1beta1.ReasonPullFailed, failedMessage(status, d))
 	case status.CompletionTime != nil && status.Desired == 0:
 		return podset.Progress{Reason: appsv1beta1.ReasonNoMatchingNode, Message: "The job ended without a node: " + noNode(spec, s)}
 	case status.CompletionTime != nil:
@@ -128,7 +116,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePul
 	case d.count[idle]+d.count[active] > 0:
 		return pulling(s, d, status)
 	case status.Failed > 0:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: failedMessage(status, d)}
+		return podset.Stalled(appsv1beta1.ReasonPullFailed, failedMessage(status, d))
 	}
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the image. Nodes that join get it, and each is asked again after a day." + unknown(s)}
 }
@@ -145,15 +133,10 @@ func blockedBy(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePull
 				"the node daemon, but neither outside of a cluster nor while spec.nodeDaemon.mode of the Kruise object is Disabled.",
 		}, true
 	case s.Uncopied != "" && waiting > 0:
-		return podset.Progress{
-			Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "No further node is asked while the pull secrets cannot be copied.",
-		}, true
+		return podset.Reconciling(appsv1beta1.ReasonRequestFailed, "No further node is asked while the pull secrets cannot be copied."), true
 	case len(d.silent) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonNodeDaemonSilent,
-			Message: fmt.Sprintf("%s not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
-				podset.Count(len(d.silent), "node has", "nodes have"), podset.List(d.silent)),
-		}, true
+		return podset.Stalled(appsv1beta1.ReasonNodeDaemonSilent, fmt.Sprintf("%s not answered for a minute (%s). Look at the pods in kruise-daemon-config; a node that stays silent fails after ten minutes.",
+			podset.Count(len(d.silent), "node has", "nodes have"), podset.List(d.silent))), true
 	case waiting > 0 && atWork == 0:
 		return unasked(spec, d), true
 	case waiting+atWork > 0:
@@ -166,39 +149,25 @@ func blockedBy(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePull
 func unasked(spec *Spec, d Decision) podset.Progress {
 	waiting := d.count[idle]
 	if spec.Parallelism == 0 {
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonNoParallelism,
-			Message: fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(waiting, "node waits", "nodes wait")),
-		}
+		return podset.Stalled(appsv1beta1.ReasonNoParallelism, fmt.Sprintf("%s, and spec.parallelism is 0.", podset.Count(waiting, "node waits", "nodes wait")))
 	}
 	if full := d.full(spec); len(full) > 0 {
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonNodeImagesFull,
-			Message: fmt.Sprintf("%s be asked (%s): their NodeImages have no more room for this namespace, which may use as much as it leaves free, or 256 jobs share this image.",
-				podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)),
-		}
+		return podset.Stalled(appsv1beta1.ReasonNodeImagesFull, fmt.Sprintf("%s be asked (%s): their NodeImages have no more room for this namespace, which may use as much as it leaves free, or 256 jobs share this image.",
+			podset.Count(len(full), "node cannot", "nodes cannot"), podset.List(full)))
 	}
-	return podset.Progress{
-		Reconciling: true, Reason: appsv1beta1.ReasonPulling,
-		Message: fmt.Sprintf("%s be asked yet: their NodeImages are being deleted, or are those of former nodes of these names.",
-			podset.Count(waiting, "node cannot", "nodes cannot")),
-	}
+	return podset.Reconciling(appsv1beta1.ReasonPulling, fmt.Sprintf("%s be asked yet: their NodeImages are being deleted, or are those of former nodes of these names.",
+		podset.Count(waiting, "node cannot", "nodes cannot")))
 }
 
 // withoutSecrets says which pull secrets nodes have to do without. False when they have all.
 func withoutSecrets(s Snapshot) (podset.Progress, bool) {
 	switch {
 	case len(s.Unreadable) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonRightsMissing,
-			Message: fmt.Sprintf("The operator may not read Secrets of spec.pullSecrets (%s): the image is pulled without them. "+
-				"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", podset.List(s.Unreadable)),
-		}, true
+		return podset.Stalled(appsv1beta1.ReasonRightsMissing, fmt.Sprintf("The operator may not read Secrets of spec.pullSecrets (%s): the image is pulled without them. "+
+			"Bind the ClusterRole kruise-operator-read-pull-secrets to its service account in this namespace.", podset.List(s.Unreadable))), true
 	case len(s.Missing) > 0:
-		return podset.Progress{
-			Stalled: true, Reason: appsv1beta1.ReasonSecretMissing,
-			Message: fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", podset.List(s.Missing)),
-		}, true
+		return podset.Stalled(appsv1beta1.ReasonSecretMissing,
+			fmt.Sprintf("Secrets of spec.pullSecrets do not exist (%s): the image is pulled without them.", podset.List(s.Missing))), true
 	}
 	return podset.Progress{}, false
 }
@@ -208,7 +177,7 @@ func withoutSecrets(s Snapshot) (podset.Progress, bool) {
 func pulling(s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	failed, trying := int(status.Failed), len(d.trying)
 	if failed+trying == 0 {
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + unknown(s)}
+		return podset.Reconciling(appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn."+unknown(s))
 	}
 	message := ""
 	if failed > 0 {
@@ -220,9 +189,9 @@ func pulling(s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) pod
 	message += d.said()
 	left := trying == d.count[active]
 	if status.Succeeded == 0 && (failed > 0 || left) || left && trying > 0 && d.count[idle] == 0 {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonPullFailed, Message: message[1:]}
+		return podset.Stalled(appsv1beta1.ReasonPullFailed, message[1:])
 	}
-	return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPulling, Message: "Nodes pull, or wait for their turn." + message + unknown(s)}
+	return podset.Reconciling(appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn."+message+unknown(s))
 }
 
 // said is what a node says that has failed, or else one that tries again; empty when none says anything.
@@ -287,12 +256,9 @@ func Events(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []plannin
 	if s.Uncopied != "" && slices.ContainsFunc(after.Conditions, failed) && !slices.ContainsFunc(before.Conditions, failed) {
 		return []planning.Event{{Warning: true, Reason: "FailedCreate", Message: s.Uncopied}}
 	}
-	if before.CompletionTime != nil || after.CompletionTime == nil {
+	said, ok := conditions.Find(conditions.From(after.Conditions), appsv1beta1.ImagePullJobReconciling)
+	if before.CompletionTime != nil || after.CompletionTime == nil || !ok {
 		return nil
 	}
-	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.ImagePullJobReconciling })
-	if i < 0 {
-		return nil
-	}
-	return []planning.Event{{Warning: after.Failed > 0, Reason: after.Conditions[i].Reason, Message: after.Message + ": " + after.Conditions[i].Message}}
+	return []planning.Event{{Warning: after.Failed > 0, Reason: said.Reason, Message: after.Message + ": " + said.Message}}
 }

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/distribution/reference"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
@@ -53,7 +53,7 @@ func Default(list *appsv1beta1.NodeImage, now time.Time) {
 		for i := range entry.Tags {
 			tag := &entry.Tags[i]
 			if tag.CreatedAt == nil {
-				created := metav1.NewTime(now.UTC().Truncate(time.Second))
+				created := podstate.Time(now)
 				tag.CreatedAt = &created
 			}
 			if tag.PullPolicy == nil {

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // The steps of a NodeImage.
@@ -245,7 +245,7 @@ func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[engineimage.P
 // giveUp fails tags that the node does not answer for.
 func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Place]any, s Snapshot) {
 	status := image.Status.DeepCopy()
-	now := metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+	now := podstate.Time(s.Now)
 	for place, entry := range engineimage.Places(&image.Spec) {
 		if _, changes := going[place]; changes {
 			continue // the next pass sees what is left

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,9 +23,9 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if spec.Object.DeletionTimestamp == nil && spec.Marker != nil && s.Off == "" {
 		status.MatchedPods = int64(d.matched)
 	}
-	list := conditions.NewList(conditions.FromMeta(spec.Object.Status.Conditions), s.Now)
+	list := conditions.NewList(conditions.From(spec.Object.Status.Conditions), s.Now)
 	list.Set(progressOf(spec, s, d, outcome).Conditions()...)
-	status.Conditions = list.ToMeta(0)
+	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
 }
 
@@ -51,15 +50,15 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 			return podset.Refused(failure, message+" That is refused: "+failure.Message, s.Now)
 		}
 		if len(d.late) > 0 {
-			return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonDeleting, Message: message + fmt.Sprintf(
+			return podset.Stalled(appsv1beta1.ReasonDeleting, message+fmt.Sprintf(
 				" That takes more than two minutes on %s (%s). The server may refuse it: events of their NodePodProbes, and the log of the operator, say why.",
-				podset.Count(len(d.late), "node", "nodes"), podset.List(d.late))}
+				podset.Count(len(d.late), "node", "nodes"), podset.List(d.late)))
 		}
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: message}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, message)
 	case spec.Invalid != nil:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case s.Off != "":
-		return podset.Progress{Stalled: true, Reason: appsv1alpha1.ReasonProbesOff, Message: "Nothing is probed for this marker: " + s.Off + "."}
+		return podset.Stalled(appsv1alpha1.ReasonProbesOff, "Nothing is probed for this marker: "+s.Off+".")
 	}
 	if failure, refused := outcome.Failed(StepAsk, StepHold); refused {
 		return podset.Refused(failure, "Nodes cannot be asked: "+failure.Message, s.Now)
@@ -72,14 +71,12 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 		return podset.Progress{Reason: appsv1alpha1.ReasonNoMatchingPod,
 			Message: "No pod of the namespace is chosen: one that spec.selector matches, that is initialized, on a node, and not over. Pods that match are probed."}
 	case d.unasked > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonWaitingForResults,
-			Message: "Nodes are being asked to probe their pods. Events of their NodePodProbes say when that is refused."}
+		return podset.Reconciling(appsv1alpha1.ReasonWaitingForResults, "Nodes are being asked to probe their pods. Events of their NodePodProbes say when that is refused.")
 	case d.waiting > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonWaitingForResults,
-			Message: "Probes have no result yet: their containers, initialDelaySeconds, or as many tries as the thresholds ask for, are waited for."}
+		return podset.Reconciling(appsv1alpha1.ReasonWaitingForResults,
+			"Probes have no result yet: their containers, initialDelaySeconds, or as many tries as the thresholds ask for, are waited for.")
 	case len(d.marking) > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1alpha1.ReasonMarking,
-			Message: "Results are written to pods. Events of the NodePodProbes of their nodes, and of this marker, say when that is refused."}
+		return podset.Reconciling(appsv1alpha1.ReasonMarking, "Results are written to pods. Events of the NodePodProbes of their nodes, and of this marker, say when that is refused.")
 	}
 	return podset.Progress{Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results."}
 }
@@ -87,7 +84,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 // stalledBy says what somebody has to look at; false when there is nothing.
 func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	stalled := func(reason, message string) (podset.Progress, bool) {
-		return podset.Progress{Stalled: true, Reason: reason, Message: message}, true
+		return podset.Stalled(reason, message), true
 	}
 	taken := probing.TakenConditions(spec.Marker, s.Others)
 	switch {
@@ -128,16 +125,8 @@ func Urgent(before, after *appsv1alpha1.PodProbeMarkerStatus) bool {
 
 // Events are the events about what a status says for the first time.
 func Events(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
-	was := conditions.FromMeta(before.Conditions)
-	i := slices.IndexFunc(after.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1alpha1.PodProbeMarkerStalled })
-	if i < 0 || after.Conditions[i].Status != metav1.ConditionTrue {
-		return nil
-	}
-	c := after.Conditions[i]
-	if c.Reason == appsv1beta1.ReasonRequestFailed {
-		return nil // Each refused request has an event of its own.
-	}
-	if conditions.Contains(was, conditions.New(c.Type, true, c.Reason, c.Message)) {
+	c, ok := conditions.Find(conditions.Begun(before.Conditions, after.Conditions), appsv1alpha1.PodProbeMarkerStalled)
+	if !ok || c.Reason == appsv1beta1.ReasonRequestFailed { // each refused request has an event of its own
 		return nil
 	}
 	return []planning.Event{{Warning: true, Reason: c.Reason, Message: c.Message}}

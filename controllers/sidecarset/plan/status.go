@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -65,13 +66,13 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
 	}
 	list.Set(injection.Conditions...)
-	status.Conditions = list.ToMeta(0)
+	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
 }
 
 // Conditions are those of a status.
 func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
-	return conditions.FromMeta(status.Conditions)
+	return conditions.From(status.Conditions)
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.

@@ -201,6 +201,6 @@ func startedAgain(s Snapshot, running []string) bool {
 // Terminated is the condition that comes with a phase.
 func Terminated(now time.Time) corev1.PodCondition {
 	return corev1.PodCondition{
-		Type: ConditionTerminated, Status: corev1.ConditionTrue, Message: messageTerminated, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+		Type: ConditionTerminated, Status: corev1.ConditionTrue, Message: messageTerminated, LastTransitionTime: podstate.Time(now),
 	}
 }

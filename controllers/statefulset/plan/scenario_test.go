@@ -227,7 +227,7 @@ func TestDataOfAPodThatIsWantedAgainIsKept(t *testing.T) {
 			t.Errorf("the plan is repeated after %v, want %v", plan.RecheckAfter, afterClaims)
 		}
 		status := Status(Parse(w.set, w.o), w.snapshot(), plan, outcome)
-		c, _ := conditions.Find(Conditions(&status), appsv1beta1.StatefulSetReconciling)
+		c, _ := conditions.Find(conditions.From(status.Conditions), appsv1beta1.StatefulSetReconciling)
 		if c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, "web-1 waits: it is replaced when its volume claims") {
 			t.Errorf("condition %+v does not say what the pod waits for", c)
 		}

@@ -45,29 +45,20 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 		}
 	}
 
-	list := conditions.NewList(Conditions(&set.Status), s.Now)
+	list := conditions.NewList(conditions.From(set.Status.Conditions), s.Now)
 	setFailures(list, &s, &plan, outcome)
 	list.SetIf(conditions.FieldsIgnored(appsv1beta1.StatefulSetFieldsIgnored, podset.LackClaims(spec.Ignored, spec.Claims.Claims, s.Pods)))
 	progress := progressOf(spec, &s, counts, plan, outcome).WithAnyRefusals(list)
 	list.Set(conditions.New(appsv1beta1.StatefulSetProgressing, progress.Reconciling, progress.Reason, progress.Message))
 	podset.SetCommon(list, progress, &spec.Spec, &s, int(counts.Available))
 	list.Set(also...)
-	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1.StatefulSetConditionType]) appsv1.StatefulSetCondition {
-		return appsv1.StatefulSetCondition(c)
-	})
+	status.Conditions = conditions.To[appsv1.StatefulSetCondition](list)
 	return status
-}
-
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.StatefulSetStatus) []conditions.Condition {
-	return conditions.From(status.Conditions, func(c appsv1.StatefulSetCondition) conditions.Stored[appsv1.StatefulSetConditionType] {
-		return conditions.Stored[appsv1.StatefulSetConditionType](c)
-	})
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
 func Urgent(before, after *appsv1beta1.StatefulSetStatus) bool {
-	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
+	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 func headline(status *appsv1beta1.StatefulSetStatus) podset.Headline {
@@ -103,7 +94,7 @@ func volumeClaims(spec *Spec, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatu
 // Events are the events about what a status says for the first time, or about another spec than before.
 func Events(spec *Spec, after appsv1beta1.StatefulSetStatus) []planning.Event {
 	before := &spec.Set.Status
-	return podset.ConditionEvents(Conditions(before), Conditions(&after),
+	return podset.ConditionEvents(conditions.From(before.Conditions), conditions.From(after.Conditions),
 		before.ObservedGeneration != after.ObservedGeneration, appsv1beta1.StatefulSetFailedUpdatePod)
 }
 
@@ -144,11 +135,10 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	}
 	switch {
 	case surplus > 0 || len(s.Pods) < spec.Replicas:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling,
-			Message: plan.HeldMessages(fmt.Sprintf("%s; %s to be removed.", podset.Of(len(s.Pods)-surplus, spec.Replicas, "pod exists", "pods exist"), podset.Count(surplus, "is", "are")))}
+		return podset.Reconciling(appsv1beta1.ReasonScaling,
+			plan.HeldMessages(fmt.Sprintf("%s; %s to be removed.", podset.Of(len(s.Pods)-surplus, spec.Replicas, "pod exists", "pods exist"), podset.Count(surplus, "is", "are"))))
 	case moving:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut,
-			Message: plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name))}
+		return podset.Reconciling(appsv1beta1.ReasonRollingOut, plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name)))
 	}
 	if blocked, ok := podset.Blocked(&plan, claimBlockers()...); ok {
 		return blocked

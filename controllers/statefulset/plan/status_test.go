@@ -578,7 +578,7 @@ func TestASetWhosePodFailsAgainAndAgainIsStalled(t *testing.T) {
 		s := w.snapshot()
 		failing := []planning.FailingSlot{{Slot: "1", MadeFrom: s.Current.Name}}
 		status := Status(Parse(w.set, w.o), s, Plan(Parse(w.set, w.o), s), planning.Outcome{Failing: failing})
-		c, _ := conditions.Find(Conditions(&status), appsv1beta1.StatefulSetStalled)
+		c, _ := conditions.Find(conditions.From(status.Conditions), appsv1beta1.StatefulSetStalled)
 		return c
 	}
 	if c := stalled(); c.Status != corev1.ConditionFalse {

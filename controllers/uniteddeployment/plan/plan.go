@@ -157,7 +157,7 @@ func (p *planner) index() {
 			p.pods[pod.Subset] = append(p.pods[pod.Subset], pod)
 		}
 	}
-	if c, ok := conditions.Find(Conditions(&p.Set.Status), appsv1beta1.UnitedDeploymentUpdated); ok {
+	if c, ok := conditions.Find(conditions.From(p.Set.Status.Conditions), appsv1beta1.UnitedDeploymentUpdated); ok {
 		p.updating, p.since = c.Status == corev1.ConditionFalse, c.LastTransitionTime.Time
 	}
 	p.conditions = map[string]*appsv1beta1.UnitedDeploymentSubsetCondition{}

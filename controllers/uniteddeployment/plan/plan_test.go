@@ -296,7 +296,7 @@ func TestUpdatedPodsAreCountedUntilTheWorkloadAnswers(t *testing.T) {
 			tc.change(w)
 			w.pass() // applies it
 			w.pass() // before any workload has answered
-			condition, _ := conditions.Find(Conditions(&w.set.Status), appsv1beta1.UnitedDeploymentUpdated)
+			condition, _ := conditions.Find(conditions.From(w.set.Status.Conditions), appsv1beta1.UnitedDeploymentUpdated)
 			if got := w.set.Status.UpdatedReplicas; got != tc.updated || condition.Status != corev1.ConditionFalse || condition.Reason != tc.reason {
 				t.Errorf("updated: %d, want %d; the condition is %s, %s: %s; want %s", got, tc.updated, condition.Status, condition.Reason, condition.Message, tc.reason)
 			}
@@ -304,7 +304,7 @@ func TestUpdatedPodsAreCountedUntilTheWorkloadAnswers(t *testing.T) {
 				t.Errorf("updated and ready: %d, want %d", w.set.Status.UpdatedReadyReplicas, tc.updated)
 			}
 			w.rest()
-			if condition, _ := conditions.Find(Conditions(&w.set.Status), appsv1beta1.UnitedDeploymentUpdated); condition.Status != corev1.ConditionTrue {
+			if condition, _ := conditions.Find(conditions.From(w.set.Status.Conditions), appsv1beta1.UnitedDeploymentUpdated); condition.Status != corev1.ConditionTrue {
 				t.Errorf("at rest: %s", w.state())
 			}
 		})
@@ -538,7 +538,7 @@ func TestASubsetThatOthersStandInForIsNotStalled(t *testing.T) {
 		spec := united.Parse(w.set)
 		s := w.snapshot(spec)
 		status := Status(spec, s, Plan(spec, s), planning.Outcome{})
-		stalled, _ := conditions.Find(Conditions(&status), appsv1beta1.UnitedDeploymentStalled)
+		stalled, _ := conditions.Find(conditions.From(status.Conditions), appsv1beta1.UnitedDeploymentStalled)
 		return stalled.Status, stalled.Message
 	}
 	if w.set.Status.ReservedPods == 0 {
@@ -781,7 +781,7 @@ func TestPodsOfNativeWorkloadsSayWhyTheyAreNotReady(t *testing.T) {
 			spec := united.Parse(w.set)
 			status := Status(spec, s, Plan(spec, s), planning.Outcome{})
 			want := fmt.Sprintf("subset a: %s %s: shop-a-0: container main: ImagePullBackOff shop:1", child.GetKind(), child.GetName())
-			if c, _ := conditions.Find(Conditions(&status), appsv1beta1.UnitedDeploymentStalled); c.Status != corev1.ConditionTrue || c.Message != want {
+			if c, _ := conditions.Find(conditions.From(status.Conditions), appsv1beta1.UnitedDeploymentStalled); c.Status != corev1.ConditionTrue || c.Message != want {
 				t.Errorf("Stalled is %+v, want %q", c, want)
 			}
 			w.work() // all are ready

@@ -40,19 +40,10 @@ func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome)
 	if r.done() && !slices.ContainsFunc(spec.Subsets, keeps) {
 		status.CurrentRevision = s.Update.Name
 	}
-	list := conditions.NewList(Conditions(before), s.Now)
+	list := conditions.NewList(conditions.From(before.Conditions), s.Now)
 	r.conditions(list)
-	status.Conditions = conditions.To(list, func(c conditions.Stored[appsv1beta1.UnitedDeploymentConditionType]) appsv1beta1.UnitedDeploymentCondition {
-		return appsv1beta1.UnitedDeploymentCondition(c)
-	})
+	status.Conditions = conditions.To[appsv1beta1.UnitedDeploymentCondition](list)
 	return status
-}
-
-// Conditions are those of a status.
-func Conditions(status *appsv1beta1.UnitedDeploymentStatus) []conditions.Condition {
-	return conditions.From(status.Conditions, func(c appsv1beta1.UnitedDeploymentCondition) conditions.Stored[appsv1beta1.UnitedDeploymentConditionType] {
-		return conditions.Stored[appsv1beta1.UnitedDeploymentConditionType](c)
-	})
 }
 
 // Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
@@ -67,7 +58,7 @@ func Urgent(before, after *appsv1beta1.UnitedDeploymentStatus) bool {
 		return a.Name == b.Name && a.Replicas == b.Replicas && a.Partition == b.Partition && a.Workload == b.Workload &&
 			slices.EqualFunc(a.Conditions, b.Conditions, func(x, y appsv1beta1.UnitedDeploymentSubsetCondition) bool { return x == y })
 	}
-	return head(before) != head(after) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after)) ||
+	return head(before) != head(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions) ||
 		!slices.EqualFunc(before.SubsetStatuses, after.SubsetStatuses, sameSubset)
 }
 
@@ -229,9 +220,9 @@ func (r *report) progress() podset.Progress {
 	spec := r.spec
 	switch {
 	case spec.Deleting:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted, and its workloads with it."}
+		return podset.Reconciling(appsv1beta1.ReasonDeleting, "The set is being deleted, and its workloads with it.")
 	case spec.Invalid != nil:
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: few(strings.Split(spec.Invalid.Error(), "\n"))}
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, few(strings.Split(spec.Invalid.Error(), "\n")))
 	}
 	var failures []string
 	for _, f := range r.outcome.Failures {
@@ -240,17 +231,16 @@ func (r *report) progress() podset.Progress {
 	faults := slices.Concat(r.faults(true), r.faults(false))
 	all := slices.Concat(faults, failures)
 	if len(faults) > 0 {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRequestFailed, Message: few(all)}
+		return podset.Stalled(appsv1beta1.ReasonRequestFailed, few(all))
 	}
 	if len(failures) > 0 {
 		return podset.Refused(longest(r.outcome.Failures), few(all), r.s.Now)
 	}
 	if troubles := r.troubles(); len(troubles) > 0 {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonSubsetStalled, Message: few(troubles)}
+		return podset.Stalled(appsv1beta1.ReasonSubsetStalled, few(troubles))
 	}
 	if n := r.d.Shares.Unplaced; n > 0 {
-		return podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonNoRoom,
-			Message: podset.Of(n, spec.Replicas, "pod has", "pods have") + " no subset: there is none, or all have maxReplicas."}
+		return podset.Stalled(appsv1beta1.ReasonNoRoom, podset.Of(n, spec.Replicas, "pod has", "pods have")+" no subset: there is none, or all have maxReplicas.")
 	}
 	return r.movement()
 }
@@ -313,15 +303,15 @@ func (r *report) movement() podset.Progress {
 	_, removing := r.d.HeldFor(NoteRemoved)
 	switch {
 	case len(m.applying) > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: sentence(m.applying)}
+		return podset.Reconciling(appsv1beta1.ReasonScaling, sentence(m.applying))
 	case len(m.waiting) > 0 && r.spec.Mode == subset.Stay && int(r.status.UpdatedReplicas) == r.spec.Replicas:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable, Message: sentence(m.waiting)}
+		return podset.Reconciling(appsv1beta1.ReasonPodsNotAvailable, sentence(m.waiting))
 	case len(m.waiting) > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRollingOut, Message: sentence(m.waiting)}
+		return podset.Reconciling(appsv1beta1.ReasonRollingOut, sentence(m.waiting))
 	case removing:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonSubsetRemoved, Message: r.d.HeldMessages("")}
+		return podset.Reconciling(appsv1beta1.ReasonSubsetRemoved, r.d.HeldMessages(""))
 	case len(r.d.Actions) > 0:
-		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonScaling, Message: "Workloads are being changed or deleted."}
+		return podset.Reconciling(appsv1beta1.ReasonScaling, "Workloads are being changed or deleted.")
 	case len(m.stopped) > 0:
 		return podset.Progress{Reason: m.reason, Message: sentence(m.stopped)}
 	case m.pods > 0:
@@ -369,9 +359,9 @@ func sentence(clauses []string) string {
 
 // Events are the events about what a pass says for the first time, or about another spec than before.
 func Events(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
-	old := Conditions(&spec.Set.Status)
+	old := conditions.From(spec.Set.Status.Conditions)
 	var events []planning.Event
-	for _, c := range Conditions(&after) {
+	for _, c := range conditions.From(after.Conditions) {
 		told := conditions.Contains(old, c) && spec.Set.Status.ObservedGeneration == after.ObservedGeneration
 		adjusted := c.Type == string(appsv1beta1.UnitedDeploymentReplicasAdjusted)
 		stalled := c.Type == string(appsv1beta1.UnitedDeploymentStalled) && c.Status == "True" && c.Reason != appsv1beta1.ReasonRequestFailed

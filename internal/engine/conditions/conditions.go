@@ -49,11 +49,22 @@ func Find[T ~string](all []Condition, kind T) (Condition, bool) {
 
 // EqualIgnoringMessages says that two lists have the same types, statuses and reasons in the same order. Messages and times may differ: they can change
 // with every pass.
-func EqualIgnoringMessages(a, b []Condition) bool { return slices.EqualFunc(a, b, alike) }
+func EqualIgnoringMessages[T any](a, b []T) bool { return slices.EqualFunc(From(a), From(b), alike) }
 
 // Contains says that the list has a condition with the same type, status and reason, whatever its message.
 func Contains(all []Condition, c Condition) bool {
 	return slices.ContainsFunc(all, func(other Condition) bool { return alike(c, other) })
+}
+
+// Begun are the conditions of a status that are True, and were not before, or for another reason.
+func Begun[T any](before, after []T) (begun []Condition) {
+	was := From(before)
+	for _, c := range From(after) {
+		if c.Status == corev1.ConditionTrue && !Contains(was, c) {
+			begun = append(begun, c)
+		}
+	}
+	return begun
 }
 
 func alike(a, b Condition) bool {
@@ -108,11 +119,19 @@ func (l *List) SetIf(c Condition, ok bool) {
 	}
 }
 
-// Keep adds the condition of a type as it was before, if there was one.
-func (l *List) Keep(kind string) {
-	if old, ok := Find(l.before, kind); ok {
-		l.after = append(l.after, old)
+// Keep adds the conditions of some types as they were before, where there were any.
+func (l *List) Keep(kinds ...string) {
+	for _, kind := range kinds {
+		if old, ok := Find(l.before, kind); ok {
+			l.after = append(l.after, old)
+		}
 	}
+}
+
+// Was says that the condition of a type was there before, and False or not.
+func (l *List) Was(kind string, is corev1.ConditionStatus) bool {
+	old, ok := Find(l.before, kind)
+	return ok && old.Status == is
 }
 
 // All returns the new list.
@@ -129,13 +148,12 @@ func (i *Ignored) ByGate(field, gate string) {
 	i.GateOff = append(i.GateOff, field+" is ignored because feature gate "+gate+" is off")
 }
 
-// EditedAfterEnd is the condition about a job whose spec was edited after its end, which was observed at a generation; false for another job. Once it is
-// there it stays.
-func EditedAfterEnd(before []Condition, observed, generation int64) (Condition, bool) {
+// SetIfEdited adds the condition about a job with an edit after its end. The end was observed at a generation. Once there, the condition stays.
+func (l *List) SetIfEdited(observed, generation int64) {
 	const kind = "FieldsIgnored"
-	_, known := Find(before, kind)
-	return New(kind, true, appsv1beta1.ReasonNoEffect, "spec was changed after the job had ended. Nothing but its time to live has an effect: create another job"),
-		known || observed > 0 && observed < generation
+	if _, known := Find(l.before, kind); known || observed > 0 && observed < generation {
+		l.Set(New(kind, true, appsv1beta1.ReasonNoEffect, "spec was changed after the job had ended. Nothing but its time to live has an effect: create another job"))
+	}
 }
 
 // FieldsIgnored is the condition of the given type that names what is ignored; false if nothing is.

@@ -120,14 +120,19 @@ func TestAlikeIgnoresMessages(t *testing.T) {
 }
 
 func TestAnEditOfAJobThatHasEndedIsTold(t *testing.T) {
-	if _, told := EditedAfterEnd(nil, 2, 2); told {
+	edited := func(before []Condition, observed, generation int64) []Condition {
+		list := NewList(before, time.Time{})
+		list.SetIfEdited(observed, generation)
+		return list.All()
+	}
+	if len(edited(nil, 2, 2)) > 0 {
 		t.Error("a job that was not edited is said to be")
 	}
-	c, told := EditedAfterEnd(nil, 2, 3)
-	if !told {
+	told := edited(nil, 2, 3)
+	if len(told) == 0 {
 		t.Error("an edit is not told")
 	}
-	if _, told := EditedAfterEnd([]Condition{c}, 3, 3); !told {
+	if len(edited(told, 3, 3)) == 0 {
 		t.Error("it is forgotten with the next pass")
 	}
 }

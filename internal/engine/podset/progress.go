@@ -34,6 +34,16 @@ type Progress struct {
 	Reason, Message      string
 }
 
+// Reconciling is the progress of a workload that something is under way for.
+func Reconciling(reason, message string) Progress {
+	return Progress{Reconciling: true, Reason: reason, Message: message}
+}
+
+// Stalled is the progress of a workload that waits for its user.
+func Stalled(reason, message string) Progress {
+	return Progress{Stalled: true, Reason: reason, Message: message}
+}
+
 // Conditions are Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
 func (p Progress) Conditions() []conditions.Condition {
 	stalled := conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "What is left goes on by itself, or waits as the spec says.")
@@ -78,6 +88,16 @@ func (p Progress) refused(list *conditions.List) Progress {
 	return p
 }
 
+// RequestFailed is the condition about the first refused request of some steps. of names what a slot is, and goes before it; empty: no slot is named.
+func RequestFailed[T ~string](kind T, outcome planning.Outcome, of string, steps ...planning.Step) (conditions.Condition, bool) {
+	failure, failed := outcome.Failed(steps...)
+	message := failure.Message
+	if of != "" && failure.Slot != "" {
+		message = of + " " + string(failure.Slot) + ": " + message
+	}
+	return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, message), failed
+}
+
 // Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalTimeout.
 func Refused(failure planning.Failure, message string, now time.Time) Progress {
 	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalTimeout
@@ -93,28 +113,28 @@ func Refused(failure planning.Failure, message string, now time.Time) Progress {
 //  5. pods fail again and again soon after their creation: stalled.
 func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (Progress, bool) {
 	if spec.Deleting {
-		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonDeleting, Message: "The set is being deleted, and its pods with it."}, true
+		return Reconciling(appsv1beta1.ReasonDeleting, "The set is being deleted, and its pods with it."), true
 	}
 	if spec.Invalid != nil {
-		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: spec.Invalid.Error()}, true
+		return Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error()), true
 	}
 	if note, ok := plan.HeldFor(ReasonInvalidSpec); ok {
-		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidSpec, Message: note.Message}, true
+		return Stalled(appsv1beta1.ReasonInvalidSpec, note.Message), true
 	}
 	if s.Unrecorded != "" {
-		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "no pod is updated until the template is recorded."}, true
+		return Reconciling(appsv1beta1.ReasonRequestFailed, "no pod is updated until the template is recorded."), true
 	}
 	if _, refused := outcome.Failed(StepCreate); refused && s.UpdateFault != "" {
-		return Progress{Stalled: true, Reason: appsv1beta1.ReasonInvalidTemplate, Message: s.UpdateFault}, true
+		return Stalled(appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), true
 	}
 	if note, ok := plan.HeldFor(ReasonPodsFail); ok {
-		return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: note.Message}, true
+		return Stalled(appsv1beta1.ReasonPodsFail, note.Message), true
 	}
 	failing := sets.New(outcome.Failing...)
 	for i := range s.Pods {
 		pod := &s.Pods[i]
 		if !pod.Available && failing.Has(planning.FailingSlot{Slot: pod.Slot, MadeFrom: pod.Revision}) {
-			return Progress{Stalled: true, Reason: appsv1beta1.ReasonPodsFail, Message: FailAgain(pod.Object)}, true
+			return Stalled(appsv1beta1.ReasonPodsFail, FailAgain(pod.Object)), true
 		}
 	}
 	return Progress{}, false
@@ -158,7 +178,7 @@ func blockers(claimNotes []string) []blocker {
 // claimNotes are the reasons of notes about claims that cannot follow their template.
 func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
 	reason, message, ok := firstHeld(plan, blockers(claimNotes)...)
-	return Progress{Stalled: true, Reason: reason, Message: message}, ok
+	return Stalled(reason, message), ok
 }
 
 // BehindBlocked is Blocked for a workload that does nothing but wait for blocked pods, because these use up a limit or come first in an order: nothing is
@@ -203,8 +223,7 @@ func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.
 //  3. everything is done.
 func Settled(plan *planning.Plan, available, replicas int) Progress {
 	if available < replicas {
-		return Progress{Reconciling: true, Reason: appsv1beta1.ReasonPodsNotAvailable,
-			Message: plan.HeldMessages(Of(available, replicas, "pod is", "pods are") + " available.")}
+		return Reconciling(appsv1beta1.ReasonPodsNotAvailable, plan.HeldMessages(Of(available, replicas, "pod is", "pods are")+" available."))
 	}
 	note, ok := plan.HeldFor(ReasonPaused, ReasonOnDelete, ReasonPartition)
 	if !ok {

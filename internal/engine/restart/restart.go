@@ -251,7 +251,7 @@ func (d *Decision) stop(r *appsv1beta1.ContainerRecreateRequest, i int, s Snapsh
 
 func (d *Decision) complete(now time.Time) {
 	d.Status.Phase = appsv1beta1.RecreateCompleted
-	at := metav1.NewTime(now.UTC().Truncate(time.Second))
+	at := podstate.Time(now)
 	d.Status.CompletionTime = &at
 }
 

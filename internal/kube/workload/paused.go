@@ -28,10 +28,7 @@ func Paused(object client.Object) bool {
 }
 
 func pausedProgress() podset.Progress {
-	return podset.Progress{
-		Stalled: true, Reason: appsv1beta1.ReasonReconciliationPaused,
-		Message: "Nothing is done for this object while its annotation " + shared.AnnotationPaused + " is true.",
-	}
+	return podset.Stalled(appsv1beta1.ReasonReconciliationPaused, "Nothing is done for this object while its annotation "+shared.AnnotationPaused+" is true.")
 }
 
 // reportPaused says, once, that nothing is done. The next pass that is not paused replaces the conditions. It returns when to try again.

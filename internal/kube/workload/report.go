@@ -54,7 +54,7 @@ func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructure
 
 // reportDenied reports that nothing is done for a workload because the operator lacks permissions, and requeues.
 func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
-	progress := podset.Progress{Stalled: true, Reason: appsv1beta1.ReasonRightsMissing, Message: cause.Error()}
+	progress := podset.Stalled(appsv1beta1.ReasonRightsMissing, cause.Error())
 	all := append(progress.Conditions(), conditions.New(failed, true, progress.Reason, progress.Message))
 	written, wait, err := b.AddConditions(ctx, stored, all...)
 	if written {
@@ -66,10 +66,7 @@ func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructur
 // ReportUndecodable reports once that nothing is done for an object because it cannot be decoded. Conditions of the types in alsoFalse say the
 // same.
 func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error, alsoFalse ...string) (ctrl.Result, error) {
-	progress := podset.Progress{
-		Stalled: true, Reason: appsv1beta1.ReasonUndecodable,
-		Message: fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause),
-	}
+	progress := podset.Stalled(appsv1beta1.ReasonUndecodable, fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause))
 	var all []conditions.Condition
 	for _, kind := range alsoFalse {
 		all = append(all, conditions.New(kind, false, progress.Reason, progress.Message))
