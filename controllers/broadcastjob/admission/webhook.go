@@ -48,9 +48,8 @@ func Warnings(job, old *appsv1beta1.BroadcastJob) []string {
 		warnings = append(warnings, "spec.failurePolicy.restartLimit: has no effect, because restartPolicy is not OnFailure")
 	}
 	if old != nil {
-		before := old.Spec.DeepCopy()
-		before.CompletionPolicy.TTLSecondsAfterFinished = job.Spec.CompletionPolicy.TTLSecondsAfterFinished
-		warnings = append(warnings, rules.EndedJob(old.Status.CompletionTime != nil, &job.Spec, before)...)
+		untilGone := func(spec *appsv1beta1.BroadcastJobSpec) { spec.CompletionPolicy.TTLSecondsAfterFinished = nil }
+		warnings = append(warnings, rules.EndedJob(old.Status.CompletionTime, job.Spec, old.Spec, untilGone)...)
 	}
 	return warnings
 }

@@ -35,7 +35,7 @@ func Warnings(set, _ *appsv1beta1.DaemonSet) []string {
 	}
 	strategy := &set.Spec.UpdateStrategy
 	if strategy.Type == appsv1beta1.OnDeleteDaemonSetStrategyType && strategy.RollingUpdate != nil {
-		warnings = append(warnings, "spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete")
+		warnings = append(warnings, rules.OnDelete)
 	}
 	if l := set.Spec.Lifecycle; l != nil && l.PreNormal != nil {
 		warnings = append(warnings, "spec.lifecycle.preNormal: has no effect on a DaemonSet")

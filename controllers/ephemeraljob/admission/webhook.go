@@ -37,9 +37,7 @@ func Warnings(job, old *appsv1beta1.EphemeralJob) []string {
 	if old == nil {
 		return nil
 	}
-	before := old.Spec.DeepCopy()
-	before.TTLSecondsAfterFinished = job.Spec.TTLSecondsAfterFinished
-	return rules.EndedJob(old.Status.CompletionTime != nil, &job.Spec, before)
+	return rules.EndedJob(old.Status.CompletionTime, job.Spec, old.Spec, func(spec *appsv1beta1.EphemeralJobSpec) { spec.TTLSecondsAfterFinished = nil })
 }
 
 // Default fills in what the user left out, but for the time to live, which OpenKruise leaves out as well. The containers stay as written: the

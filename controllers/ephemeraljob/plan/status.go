@@ -4,11 +4,11 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
-	"cmp"
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"

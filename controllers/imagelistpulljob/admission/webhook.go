@@ -22,18 +22,8 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.Ima
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImageListPullJob"),
 		Default:          Default,
 		Warnings:         Warnings,
-		Validate: func(list *appsv1beta1.ImageListPullJob) field.ErrorList {
-			if !daemon {
-				return rules.NobodyPulls()
-			}
-			return Validate(list)
-		},
-		ValidateUpdate: func(_, _ *appsv1beta1.ImageListPullJob) field.ErrorList {
-			if !daemon {
-				return rules.NobodyPulls()
-			}
-			return nil
-		},
+		Off:              rules.NobodyPulls(daemon),
+		Validate:         Validate,
 	}
 }
 
@@ -42,9 +32,7 @@ func Warnings(list, old *appsv1beta1.ImageListPullJob) []string {
 	if old == nil {
 		return nil
 	}
-	before := old.Spec.DeepCopy()
-	before.CompletionPolicy.TTLSecondsAfterFinished = list.Spec.CompletionPolicy.TTLSecondsAfterFinished
-	return rules.EndedJob(old.Status.CompletionTime != nil, &list.Spec, before)
+	return rules.EndedJob(old.Status.CompletionTime, list.Spec, old.Spec, func(spec *appsv1beta1.ImageListPullJobSpec) { spec.CompletionPolicy.TTLSecondsAfterFinished = nil })
 }
 
 // Default fills in what the user left out. imagePullPolicy is left to the ImagePullJobs, as OpenKruise does.

@@ -24,18 +24,8 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePu
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("ImagePullJob"),
 		Default:          Default,
 		Warnings:         Warnings,
-		Validate: func(job *appsv1beta1.ImagePullJob) field.ErrorList {
-			if !daemon {
-				return rules.NobodyPulls()
-			}
-			return Validate(job)
-		},
-		ValidateUpdate: func(_, _ *appsv1beta1.ImagePullJob) field.ErrorList {
-			if !daemon {
-				return rules.NobodyPulls()
-			}
-			return nil
-		},
+		Off:              rules.NobodyPulls(daemon),
+		Validate:         Validate,
 	}
 }
 
@@ -44,9 +34,7 @@ func Warnings(job, old *appsv1beta1.ImagePullJob) []string {
 	if old == nil {
 		return nil
 	}
-	before := old.Spec.DeepCopy()
-	before.CompletionPolicy.TTLSecondsAfterFinished = job.Spec.CompletionPolicy.TTLSecondsAfterFinished
-	return rules.EndedJob(old.Status.CompletionTime != nil, &job.Spec, before)
+	return rules.EndedJob(old.Status.CompletionTime, job.Spec, old.Spec, func(spec *appsv1beta1.ImagePullJobSpec) { spec.CompletionPolicy.TTLSecondsAfterFinished = nil })
 }
 
 // Default fills in what the user left out.

@@ -33,24 +33,18 @@ func Kind(o Options, workloads Workloads) admit.Kind[appsv1alpha1.PodProbeMarker
 	return admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker]{
 		GroupVersionKind: appsv1alpha1.GroupVersion().WithKind("PodProbeMarker"),
 		Default:          Default,
-		Validate: func(m *appsv1alpha1.PodProbeMarker) field.ErrorList {
-			if !o.Probes {
-				return field.ErrorList{gateOff()}
-			}
-			return Validate(m)
-		},
-		ValidateUpdate: func(m, old *appsv1alpha1.PodProbeMarker) field.ErrorList {
-			if !o.Probes {
-				return field.ErrorList{gateOff()}
-			}
-			return ValidateUpdate(m, old)
-		},
-		LookUp: workloads.check,
+		Off:              gateOff(o),
+		Validate:         Validate,
+		ValidateUpdate:   ValidateUpdate,
+		LookUp:           workloads.check,
 	}
 }
 
-func gateOff() *field.Error {
-	return field.Forbidden(field.NewPath("spec"), "nothing would be probed: the feature gate PodProbeMarkerGate, or KruiseDaemon, is off")
+func gateOff(o Options) field.ErrorList {
+	if o.Probes {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nothing would be probed: the feature gate PodProbeMarkerGate, or KruiseDaemon, is off")}
 }
 
 // Default fills in what the user left out.

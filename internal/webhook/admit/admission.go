@@ -79,6 +79,8 @@ type Kind[T any, P Object[T]] struct {
 	// Complete fills in what only the cluster knows about a new object, after Default, and returns why that cannot be done. It is given what Default is
 	// given, and the object's namespace.
 	Complete func(ctx context.Context, namespace string, set P) field.ErrorList
+	// Off refuses every object, because nobody would do anything for it. Empty: somebody does.
+	Off field.ErrorList
 	// Validate returns what is wrong with an object that Default has filled in.
 	Validate func(set P) field.ErrorList
 	// ValidateCreate returns what a new object may not have, while a stored one may. Nil: nothing. Default has filled it in.
@@ -120,6 +122,9 @@ func (k Kind[T, P]) path(verb string) string {
 // for a creation. Faults that the stored object already has do not block an update: they may be from a time without admission, and refusing
 // every later change would not repair them.
 func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
+	if len(k.Off) > 0 {
+		return k.Off
+	}
 	errs := shortened(k.Validate(set))
 	if old == nil {
 		if k.ValidateCreate != nil {

@@ -122,8 +122,11 @@ func ImagePullNodes(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field
 	return errs
 }
 
-// NobodyPulls refuses a job that pulls images where the node daemon may not be used.
-func NobodyPulls() field.ErrorList {
+// NobodyPulls refuses a job that pulls images, unless the node daemon may be used.
+func NobodyPulls(daemon bool) field.ErrorList {
+	if daemon {
+		return nil
+	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nobody would pull the images: the feature gate KruiseDaemon is off")}
 }
 

@@ -50,11 +50,6 @@ func NotNegative[T int32 | int64](value *T, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *value, "must be 0 or more")}
 }
 
-// LabelSelector are the faults of a selector.
-func LabelSelector(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	return labelSelectorFaults(selector, path)
-}
-
 // TemplateMetadata requires that the labels and annotations of a template can be given to an object.
 func TemplateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	if errs := ObjectKeys(object, path); len(errs) > 0 {

@@ -48,7 +48,7 @@ func Selects(labelSelector *metav1.LabelSelector, carried map[string]string, pat
 	if len(labelSelector.MatchLabels)+len(labelSelector.MatchExpressions) == 0 {
 		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: it would match every pod")}
 	}
-	if errs := labelSelectorFaults(labelSelector, path); len(errs) > 0 {
+	if errs := LabelSelector(labelSelector, path); len(errs) > 0 {
 		return errs
 	}
 	selector, err := metav1.LabelSelectorAsSelector(labelSelector)
@@ -69,7 +69,7 @@ func NonEmptySelector(selector *metav1.LabelSelector, path *field.Path) field.Er
 	case len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
 		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: leave it out, or name labels")}
 	}
-	return labelSelectorFaults(selector, path)
+	return LabelSelector(selector, path)
 }
 
 // maxKeys is how many labels, annotations or terms of a selector are checked. Nobody reads the faults of more, and finding them is expensive.
@@ -109,8 +109,8 @@ func Metadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	})
 }
 
-// labelSelectorFaults are the faults of a selector.
-func labelSelectorFaults(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
+// LabelSelector are the faults of a selector.
+func LabelSelector(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	terms := len(selector.MatchLabels)
 	for i := range selector.MatchExpressions {
 		terms += 1 + len(selector.MatchExpressions[i].Values)
@@ -172,9 +172,9 @@ func InPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.
 		Differences(was.Spec, is.Spec)))}
 }
 
-// Undrained warns when an update switches on updates in place and existing pods may lack the readiness gate by which they are taken out of service. Only
+// undrained warns when an update switches on updates in place and existing pods may lack the readiness gate by which they are taken out of service. Only
 // pods that this operator has not created lack the gate. now and before are the policies, old is the previous template.
-func Undrained(now, before shared.PodUpdatePolicy, old *corev1.PodTemplateSpec) []string {
+func undrained(now, before shared.PodUpdatePolicy, old *corev1.PodTemplateSpec) []string {
 	inPlace := func(policy shared.PodUpdatePolicy) bool {
 		return policy == shared.InPlaceIfPossible || policy == shared.InPlaceOnly
 	}
@@ -206,7 +206,7 @@ func Priority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorLis
 		if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 			errs = append(errs, field.Required(path.Child("matchSelector"), "an empty selector would match every pod"))
 		}
-		errs = append(errs, labelSelectorFaults(selector, path.Child("matchSelector"))...)
+		errs = append(errs, LabelSelector(selector, path.Child("matchSelector"))...)
 	}
 	return errs
 }
