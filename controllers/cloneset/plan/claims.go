@@ -157,9 +157,7 @@ func (p *planner) keepClaims() {
 			if p.remaining(claim) {
 				action := podset.DeleteClaim(slot, claim, reasonClaimUnused)
 				action.IfAbsent = &planning.Reference{Kind: podset.KindPod(), Namespace: claim.Namespace, Name: p.podName(slot)}
-				action.Success = planning.Event{Reason: "SuccessfulDelete", Message: p.claimMessage("delete", claim.Name, "successful")}
-				action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: p.claimMessage("delete", claim.Name, "failed error")}
-				p.pass.Act(action)
+				p.act(action, "delete", "Delete")
 			}
 		}
 	}
@@ -171,10 +169,7 @@ func (p *planner) createAwaited(pod *podset.Pod) {
 		return
 	}
 	for _, claim := range p.ofSlot(pod.Slot, p.pass.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
-		action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
-		action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, "successful")}
-		action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, "failed error")}
-		p.pass.Act(action)
+		p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "Create")
 	}
 }
 
@@ -240,7 +235,7 @@ func (p *planner) refused(pod *podset.Pod) (refused, others []*corev1.Persistent
 	for _, claim := range p.claimsOf[pod.Slot] {
 		changed := false
 		if p.pass.GivesUp(podset.EditClaimKey(claim), true) {
-			_, changed, _ = p.reown(pod, claim, true)
+			_, changed = p.reown(pod, claim, true)
 		}
 		if changed {
 			refused = append(refused, claim)
@@ -254,27 +249,19 @@ func (p *planner) refused(pod *podset.Pod) (refused, others []*corev1.Persistent
 // fixOwners makes claims of a pod go with it, or stay with the set, and returns the keys of what has to be written for that.
 func (p *planner) fixOwners(pod *podset.Pod, own []*corev1.PersistentVolumeClaim, condemned bool) (edits []planning.RetryKey) {
 	for _, claim := range own {
-		patch, changed, err := p.reown(pod, claim, condemned)
-		if !changed {
-			continue
+		if patch, changed := p.reown(pod, claim, condemned); changed {
+			edits = append(edits, podset.EditClaimKey(claim))
+			p.act(podset.EditClaim(pod.Slot, claim, patch, reasonClaimOwners), "update", "")
 		}
-		if err != nil {
-			p.pass.Wait(pod, reasonClaimOwners, err.Error())
-			continue
-		}
-		action := podset.EditClaim(pod.Slot, claim, patch, reasonClaimOwners)
-		edits = append(edits, podset.EditClaimKey(claim))
-		action.Failure = planning.Event{Warning: true, Reason: "FailedUpdate", Message: p.claimMessage("update", claim.Name, "failed error")}
-		p.pass.Act(action)
 	}
 	return edits
 }
 
 // reown is the patch that makes a claim go with its pod, or stay with the set, and whether there is something to change. A claim that neither of them owns
 // is somebody else's, or goes with an earlier pod.
-func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, condemned bool) (patch []byte, changed bool, err error) {
+func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, condemned bool) (patch planning.Change, changed bool) {
 	if !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) {
-		return nil, false, nil
+		return nil, false
 	}
 	return retention().PatchOwners(claim, claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}, condemned)
 }
@@ -290,6 +277,12 @@ func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
 	}
 }
 
-func (p *planner) claimMessage(verb, claim, result string) string {
-	return fmt.Sprintf("%s Claim %s in CloneSet %s %s", verb, claim, p.Set.Name, result)
+// act plans an action for a claim. verb and event say what it does; without event, nothing is told of its success.
+func (p *planner) act(action planning.Action, verb, event string) {
+	what := fmt.Sprintf("%s Claim %s in CloneSet %s", verb, action.Object.GetName(), p.Set.Name)
+	if event != "" {
+		action.Success = planning.Event{Reason: "Successful" + event, Message: what + " successful"}
+	}
+	action.Failure = planning.Event{Warning: true, Reason: "Failed" + cmp.Or(event, "Update"), Message: what + " failed error"}
+	p.pass.Act(action)
 }

@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -214,14 +212,12 @@ func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	for key, value := range filled.Labels {
 		labels[key] = value
 	}
-	// Strings, numbers and API types can always be rendered.
-	body, _ := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion, "labels": labels},
-		"spec":     map[string]any{"containers": filled.Spec.Containers, "strategy": filled.Spec.Strategy},
-	})
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepMark, Kind: Kind(), Object: r, Reason: reasonNew,
-		Change:  planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Change: planning.MergePatch(r, map[string]any{
+			"metadata": map[string]any{"labels": labels},
+			"spec":     map[string]any{"containers": filled.Spec.Containers, "strategy": filled.Spec.Strategy},
+		}),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Filling in the request"},
 	})
 	d.Recheck(soon)
@@ -339,17 +335,13 @@ func (d *Decision) edit(pod *corev1.Pod, change planning.Change, step planning.S
 
 // mark writes the finalizers of the request. With labels it takes out the one by which daemons see it: the request is over.
 func (d *Decision) mark(r *appsv1beta1.ContainerRecreateRequest, finalizers []string, labels map[string]string, reason string) {
-	metadata := map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion, "finalizers": finalizers}
+	metadata := map[string]any{"finalizers": finalizers}
 	if _, active := labels[appsv1beta1.LabelRequestActive]; active {
 		metadata["labels"] = map[string]any{appsv1beta1.LabelRequestActive: nil}
 	}
-	body, err := json.Marshal(map[string]any{"metadata": metadata})
-	if err != nil {
-		return // strings always marshal
-	}
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepMark, Kind: Kind(), Object: r, Reason: reason,
-		Change:  planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Change:  planning.MetadataPatch(r, metadata),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Writing labels and finalizers of the request"},
 	})
 	d.Recheck(soon)

@@ -5,7 +5,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -108,27 +107,12 @@ func (d *Decision) release(spec *Spec) {
 	if !spec.HasFinalizer {
 		return
 	}
-	body := releaseBody{}
-	body.Metadata.UID, body.Metadata.ResourceVersion = spec.Job.UID, spec.Job.ResourceVersion
-	body.Metadata.Finalizers = slices.DeleteFunc(slices.Clone(spec.Job.Finalizers), func(name string) bool { return name == shared.FinalizerEphemeralJob })
+	finalizers := slices.DeleteFunc(slices.Clone(spec.Job.Finalizers), func(name string) bool { return name == shared.FinalizerEphemeralJob })
 	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbPatch, Step: StepReleaseJob, Kind: Kind(), Object: spec.Job, Reason: "Deleting", Change: body,
+		Verb: planning.VerbPatch, Step: StepReleaseJob, Kind: Kind(), Object: spec.Job, Reason: "Deleting",
+		Change:  planning.MetadataPatch(spec.Job, map[string]any{"finalizers": finalizers}),
 		Failure: planning.Event{Warning: true, Reason: "RemoveFailed", Message: "Taking the finalizer " + shared.FinalizerEphemeralJob + " from the job"},
 	})
-}
-
-// releaseBody is a merge patch, tied to the version of the job whose finalizers it was made from.
-type releaseBody struct {
-	Metadata struct {
-		UID             types.UID `json:"uid"`
-		ResourceVersion string    `json:"resourceVersion"`
-		Finalizers      []string  `json:"finalizers"`
-	} `json:"metadata"`
-}
-
-// Requests implements planning.Change.
-func (b releaseBody) Requests(planning.Object) []planning.Request {
-	return []planning.Request{{Type: types.MergePatchType, Body: func(planning.Version) ([]byte, error) { return json.Marshal(b) }}}
 }
 
 // add adds the containers to targets as parallelism allows.

@@ -4,13 +4,11 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -160,19 +158,13 @@ func (d *Decision) release(spec *Spec, s Snapshot) {
 	if !s.Released || Wants(spec) {
 		return
 	}
-	finalizers, found := []string{}, false
-	for _, f := range spec.Job.Finalizers {
-		found = found || f == Finalizer
-		if f != Finalizer {
-			finalizers = append(finalizers, f)
-		}
-	}
-	if !found {
+	finalizers := slices.DeleteFunc(slices.Clone(spec.Job.Finalizers), func(name string) bool { return name == Finalizer })
+	if len(finalizers) == len(spec.Job.Finalizers) {
 		return
 	}
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepRelease, Kind: Kind(), Object: spec.Job, Reason: "SecretsReleased",
-		Change: merge(&spec.Job.ObjectMeta, map[string]any{"metadata": map[string]any{"finalizers": finalizers}}),
+		Change: planning.MetadataPatch(spec.Job, map[string]any{"finalizers": finalizers}),
 	})
 }
 
@@ -284,17 +276,5 @@ func replacing(was appsv1beta1.SandboxConfig, wanted *appsv1beta1.SandboxConfig)
 func (i *NodeImage) merge(entry map[string]any) planning.RawPatch {
 	spec := map[string]any{}
 	i.Place.Set(spec, entry)
-	return merge(i.Meta, map[string]any{"spec": spec})
-}
-
-// merge is a merge patch that is tied to the object as it was observed.
-func merge(of *metav1.ObjectMeta, change map[string]any) planning.RawPatch {
-	metadata, _ := change["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["uid"], metadata["resourceVersion"] = of.UID, of.ResourceVersion
-	change["metadata"] = metadata
-	body, _ := json.Marshal(change) // strings, numbers and API types
-	return planning.RawPatch{Type: types.MergePatchType, Body: body}
+	return planning.MergePatch(i.Meta, map[string]any{"spec": spec})
 }

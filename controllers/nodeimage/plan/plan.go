@@ -5,14 +5,12 @@
 package plan
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	engineimage "github.com/kruise-operator/kruise-operator/internal/engine/image"
@@ -211,7 +209,7 @@ func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.
 
 // prune writes what has changed, and the labels of the node, in one request.
 func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[engineimage.Place]any, s Snapshot) {
-	metadata := map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}
+	metadata := map[string]any{}
 	body := map[string]any{"metadata": metadata}
 	if s.Node && !maps.Equal(image.Labels, s.Labels) {
 		labels := map[string]any{}
@@ -274,9 +272,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Pl
 		return
 	}
 	engineimage.Count(image, status)
-	d.Actions = append(d.Actions, patch(image, StepGiveUp, "status", map[string]any{
-		"metadata": map[string]any{"uid": image.UID, "resourceVersion": image.ResourceVersion}, "status": status,
-	}))
+	d.Actions = append(d.Actions, patch(image, StepGiveUp, "status", map[string]any{"status": status}))
 }
 
 // silence is why a node says nothing, as far as that is known.
@@ -341,9 +337,7 @@ func sameTags(a, b []appsv1beta1.ImageTagSpec) bool {
 }
 
 func patch(image *appsv1beta1.NodeImage, step planning.Step, subresource string, body map[string]any) planning.Action {
-	text, _ := json.Marshal(body) // strings, numbers and API types
-	return planning.Action{
-		Verb: planning.VerbPatch, Step: step, Kind: Kind(), Object: image, Reason: string(step),
-		Change: planning.RawPatch{Subresource: subresource, Type: types.MergePatchType, Body: text},
-	}
+	change := planning.MergePatch(image, body)
+	change.Subresource = subresource
+	return planning.Action{Verb: planning.VerbPatch, Step: step, Kind: Kind(), Object: image, Reason: string(step), Change: change}
 }

@@ -6,7 +6,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -295,7 +294,7 @@ func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
 
 // ask sets the list to the wanted probes, and returns the namespaces of which probes were left out.
 func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
-	metadata := map[string]any{"uid": stored.UID, "resourceVersion": stored.ResourceVersion}
+	metadata := map[string]any{}
 	said := stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut]
 	if said == left && same(list, stored.Spec.PodProbes) {
 		return
@@ -307,14 +306,9 @@ func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.Po
 	default:
 		metadata["annotations"] = map[string]any{appsv1alpha1.AnnotationProbesLeftOut: left}
 	}
-	// Strings, numbers and API types can always be rendered.
-	body, _ := json.Marshal(map[string]any{
-		"metadata": metadata,
-		"spec":     map[string]any{"podProbes": list},
-	})
 	p.Actions = append(p.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepAsk, Kind: Kind(), Object: stored, Reason: "Probes",
-		Change:  planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Change:  planning.MergePatch(stored, map[string]any{"metadata": metadata, "spec": map[string]any{"podProbes": list}}),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Asking the node to probe its pods"},
 	})
 }

@@ -5,7 +5,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -361,13 +360,9 @@ func isSilent(spec *Spec, pod *Pod, s Snapshot) bool {
 
 // finalize makes these the finalizers of the marker.
 func (d *Decision) finalize(spec *Spec, step planning.Step, finalizers []string) {
-	// Strings can always be rendered.
-	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": spec.Object.UID, "resourceVersion": spec.Object.ResourceVersion, "finalizers": finalizers,
-	}})
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: step, Kind: Kind(), Object: spec.Object, Reason: string(step),
-		Change: planning.RawPatch{Type: types.MergePatchType, Body: body},
+		Change: planning.MetadataPatch(spec.Object, map[string]any{"finalizers": finalizers}),
 	})
 }
 

@@ -53,16 +53,17 @@ func (p *planner) keepClaims() {
 			continue
 		}
 		for _, claim := range p.owned(p.pass.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
-			action := podset.CreateClaim(pod.Slot, claim, reasonClaimMissing)
-			action.Success = planning.Event{Reason: "SuccessfulCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "success")}
-			action.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: p.claimMessage("create", claim.Name, pod.Object.Name, "failed error")}
-			p.pass.Act(action)
+			p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "Create", pod.Object.Name)
 		}
 	}
 }
 
-func (p *planner) claimMessage(verb, claim, pod, result string) string {
-	return fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s %s", verb, claim, pod, p.Set.Name, result)
+// act plans an action for a claim of a pod. verb and event say what it does.
+func (p *planner) act(action planning.Action, verb, event, pod string) {
+	what := fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s", verb, action.Object.GetName(), pod, p.Set.Name)
+	action.Success = planning.Event{Reason: "Successful" + event, Message: what + " success"}
+	action.Failure = planning.Event{Warning: true, Reason: "Failed" + event, Message: what + " failed error"}
+	p.pass.Act(action)
 }
 
 // existing yields the claim templates of the set whose claim exists for the pod, with that claim.
@@ -142,30 +143,27 @@ func (p *planner) fixOwnersOf(of claims.Template, slot planning.Slot, pod *corev
 	}
 	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}
 	p.existingOf(of, pod.Name, func(_, claim *corev1.PersistentVolumeClaim) {
-		patch, changed, err := p.Retention.PatchOwners(claim, who, condemned)
+		patch, changed := p.Retention.PatchOwners(claim, who, condemned)
 		if !changed {
 			return
 		}
 		edits = append(edits, podset.EditClaimKey(claim))
-		p.editClaim(slot, pod.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
+		p.editClaim(slot, pod.Name, claim, patch, reasonClaimOwners)
 	})
 	return edits
 }
 
 // editClaim plans one patch of a claim; the first one of a pass wins.
-func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.PersistentVolumeClaim, patch []byte, err error, why, verb, success, failure string) {
+func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.PersistentVolumeClaim, patch planning.Change, why string) {
 	if p.touched[claim.Name] {
 		return
 	}
 	p.touched[claim.Name] = true
-	if err != nil {
-		p.pass.Hold(planning.Note{Reason: noteClaimDiffers, Message: err.Error(), Slots: []planning.Slot{slot}})
-		return
+	verb, event := "update", "Update"
+	if why == reasonClaimGrow {
+		verb, event = "resize", "Resize"
 	}
-	action := podset.EditClaim(slot, claim, patch, why)
-	action.Success = planning.Event{Reason: success, Message: p.claimMessage(verb, claim.Name, pod, "success")}
-	action.Failure = planning.Event{Warning: true, Reason: failure, Message: p.claimMessage(verb, claim.Name, pod, "failed error")}
-	p.pass.Act(action)
+	p.act(podset.EditClaim(slot, claim, patch, why), verb, event, pod)
 }
 
 // removeWanted removes a pod whose ordinal the set asks for, so that another one takes its place with the same claims. It waits as long as
@@ -197,8 +195,7 @@ func (p *planner) letGo(pod *podset.Pod) (edits []planning.RetryKey) {
 			return
 		}
 		edits = append(edits, podset.EditClaimKey(claim))
-		patch, err := claims.RemoveOwnerPatch(claim, pod.Object.UID)
-		p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimOwners, "update", "SuccessfulUpdate", "FailedUpdate")
+		p.editClaim(pod.Slot, pod.Object.Name, claim, claims.RemoveOwnerPatch(claim, pod.Object.UID), reasonClaimOwners)
 	}
 	p.existing(pod.Object.Name, disown)
 	for _, name := range FormerClaims(p.Spec, pod.Object) {
@@ -271,8 +268,7 @@ func (p *planner) growClaims(pod *podset.Pod) bool {
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
 		if claims.Compare(claim, template) == claims.Grows {
 			waits = true
-			patch, err := claims.GrowPatch(claim, template, p.Set.Name)
-			p.editClaim(pod.Slot, pod.Object.Name, claim, patch, err, reasonClaimGrow, "resize", "SuccessfulResize", "FailedResize")
+			p.editClaim(pod.Slot, pod.Object.Name, claim, claims.GrowPatch(claim, template, p.Set.Name), reasonClaimGrow)
 			return
 		}
 		if !claims.Mounts(&pod.Object.Spec, claim.Name) || claims.Grown(claim, template) {

@@ -134,12 +134,8 @@ func (p *planner) stuck(pod *Pod, goesOn bool) bool {
 
 // label is the action that labels a pod with replacements in other subsets, or removes the label.
 func (p *planner) label(pod *Pod, value string) planning.Action {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.Object.UID, "labels": map[string]string{shared.LabelReservedPod: value},
-	}})
-	if err != nil {
-		return planning.Action{} // Not possible: these are texts.
-	}
+	// Texts can always be rendered.
+	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.Object.UID, "labels": map[string]string{shared.LabelReservedPod: value}}})
 	return planning.Action{
 		Verb: planning.VerbPatch, Step: StepLabelPod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
 		Slot: planning.Slot(pod.Subset), Reason: "Reserved", Change: planning.RawPatch{Type: types.MergePatchType, Body: body},

@@ -9,8 +9,6 @@ package claims
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -173,13 +171,12 @@ func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condem
 
 // PatchOwners is the merge patch that gives a claim the references that Owners asks for. Changed is false when it has them, and for a claim that
 // is terminating: what becomes of that one is decided.
-func (r Retention) PatchOwners(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (patch []byte, changed bool, err error) {
+func (r Retention) PatchOwners(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (patch planning.Change, changed bool) {
 	owners, changed := r.Owners(claim, who, condemned)
 	if !changed || claim.DeletionTimestamp != nil {
-		return nil, false, nil
+		return nil, false
 	}
-	patch, err = OwnersPatch(claim, owners)
-	return patch, true, err
+	return OwnersPatch(claim, owners), true
 }
 
 // OwnedBy says that the object with the UID is one of the claim's owners.
@@ -200,15 +197,15 @@ func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool 
 
 // OwnersPatch is the merge patch that gives the claim these owners. It is bound to the version that was looked at, because it
 // replaces the whole list.
-func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) ([]byte, error) {
+func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) planning.Change {
 	if owners == nil {
 		owners = []metav1.OwnerReference{}
 	}
-	return patch(claim, map[string]any{"ownerReferences": owners}, nil)
+	return planning.MetadataPatch(claim, map[string]any{"ownerReferences": owners})
 }
 
 // RemoveOwnerPatch is OwnersPatch with the claim's present owners but the one with the UID.
-func RemoveOwnerPatch(claim *corev1.PersistentVolumeClaim, uid types.UID) ([]byte, error) {
+func RemoveOwnerPatch(claim *corev1.PersistentVolumeClaim, uid types.UID) planning.Change {
 	others := slices.DeleteFunc(slices.Clone(claim.OwnerReferences), func(o metav1.OwnerReference) bool { return o.UID == uid })
 	return OwnersPatch(claim, others)
 }
@@ -273,22 +270,11 @@ func ResizeFault(claim *corev1.PersistentVolumeClaim) (message string, infeasibl
 }
 
 // GrowPatch is the merge patch that asks for the template's resources and says that the set with this name resizes the claim.
-func GrowPatch(claim, template *corev1.PersistentVolumeClaim, set string) ([]byte, error) {
-	metadata := map[string]any{"annotations": map[string]string{shared.AnnotationOwnedByStatefulSet: set}}
-	return patch(claim, metadata, map[string]any{"resources": template.Spec.Resources})
-}
-
-func patch(claim *corev1.PersistentVolumeClaim, metadata, spec map[string]any) ([]byte, error) {
-	metadata["uid"], metadata["resourceVersion"] = claim.UID, claim.ResourceVersion
-	body := map[string]any{"metadata": metadata}
-	if spec != nil {
-		body["spec"] = spec
-	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch of claim %s: %w", claim.Name, err)
-	}
-	return data, nil
+func GrowPatch(claim, template *corev1.PersistentVolumeClaim, set string) planning.Change {
+	return planning.MergePatch(claim, map[string]any{
+		"metadata": map[string]any{"annotations": map[string]string{shared.AnnotationOwnedByStatefulSet: set}},
+		"spec":     map[string]any{"resources": template.Spec.Resources},
+	})
 }
 
 // Status counts the claims of pods against the templates, one entry for each template in that order. pods are the names of the

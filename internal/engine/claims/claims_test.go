@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
@@ -307,16 +308,9 @@ func TestPatches(t *testing.T) {
 	claim := template("data-web-0", "10Gi")
 	claim.UID, claim.ResourceVersion = "u", "7"
 	wanted := template("data", "20Gi")
-	grow, err := GrowPatch(&claim, &wanted, "web")
-	if err != nil {
-		t.Fatal(err)
-	}
-	owners, err := OwnersPatch(&claim, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	grow, owners := GrowPatch(&claim, &wanted, "web"), OwnersPatch(&claim, nil)
 	for name, tc := range map[string]struct {
-		got  []byte
+		got  planning.Change
 		want string
 	}{
 		"growing": {grow, `{"metadata":{"annotations":{"apps.kruise.io/owned-by-asts":"web"},"resourceVersion":"7","uid":"u"},
@@ -325,7 +319,7 @@ func TestPatches(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got, want any
-			if err := json.Unmarshal(tc.got, &got); err != nil {
+			if err := json.Unmarshal(tc.got.(planning.RawPatch).Body, &got); err != nil {
 				t.Fatal(err)
 			}
 			if err := json.NewDecoder(strings.NewReader(tc.want)).Decode(&want); err != nil {

@@ -4,6 +4,8 @@
 package planning
 
 import (
+	"encoding/json"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -122,6 +124,23 @@ type Version struct {
 	ResourceVersion string
 	// Generation changes with every write to its spec. Objects without generation have 0.
 	Generation int64
+}
+
+// MergePatch changes fields of an object as it was observed. The fields are texts, numbers and API types, so they can always be rendered.
+func MergePatch(of metav1.Object, fields map[string]any) RawPatch {
+	metadata, _ := fields["metadata"].(map[string]any)
+	if metadata == nil {
+		metadata = map[string]any{}
+		fields["metadata"] = metadata
+	}
+	metadata["uid"], metadata["resourceVersion"] = of.GetUID(), of.GetResourceVersion()
+	body, _ := json.Marshal(fields)
+	return RawPatch{Type: types.MergePatchType, Body: body}
+}
+
+// MetadataPatch is MergePatch for fields of the metadata.
+func MetadataPatch(of metav1.Object, fields map[string]any) RawPatch {
+	return MergePatch(of, map[string]any{"metadata": fields})
 }
 
 // RawPatch is a Change of one patch, as it is sent. What it is tied to, a UID or a resourceVersion, it says itself.

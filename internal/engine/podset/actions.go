@@ -6,7 +6,6 @@ package podset
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -71,10 +70,9 @@ func CreateClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason
 }
 
 // EditClaim sends a merge patch to a claim.
-func EditClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, patch []byte, reason string) planning.Action {
+func EditClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, patch planning.Change, reason string) planning.Action {
 	return planning.Action{
-		Verb: planning.VerbPatch, Step: StepEditClaim, Kind: KindClaim(), Object: claim, Slot: slot, Reason: reason,
-		Change: planning.RawPatch{Type: types.MergePatchType, Body: patch},
+		Verb: planning.VerbPatch, Step: StepEditClaim, Kind: KindClaim(), Object: claim, Slot: slot, Reason: reason, Change: patch,
 	}
 }
 

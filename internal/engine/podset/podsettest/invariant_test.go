@@ -50,7 +50,7 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	noPod := func(*State[toy], *corev1.Pod) bool { return false }
 	podOf := func(claim *corev1.PersistentVolumeClaim) string { return strings.TrimPrefix(claim.Name, "data-") }
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data-a"}}
-	otherOwner := []byte(`{"metadata":{"ownerReferences":[{"kind":"Pod","uid":"uid-a"}]}}`)
+	otherOwner := planning.RawPatch{Body: []byte(`{"metadata":{"ownerReferences":[{"kind":"Pod","uid":"uid-a"}]}}`)}
 	withUID := running("a")
 	withUID.UID = UIDOf("a")
 	owned := claim.DeepCopy()
