@@ -229,7 +229,7 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 		case at.disrupted != nil && !at.disrupted.Terminating:
 			d.removeDisrupted(at.disrupted)
 		case at.occupied: // by its pod, or by one that is going
-		case retries != nil && d.Yields(retries, spec.creationKey(at.Node), free):
+		case retries != nil && d.SetAside(retries, spec.creationKey(at.Node), planning.Place(free)):
 			d.createPod(spec, at.Node)
 		case free:
 			room--

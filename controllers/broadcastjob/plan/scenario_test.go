@@ -610,7 +610,7 @@ func TestANodeWhosePodIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 	var created []string
 	for i := range d.Actions {
 		created = append(created, string(d.Actions[i].Slot))
-		if d.Yielding[d.Actions[i].RetryKey()] != (i == 0) {
+		if d.Aside[d.Actions[i].RetryKey()] != (i == 0) {
 			t.Errorf("the key of the pod for %s is %+v", d.Actions[i].Slot, d.Actions[i].RetryKey())
 		}
 	}
@@ -631,8 +631,8 @@ func TestManyNodesWhosePodsAreRefusedKeepNoOthersWaiting(t *testing.T) {
 		return planning.Retry{Wait: time.Hour}, refused[key]
 	}
 	d := Plan(spec, s)
-	if len(d.Actions) != 700 || len(d.Yielding) != 600 {
-		t.Errorf("%d pods are planned, of which %d yield; want 700 and 600", len(d.Actions), len(d.Yielding))
+	if len(d.Actions) != 700 || len(d.Aside) != 600 {
+		t.Errorf("%d pods are planned, of which %d yield; want 700 and 600", len(d.Actions), len(d.Aside))
 	}
 }
 

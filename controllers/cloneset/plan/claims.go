@@ -141,7 +141,7 @@ func (p *planner) keepClaims() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
 		switch {
-		case p.leaving[pod.Object.Name] && !p.pass.HeldByPreDelete(pod):
+		case p.leaving[pod.Object.Name] && !p.draft.HeldByPreDelete(pod):
 		case counts(pod):
 			p.fixOwners(pod, p.claimsOf[pod.Slot], false)
 			p.createAwaited(pod)
@@ -168,7 +168,7 @@ func (p *planner) createAwaited(pod *podset.Pod) {
 	if pod.Object.Status.Phase != corev1.PodPending {
 		return
 	}
-	for _, claim := range p.ofSlot(pod.Slot, p.pass.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
+	for _, claim := range p.ofSlot(pod.Slot, p.draft.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
 		p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "Create")
 	}
 }
@@ -186,8 +186,8 @@ func (p *planner) holdTaken() {
 	for i, slot := range slots {
 		names[i] = p.podName(slot)
 	}
-	p.pass.Recheck(takenRecheck)
-	p.pass.Hold(planning.Note{
+	p.draft.Recheck(takenRecheck)
+	p.draft.Hold(planning.Note{
 		Reason:  noteClaimsInUse,
 		Message: "volume claims stay as long as these pods exist, which are not pods of the set any more, or have lost their instance ID: " + podset.List(names),
 		Slots:   slots,
@@ -223,7 +223,7 @@ func (p *planner) giveClaims(pod *podset.Pod) (waits bool) {
 		}
 	}
 	edits := p.fixOwners(pod, give, true)
-	if p.pass.Awaits(edits, afterClaims, true) || p.pass.Awaits(p.fixOwners(pod, takeBack, false), afterClaims, false) {
+	if p.draft.Awaits(edits, afterClaims, true) || p.draft.Awaits(p.fixOwners(pod, takeBack, false), afterClaims, false) {
 		return true
 	}
 	p.leaveClaims(pod, len(edits) > 0)
@@ -234,7 +234,7 @@ func (p *planner) giveClaims(pod *podset.Pod) (waits bool) {
 func (p *planner) refused(pod *podset.Pod) (refused, others []*corev1.PersistentVolumeClaim) {
 	for _, claim := range p.claimsOf[pod.Slot] {
 		changed := false
-		if p.pass.GivesUp(podset.EditClaimKey(claim), true) {
+		if p.draft.GivesUp(podset.EditClaimKey(claim), true) {
 			_, changed = p.reown(pod, claim, true)
 		}
 		if changed {
@@ -271,9 +271,9 @@ func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
 	switch {
 	case !some:
 	case p.EnablePVCReuse:
-		p.pass.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay for another pod")
+		p.draft.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay for another pod")
 	default:
-		p.pass.AppendToEvent(pod, ", but its volume claims cannot be given to it, and are deleted when it is gone")
+		p.draft.AppendToEvent(pod, ", but its volume claims cannot be given to it, and are deleted when it is gone")
 	}
 }
 
@@ -284,5 +284,5 @@ func (p *planner) act(action planning.Action, verb, event string) {
 		action.Success = planning.Event{Reason: "Successful" + event, Message: what + " successful"}
 	}
 	action.Failure = planning.Event{Warning: true, Reason: "Failed" + cmp.Or(event, "Update"), Message: what + " failed error"}
-	p.pass.Act(action)
+	p.draft.Act(action)
 }

@@ -734,7 +734,7 @@ func TestAPodWhoseDeletionIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 				for _, action := range w.Plan.Actions {
 					switch {
 					case action.Step != tc.step:
-					case w.Plan.Yielding[action.RetryKey()]:
+					case w.Plan.Aside[action.RetryKey()]:
 						yielding = append(yielding, action.Object.GetName())
 					default:
 						tried = append(tried, action.Object.GetName())

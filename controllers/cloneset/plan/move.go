@@ -48,30 +48,30 @@ func (p *planner) move(s diff) {
 	candidates = candidates[:min(len(candidates), max(s.move, -s.move))]
 	if s.move > 0 && p.s.MovesNoPods() {
 		if !p.Paused {
-			p.pass.HoldForTemplate(candidates)
+			p.draft.HoldForTemplate(candidates)
 		}
 		return
 	}
 	for _, pod := range candidates {
-		p.pass.KeepMoving(pod, rollout)
+		p.draft.KeepMoving(pod, rollout)
 	}
 	if p.Paused {
 		return
 	}
-	p.saysReplaced = p.pass.HoldReplaced(candidates, rollout)
+	p.saysReplaced = p.draft.HoldReplaced(candidates, rollout)
 	slices.SortStableFunc(candidates, func(a, b *podset.Pod) int { return first(b.InService(), a.InService()) })
-	candidates, refused := p.pass.Yielding(candidates, rollout, true)
+	candidates, refused := p.draft.SplitRefused(candidates, rollout, planning.Free)
 	blocked := p.moveInOrder(candidates, s.limit, rollout)
 	p.blocked = append(p.blocked, blocked...)
-	_, due := p.pass.Yielding(blocked, rollout, false)
+	_, due := p.draft.SplitRefused(blocked, rollout, planning.Full)
 	for _, pod := range slices.Concat(refused, due) {
-		p.pass.Move(pod, rollout)
+		p.draft.Move(pod, rollout)
 	}
 }
 
 // moveInOrder moves pods until no more may move, and returns the others. limit is how many may be unavailable at the target revision.
 func (p *planner) moveInOrder(candidates []*podset.Pod, limit int, rollout podset.Rollout) (blocked []*podset.Pod) {
-	atTarget, missing, replaced := 0, len(p.pods) < p.Replicas, p.pass.ReplacedBy(rollout)
+	atTarget, missing, replaced := 0, len(p.pods) < p.Replicas, p.draft.ReplacedBy(rollout)
 	for _, pod := range p.pods {
 		if pod.Revision == rollout.Target.Name && !pod.Available && !specified(pod) && !preparingDelete(pod) {
 			atTarget++
@@ -79,11 +79,11 @@ func (p *planner) moveInOrder(candidates []*podset.Pod, limit int, rollout podse
 	}
 	for i, pod := range candidates {
 		free := atTarget == 0 && !pod.InService() && (!missing || pod.Trouble.Lasting)
-		if atTarget >= limit && !free || !p.unavailable.Admit(pod, replaced(pod)) {
+		if atTarget >= limit && !free || !p.unavailable.TryUse(pod, replaced(pod)) {
 			return candidates[i:]
 		}
 		atTarget++
-		p.pass.Move(pod, rollout)
+		p.draft.Move(pod, rollout)
 	}
 	return nil
 }
@@ -96,11 +96,11 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		if preparingDelete(pod) || specified(pod) || p.leaving[pod.Object.Name] || rollout.Target.Name != p.s.Update.Name && !p.updated(pod) {
 			continue
 		}
-		switch method, why := p.pass.UpdateMethod(pod, rollout); method {
+		switch method, why := p.draft.UpdateMethod(pod, rollout); method {
 		case podset.MethodNone:
 		case podset.MethodRefused:
 			if !p.Paused { // A paused update tries nothing that could be impossible.
-				p.pass.Refuse(pod, why)
+				p.draft.Refuse(pod, why)
 			}
 		default:
 			candidates = append(candidates, pod)
@@ -113,9 +113,9 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 	}
 	ordered, err := podorder.ForUpdate(candidates, p.pods, object, p.Order)
 	if err != nil {
-		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
+		p.draft.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
 		for _, pod := range candidates {
-			p.pass.Keep(pod)
+			p.draft.Keep(pod)
 		}
 		return nil, false
 	}
@@ -150,10 +150,10 @@ func (p *planner) rollout(target revision.Revision) podset.Rollout {
 // holdBack notes what waits, and for what.
 func (p *planner) holdBack() {
 	if !p.saysReplaced {
-		p.pass.HoldReplaced(p.replacing, p.rollout(p.s.Update))
+		p.draft.HoldReplaced(p.replacing, p.rollout(p.s.Update))
 	}
 	if len(p.blocked) > 0 {
-		p.pass.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(p.blocked), podset.Slots(p.blocked)))
+		p.draft.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(p.blocked), podset.Slots(p.blocked)))
 	}
 	var outdated []*podset.Pod
 	updated := 0
@@ -167,8 +167,8 @@ func (p *planner) holdBack() {
 	}
 	switch {
 	case p.OnDelete, p.Paused && updated < p.Replicas-p.Partition:
-		p.pass.HoldStopped(outdated, p.OnDelete)
+		p.draft.HoldStopped(outdated, p.OnDelete)
 	case p.Partition > 0 && updated >= p.Replicas-p.Partition:
-		p.pass.HoldPartition(outdated, p.Partition)
+		p.draft.HoldPartition(outdated, p.Partition)
 	}
 }

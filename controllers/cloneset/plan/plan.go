@@ -49,7 +49,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	}
 	p := newPlanner(spec, &s)
 	if spec.Invalid != nil {
-		return p.pass.InvalidSpec(spec.Invalid, p.settling())
+		return p.draft.InvalidSpec(spec.Invalid, p.settling())
 	}
 
 	scale := p.limits.diff(p.count(p.PreparingUpdateAsUpdate))
@@ -59,16 +59,16 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	p.scaleIn(scale)
 	p.move(p.limits.diff(p.countMoving()))
 	p.holdBack()
-	p.pass.Settle(p.settling())
+	p.draft.Settle(p.settling())
 	p.keepClaims()
-	return p.pass.Plan()
+	return p.draft.Plan()
 }
 
 // planner is what the steps of one Plan share.
 type planner struct {
 	*Spec
-	s    *podset.Snapshot
-	pass *podset.Pass
+	s     *podset.Snapshot
+	draft *podset.Draft
 
 	// rollBack says that updated pods that the partition does not allow go back to the current revision.
 	rollBack bool
@@ -96,7 +96,7 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	rollBack := spec.PartitionRollback && s.Current.Name != s.Update.Name
 	p := &planner{
 		Spec: spec, s: s,
-		pass:     spec.NewPass(s),
+		draft:    spec.NewDraft(s),
 		rollBack: rollBack,
 		limits:   spec.limits(rollBack),
 		claimsOf: bySlot(spec.Set, s.Claims),
@@ -132,7 +132,7 @@ func (p *planner) updated(pod *podset.Pod) bool { return pod.Revision == p.s.Upd
 
 func preparingDelete(pod *podset.Pod) bool { return pod.State == shared.StatePreparingDelete }
 
-func specified(pod *podset.Pod) bool { return pod.DeletionReason == podset.DeletionSpecified }
+func specified(pod *podset.Pod) bool { return pod.Unwanted == podset.UnwantedSpecified }
 
 // count counts the pods. With preparing, a pod that waits for its inPlaceUpdate hook counts as updated already.
 func (p *planner) count(preparing bool) podCounts {
@@ -171,7 +171,7 @@ func (p *planner) countMoving() podCounts {
 
 // counts says that the pod is one of the set's replicas: it is neither terminating nor finished.
 func counts(pod *podset.Pod) bool {
-	return !pod.Terminating && pod.DeletionReason != podset.DeletionFinished
+	return !pod.Terminating && pod.Unwanted != podset.UnwantedFinished
 }
 
 // leave is step 1. A pod at its preDelete hook goes on leaving
@@ -227,9 +227,9 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 	switch {
 	case p.OnDelete:
 	case !p.updated(pod):
-		return !p.s.MovesNoPods() && p.pass.Replaces(pod, p.rollout(p.s.Update))
+		return !p.s.MovesNoPods() && p.draft.ExplainReplaced(pod, p.rollout(p.s.Update))
 	case p.rollBack:
-		return p.pass.Replaces(pod, p.rollout(p.s.Current))
+		return p.draft.ExplainReplaced(pod, p.rollout(p.s.Current))
 	}
 	return false
 }
@@ -238,15 +238,15 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 // that, the claims stay the set's, to be deleted when the pod is gone or, if claims are reused, for another pod.
 func (p *planner) remove(pod *podset.Pod, reason string) {
 	p.leaving[pod.Object.Name] = true
-	if !p.pass.HeldByPreDelete(pod) && p.giveClaims(pod) {
-		p.pass.Keep(pod)
+	if !p.draft.HeldByPreDelete(pod) && p.giveClaims(pod) {
+		p.draft.Keep(pod)
 		return
 	}
 	if reason == podset.ReasonOutdated {
-		p.pass.Recreate(pod, reason)
+		p.draft.Recreate(pod, reason)
 		return
 	}
-	p.pass.Remove(pod, reason)
+	p.draft.Remove(pod, reason)
 }
 
 // settling is how step 5 settles pods.

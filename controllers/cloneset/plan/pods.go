@@ -21,7 +21,7 @@ import (
 // Pods derives the facts about the pods of the set, in the order of their names. Finished pods have a deletion reason, although nobody but
 // their garbage collector deletes them unless their user asks for it: they count for nothing. Where the spec cannot be parsed, no other
 // pod has one. known is what the last pass found out about them; nil is nothing.
-func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
+func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
 	pods := known.Observe(spec.Set.Generation, podset.ByName(objects), spec.FactRules(now), spec.identityOf)
 	for i := range pods {
 		// An update in place takes a pod out of service before the kubelet says so.
@@ -37,9 +37,9 @@ func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
 	id := podset.Identity{Slot: SlotOf(s.Set.Name, pod), Revision: revisionOf(s.Set.Name, pod)}
 	switch {
 	case podstate.Finished(pod):
-		id.DeletionReason = podset.DeletionFinished
+		id.Unwanted = podset.UnwantedFinished
 	case s.Invalid == nil && s.userDeletes(pod):
-		id.DeletionReason = podset.DeletionSpecified
+		id.Unwanted = podset.UnwantedSpecified
 	}
 	return id
 }
@@ -90,7 +90,7 @@ func (p *planner) freshSlots(n int) []planning.Slot {
 // newPod is the pod of a slot as it is sent to the server.
 func (p *planner) newPod(slot planning.Slot, rev revision.Revision) *corev1.Pod {
 	pod := p.NewPod(p.podName(slot), rev)
-	p.pass.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
+	p.draft.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
 	hash := revision.HashOf(rev.Name)
 	if p.InPlace.ShortHash {
 		pod.Labels[shared.LabelControllerRevisionHash] = hash

@@ -30,15 +30,15 @@ func (p *planner) create(s diff) {
 	if returning, after := p.returning(); returning > 0 {
 		if waiting := min(returning, n-min(n, len(p.reusable()))); waiting > 0 {
 			n -= waiting
-			p.pass.Recheck(after)
-			p.pass.Hold(planning.Note{
+			p.draft.Recheck(after)
+			p.draft.Hold(planning.Note{
 				Reason:  noteClaimsReturning,
 				Message: fmt.Sprintf("%s to be created: volume claims are reused, and the pods that have them are terminating", podset.Waits(waiting)),
 			})
 		}
 	}
 	slots := p.freshSlots(n)
-	p.pass.Expect(len(slots))
+	p.draft.Expect(len(slots))
 	for i, slot := range slots {
 		rev := p.s.Update
 		if i < s.createOld {
@@ -46,14 +46,14 @@ func (p *planner) create(s diff) {
 		}
 		p.existing[slot] = true
 		pod := p.newPod(slot, rev)
-		p.pass.Create(slot, pod, p.ofSlot(slot, p.pass.ClaimsAt(p.Claims, rev.Name).Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
+		p.draft.Create(slot, pod, p.ofSlot(slot, p.draft.ClaimsAt(p.Claims, rev.Name).Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 	}
 	if len(slots) < n {
-		p.pass.Hold(planning.Note{
+		p.draft.Hold(planning.Note{
 			Reason:  noteNoFreshSlot,
 			Message: fmt.Sprintf("%s to be created: no free instance ID was found for it", podset.Waits(n-len(slots))),
 		})
-		p.pass.Recheck(time.Second)
+		p.draft.Recheck(time.Second)
 	}
 	if s.held > 0 {
 		limit := podset.Limit{Name: scaleLimit, Max: p.ScaleMaxUnavailable}
@@ -65,7 +65,7 @@ func (p *planner) create(s diff) {
 		for _, slot := range slots {
 			limit.UseName(p.podName(slot))
 		}
-		p.pass.Hold(limit.Note(noteScaleUpLimited, s.held, nil))
+		p.draft.Hold(limit.Note(noteScaleUpLimited, s.held, nil))
 	}
 }
 
@@ -91,13 +91,13 @@ func (p *planner) backOff(n, old int) int {
 	wait := failures.Wait(rounds, p.s.Now)
 	held := n > 0 && wait > 0
 	if held || rounds >= podset.FailuresToReport {
-		p.pass.Hold(failures.Note(rounds, n))
-		p.pass.Recheck(failures.Forgotten(p.s.Now))
+		p.draft.Hold(failures.Note(rounds, n))
+		p.draft.Recheck(failures.Forgotten(p.s.Now))
 	}
 	if !held {
 		return n
 	}
-	p.pass.Recheck(wait)
+	p.draft.Recheck(wait)
 	return 0
 }
 
@@ -106,7 +106,7 @@ func (p *planner) backOff(n, old int) int {
 // pod, which may be never.
 func (p *planner) removeSpecified() {
 	for i := range p.s.Pods {
-		if pod := &p.s.Pods[i]; pod.DeletionReason == podset.DeletionFinished && !pod.Terminating && p.userDeletes(pod.Object) {
+		if pod := &p.s.Pods[i]; pod.Unwanted == podset.UnwantedFinished && !pod.Terminating && p.userDeletes(pod.Object) {
 			p.remove(pod, podset.ReasonSpecifiedDelete)
 		}
 	}
@@ -121,11 +121,11 @@ func (p *planner) removeSpecified() {
 
 // removeInTurn removes pods while there is room. One whose removal was refused leaves its place to the others until its next try.
 func (p *planner) removeInTurn(pods []*podset.Pod, reason string) {
-	pods, refused := p.pass.YieldingRemovals(pods, true)
+	pods, refused := p.draft.SplitRefusedRemovals(pods, planning.Free)
 	replaced := func(*podset.Pod) bool { return reason != podset.ReasonScaleIn }
 	admitted, blocked := p.unavailable.Select(pods, replaced)
 	p.blocked = append(p.blocked, blocked...)
-	_, due := p.pass.YieldingRemovals(blocked, false)
+	_, due := p.draft.SplitRefusedRemovals(blocked, planning.Full)
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.remove(pod, reason)
 	}

@@ -42,5 +42,5 @@ func TestManyNodesWhosePodsAreRefusedKeepNoOthersWaiting(t *testing.T) {
 	s.Retries = refusedAt(refused...)
 	plan := Plan(w.spec(), s)
 	w.expect("pods that are planned", len(plan.Actions), 700)
-	w.expect("of these yield", len(plan.Yielding), 600)
+	w.expect("of these yield", len(plan.Aside), 600)
 }

@@ -528,7 +528,7 @@ func TestAPodThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 		deleted = append(deleted, action.Object.GetName())
 	}
 	w.expect("pods that move", strings.Join(deleted, " "), "agent-n1a agent-n2a")
-	w.expect("the refused one is not tried", plan.Yielding[refused] && len(plan.Yielding) == 1, true)
+	w.expect("the refused one is not tried", plan.Aside[refused] && len(plan.Aside) == 1, true)
 }
 
 // A pod whose deletion the server always refused used up burstReplicas. Failed pods of other nodes stayed, and so did pods of nodes that should have none.
@@ -556,7 +556,7 @@ func TestADeletionThatIsRefusedLeavesBurstReplicasToOthers(t *testing.T) {
 				}
 			}
 			w.expect("pods that are deleted", strings.Join(deleted, " "), tc.want)
-			w.expect("the refused one is not tried", plan.Yielding[refused], true)
+			w.expect("the refused one is not tried", plan.Aside[refused], true)
 		})
 	}
 }
@@ -581,7 +581,7 @@ func TestAPodThatIsOutOfServiceKeepsItsPlaceWhenItsUpdateFails(t *testing.T) {
 		edited = append(edited, action.Object.GetName())
 	}
 	w.expect("pods that move", strings.Join(edited, " "), "agent-n2a")
-	w.expect("keys that yield", len(plan.Yielding), 0)
+	w.expect("keys that yield", len(plan.Aside), 0)
 }
 
 // A pod of a node that should have none, whose deletion the server always refused, used up burstReplicas. The others waited for ever.

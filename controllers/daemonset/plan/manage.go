@@ -46,7 +46,7 @@ func (p *planner) leaveNode(at *place) {
 		case podstate.Finished(pod.Object):
 			p.finished = append(p.finished, pod)
 		case preparingDelete(pod):
-			p.pass.Replaces(pod, p.rollout())
+			p.draft.ExplainReplaced(pod, p.rollout())
 			p.remove(pod, podset.ReasonOutdated)
 		default:
 			staying = append(staying, pod)
@@ -114,7 +114,7 @@ func (p *planner) createMissing() {
 	}
 	kept := p.createFor(missing, room, reasonMissing)
 	if len(kept) > 0 {
-		p.pass.Hold(planning.Note{
+		p.draft.Hold(planning.Note{
 			Reason: notePartitionedScaling,
 			Message: fmt.Sprintf("%s to be created: with scaleStrategy.partitionedScaling, partition %d keeps nodes without an updated pod",
 				podset.Waits(len(kept)), p.Partition),
@@ -127,7 +127,7 @@ func (p *planner) createMissing() {
 func (p *planner) createFor(nodes []*place, room int, reason string) (waiting []*place) {
 	for _, at := range nodes {
 		switch {
-		case p.yields(at, room > 0):
+		case p.setAside(at, room > 0):
 			p.create(at, reason)
 		case room > 0:
 			room--
@@ -146,21 +146,21 @@ func allTerminating(pods []*podset.Pod) bool {
 // create creates a pod for a node, as far as burstReplicas allows. What would make the plan too large is left to the next one.
 func (p *planner) create(at *place, reason string) {
 	switch {
-	case p.yields(at, p.creations > 0):
+	case p.setAside(at, p.creations > 0):
 	case !p.take(&p.creations, at.slot()):
 		return
 	case p.created == podset.MaxCreations:
-		p.pass.Recheck(afterBurst)
+		p.draft.Recheck(afterBurst)
 		return
 	default:
 		p.created++
 	}
-	p.pass.Create(at.slot(), p.newPod(at.name), nil, reason)
+	p.draft.Create(at.slot(), p.newPod(at.name), nil, reason)
 }
 
-// yields says that the server has refused the pod of a node, which takes no place from other nodes now.
-func (p *planner) yields(at *place, room bool) bool {
-	return p.pass.CreationYields(p.Namespace, at.slot(), room)
+// setAside sets the refused pod of a node aside. It takes no place from other nodes.
+func (p *planner) setAside(at *place, free planning.Place) bool {
+	return p.draft.SetCreationAside(p.Namespace, at.slot(), free)
 }
 
 func slotsOf(places []*place) []planning.Slot {

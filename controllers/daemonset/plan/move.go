@@ -16,10 +16,10 @@ func (p *planner) update() {
 	outdated := p.outdated()
 	switch {
 	case p.OnDelete, p.Paused:
-		p.pass.HoldStopped(outdated, p.OnDelete)
+		p.draft.HoldStopped(outdated, p.OnDelete)
 		return
 	case p.s.MovesNoPods():
-		p.pass.HoldForTemplate(outdated)
+		p.draft.HoldForTemplate(outdated)
 		return
 	}
 	targets := p.targets()
@@ -36,7 +36,7 @@ func (p *planner) outdated() []*podset.Pod {
 	var outdated []*podset.Pod
 	for _, at := range p.places {
 		for _, pod := range at.running {
-			if !p.updated(pod) && !preparingDelete(pod) && !p.pass.Taken(pod) {
+			if !p.updated(pod) && !preparingDelete(pod) && !p.draft.Taken(pod) {
 				outdated = append(outdated, pod)
 			}
 		}
@@ -110,7 +110,7 @@ func (p *planner) move(targets []target) {
 			if !t.fresh.Available {
 				limit.Use(t.fresh)
 			}
-		case preparingDelete(t.old), p.pass.Taken(t.old):
+		case preparingDelete(t.old), p.draft.Taken(t.old):
 			limit.Use(t.old)
 		default:
 			if !t.old.Available {
@@ -123,15 +123,15 @@ func (p *planner) move(targets []target) {
 		// Within what the partition lets move, pods whose node has the images are back sooner.
 		slices.SortStableFunc(movable, podset.PreDownloadedFirst)
 	}
-	p.pass.HoldReplaced(movable, p.rollout())
-	movable, refused := p.pass.Yielding(movable, p.rollout(), true)
-	admitted, waiting := limit.Select(movable, p.pass.ReplacedBy(p.rollout()))
-	_, due := p.pass.Yielding(waiting, p.rollout(), false)
+	p.draft.HoldReplaced(movable, p.rollout())
+	movable, refused := p.draft.SplitRefused(movable, p.rollout(), planning.Free)
+	admitted, waiting := limit.Select(movable, p.draft.ReplacedBy(p.rollout()))
+	_, due := p.draft.SplitRefused(waiting, p.rollout(), planning.Full)
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod)
 	}
 	if len(waiting) > 0 {
-		p.pass.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
+		p.draft.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
 	}
 }
 
@@ -147,10 +147,10 @@ func (p *planner) rollout() podset.Rollout {
 // moveOne brings a pod to the update revision.
 func (p *planner) moveOne(pod *podset.Pod) {
 	rollout := p.rollout()
-	if method, _ := p.pass.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.takeEdit(pod) {
+	if method, _ := p.draft.UpdateMethod(pod, rollout); method == podset.MethodInPlace && !p.takeEdit(pod) {
 		return
 	}
-	p.pass.Move(pod, rollout)
+	p.draft.Move(pod, rollout)
 }
 
 // holdKept notes which outdated pods the partition, the selector and their nodes keep.
@@ -167,7 +167,7 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 	for _, pod := range outdated {
 		name := string(pod.Slot)
 		switch {
-		case p.pass.Taken(pod):
+		case p.draft.Taken(pod):
 		case !byName[name].shouldRun() && (p.PruneIneligibleNodes || p.surges()):
 			ineligible = append(ineligible, pod)
 		case reached[name]:
@@ -177,9 +177,9 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 			unselected = append(unselected, pod)
 		}
 	}
-	p.pass.HoldPartition(kept, p.Partition)
+	p.draft.HoldPartition(kept, p.Partition)
 	if len(unselected) > 0 {
-		p.pass.Hold(planning.Note{
+		p.draft.Hold(planning.Note{
 			Reason: noteNodeSelector,
 			Message: fmt.Sprintf("updateStrategy.rollingUpdate.selector does not match the nodes of %s at an earlier revision",
 				podset.Count(len(unselected), "pod", "pods")),
@@ -187,7 +187,7 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 		})
 	}
 	if len(ineligible) > 0 {
-		p.pass.Hold(planning.Note{
+		p.draft.Hold(planning.Note{
 			Reason: noteIneligible,
 			Message: fmt.Sprintf("%s at an earlier revision on nodes that should not run a pod now, which the update leaves alone",
 				podset.Count(len(ineligible), "pod is", "pods are")),

@@ -62,7 +62,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	}
 	p := newPlanner(spec, &s)
 	if spec.Invalid != nil {
-		return p.pass.InvalidSpec(spec.Invalid, settling())
+		return p.draft.InvalidSpec(spec.Invalid, settling())
 	}
 	p.relabel()
 	p.leave()
@@ -70,15 +70,15 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	p.update()
 	p.leaveFinished()
 	p.holdBurst()
-	p.pass.Settle(settling())
-	return p.pass.Plan()
+	p.draft.Settle(settling())
+	return p.draft.Plan()
 }
 
 // planner is what the steps of one Plan share.
 type planner struct {
 	*Spec
 	s      *Snapshot
-	pass   *podset.Pass
+	draft  *podset.Draft
 	places []*place
 
 	// creations, deletions and edits are how many more of each burstReplicas lets this plan have; over are the pods beyond that.
@@ -94,7 +94,7 @@ type planner struct {
 
 func newPlanner(spec *Spec, s *Snapshot) *planner {
 	return &planner{
-		Spec: spec, s: s, pass: spec.NewPass(&s.Snapshot), places: places(s),
+		Spec: spec, s: s, draft: spec.NewDraft(&s.Snapshot), places: places(s),
 		creations: spec.Burst, deletions: spec.Burst, edits: spec.Burst,
 	}
 }
@@ -127,33 +127,33 @@ func (p *planner) relabel() {
 		}
 		var e edit.Edit
 		e.SetLabel(shared.LabelControllerRevisionHash, p.s.Update.Hash())
-		p.pass.Edit(pod, e, reasonSameTemplate)
+		p.draft.Edit(pod, e, reasonSameTemplate)
 	}
 }
 
 // remove brings a pod closer to its deletion, as far as burstReplicas allows. A deletion that was refused leaves its place there to others until its next try.
 func (p *planner) remove(pod *podset.Pod, reason string) {
-	if pod.Terminating || p.pass.Taken(pod) {
+	if pod.Terminating || p.draft.Taken(pod) {
 		return
 	}
-	if !p.pass.HeldByPreDelete(pod) && !p.pass.Yields(podset.StepDelete, pod, p.deletions > 0) && !p.take(&p.deletions, pod.Slot) {
-		p.pass.Keep(pod)
+	if !p.draft.HeldByPreDelete(pod) && !p.draft.SetAside(podset.StepDelete, pod, planning.Place(p.deletions > 0)) && !p.take(&p.deletions, pod.Slot) {
+		p.draft.Keep(pod)
 		return
 	}
 	switch {
 	case reason == podset.ReasonOutdated:
-		p.pass.Recreate(pod, reason)
-	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.pass.HeldByPreDelete(pod):
+		p.draft.Recreate(pod, reason)
+	case reason == podset.ReasonFinished && pod.Object.Status.Phase == corev1.PodFailed && !p.draft.HeldByPreDelete(pod):
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
 		action.MadeFrom = p.s.Update.Name
 		action.Success = planning.Event{Warning: true, Reason: "FailedDaemonPod", Message: fmt.Sprintf(
 			"Found failed daemon pod %s/%s on node %s, deleted it", pod.Object.Namespace, pod.Object.Name, pod.Slot)}
 		action.Failure = planning.Event{Warning: true, Reason: "FailedDelete", Message: fmt.Sprintf("Error deleting pod %s", pod.Object.Name)}
-		p.pass.Act(action)
+		p.draft.Act(action)
 	case reason == podset.ReasonFinished:
-		p.pass.RemoveFinished(pod, p.s.Update.Name)
+		p.draft.RemoveFinished(pod, p.s.Update.Name)
 	default:
-		p.pass.Remove(pod, reason)
+		p.draft.Remove(pod, reason)
 	}
 }
 
@@ -169,7 +169,7 @@ func (p *planner) take(left *int, slot planning.Slot) bool {
 
 // takeEdit is take for an edit of a pod. It uses up nothing while it waits after it was refused, unless the pod is not in service.
 func (p *planner) takeEdit(pod *podset.Pod) bool {
-	return pod.InService() && p.pass.Yields(podset.StepEdit, pod, p.edits > 0) || p.take(&p.edits, pod.Slot)
+	return pod.InService() && p.draft.SetAside(podset.StepEdit, pod, planning.Place(p.edits > 0)) || p.take(&p.edits, pod.Slot)
 }
 
 // holdBurst notes what waits for the next plan because of burstReplicas.
@@ -177,6 +177,6 @@ func (p *planner) holdBurst() {
 	if len(p.over) == 0 {
 		return
 	}
-	p.pass.Hold(planning.Note{Reason: noteBurst, Message: fmt.Sprintf("%s: burstReplicas is %d", podset.Waits(len(p.over)), p.Burst), Slots: p.over})
-	p.pass.Recheck(afterBurst)
+	p.draft.Hold(planning.Note{Reason: noteBurst, Message: fmt.Sprintf("%s: burstReplicas is %d", podset.Waits(len(p.over)), p.Burst), Slots: p.over})
+	p.draft.Recheck(afterBurst)
 }

@@ -21,14 +21,14 @@ import (
 const schedulerName = "kubernetes.io/daemonset-controller"
 
 // Pods derives the facts about the pods of the set, in the order of their names. known is what the last pass found out about them; nil is nothing.
-func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
+func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
 	return known.Observe(spec.Set.Generation, podset.ByName(objects), spec.FactRules(now), spec.identityOf)
 }
 
 func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
 	id := podset.Identity{Slot: planning.Slot(nodefit.NodeOf(pod)), Revision: RevisionOf(s.Set.Name, pod)}
 	if podstate.Finished(pod) && s.Invalid == nil {
-		id.DeletionReason = podset.DeletionFinished
+		id.Unwanted = podset.UnwantedFinished
 	}
 	return id
 }

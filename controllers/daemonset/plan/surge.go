@@ -20,9 +20,9 @@ func (p *planner) surge(targets []target) {
 	var candidates []*place
 	for _, t := range targets {
 		switch {
-		case t.fresh != nil && t.old != nil && p.pass.HeldByPreDelete(t.old):
+		case t.fresh != nil && t.old != nil && p.draft.HeldByPreDelete(t.old):
 			surging++ // for as long as the user holds the old pod at its hook, the node runs two
-		case t.excess, t.old == nil, preparingDelete(t.old), p.pass.Taken(t.old):
+		case t.excess, t.old == nil, preparingDelete(t.old), p.draft.Taken(t.old):
 			// Either there is nothing to surge for, or the node is on its way.
 		case t.fresh != nil:
 			surging++
@@ -37,7 +37,7 @@ func (p *planner) surge(targets []target) {
 		}
 	}
 	if waiting := p.createFor(candidates, p.MaxSurge-surging, reasonSurge); len(waiting) > 0 {
-		p.pass.Hold(planning.Note{
+		p.draft.Hold(planning.Note{
 			Reason:  noteMaxSurge,
 			Message: fmt.Sprintf("%s: maxSurge %d is used up by nodes that run two pods", podset.Waits(len(waiting)), p.MaxSurge),
 			Slots:   slotsOf(waiting),

@@ -181,7 +181,7 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 			at := &d.nodes[i]
 			switch {
 			case at.stage != idle || at.Ready != ready:
-			case d.Yields(s.Retries, planning.RetryKey{Step: StepAsk, Name: at.Name}, free > 0):
+			case d.SetAside(s.Retries, planning.RetryKey{Step: StepAsk, Name: at.Name}, free > 0):
 				refused = append(refused, at)
 			case free <= 0:
 				waiting++

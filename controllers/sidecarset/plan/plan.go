@@ -64,11 +64,11 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 type planner struct {
 	*Spec
 	s    *Snapshot
-	pass *podset.Pass
+	pass *podset.Draft
 }
 
 func newPlanner(spec *Spec, s *Snapshot) *planner {
-	return &planner{Spec: spec, s: s, pass: &podset.Pass{
+	return &planner{Spec: spec, s: s, pass: &podset.Draft{
 		Snapshot: &podset.Snapshot{Now: s.Now}, Workload: podset.Workload{Kind: Kind().Kind, Name: spec.Set.Name},
 	}}
 }

@@ -52,7 +52,7 @@ func (p *planner) keepClaims() {
 		if pod.Object.Status.Phase != corev1.PodPending {
 			continue
 		}
-		for _, claim := range p.owned(p.pass.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
+		for _, claim := range p.owned(p.draft.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
 			p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "Create", pod.Object.Name)
 		}
 	}
@@ -63,7 +63,7 @@ func (p *planner) act(action planning.Action, verb, event, pod string) {
 	what := fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s", verb, action.Object.GetName(), pod, p.Set.Name)
 	action.Success = planning.Event{Reason: "Successful" + event, Message: what + " success"}
 	action.Failure = planning.Event{Warning: true, Reason: "Failed" + event, Message: what + " failed error"}
-	p.pass.Act(action)
+	p.draft.Act(action)
 }
 
 // existing yields the claim templates of the set whose claim exists for the pod, with that claim.
@@ -111,7 +111,7 @@ func (p *planner) owned(created []*corev1.PersistentVolumeClaim) []*corev1.Persi
 // claimsGoing says that a claim of the pod of an ordinal is about to be deleted, so that the pod must not be created yet.
 func (p *planner) claimsGoing(o int, pod string) bool {
 	going := false
-	p.existingOf(p.pass.ClaimsAt(p.Claims, p.revisionFor(o).Name), pod, func(_, claim *corev1.PersistentVolumeClaim) {
+	p.existingOf(p.draft.ClaimsAt(p.Claims, p.revisionFor(o).Name), pod, func(_, claim *corev1.PersistentVolumeClaim) {
 		going = going || claims.Stale(claim, pod, "")
 	})
 	return going
@@ -128,13 +128,13 @@ func (p *planner) holdForClaims(names []string) {
 	for _, name := range names {
 		note.Slots = append(note.Slots, planning.Slot(name[len(p.Set.Name)+1:]))
 	}
-	p.pass.Hold(note)
+	p.draft.Hold(note)
 }
 
 // fixOwners gives the claims of a pod the owners that the retention policy asks for, and returns the keys of what has to be written for that. Surplus pods
 // are condemned: their claims may have to go with them.
 func (p *planner) fixOwners(pod *podset.Pod, condemned bool) []planning.RetryKey {
-	return p.fixOwnersOf(p.pass.ClaimsAt(p.Claims, pod.Revision), pod.Slot, pod.Object, condemned)
+	return p.fixOwnersOf(p.draft.ClaimsAt(p.Claims, pod.Revision), pod.Slot, pod.Object, condemned)
 }
 
 func (p *planner) fixOwnersOf(of claims.Template, slot planning.Slot, pod *corev1.Pod, condemned bool) (edits []planning.RetryKey) {
@@ -171,20 +171,20 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 // wanted again after its claims were condemned. The claim is released first, and the pod is deleted when the cache shows that.
 func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 	var edits []planning.RetryKey
-	if !pod.Terminating && !p.pass.HeldByPreDelete(pod) {
+	if !pod.Terminating && !p.draft.HeldByPreDelete(pod) {
 		edits = p.letGo(pod)
 	}
 	if len(edits) == 0 {
 		if reason == podset.ReasonFinished {
-			p.pass.RemoveFinished(pod, p.revisionAfter(pod).Name)
+			p.draft.RemoveFinished(pod, p.revisionAfter(pod).Name)
 		} else {
-			p.pass.Remove(pod, reason)
+			p.draft.Remove(pod, reason)
 		}
 		return
 	}
-	p.pass.Keep(pod)
-	p.pass.Awaits(edits, afterClaims, false) // however long: the pod's data would be lost
-	p.pass.Wait(pod, noteClaimOwned, "it is replaced when its volume claims no longer name it as their owner, since they would be deleted with it")
+	p.draft.Keep(pod)
+	p.draft.Awaits(edits, afterClaims, false) // however long: the pod's data would be lost
+	p.draft.Wait(pod, noteClaimOwned, "it is replaced when its volume claims no longer name it as their owner, since they would be deleted with it")
 }
 
 // letGo takes the pod from the owners of its claims, whatever the retention policy and its feature gate say, and returns the keys of what has to be written
@@ -238,13 +238,13 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 		switch fit := claims.Compare(claim, template); {
 		case fit == claims.Differs:
 			stuck = true
-			p.pass.Wait(pod, noteClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, "+
+			p.draft.Wait(pod, noteClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, "+
 				"which no update can change; delete them to have them made again", template.Name))
 		case fit == claims.Grows && !p.s.Expandable[class]:
 			stuck = true
 			// No watch triggers a pass when a storage class changes: they change rarely, and a minute later is soon enough.
-			p.pass.Recheck(storageClassRecheck)
-			p.pass.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
+			p.draft.Recheck(storageClassRecheck)
+			p.draft.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
 		}
 	})
 	return stuck
@@ -257,7 +257,7 @@ func (p *planner) holdStuck(pod *podset.Pod) {
 	}
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
 		if fault, infeasible := claims.ResizeFault(claim); infeasible && !claims.Grown(claim, template) {
-			p.pass.Wait(pod, noteClaimStuck, fmt.Sprintf("the volume of a claim made from %q cannot grow: %s", template.Name, fault))
+			p.draft.Wait(pod, noteClaimStuck, fmt.Sprintf("the volume of a claim made from %q cannot grow: %s", template.Name, fault))
 		}
 	})
 }
@@ -283,9 +283,9 @@ func (p *planner) growClaims(pod *podset.Pod) bool {
 	if !waits {
 		return false
 	}
-	p.pass.Keep(pod)
+	p.draft.Keep(pod)
 	if !stuck { // otherwise keepClaims says so
-		p.pass.Wait(pod, noteClaimGrowing, "its volume claims are growing"+why)
+		p.draft.Wait(pod, noteClaimGrowing, "its volume claims are growing"+why)
 	}
 	return true
 }

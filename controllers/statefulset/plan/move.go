@@ -9,6 +9,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -25,20 +26,20 @@ func (p *planner) move() {
 
 	blocked := p.removeSpecified(specified)
 	movable, rollout := p.movable(), p.rollout()
-	p.pass.HoldReplaced(movable, rollout)
+	p.draft.HoldReplaced(movable, rollout)
 	var refused, due []*podset.Pod
 	if p.Unordered {
-		movable, refused = p.pass.Yielding(movable, rollout, true)
+		movable, refused = p.draft.SplitRefused(movable, rollout, planning.Free)
 	}
-	admitted, waiting := p.unavailable.Select(movable, p.pass.ReplacedBy(rollout))
+	admitted, waiting := p.unavailable.Select(movable, p.draft.ReplacedBy(rollout))
 	if p.Unordered {
-		_, due = p.pass.Yielding(waiting, rollout, false)
+		_, due = p.draft.SplitRefused(waiting, rollout, planning.Full)
 	}
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod, rollout)
 	}
 	if waiting = append(blocked, waiting...); len(waiting) > 0 {
-		p.pass.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
+		p.draft.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
 	}
 	p.holdPartition()
 }
@@ -46,16 +47,16 @@ func (p *planner) move() {
 // removeSpecified removes the pods that their user wants deleted while there is room, and returns those that wait for it. One whose removal was refused leaves
 // its place to the others of them until its next try, and to updates that have no order.
 func (p *planner) removeSpecified(specified []*podset.Pod) (blocked []*podset.Pod) {
-	others, refused := p.pass.YieldingRemovals(specified, true)
+	others, refused := p.draft.SplitRefusedRemovals(specified, planning.Free)
 	var admitted []*podset.Pod
 	for _, pod := range others {
-		if p.unavailable.Admit(pod, true) {
+		if p.unavailable.TryUse(pod, true) {
 			admitted = append(admitted, pod)
 		} else {
 			blocked = append(blocked, pod)
 		}
 	}
-	_, due := p.pass.YieldingRemovals(blocked, false)
+	_, due := p.draft.SplitRefusedRemovals(blocked, planning.Full)
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.removeWanted(pod, podset.ReasonSpecifiedDelete)
 	}
@@ -87,7 +88,7 @@ func (p *planner) moveUnavailable() {
 		}
 	}
 	movable, rollout := p.movable(), p.rollout()
-	p.pass.HoldReplaced(movable, rollout)
+	p.draft.HoldReplaced(movable, rollout)
 	for _, pod := range movable {
 		if !pod.InService() {
 			p.moveOne(pod, rollout)
@@ -104,7 +105,7 @@ func underWay(pod *podset.Pod) bool {
 func (p *planner) specified() []*podset.Pod {
 	var specified []*podset.Pod
 	for _, pod := range slices.Backward(p.pods) {
-		if pod.DeletionReason == podset.DeletionSpecified && !pod.Terminating {
+		if pod.Unwanted == podset.UnwantedSpecified && !pod.Terminating {
 			specified = append(specified, pod.Pod)
 		}
 	}
@@ -139,7 +140,7 @@ func (p *planner) moveOne(pod *podset.Pod, rollout podset.Rollout) {
 	if p.Resize && p.growClaims(pod) {
 		return
 	}
-	p.pass.Move(pod, rollout)
+	p.draft.Move(pod, rollout)
 }
 
 func (p *planner) rollout() podset.Rollout {
@@ -161,11 +162,11 @@ func (p *planner) holdAll(specified []*podset.Pod) {
 	}
 	waiting := slices.Clone(specified)
 	for _, pod := range candidates {
-		if p.outdated(pod) && pod.DeletionReason == "" {
+		if p.outdated(pod) && pod.Unwanted == "" {
 			waiting = append(waiting, pod)
 		}
 	}
-	p.pass.HoldStopped(waiting, p.OnDelete)
+	p.draft.HoldStopped(waiting, p.OnDelete)
 }
 
 // holdPartition notes which pods the partition keeps.
@@ -182,5 +183,5 @@ func (p *planner) holdPartition() {
 	for _, pod := range p.targets {
 		delete(kept, pod)
 	}
-	p.pass.HoldPartition(slices.Collect(maps.Keys(kept)), p.Partition)
+	p.draft.HoldPartition(slices.Collect(maps.Keys(kept)), p.Partition)
 }

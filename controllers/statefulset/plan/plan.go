@@ -44,7 +44,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	}
 	p := newPlanner(spec, &s)
 	if spec.Invalid != nil {
-		return p.pass.InvalidSpec(spec.Invalid, p.settling())
+		return p.draft.InvalidSpec(spec.Invalid, p.settling())
 	}
 
 	p.holdStillTerminating()
@@ -57,15 +57,15 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	} else if p.replicasInOrder() && p.scaleInInOrder() {
 		p.move()
 	}
-	p.pass.Settle(p.settling())
-	return p.pass.Plan()
+	p.draft.Settle(p.settling())
+	return p.draft.Plan()
 }
 
 // planner is what the steps of one Plan share.
 type planner struct {
 	*Spec
-	s    *podset.Snapshot
-	pass *podset.Pass
+	s     *podset.Snapshot
+	draft *podset.Draft
 
 	// pods are those at valid ordinals, by ordinal and in ascending order; surplus are the others, in descending order.
 	byOrdinal map[int]*podset.Pod
@@ -89,7 +89,7 @@ type member struct {
 func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	p := &planner{
 		Spec: spec, s: s,
-		pass:        spec.NewPass(s),
+		draft:       spec.NewDraft(s),
 		byOrdinal:   make(map[int]*podset.Pod, len(s.Pods)),
 		pods:        make([]member, 0, len(s.Pods)),
 		unavailable: podset.Limit{Name: "maxUnavailable", Max: spec.MaxUnavailable},
@@ -103,7 +103,7 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 		n := slotOrdinal(pod.Slot)
 		switch {
 		case n < 0: // not a slot of ours
-		case pod.DeletionReason == podset.DeletionSurplus:
+		case pod.Unwanted == podset.UnwantedSurplus:
 			p.surplus = append(p.surplus, pod)
 		default:
 			p.byOrdinal[n] = pod
@@ -123,8 +123,8 @@ func (p *planner) keepWaits() {
 	for i := range p.s.Pods {
 		// Only for a deletion: a pod that is to go has nothing to wait for at the update hook. In order it has to be available again
 		// before it is removed.
-		if pod := &p.s.Pods[i]; pod.DeletionReason != "" && pod.State == shared.StatePreparingDelete {
-			p.pass.Keep(pod)
+		if pod := &p.s.Pods[i]; pod.Unwanted != "" && pod.State == shared.StatePreparingDelete {
+			p.draft.Keep(pod)
 		}
 	}
 	if p.OnDelete {
@@ -136,16 +136,16 @@ func (p *planner) keepWaits() {
 		return
 	}
 	for _, pod := range p.targets {
-		p.pass.KeepMoving(pod, rollout)
+		p.draft.KeepMoving(pod, rollout)
 	}
 }
 
 // holdStillTerminating names pods that do not end: their names are taken.
 func (p *planner) holdStillTerminating() {
 	note, in := podset.StillTerminating(p.s.Pods, noteStillTerminating, p.s.Now)
-	p.pass.Recheck(in)
+	p.draft.Recheck(in)
 	if note.Message != "" {
-		p.pass.Hold(note)
+		p.draft.Hold(note)
 	}
 }
 

@@ -688,7 +688,7 @@ func TestAPodWhoseDeletionIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 			if diff := cmp.Diff(tc.want, w.ActionLines()); diff != "" {
 				t.Error(diff)
 			}
-			if len(tc.want) > 1 && !w.Plan.Yielding[refused] {
+			if len(tc.want) > 1 && !w.Plan.Aside[refused] {
 				t.Error("the refused one is tried")
 			}
 		})

@@ -23,7 +23,7 @@ import (
 
 // Pods derives the facts about the pods of the set, in the order of their ordinals. Objects whose name is not that of a slot are
 // left out. Where the spec cannot be parsed, no pod has a deletion reason. known is what the last pass found out about them; nil is nothing.
-func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time) []podset.Pod {
+func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
 	type member struct {
 		ordinal int
 		object  *corev1.Pod
@@ -43,22 +43,22 @@ func Pods(spec *Spec, objects []*corev1.Pod, known *podset.Known, now time.Time)
 	return known.Observe(spec.Set.Generation, ordered, spec.FactRules(now), func(pod *corev1.Pod) podset.Identity {
 		o, _ := ordinal.OfPod(spec.Set.Name, pod.Name)
 		return podset.Identity{
-			Slot: slotOf(o), Revision: pod.Labels[shared.LabelControllerRevisionHash], DeletionReason: deletionReason(spec, o, pod),
+			Slot: slotOf(o), Revision: pod.Labels[shared.LabelControllerRevisionHash], Unwanted: deletionReason(spec, o, pod),
 		}
 	})
 }
 
-func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.DeletionReason {
+func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.Unwanted {
 	_, specified := pod.Labels[shared.LabelSpecifiedDelete]
 	switch {
 	case spec.Invalid != nil:
 		return ""
 	case !spec.Ordinals.Contains(o):
-		return podset.DeletionSurplus
+		return podset.UnwantedSurplus
 	case podstate.Finished(pod):
-		return podset.DeletionFinished
+		return podset.UnwantedFinished
 	case specified:
-		return podset.DeletionSpecified
+		return podset.UnwantedSpecified
 	}
 	return ""
 }
@@ -79,7 +79,7 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	pod := p.NewPod(ordinal.PodName(p.Set.Name, o), rev)
 	pod.Spec.Hostname = pod.Name
 	pod.Spec.Subdomain = p.Set.Spec.ServiceName
-	p.pass.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
+	p.draft.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
 	pod.Labels[shared.LabelPodName] = pod.Name
 	if p.PodIndexLabel {
 		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)

@@ -24,7 +24,7 @@ const namedSlots = 100
 //     lower ordinals that are not available.
 func (p *planner) replicasAtOnce() {
 	for _, pod := range p.pods {
-		if pod.DeletionReason == podset.DeletionFinished {
+		if pod.Unwanted == podset.UnwantedFinished {
 			p.removeFinished(pod.Pod)
 		}
 	}
@@ -35,7 +35,7 @@ func (p *planner) replicasAtOnce() {
 	var going []string
 	left := missing
 	most := p.creations()
-	p.pass.Expect(min(missing, most))
+	p.draft.Expect(min(missing, most))
 	for o := range p.Ordinals.Iterate() {
 		if left == 0 {
 			break
@@ -65,7 +65,7 @@ func (p *planner) replicasAtOnce() {
 		}
 	}
 	if held := missing - created - len(going); held > 0 && created+len(going) < most {
-		p.pass.Hold(limit.Note(noteScaleMaxUnavailable, held, waiting))
+		p.draft.Hold(limit.Note(noteScaleMaxUnavailable, held, waiting))
 	}
 	p.holdForClaims(going)
 }
@@ -90,7 +90,7 @@ func (p *planner) replicasInOrder() bool {
 		case pod.Terminating:
 			p.holdFor(pod, noteTerminating, "is terminating")
 			return false
-		case pod.DeletionReason == podset.DeletionFinished:
+		case pod.Unwanted == podset.UnwantedFinished:
 			p.removeFinished(pod)
 			return false
 		case !pod.Available:
@@ -104,9 +104,9 @@ func (p *planner) replicasInOrder() bool {
 
 // holdFor notes that everything else waits for one pod, if there is anything else.
 func (p *planner) holdFor(pod *podset.Pod, reason, what string) {
-	specified := func(m member) bool { return m.DeletionReason == podset.DeletionSpecified }
+	specified := func(m member) bool { return m.Unwanted == podset.UnwantedSpecified }
 	if len(p.pods) < p.Ordinals.Len() || len(p.surplus) > 0 || slices.ContainsFunc(p.targets, p.outdated) || slices.ContainsFunc(p.pods, specified) {
-		p.pass.Hold(planning.Note{
+		p.draft.Hold(planning.Note{
 			Reason:  reason,
 			Message: fmt.Sprintf("the next step waits: %s %s", pod.Object.Name, what),
 			Slots:   []planning.Slot{pod.Slot},
@@ -121,9 +121,9 @@ func (p *planner) create(o int) {
 		p.old++
 	}
 	pod := p.newPod(o, rev)
-	own := p.pass.ClaimsAt(p.Claims, rev.Name)
+	own := p.draft.ClaimsAt(p.Claims, rev.Name)
 	p.fixOwnersOf(own, slotOf(o), pod, false)
-	p.pass.Create(slotOf(o), pod, p.owned(own.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
+	p.draft.Create(slotOf(o), pod, p.owned(own.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 }
 
 // removeFinished removes a pod that has failed or succeeded, so that another one takes its place. Where its user asks for that, it is not slowed down.

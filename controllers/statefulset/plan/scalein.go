@@ -53,11 +53,11 @@ func (p *planner) lowestUnavailable() *podset.Pod {
 // then the claims stay.
 func (p *planner) removeSurplus(pod *podset.Pod) {
 	edits := p.fixOwners(pod, true)
-	if p.pass.Awaits(edits, afterClaims, !p.Resize) { // a size that is refused says nothing about owners
+	if p.draft.Awaits(edits, afterClaims, !p.Resize) { // a size that is refused says nothing about owners
 		return
 	}
 	if len(edits) > 0 {
-		p.pass.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay")
+		p.draft.AppendToEvent(pod, ", but its volume claims cannot be given to it, and stay")
 	}
-	p.pass.Remove(pod, podset.ReasonScaleIn)
+	p.draft.Remove(pod, podset.ReasonScaleIn)
 }

@@ -518,8 +518,8 @@ func TestRandomWalk(t *testing.T) {
 			}
 			w.Rest()
 			for _, pod := range w.snapshot().Pods {
-				if pod.DeletionReason != "" {
-					t.Errorf("pod %s stayed: %s", pod.Object.Name, pod.DeletionReason)
+				if pod.Unwanted != "" {
+					t.Errorf("pod %s stayed: %s", pod.Object.Name, pod.Unwanted)
 				}
 			}
 			if got := len(w.Pods); got != int(*w.set.Spec.Replicas) {

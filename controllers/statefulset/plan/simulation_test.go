@@ -276,7 +276,7 @@ func atMostUnavailable(n int) func(before, after podset.Snapshot) error {
 func unavailable(s podset.Snapshot) int {
 	n := 0
 	for i := range s.Pods {
-		if pod := &s.Pods[i]; !pod.Available && pod.DeletionReason != podset.DeletionSurplus {
+		if pod := &s.Pods[i]; !pod.Available && pod.Unwanted != podset.UnwantedSurplus {
 			n++
 		}
 	}
@@ -294,7 +294,7 @@ func withinLimit(w *simulation) func(before, after podset.Snapshot) error {
 		available := func(s podset.Snapshot) int {
 			n := 0
 			for i := range s.Pods {
-				if pod := &s.Pods[i]; pod.Available && pod.DeletionReason != podset.DeletionSurplus {
+				if pod := &s.Pods[i]; pod.Available && pod.Unwanted != podset.UnwantedSurplus {
 					n++
 				}
 			}

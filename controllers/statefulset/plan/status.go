@@ -84,7 +84,7 @@ func volumeClaims(spec *Spec, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatu
 	}
 	names := make([]string, 0, len(s.Pods))
 	for i := range s.Pods {
-		if s.Pods[i].DeletionReason != podset.DeletionSurplus {
+		if s.Pods[i].Unwanted != podset.UnwantedSurplus {
 			names = append(names, s.Pods[i].Object.Name)
 		}
 	}
@@ -125,7 +125,7 @@ func claimBlockers() []string {
 func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
 	surplus := 0
 	for i := range s.Pods {
-		if s.Pods[i].DeletionReason == podset.DeletionSurplus {
+		if s.Pods[i].Unwanted == podset.UnwantedSurplus {
 			surplus++
 		}
 	}

@@ -47,7 +47,7 @@ func (p *planner) orderTargets() {
 	slices.SortStableFunc(waiting, func(a, b *podset.Pod) int { return cmp.Compare(rank(a), rank(b)) })
 	ordered, err := podorder.ForUpdate(waiting, all, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.PriorityStrategy})
 	if err != nil {
-		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
+		p.draft.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.unorderedUpdate.%v", err)})
 		return
 	}
 	slices.SortStableFunc(ordered, p.s.FailedUpdatesFirst)
@@ -81,16 +81,16 @@ func (p *planner) movable() []*podset.Pod {
 	rollout := p.rollout()
 	var movable, outdated []*podset.Pod
 	for _, pod := range p.targets {
-		if pod.Terminating || pod.DeletionReason != "" {
+		if pod.Terminating || pod.Unwanted != "" {
 			continue
 		}
 		if p.s.MovesNoPods() && p.outdated(pod) {
 			outdated = append(outdated, pod)
 			continue
 		}
-		method, why := p.pass.UpdateMethod(pod, rollout)
+		method, why := p.draft.UpdateMethod(pod, rollout)
 		if method == podset.MethodRefused {
-			p.pass.Refuse(pod, why)
+			p.draft.Refuse(pod, why)
 			continue
 		}
 		grow := p.Resize && p.grows(pod)
@@ -101,6 +101,6 @@ func (p *planner) movable() []*podset.Pod {
 			movable = append(movable, pod)
 		}
 	}
-	p.pass.HoldForTemplate(outdated)
+	p.draft.HoldForTemplate(outdated)
 	return movable
 }

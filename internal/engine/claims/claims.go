@@ -19,6 +19,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Name is the name of a pod's claim for the claim template. The pod's name holds workload and slot.

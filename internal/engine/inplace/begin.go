@@ -21,26 +21,36 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Begin returns the first Edit of the update of a pod from one revision to another: the revision the pod's label names, and
-// the one it shall have.
+// Move is the update of a pod from one revision to another: from the one of the pod's label to the one it shall have.
+type Move struct {
+	Pod      *corev1.Pod
+	From, To revision.Revision
+	// Difference is what Compare says of the two templates. It is the same for all pods of this move.
+	Difference Difference
+	// Grace is how long the pod is out of service before its containers change.
+	Grace time.Duration
+	// MarkUpdating makes the lifecycle state Updating. A pod in state Normal with changed metadata alone stays Normal and available.
+	MarkUpdating bool
+	Options      Options
+	Now          time.Time
+}
+
+// Begin returns the first Edit of an update.
 //
-// When containers restart, the pod goes out of service first, if it has the gate InPlaceUpdateReady, and the edit of its spec
-// waits for the grace period. An update that restarts nothing (metadata; resources, unless a resize policy restarts the container)
-// leaves the pod in service and does not wait.
+// When containers restart, the pod goes out of service first, if it has the gate InPlaceUpdateReady, and the edit of its spec waits for the grace
+// period. Without a restart (metadata; resources, unless a resize policy restarts the container) the pod stays in service and nothing waits.
 //
-// Resources take a request of their own, and the one that follows it may be refused. So an update that changes some is recorded on the pod first, as
-// one with a grace period is, and its edit is sent by the next pass. Otherwise the pod could keep the new resources under the old revision: when
-// that is wanted again, or a third one that has the same resources as the old one, nothing would differ.
+// Resources take a request of their own, and the next one may be refused. So such an update is recorded on the pod first, like one with a grace period,
+// and the next pass sends its edit. Otherwise the pod could keep new resources under the old revision. A later move back to that revision, or to a
+// third one with the same resources, would find no difference.
 //
-// What to write is computed against the live pod, for everything that differs between the revisions and for everything that an
-// earlier, unfinished update still had to write. So no change is lost when a third revision arrives in the middle of a grace
-// period or between two batches. Containers whose restart was not proven yet stay part of what Check looks at. If an annotation of
-// the earlier update is not readable, all containers are compared.
+// The live pod is compared with the target, for all that differs between the revisions and all that an earlier update still had to write. So a third
+// revision in a grace period or between two batches loses no change. Containers without proof of their restart stay part of what Check looks at. If an
+// annotation of the earlier update is not readable, all containers are compared.
 //
-// lifecycleUpdating makes the lifecycle state Updating. A pod in state Normal whose metadata alone changes stays Normal and
-// available. The difference is what Compare says of the two templates; it is the same for all pods that make this move. The error says that
-// it does not qualify, or that the pod waits to be deleted.
-func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, grace time.Duration, lifecycleUpdating bool, o Options, now time.Time) (edit.Edit, error) {
+// The error says that the move does not qualify, or that the pod waits to be deleted.
+func (m Move) Begin() (edit.Edit, error) {
+	pod, from, to, difference, grace, o, now := m.Pod, m.From, m.To, m.Difference, m.Grace, m.Options, m.Now
 	if !difference.InPlace {
 		return edit.Edit{}, fmt.Errorf("pod %s cannot move to revision %s in place: %s", pod.Name, to.Name, difference.Reason)
 	}
@@ -61,7 +71,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 	}
 	// Resources may have been sent by an attempt that died before the rest: nothing to write, but still to be waited for.
 	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
-	if lifecycleUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
+	if m.MarkUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
 		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
 	}
 	restarts := wanted.restarts(pod)
@@ -72,7 +82,7 @@ func Begin(pod *corev1.Pod, from, to revision.Revision, difference Difference, g
 		grace = 0
 	}
 	metadata := mergeMetadata(pod, from.Template, to.Template, earlier.metadata)
-	wanted.takeOver(metadata)
+	wanted.leaveToBatches(metadata)
 	if grace > 0 || len(wanted.resources) > 0 {
 		err = update.putOff(&e, wanted, metadata, grace, now)
 	} else {
@@ -107,8 +117,8 @@ func newRun(to revision.Revision, earlier leftover, resources bool, o Options, n
 	return update
 }
 
-// takeOver leaves to the batches that restart containers what these read of the metadata.
-func (c change) takeOver(metadata edit.Edit) {
+// leaveToBatches leaves to the batches that restart containers what these read of the metadata.
+func (c change) leaveToBatches(metadata edit.Edit) {
 	for _, meta := range c.refs {
 		maps.DeleteFunc(metadata.Labels, func(key string, _ *string) bool { _, ok := meta.Labels[key]; return ok })
 		maps.DeleteFunc(metadata.Annotations, func(key string, _ *string) bool { _, ok := meta.Annotations[key]; return ok })

@@ -106,7 +106,7 @@ func TestNoChangeIsLostWhateverTheOrder(t *testing.T) {
 		}
 		move := func(grace time.Duration) {
 			if from := at(); from.Name != wanted.Name {
-				e, err := Begin(k.pod, from, wanted, Compare(from.Template, wanted.Template, k.o), grace, true, k.o, k.now)
+				e, err := Move{k.pod, from, wanted, Compare(from.Template, wanted.Template, k.o), grace, true, k.o, k.now}.Begin()
 				if err != nil {
 					fail("%v", err)
 				}

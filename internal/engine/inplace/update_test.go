@@ -101,7 +101,7 @@ func (w *simulation) restartAs(name, image string) *corev1.ContainerStatus {
 func (w *simulation) begin(from, to revision.Revision, grace time.Duration) []string {
 	w.t.Helper()
 	before := w.pod.DeepCopy()
-	e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), grace, true, w.o, w.now)
+	e, err := Move{w.pod, from, to, Compare(from.Template, to.Template, w.o), grace, true, w.o, w.now}.Begin()
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -797,7 +797,7 @@ func TestResources(t *testing.T) {
 	t.Run("only the changed quantity is resized, and the pod stays in service", func(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
-		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), time.Minute, true, w.o, w.now)
+		e, err := Move{w.pod, from, to, Compare(from.Template, to.Template, w.o), time.Minute, true, w.o, w.now}.Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -831,7 +831,7 @@ func TestResources(t *testing.T) {
 		w := start(t, from)
 		w.o.Resources = true
 		delete(w.pod.Labels, shared.LabelLifecycleState)
-		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, false, w.o, w.now)
+		e, err := Move{w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, false, w.o, w.now}.Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -943,7 +943,7 @@ func TestResources(t *testing.T) {
 			w := start(t, from)
 			w.o.Resources = true
 			next := rev("shop-2", sized("200m", "64Mi"), image(0, "web:5"))
-			e, err := Begin(w.pod, from, next, Compare(from.Template, next.Template, w.o), 0, true, w.o, w.now)
+			e, err := Move{w.pod, from, next, Compare(from.Template, next.Template, w.o), 0, true, w.o, w.now}.Begin()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -1007,7 +1007,7 @@ func TestDyingBetweenTheConditionsAndTheEdit(t *testing.T) {
 	from, to := rev("shop-1"), rev("shop-2", image(0, "web:5"))
 	died := func() *simulation {
 		w := start(t, from)
-		e, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now)
+		e, err := Move{w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now}.Begin()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -1171,7 +1171,7 @@ func TestBeginRefuses(t *testing.T) {
 	w := start(t, from)
 	refused := func(to revision.Revision, part string) {
 		t.Helper()
-		if _, err := Begin(w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now); err == nil || !strings.Contains(err.Error(), part) {
+		if _, err := (Move{w.pod, from, to, Compare(from.Template, to.Template, w.o), 0, true, w.o, w.now}).Begin(); err == nil || !strings.Contains(err.Error(), part) {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -1287,7 +1287,7 @@ func TestAnUnprovenEnvironmentIsNotForgottenByTheNextUpdate(t *testing.T) {
 	}
 	now := time.Date(2026, 11, 20, 22, 0, 0, 0, time.UTC)
 	from, to := revision.Revision{Name: "web-5875b4cdfb", Template: asTemplate()}, revision.Revision{Name: "web-next", Template: asTemplate(label("tier", "b"))}
-	e, err := Begin(waiting, from, to, Compare(from.Template, to.Template, Options{}), 0, true, Options{}, now)
+	e, err := Move{waiting, from, to, Compare(from.Template, to.Template, Options{}), 0, true, Options{}, now}.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1297,7 +1297,7 @@ func TestAnUnprovenEnvironmentIsNotForgottenByTheNextUpdate(t *testing.T) {
 
 	// A container that an edit of ours replaces starts with the new metadata: no report is needed.
 	to.Template = asTemplate(image(0, "example/web:v3"))
-	e, err = Begin(waiting, from, to, Compare(from.Template, to.Template, Options{}), 0, true, Options{}, now)
+	e, err = Move{waiting, from, to, Compare(from.Template, to.Template, Options{}), 0, true, Options{}, now}.Begin()
 	if err != nil {
 		t.Fatal(err)
 	}

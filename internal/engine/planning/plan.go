@@ -15,8 +15,8 @@ type Plan struct {
 	Actions []Action
 	// Held says what was held back, and by which limit.
 	Held []Note
-	// Yielding are the keys of actions that are not carried out, see Yields.
-	Yielding map[RetryKey]bool
+	// Aside are the keys of actions that are not carried out, see SetAside.
+	Aside map[RetryKey]bool
 	// RecheckAfter is when to plan again even if nothing happens. Zero: only an event can change the answer.
 	RecheckAfter time.Duration
 }

@@ -19,23 +19,31 @@ type Retry struct {
 // of it has succeeded since. Nil: none did.
 type Retries func(key RetryKey) (retry Retry, failed bool)
 
-// Yields says that the action with this key was refused and leaves its place under a limit to others, because it waits for its next try or there is no
-// room. Otherwise the others would never get their turn when the server refuses the same action for ever. An action that yields stays in the plan, so that
-// its refusal is still reported and remembered, but it is not carried out.
-func (p *Plan) Yields(retries Retries, key RetryKey, room bool) bool {
-	if p.Yielding[key] {
+// Place says whether a limit has a place for one more action.
+type Place bool
+
+// Free is a limit with a place, Full one without.
+const (
+	Free Place = true
+	Full Place = false
+)
+
+// SetAside sets a refused action aside while it waits for its next try, or finds its limit full, and says whether it did. Others take its place: a request
+// refused for ever would keep them waiting. An action set aside stays in the plan, so its refusal is reported and remembered. It is not carried out.
+func (p *Plan) SetAside(retries Retries, key RetryKey, place Place) bool {
+	if p.Aside[key] {
 		return true
 	}
 	if retries == nil {
 		return false
 	}
 	retry, failed := retries(key)
-	if !failed || room && (retry.Keeps || retry.Wait <= 0) {
+	if !failed || bool(place) && (retry.Keeps || retry.Wait <= 0) {
 		return false
 	}
-	if p.Yielding == nil {
-		p.Yielding = map[RetryKey]bool{}
+	if p.Aside == nil {
+		p.Aside = map[RetryKey]bool{}
 	}
-	p.Yielding[key] = true
+	p.Aside[key] = true
 	return true
 }

@@ -12,7 +12,7 @@ func TestYields(t *testing.T) {
 	key := RetryKey{Step: "Create", Name: "n1"}
 	cases := map[string]struct {
 		retry  *Retry
-		room   bool
+		room   Place
 		yields bool
 	}{
 		"it did not fail":                 {room: true},
@@ -32,10 +32,10 @@ func TestYields(t *testing.T) {
 				}
 				return *tc.retry, true
 			}
-			if got := p.Yields(retries, key, tc.room); got != tc.yields || p.Yielding[key] != tc.yields {
-				t.Errorf("yields: %v, noted %v, want %v", got, p.Yielding, tc.yields)
+			if got := p.SetAside(retries, key, tc.room); got != tc.yields || p.Aside[key] != tc.yields {
+				t.Errorf("yields: %v, noted %v, want %v", got, p.Aside, tc.yields)
 			}
-			if p.Yields(nil, key, true) != tc.yields {
+			if p.SetAside(nil, key, true) != tc.yields {
 				t.Error("asked once more it says something else")
 			}
 		})

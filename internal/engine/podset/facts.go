@@ -18,9 +18,9 @@ import (
 
 // Identity is what a workload alone knows about one of its pods.
 type Identity struct {
-	Slot           planning.Slot
-	Revision       string
-	DeletionReason DeletionReason
+	Slot     planning.Slot
+	Revision string
+	Unwanted Unwanted
 }
 
 // FactRules are the same for all pods of a workload.
@@ -36,14 +36,14 @@ type FactRules struct {
 // update in place holds it out of service.
 func Observe(object *corev1.Pod, id Identity, rules FactRules) Pod {
 	pod := Pod{
-		Object:         object,
-		Slot:           id.Slot,
-		Revision:       id.Revision,
-		DeletionReason: id.DeletionReason,
-		State:          lifecycle.StateOf(object),
-		Update:         inplace.Check(object, rules.InPlace, rules.Now),
-		Terminating:    object.DeletionTimestamp != nil,
-		Ready:          podstate.RunningAndReady(object),
+		Object:      object,
+		Slot:        id.Slot,
+		Revision:    id.Revision,
+		Unwanted:    id.Unwanted,
+		State:       lifecycle.StateOf(object),
+		Update:      inplace.Check(object, rules.InPlace, rules.Now),
+		Terminating: object.DeletionTimestamp != nil,
+		Ready:       podstate.RunningAndReady(object),
 	}
 	pod.Trouble = TroubleOf(object, pod.Update, func() time.Time { return inplace.Began(object) }, rules.Now)
 	if pod.Ready && !pod.Terminating && lifecycle.IsNormal(pod.State) && !underUpdate(&pod) {

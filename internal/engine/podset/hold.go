@@ -11,7 +11,7 @@ import (
 
 // HoldForTemplate notes that outdated pods stay as they are because the server finds the template of the update revision faulty. That it refuses to
 // record a template is no note: the progress of the workload says so.
-func (p *Pass) HoldForTemplate(outdated []*Pod) {
+func (p *Draft) HoldForTemplate(outdated []*Pod) {
 	if len(outdated) == 0 || p.Snapshot.UpdateFault == "" {
 		return
 	}
@@ -23,7 +23,7 @@ func (p *Pass) HoldForTemplate(outdated []*Pod) {
 }
 
 // HoldStopped notes that pods wait because their user has stopped updates, by updateStrategy.type OnDelete or by pausing them.
-func (p *Pass) HoldStopped(waiting []*Pod, onDelete bool) {
+func (p *Draft) HoldStopped(waiting []*Pod, onDelete bool) {
 	if len(waiting) == 0 {
 		return
 	}
@@ -37,7 +37,7 @@ func (p *Pass) HoldStopped(waiting []*Pod, onDelete bool) {
 }
 
 // HoldPartition notes which outdated pods the partition keeps.
-func (p *Pass) HoldPartition(kept []*Pod, partition int) {
+func (p *Draft) HoldPartition(kept []*Pod, partition int) {
 	if len(kept) == 0 {
 		return
 	}

@@ -19,7 +19,7 @@ func LackClaims(ignored conditions.Ignored, templates []corev1.PersistentVolumeC
 	}
 	without, example := map[string]int{}, map[string]string{}
 	for i := range pods {
-		if pods[i].Terminating || pods[i].DeletionReason != "" {
+		if pods[i].Terminating || pods[i].Unwanted != "" {
 			continue
 		}
 		has := sets.New[string]()

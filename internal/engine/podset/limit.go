@@ -55,13 +55,13 @@ func (l *Limit) most(replaced bool) int {
 	return l.Max
 }
 
-// Admit says whether the pod may be taken out of service now, and counts it if so. replaced says that it is deleted, and another one takes its place.
+// TryUse says whether the pod may be taken out of service now, and counts it if so. replaced says that it is deleted, and another one takes its place.
 //
 //  1. A pod that is not in service is admitted: it is unavailable already, and the change may repair it.
 //  2. An available pod is admitted while there is room.
 //  3. A pod that is ready, but not for the minimum time yet, already counts as unavailable although it is in service. It is admitted unless the
 //     limit is exceeded: otherwise all pods that have just become ready would be taken out of service together.
-func (l *Limit) Admit(pod *Pod, replaced bool) bool {
+func (l *Limit) TryUse(pod *Pod, replaced bool) bool {
 	counted, most := has(l.used, keyOf(pod.Object)), l.most(replaced)
 	switch {
 	case !pod.InService():
@@ -87,7 +87,7 @@ func (l *Limit) Select(pods []*Pod, replaced func(*Pod) bool) (admitted, waiting
 	for _, pod := range pods {
 		switch {
 		case !pod.InService():
-		case len(waiting) == 0 && l.Admit(pod, replaced(pod)):
+		case len(waiting) == 0 && l.TryUse(pod, replaced(pod)):
 			admitted = append(admitted, pod)
 		default:
 			waiting = append(waiting, pod)

@@ -48,7 +48,7 @@ const (
 
 // UpdateMethod says how the pod gets to the target, judged by its own revision, and why not in place if the policy asks for that. A pod whose
 // revision is no longer stored cannot be edited: nobody knows what differs.
-func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
+func (p *Draft) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	if pod.Revision == r.Target.Name {
 		return MethodNone, ""
 	}
@@ -75,7 +75,7 @@ func (p *Pass) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 }
 
 // difference compares each pair of revisions once per pass; the policy is the same for all.
-func (p *Pass) difference(from string, r Rollout) inplace.Difference {
+func (p *Draft) difference(from string, r Rollout) inplace.Difference {
 	key := [2]string{from, r.Target.Name}
 	if known, ok := p.differences[key]; ok {
 		return known
@@ -93,7 +93,7 @@ func (p *Pass) difference(from string, r Rollout) inplace.Difference {
 
 // KeepMoving keeps an outdated pod at its hook if it waits there for a move that is still wanted. A workload calls it for all pods that it wants to move,
 // also while it must not touch them just now.
-func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
+func (p *Draft) KeepMoving(pod *Pod, r Rollout) {
 	switch pod.State {
 	case shared.StatePreparingUpdate:
 		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace || method == MethodReplace {
@@ -108,7 +108,7 @@ func (p *Pass) KeepMoving(pod *Pod, r Rollout) {
 
 // HoldReplaced notes why pods are replaced although updates in place were asked for. It gives the first reason, which is mostly the only one. A workload
 // calls it for the pods that it is moving, in their order. It returns false when there is nothing to note.
-func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) bool {
+func (p *Draft) HoldReplaced(moving []*Pod, r Rollout) bool {
 	for _, pod := range moving {
 		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
 			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although " + cmp.Or(r.PolicyField, "podUpdatePolicy") + " is " + string(r.Policy) + ": " + why})
@@ -118,8 +118,8 @@ func (p *Pass) HoldReplaced(moving []*Pod, r Rollout) bool {
 	return false
 }
 
-// Replaces says that the pod gets to the target only by being replaced. The event about its deletion will say why.
-func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
+// ExplainReplaced says whether the pod gets to the target only by a replacement. If so, the event about its deletion says why.
+func (p *Draft) ExplainReplaced(pod *Pod, r Rollout) bool {
 	method, why := p.UpdateMethod(pod, r)
 	if method == MethodReplace {
 		p.replacedBecause(pod, why)
@@ -128,7 +128,7 @@ func (p *Pass) Replaces(pod *Pod, r Rollout) bool {
 }
 
 // ReplacedBy says of pods that they get to the target only by being replaced.
-func (p *Pass) ReplacedBy(r Rollout) func(*Pod) bool {
+func (p *Draft) ReplacedBy(r Rollout) func(*Pod) bool {
 	return func(pod *Pod) bool {
 		method, _ := p.UpdateMethod(pod, r)
 		return method == MethodReplace
@@ -136,16 +136,16 @@ func (p *Pass) ReplacedBy(r Rollout) func(*Pod) bool {
 }
 
 // replacedBecause has the event about the deletion of the pod say why it is replaced, where there is something to say.
-func (p *Pass) replacedBecause(pod *Pod, why string) {
+func (p *Draft) replacedBecause(pod *Pod, why string) {
 	if why != "" {
 		p.AppendToEvent(pod, ", because it cannot be updated in place: "+why)
 	}
 }
 
-// Yielding splits off the pods whose move was refused and leaves its place to others, see [planning.Plan.Yields]. A pod that is not in service never
-// yields: the first request of its update may have succeeded, so the pod has to count towards the limit.
-func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*Pod) {
-	return p.yielding(pods, room, func(pod *Pod) planning.Step {
+// SplitRefused splits off the pods with a refused move, see [planning.Plan.SetAside]. A pod out of service is not among them: the first request of its
+// update may have succeeded, so it counts towards the limit.
+func (p *Draft) SplitRefused(pods []*Pod, r Rollout, place planning.Place) (others, refused []*Pod) {
+	return p.splitRefused(pods, place, func(pod *Pod) planning.Step {
 		if method, _ := p.UpdateMethod(pod, r); method == MethodInPlace {
 			return StepEdit
 		}
@@ -153,32 +153,32 @@ func (p *Pass) Yielding(pods []*Pod, r Rollout, room bool) (others, yielding []*
 	})
 }
 
-// YieldingRemovals is Yielding for pods that are to be removed.
-func (p *Pass) YieldingRemovals(pods []*Pod, room bool) (others, yielding []*Pod) {
-	return p.yielding(pods, room, p.Removal)
+// SplitRefusedRemovals is SplitRefused for pods that are to be removed.
+func (p *Draft) SplitRefusedRemovals(pods []*Pod, place planning.Place) (others, refused []*Pod) {
+	return p.splitRefused(pods, place, p.Removal)
 }
 
-func (p *Pass) yielding(pods []*Pod, room bool, next func(*Pod) planning.Step) (others, yielding []*Pod) {
+func (p *Draft) splitRefused(pods []*Pod, place planning.Place, next func(*Pod) planning.Step) (others, refused []*Pod) {
 	if p.Snapshot.Retries == nil {
 		return pods, nil
 	}
 	for _, pod := range pods {
-		if pod.InService() && p.Yields(next(pod), pod, room) {
-			yielding = append(yielding, pod)
+		if pod.InService() && p.SetAside(next(pod), pod, place) {
+			refused = append(refused, pod)
 		} else {
 			others = append(others, pod)
 		}
 	}
-	return others, yielding
+	return others, refused
 }
 
-// Yields says that what a step does to the pod was refused, and takes no place from others: see [planning.Plan.Yields].
-func (p *Pass) Yields(step planning.Step, pod *Pod, room bool) bool {
-	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: step, Namespace: pod.Object.Namespace, Name: pod.Object.Name}, room)
+// SetAside sets a refused step for a pod aside, see [planning.Plan.SetAside].
+func (p *Draft) SetAside(step planning.Step, pod *Pod, place planning.Place) bool {
+	return p.plan.SetAside(p.Snapshot.Retries, planning.RetryKey{Step: step, Namespace: pod.Object.Namespace, Name: pod.Object.Name}, place)
 }
 
 // Removal is the next step of the pod's removal: its deletion, or an edit that has it wait at its hook.
-func (p *Pass) Removal(pod *Pod) planning.Step {
+func (p *Draft) Removal(pod *Pod) planning.Step {
 	if p.HeldByPreDelete(pod) {
 		return StepEdit
 	}
@@ -186,7 +186,7 @@ func (p *Pass) Removal(pod *Pod) planning.Step {
 }
 
 // Move brings a pod closer to the target. The caller has counted it as unavailable.
-func (p *Pass) Move(pod *Pod, r Rollout) {
+func (p *Draft) Move(pod *Pod, r Rollout) {
 	method, why := p.UpdateMethod(pod, r)
 	switch method {
 	case MethodInPlace:
@@ -201,7 +201,7 @@ func (p *Pass) Move(pod *Pod, r Rollout) {
 }
 
 // Refuse notes that a pod may not be moved at all.
-func (p *Pass) Refuse(pod *Pod, why string) {
+func (p *Draft) Refuse(pod *Pod, why string) {
 	p.Wait(pod, ReasonInPlaceImpossible, "podUpdatePolicy is InPlaceOnly, and the update cannot be made in place: "+why)
 }
 
@@ -211,7 +211,7 @@ func (p *Pass) Refuse(pod *Pod, why string) {
 //  2. A hooked pod goes to PreparingUpdate and stays there until the hook is released.
 //  3. A pod whose hook has not been put back yet after the previous update gets it back, and waits at it again.
 //  4. Any other pod is edited, also in the middle of an earlier update, unless the plan already begins as many updates as it may.
-func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
+func (p *Draft) updateInPlace(pod *Pod, r Rollout) {
 	now := p.Snapshot.Now
 	var hook *shared.LifecycleHook
 	if p.Hooks != nil {
@@ -237,11 +237,13 @@ func (p *Pass) updateInPlace(pod *Pod, r Rollout) {
 		}
 	}
 
-	if !p.mayBegin() {
+	if !p.tryBegin() {
 		return
 	}
-	begin, err := inplace.Begin(pod.Object, p.Snapshot.Revisions[pod.Revision], r.Target, p.difference(pod.Revision, r),
-		r.Grace, r.MarkUpdating(pod), p.InPlace, now)
+	begin, err := inplace.Move{
+		Pod: pod.Object, From: p.Snapshot.Revisions[pod.Revision], To: r.Target, Difference: p.difference(pod.Revision, r),
+		Grace: r.Grace, MarkUpdating: r.MarkUpdating(pod), Options: p.InPlace, Now: now,
+	}.Begin()
 	if err != nil {
 		p.Wait(pod, ReasonInPlaceBlocked, err.Error())
 		return

@@ -20,16 +20,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// DeletionReason says why a pod should be deleted. Empty: it stays.
-type DeletionReason string
+// Unwanted says why a pod should be deleted. Empty: it stays.
+type Unwanted string
 
 const (
-	// DeletionFinished is that of a pod that succeeded or failed and has to be replaced.
-	DeletionFinished DeletionReason = "Finished"
-	// DeletionSurplus is that of a pod whose slot the spec does not ask for.
-	DeletionSurplus DeletionReason = "Surplus"
-	// DeletionSpecified is that of a pod whose deletion its user asked for, within the workload's limits.
-	DeletionSpecified DeletionReason = "SpecifiedDelete"
+	// UnwantedFinished is that of a pod that succeeded or failed and has to be replaced.
+	UnwantedFinished Unwanted = "Finished"
+	// UnwantedSurplus is that of a pod whose slot the spec does not ask for.
+	UnwantedSurplus Unwanted = "Surplus"
+	// UnwantedSpecified is that of a pod whose deletion its user asked for, within the workload's limits.
+	UnwantedSpecified Unwanted = "SpecifiedDelete"
 )
 
 // Pod is one pod with every fact a decision may need, derived once when the snapshot is taken.
@@ -54,8 +54,8 @@ type Pod struct {
 	Available bool
 	// AvailableIn is above zero when time alone will make the pod available.
 	AvailableIn time.Duration
-	// DeletionReason is why the pod should be deleted; empty when it stays.
-	DeletionReason DeletionReason
+	// Unwanted is why the pod should be deleted; empty when it stays.
+	Unwanted Unwanted
 	// ImagesPreDownloaded says that the node of an outdated pod has the images of the update already, because they were pulled ahead of it.
 	ImagesPreDownloaded bool
 }

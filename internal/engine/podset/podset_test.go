@@ -193,7 +193,7 @@ func TestPodsOfOneNameInTwoNamespaces(t *testing.T) {
 		Observe(object("web-0", in("a"), state(shared.StateUpdating)), Identity{}, FactRules{Now: now()}),
 		Observe(object("web-0", in("b"), state(shared.StateUpdating)), Identity{}, FactRules{Now: now()}),
 	}
-	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}}
 	pass.Remove(&pods[0], "Outdated")
 	pass.Settle(SettleRules{})
 	if plan := pass.Plan(); len(plan.Actions) != 2 || plan.Actions[0].Object.GetNamespace() != "b" || plan.Actions[1].Step != StepDelete {
@@ -265,7 +265,7 @@ func TestSettle(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			pod := Observe(object("web-0", tc.pod...), Identity{Slot: "0"}, FactRules{Now: now()})
-			pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, Hooks: tc.hooks}
+			pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, Hooks: tc.hooks}
 			if tc.keep {
 				pass.Keep(&pod)
 			}
@@ -301,7 +301,7 @@ func TestSettle(t *testing.T) {
 // Settling a pod must not undo, or write beside, what the pass has planned for it.
 func TestSettleLeavesTakenPodsAlone(t *testing.T) {
 	pods := []Pod{Observe(object("web-0", state(shared.StateUpdating)), Identity{Slot: "0"}, FactRules{Now: now()})}
-	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}}
 	pass.Remove(&pods[0], "Outdated")
 	pass.Settle(SettleRules{})
 	if plan := pass.Plan(); len(plan.Actions) != 1 || plan.Actions[0].Step != StepDelete {
@@ -314,7 +314,7 @@ func TestRemoveTiesADeletionOfAnAvailablePodToItsVersion(t *testing.T) {
 		Observe(object("web-0"), Identity{}, FactRules{Now: now()}),
 		Observe(object("web-1", notReady), Identity{}, FactRules{Now: now()}),
 	}
-	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}}
 	pass.Remove(&pods[0], "ScaleIn")
 	pass.Remove(&pods[1], "ScaleIn")
 	plan := pass.Plan()
@@ -332,7 +332,7 @@ func TestWay(t *testing.T) {
 		return t
 	}
 	target := revision.Revision{Name: "new", Template: template("web:2", "")}
-	pass := Pass{InPlace: inplace.Options{}, Snapshot: &Snapshot{Revisions: map[string]revision.Revision{
+	pass := Draft{InPlace: inplace.Options{}, Snapshot: &Snapshot{Revisions: map[string]revision.Revision{
 		"image": {Name: "image", Template: template("web:1", "")},
 		"env":   {Name: "env", Template: template("web:1", "x")},
 		"new":   target,

@@ -115,7 +115,7 @@ func clipHolder(text string) string {
 }
 
 // releaseOver gives up the holds on the pod whose requests are over: whoever took them out is not there any more to do so.
-func (p *Pass) releaseOver(pod *Pod) edit.Edit {
+func (p *Draft) releaseOver(pod *Pod) edit.Edit {
 	if len(p.Snapshot.OverRequests) == 0 {
 		return edit.Edit{}
 	}

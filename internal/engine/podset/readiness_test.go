@@ -94,7 +94,7 @@ func TestAHoldWhoseRequestIsOverIsGivenUp(t *testing.T) {
 			for range 5 {
 				s := snapshotOf(pod)
 				s.OverRequests = tc.over
-				pass := Pass{Snapshot: s}
+				pass := Draft{Snapshot: s}
 				pass.Settle(SettleRules{Admit: func(*Pod) bool { return true }})
 				actions := pass.Plan().Actions
 				if len(actions) == 0 {
@@ -131,7 +131,7 @@ func TestPodsThatAreUpdatedUndrainedAreCounted(t *testing.T) {
 
 func TestARepairedPodHasAnEvent(t *testing.T) {
 	pod := Observe(object("web-0"), Identity{Slot: "0"}, FactRules{Now: now()})
-	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, Workload: Workload{Kind: "StatefulSet", Name: "web"}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, Workload: Workload{Kind: "StatefulSet", Name: "web"}}
 	pass.Settle(SettleRules{Repair: func(*Pod) edit.Edit {
 		var e edit.Edit
 		e.SetLabel("lost", "found")

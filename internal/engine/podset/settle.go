@@ -24,7 +24,7 @@ type SettleRules struct {
 // Settle continues what is under way on each pod for which the pass has planned nothing, with one Edit per pod: the conditions of new readiness gates,
 // running updates in place, and lifecycle states that are over. It does so whether or not the workload may move pods now, because a pod that is left in
 // the middle of an update stays unavailable. Finished pods are left alone.
-func (p *Pass) Settle(rules SettleRules) {
+func (p *Draft) Settle(rules SettleRules) {
 	for i := range p.Snapshot.Pods {
 		pod := &p.Snapshot.Pods[i]
 		p.Recheck(pod.AvailableIn)
@@ -39,7 +39,7 @@ func (p *Pass) Settle(rules SettleRules) {
 	}
 }
 
-func (p *Pass) settle(pod *Pod, rules SettleRules) {
+func (p *Draft) settle(pod *Pod, rules SettleRules) {
 	now := p.Snapshot.Now
 	var e edit.Edit
 	var reason string
@@ -100,7 +100,7 @@ func (p *Pass) settle(pod *Pod, rules SettleRules) {
 //  2. Updating ends when the update has taken effect.
 //  3. Updated ends when the update hook is back in full, or gone.
 //  4. PreparingUpdate and PreparingDelete end when nobody wants the update or the deletion any more.
-func (p *Pass) next(pod *Pod, rules SettleRules) (shared.LifecycleState, bool) {
+func (p *Draft) next(pod *Pod, rules SettleRules) (shared.LifecycleState, bool) {
 	running := pod.Update.Progress != inplace.None && pod.Update.Progress != inplace.Done
 	switch pod.State {
 	case shared.StatePreparingNormal:
@@ -139,7 +139,7 @@ func (p *Pass) next(pod *Pod, rules SettleRules) (shared.LifecycleState, bool) {
 	return "", false
 }
 
-func (p *Pass) afterUpdate(pod *Pod) shared.LifecycleState {
+func (p *Draft) afterUpdate(pod *Pod) shared.LifecycleState {
 	if p.hookedAgain(pod) {
 		return shared.StateNormal
 	}
@@ -147,6 +147,6 @@ func (p *Pass) afterUpdate(pod *Pod) shared.LifecycleState {
 }
 
 // hookedAgain says that nothing of the update hook is missing on the pod.
-func (p *Pass) hookedAgain(pod *Pod) bool {
+func (p *Draft) hookedAgain(pod *Pod) bool {
 	return p.Hooks == nil || p.Hooks.InPlaceUpdate == nil || lifecycle.AllHooked(p.Hooks.InPlaceUpdate, pod.Object)
 }

@@ -92,9 +92,9 @@ func (s *Spec) SelectorText() string {
 	return s.Selector.String()
 }
 
-// NewPass returns an empty pass over the pods of a snapshot.
-func (s *Spec) NewPass(snapshot *Snapshot) *Pass {
-	return &Pass{
+// NewDraft returns an empty draft for the pods of a snapshot.
+func (s *Spec) NewDraft(snapshot *Snapshot) *Draft {
+	return &Draft{
 		Snapshot: snapshot,
 		Workload: Workload{Kind: s.Owner.Kind, Name: s.Owner.Name},
 		Hooks:    s.Lifecycle,

@@ -74,7 +74,7 @@ func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 		if pod.Terminating || pod.Trouble.Message == "" {
 			continue
 		}
-		if pod.Trouble.Lasting && pod.stays() && (pod.DeletionReason == "" || !deletes) && !moved[keyOf(pod.Object)] && stuck == "" {
+		if pod.Trouble.Lasting && pod.stays() && (pod.Unwanted == "" || !deletes) && !moved[keyOf(pod.Object)] && stuck == "" {
 			stuck = pod.Trouble.Reason
 		}
 		if byMessage[pod.Trouble.Message] == nil {

@@ -233,7 +233,7 @@ func TestAnImageThatCannotBePulledStallsTheWorkload(t *testing.T) {
 // A user asked for the deletion of a crashing pod, which its set could not delete yet, and Stalled said that nothing needs the user.
 func TestAPodThatIsToBeDeletedAndIsNotStallsTheWorkload(t *testing.T) {
 	pod := stuckPod("web-1", time.Minute, 0, waitingFor("ImagePullBackOff", ""))
-	pod.DeletionReason = DeletionSpecified
+	pod.Unwanted = UnwantedSpecified
 	waits := Progress{Reconciling: true, Reason: "RollingOut", Message: "1 pod waits"}
 	want := Progress{Stalled: true, Reason: "ImagePullFailed", Message: "web-1: container c: ImagePullBackOff missing:v3; 1 pod waits"}
 	if got := waits.WithTroubles(&planning.Plan{}, []Pod{pod}); got != want {
@@ -277,7 +277,7 @@ func TestAnUpdateInPlaceThatHangsIsSaidInTime(t *testing.T) {
 	}
 	observed := Observe(pod, Identity{Slot: "0"}, FactRules{Now: now()})
 	observed.Update, observed.Trouble = update, troubleOf(update, now())
-	pass := Pass{Snapshot: &Snapshot{Now: now(), Pods: []Pod{observed}}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{observed}}}
 	pass.Settle(SettleRules{})
 	if got := pass.Plan().RecheckAfter; got != 20*time.Second {
 		t.Errorf("it is planned again after %s, want the 20 s until there is something to say", got)

@@ -458,7 +458,7 @@ func oneAtATime(actions []planning.Action, retries planning.Retries) planning.Pl
 	room := 1
 	for _, action := range actions {
 		switch {
-		case plan.Yields(retries, action.RetryKey(), room > 0):
+		case plan.SetAside(retries, action.RetryKey(), room > 0):
 			plan.Actions = append(plan.Actions, action)
 		case room > 0:
 			room--

@@ -69,7 +69,7 @@ type lane struct {
 func newRun(e *Executor, state *State, owner client.Object, plan planning.Plan) *run {
 	actions := plan.Actions
 	r := &run{
-		executor: e, owner: owner, ownerKey: freshness.OwnerOf(owner), state: state, actions: actions, yielding: plan.Yielding,
+		executor: e, owner: owner, ownerKey: freshness.OwnerOf(owner), state: state, actions: actions, yielding: plan.Aside,
 		failures: map[int]planning.Failure{},
 		outcome:  planning.Outcome{Steps: map[planning.Step]int{}},
 	}

@@ -39,7 +39,7 @@ type Memory struct {
 	// requests is what is known of requests for which others hold its pods.
 	requests requests
 	// Pods is what is known of its pods.
-	Pods podset.Known
+	Pods podset.AtRest
 	// actions is what became of its last plans.
 	actions executor.State
 	// nodes is what the last pass saw of the nodes. Events ask for it, too.

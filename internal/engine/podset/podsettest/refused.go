@@ -43,7 +43,7 @@ func (r Refused) Retries() planning.Retries {
 func (r Refused) Tried(plan planning.Plan) planning.Plan {
 	plan.Actions = slices.DeleteFunc(slices.Clone(plan.Actions), func(a planning.Action) bool {
 		key := a.RetryKey()
-		return plan.Yielding[key] || r.Waits(key.Name)
+		return plan.Aside[key] || r.Waits(key.Name)
 	})
 	return plan
 }

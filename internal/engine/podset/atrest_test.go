@@ -58,15 +58,15 @@ func TestKnownPodsAreAsObserved(t *testing.T) {
 		asked = append(asked, p.Name)
 		id := Identity{Slot: planning.Slot(p.Name), Revision: "web-1"}
 		if _, specified := p.Labels[shared.LabelSpecifiedDelete]; specified || deletes {
-			id.DeletionReason = DeletionSpecified
+			id.Unwanted = UnwantedSpecified
 		}
 		return id
 	}
-	known := &Known{}
+	known := &AtRest{}
 	look := func(generation int64, at time.Duration, want ...string) {
 		t.Helper()
 		rules := FactRules{Now: start.Add(at), MinReady: 10 * time.Second}
-		fresh := (*Known)(nil).Observe(generation, objects, rules, identify)
+		fresh := (*AtRest)(nil).Observe(generation, objects, rules, identify)
 		asked = nil
 		got := known.Observe(generation, objects, rules, identify)
 		if diff := cmp.Diff(fresh, got); diff != "" {

@@ -75,9 +75,9 @@ const (
 // Workload names the owner of the pods in events.
 type Workload struct{ Kind, Name string }
 
-// Pass is one planning pass: the plan so far, and what it has decided about which pod. At most one action is planned for a
+// Draft is one planning pass: the plan so far, and what it has decided about which pod. At most one action is planned for a
 // pod. A workload first lets the pass create, remove and move pods, and then settles all others.
-type Pass struct {
+type Draft struct {
 	Snapshot *Snapshot
 	Workload Workload
 	// Hooks are the workload's lifecycle hooks; may be nil.
@@ -114,7 +114,7 @@ type wait struct {
 
 // Plan is the result of the pass: first the actions that settle pods, then the others as they were planned; notes about single
 // pods come last.
-func (p *Pass) Plan() planning.Plan {
+func (p *Draft) Plan() planning.Plan {
 	plan := p.plan
 	plan.Actions = slices.Concat(p.settled, p.plan.Actions)
 	for _, w := range p.waits {
@@ -153,17 +153,17 @@ func Creations(claims []corev1.PersistentVolumeClaim) int {
 // these pods have changed in the cache.
 const LeastUpdates = 100
 
-// mayBegin says whether the plan may begin one more update in place, and counts it.
-func (p *Pass) mayBegin() bool {
+// tryBegin counts one more update in place, if the plan may begin it.
+func (p *Draft) tryBegin() bool {
 	p.begun++
 	return p.begun <= max(LeastUpdates, len(p.Snapshot.Pods)/20)
 }
 
 // Expect reserves memory for at least so many more actions.
-func (p *Pass) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max(n, 0)) }
+func (p *Draft) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max(n, 0)) }
 
 // Act plans an action.
-func (p *Pass) Act(action planning.Action) {
+func (p *Draft) Act(action planning.Action) {
 	p.plan.Actions = append(p.plan.Actions, action)
 	if pod := PodOf(action); pod != nil {
 		mark(&p.taken, keyOf(pod))
@@ -171,10 +171,10 @@ func (p *Pass) Act(action planning.Action) {
 }
 
 // Hold notes something that was held back.
-func (p *Pass) Hold(note planning.Note) { p.plan.Held = append(p.plan.Held, note) }
+func (p *Draft) Hold(note planning.Note) { p.plan.Held = append(p.plan.Held, note) }
 
 // Wait notes that a pod waits for something; pods that wait for the same share a note.
-func (p *Pass) Wait(pod *Pod, reason, what string) {
+func (p *Draft) Wait(pod *Pod, reason, what string) {
 	key := [2]string{reason, what}
 	w, ok := p.waiting[key]
 	if !ok {
@@ -189,17 +189,17 @@ func (p *Pass) Wait(pod *Pod, reason, what string) {
 }
 
 // Recheck asks for planning again after d at the latest.
-func (p *Pass) Recheck(d time.Duration) { p.plan.Recheck(d) }
+func (p *Draft) Recheck(d time.Duration) { p.plan.Recheck(d) }
 
-// CreationYields says that the creation of the pod of a slot was refused and leaves its place to others, see [planning.Plan.Yields].
-func (p *Pass) CreationYields(namespace string, slot planning.Slot, room bool) bool {
-	return p.plan.Yields(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, room)
+// SetCreationAside sets the refused creation of a slot's pod aside, see [planning.Plan.SetAside].
+func (p *Draft) SetCreationAside(namespace string, slot planning.Slot, place planning.Place) bool {
+	return p.plan.SetAside(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, place)
 }
 
 // Awaits says whether what depends on actions with these keys waits for them, and asks for planning again after the time: no event tells that they were carried
 // out. It waits no longer for one that has failed at every try for refusalTimeout, as when a webhook of others refuses it. Alike: all actions of the step are
 // for the same, so that it does not wait for one either while nothing of the step succeeds for so long; each of many would have to fail for itself first.
-func (p *Pass) Awaits(actions []planning.RetryKey, after time.Duration, alike bool) bool {
+func (p *Draft) Awaits(actions []planning.RetryKey, after time.Duration, alike bool) bool {
 	waits := false
 	for _, key := range actions {
 		if _, failed := p.failing(key); !failed {
@@ -211,7 +211,7 @@ func (p *Pass) Awaits(actions []planning.RetryKey, after time.Duration, alike bo
 }
 
 // GivesUp says that Awaits waits no longer for an action with this key.
-func (p *Pass) GivesUp(key planning.RetryKey, alike bool) bool {
+func (p *Draft) GivesUp(key planning.RetryKey, alike bool) bool {
 	failing, _ := p.failing(key)
 	if alike {
 		step, _ := p.failing(planning.RetryKey{Step: key.Step, Namespace: key.Namespace})
@@ -221,7 +221,7 @@ func (p *Pass) GivesUp(key planning.RetryKey, alike bool) bool {
 }
 
 // failing is for how long an action has failed, and whether it failed at its last try.
-func (p *Pass) failing(key planning.RetryKey) (time.Duration, bool) {
+func (p *Draft) failing(key planning.RetryKey) (time.Duration, bool) {
 	if p.Snapshot.Retries == nil {
 		return 0, false
 	}
@@ -233,13 +233,13 @@ func (p *Pass) failing(key planning.RetryKey) (time.Duration, bool) {
 }
 
 // AppendToEvent has the event about the deletion of the pod say something beside that.
-func (p *Pass) AppendToEvent(pod *Pod, text string) {
+func (p *Draft) AppendToEvent(pod *Pod, text string) {
 	lazy.Put(&p.remarks, keyOf(pod.Object), p.remarks[keyOf(pod.Object)]+text)
 }
 
 // InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
 // and nothing else happens.
-func (p *Pass) InvalidSpec(cause error, rules SettleRules) planning.Plan {
+func (p *Draft) InvalidSpec(cause error, rules SettleRules) planning.Plan {
 	p.Hold(planning.Note{Reason: ReasonInvalidSpec, Message: cause.Error()})
 	for i := range p.Snapshot.Pods {
 		p.Keep(&p.Snapshot.Pods[i])
@@ -249,10 +249,10 @@ func (p *Pass) InvalidSpec(cause error, rules SettleRules) planning.Plan {
 }
 
 // Keep leaves the pod at its hook, although nothing is planned for it now: its deletion or update is still wanted.
-func (p *Pass) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
+func (p *Draft) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
 
 // Taken says whether an action is planned for the pod.
-func (p *Pass) Taken(pod *Pod) bool { return has(p.taken, keyOf(pod.Object)) }
+func (p *Draft) Taken(pod *Pod) bool { return has(p.taken, keyOf(pod.Object)) }
 
 // UpdateGates are the readiness gates of pods that are updated in place: one for the update, one for other writers that take pods out of
 // service.
@@ -274,7 +274,7 @@ func SetIdentity(pod *corev1.Pod, namespace, name string, owner metav1.OwnerRefe
 
 // ClaimsAt are the claim templates of the pods of a revision, which its template mounts: those that it has recorded. Those of the spec stand in for the update
 // revision, and for one that has recorded none.
-func (p *Pass) ClaimsAt(present claims.Template, name string) claims.Template {
+func (p *Draft) ClaimsAt(present claims.Template, name string) claims.Template {
 	if name == p.Snapshot.Update.Name && p.Snapshot.Unrecorded == "" {
 		return present
 	}
@@ -290,7 +290,7 @@ func (p *Pass) ClaimsAt(present claims.Template, name string) claims.Template {
 }
 
 // Create plans to create a pod, after its claims, and to give it the conditions of its gates at once.
-func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.PersistentVolumeClaim, reason string) {
+func (p *Draft) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.PersistentVolumeClaim, reason string) {
 	var first []planning.Action
 	for _, claim := range own {
 		create := CreateClaim(slot, claim, reason)
@@ -311,32 +311,32 @@ func (p *Pass) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.Persist
 // terminating pod is left alone.
 //
 // Deleting a pod that was counted as available is tied to its exact version: a newer one could have changed the decision.
-func (p *Pass) Remove(pod *Pod, reason string) {
+func (p *Draft) Remove(pod *Pod, reason string) {
 	p.remove(pod, reason, "",
 		p.success("SuccessfulDelete", "delete", pod.Object.Name),
 		p.failure("FailedDelete", "delete", pod.Object.Name))
 }
 
 // RemoveFinished is Remove for a pod that has finished, so that another one at the revision of this name gets its slot.
-func (p *Pass) RemoveFinished(pod *Pod, next string) {
+func (p *Draft) RemoveFinished(pod *Pod, next string) {
 	p.remove(pod, ReasonFinished, next,
 		p.success("SuccessfulDelete", "delete", pod.Object.Name),
 		p.failure("FailedDelete", "delete", pod.Object.Name))
 }
 
 // Recreate is Remove for the sake of an update, and says so in its events.
-func (p *Pass) Recreate(pod *Pod, reason string) {
+func (p *Draft) Recreate(pod *Pod, reason string) {
 	p.remove(pod, reason, "",
 		p.success("SuccessfulUpdatePodReCreate", "delete for an update", pod.Object.Name),
 		p.failure("FailedUpdatePodReCreate", "delete for an update", pod.Object.Name))
 }
 
 // HeldByPreDelete says that the preDelete hook stops the pod's deletion.
-func (p *Pass) HeldByPreDelete(pod *Pod) bool {
+func (p *Draft) HeldByPreDelete(pod *Pod) bool {
 	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
 }
 
-func (p *Pass) remove(pod *Pod, reason, next string, success, failure planning.Event) {
+func (p *Draft) remove(pod *Pod, reason, next string, success, failure planning.Event) {
 	if pod.Terminating {
 		return
 	}
@@ -356,19 +356,19 @@ func (p *Pass) remove(pod *Pod, reason, next string, success, failure planning.E
 }
 
 // Edit plans to write an edit. Success is silent: it is part of a larger step that has its own event.
-func (p *Pass) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, e, reason)) }
+func (p *Draft) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, e, reason)) }
 
-func (p *Pass) write(pod *Pod, e edit.Edit, reason string) planning.Action {
+func (p *Draft) write(pod *Pod, e edit.Edit, reason string) planning.Action {
 	action := EditPod(pod.Slot, pod.Object, e, reason)
 	action.Failure = p.failure("FailedUpdate", "update", pod.Object.Name)
 	return action
 }
 
-func (p *Pass) success(reason, verb, pod string) planning.Event {
+func (p *Draft) success(reason, verb, pod string) planning.Event {
 	return planning.Event{Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s successful", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 
-func (p *Pass) failure(reason, verb, pod string) planning.Event {
+func (p *Draft) failure(reason, verb, pod string) planning.Event {
 	return planning.Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 

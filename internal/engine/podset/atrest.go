@@ -14,9 +14,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Known are the facts about the pods of one workload that are at rest: available, without an update in place or anything wrong. They stay true until the
+// AtRest are the facts about the pods of one workload that are at rest: available, without an update in place or anything wrong. They stay true until the
 // pod or the spec changes. During a rollout of thousands of pods, a few dozen change between two passes. The zero value knows nothing.
-type Known struct {
+type AtRest struct {
 	// generation is that of the spec that the facts are about.
 	generation int64
 	// pods are those of the last pass. The cache never changes a pod: it replaces it.
@@ -38,7 +38,7 @@ func ByName(objects []*corev1.Pod) []*corev1.Pod {
 
 // Observe is what [Observe] finds out about pods, in their order. It derives nothing about a pod that was at rest in the last pass and has not changed
 // since. generation is that of the spec, which must determine what identify says about a pod. Nil remembers nothing.
-func (k *Known) Observe(generation int64, objects []*corev1.Pod, rules FactRules, identify func(*corev1.Pod) Identity) []Pod {
+func (k *AtRest) Observe(generation int64, objects []*corev1.Pod, rules FactRules, identify func(*corev1.Pod) Identity) []Pod {
 	pods := make([]Pod, len(objects))
 	if k == nil {
 		for i, object := range objects {
@@ -73,13 +73,13 @@ func (k *Known) Observe(generation int64, objects []*corev1.Pod, rules FactRules
 
 // rest is what is remembered of a pod; false when it is not at rest.
 func rest(pod *Pod) (resting, bool) {
-	id := Identity{Slot: pod.Slot, Revision: pod.Revision, DeletionReason: pod.DeletionReason}
+	id := Identity{Slot: pod.Slot, Revision: pod.Revision, Unwanted: pod.Unwanted}
 	return resting{id, pod.State}, pod.Available && pod.Update == inplace.Status{} && pod.Trouble == podstate.Trouble{}
 }
 
 // pod is the pod at rest.
 func (r resting) pod(object *corev1.Pod) Pod {
 	return Pod{
-		Object: object, Slot: r.id.Slot, Revision: r.id.Revision, DeletionReason: r.id.DeletionReason, State: r.state, Ready: true, Available: true,
+		Object: object, Slot: r.id.Slot, Revision: r.id.Revision, Unwanted: r.id.Unwanted, State: r.state, Ready: true, Available: true,
 	}
 }
