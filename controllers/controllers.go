@@ -149,18 +149,13 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 // share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
 func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
-	// The manager before may have counted what is switched off now.
-	m := deps.Metrics
-	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
-		counted.Reset()
-	}
-	m.Objects.Reset()
+	forgetCounts(deps.Metrics)
 	gates := deps.Config.Features
 	all := workload.Dependencies{
 		Client:           mgr.GetClient(),
 		Cache:            mgr.GetCache(),
 		Live:             mgr.GetAPIReader(),
-		Metrics:          m,
+		Metrics:          deps.Metrics,
 		Pool:             writer.NewPool(deps.Config.Writes),
 		Hooks:            deps.Hooks,
 		Servers:          deps.Servers,
@@ -187,6 +182,14 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 		deps.Operator.DaemonNeeds = all.DaemonNeeds
 	}
 	return all
+}
+
+// forgetCounts resets the counts of the manager before: it may have had features that are off now.
+func forgetCounts(m *metrics.Metrics) {
+	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
+		counted.Reset()
+	}
+	m.Objects.Reset()
 }
 
 // setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served, and fills

@@ -8,10 +8,8 @@ import (
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/utils/clock"
 
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
@@ -38,7 +36,7 @@ func TestCountsOfTheManagerBeforeAreForgotten(t *testing.T) {
 	m.LaunchWaiting.WithLabelValues("true").Set(1)
 	m.SidecarSetInjection.WithLabelValues("Policy", "True").Set(1)
 	m.SidecarSetPods.WithLabelValues("matched").Set(1)
-	share(nil, &Deps{Config: &config.Config{Writes: 2}, Metrics: m, Clock: clock.RealClock{}})
+	forgetCounts(m)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

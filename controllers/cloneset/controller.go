@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	memory := remembered(pass.Memory)
 	spec := plan.Parse(set, r.Options)
-	observed, err := r.observe(ctx, spec, pass.Memory)
+	observed, err := r.prepare(ctx, spec, pass.Memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.CloneSetFailedUpdate))
 	}

@@ -45,9 +45,9 @@ type observation struct {
 // claimsByName are volume claims of one namespace.
 type claimsByName = map[string]*corev1.PersistentVolumeClaim
 
-// observe reads the pods, revisions and claims of a set. It releases pods that the selector no longer matches and makes sure that the template
+// prepare reads the pods, revisions and claims of a set. It releases pods that the selector no longer matches and makes sure that the template
 // has a revision, unless the set is being deleted: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
+func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
 	var observed observation

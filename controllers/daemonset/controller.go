@@ -45,7 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	observed, err := r.observe(ctx, set, pass.Memory)
+	observed, err := r.prepare(ctx, set, pass.Memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
 	}

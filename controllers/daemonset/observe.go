@@ -46,9 +46,9 @@ func remembered(m *workload.Memory) *memory {
 	return workload.Own(m, func() *memory { return &memory{names: map[string]string{}} })
 }
 
-// observe reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure that
+// prepare reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure that
 // the template has a revision.
-func (r *Reconciler) observe(ctx context.Context, set *appsv1beta1.DaemonSet, mem *workload.Memory) (observation, error) {
+func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, mem *workload.Memory) (observation, error) {
 	owner := freshness.OwnerOf(set)
 	var nodes corev1.NodeList
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {

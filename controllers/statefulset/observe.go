@@ -33,9 +33,9 @@ type observation struct {
 	failed error
 }
 
-// observe reads the pods, revisions and claims of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure
+// prepare reads the pods, revisions and claims of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure
 // that the template has a revision.
-func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
+func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
 	var observed observation

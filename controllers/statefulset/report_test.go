@@ -26,6 +26,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"

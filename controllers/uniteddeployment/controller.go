@@ -76,7 +76,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	memory := workload.Own(pass.Memory, plan.NewMemory)
 	spec := united.Parse(set)
-	observed, err := r.observe(ctx, spec, memory)
+	observed, err := r.prepare(ctx, spec, memory)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.UnitedDeploymentSubsetFailure))
 	}

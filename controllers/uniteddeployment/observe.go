@@ -38,9 +38,9 @@ type observation struct {
 	lookAgain time.Duration
 }
 
-// observe reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
+// prepare reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
 // revision, unless the object is being deleted or cannot be parsed: then it changes nothing.
-func (r *Reconciler) observe(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
+func (r *Reconciler) prepare(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
 	observed := observation{collisionCount: spec.Set.Status.CollisionCount}
 	s := &observed.snapshot
 	s.Now, s.Turns, s.Disabled, s.Unserved = r.Clock.Now(), remembered.Turns(), r.Disabled, map[schema.GroupKind]bool{}

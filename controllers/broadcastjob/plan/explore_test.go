@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -221,7 +222,8 @@ func (e *exploration) check(v *visited, after *simulation, actions []planning.Ac
 		}
 		seen[name] = true
 	}
-	if is, was := failuresOf(&after.job.Status), failuresOf(&v.State.w.job.Status); is < was {
+	none := appsv1beta1.FinishedNodes{}
+	if is, was := ptr.Deref(after.job.Status.Finished, none).Failures, ptr.Deref(v.State.w.job.Status.Finished, none).Failures; is < was {
 		e.walk.Fail(v, "failures were forgotten")
 	}
 }

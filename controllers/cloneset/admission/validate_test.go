@@ -274,8 +274,8 @@ func TestWarnings(t *testing.T) {
 		"on delete with what has no effect": {
 			change: `{spec: {progressDeadlineSeconds: 60, updateStrategy: {type: OnDelete, rollingUpdate: {partition: 2}}}}`,
 			want: []string{
-				`spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete`,
 				`spec.progressDeadlineSeconds: passes unless pods are deleted in time, because updateStrategy.type is OnDelete`,
+				`spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete`,
 			},
 		},
 		"on delete without a deadline": {change: `{spec: {progressDeadlineSeconds: 2147483647, updateStrategy: {type: OnDelete}}}`},

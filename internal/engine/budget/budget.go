@@ -27,7 +27,7 @@ const (
 	Up Rounding = true
 )
 
-// Unlimited is the count of a limit that is not set.
+// Unlimited is the count of an unset limit.
 const Unlimited int32 = math.MaxInt32
 
 // Count is the value in pods, where a percentage is of total. It is not cut to total: "150%" of 4 is 6.

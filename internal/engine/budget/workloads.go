@@ -27,8 +27,8 @@ func StatefulSetScaleMaxUnavailable(v *intstr.IntOrString, replicas int32) (int3
 	return max(count, 1), nil
 }
 
-// CloneSetPartition is rounded up and from 0 to replicas. A percentage that comes to all of several replicas keeps one less, unless
-// it says 100%: whoever asks for 99% wants to see an updated pod. When omitted, it is 0.
+// CloneSetPartition is rounded up and from 0 to replicas. A percentage that comes to all of several
+// replicas keeps one less, except for 100%: 99% asks for an updated pod. When omitted, it is 0.
 func CloneSetPartition(v *intstr.IntOrString, replicas int32) (int32, error) {
 	if v == nil {
 		return 0, nil
@@ -60,8 +60,9 @@ func CloneSetLimits(maxUnavailable, maxSurge *intstr.IntOrString, replicas int32
 	return unavailable, surge, err
 }
 
-// CloneSetOnDeleteMaxUnavailable is the limit of what a CloneSet deletes with the update type OnDelete. It is rounded up, and when omitted
-// it is 20% rounded down. At least 1: there is no surge, and no ready pod could ever be deleted otherwise.
+// CloneSetOnDeleteMaxUnavailable is the limit of a CloneSet's deletions with the update type
+// OnDelete. It is rounded up, and when omitted it is 20% rounded down. At least 1: there is no
+// surge, and no ready pod could ever be deleted otherwise.
 func CloneSetOnDeleteMaxUnavailable(v *intstr.IntOrString, replicas int32) (int32, error) {
 	if v == nil {
 		return max(replicas/5, 1), nil
@@ -98,9 +99,9 @@ func DaemonSetLimits(maxUnavailable, maxSurge *intstr.IntOrString, desired int32
 	return unavailable, surge, err
 }
 
-// DaemonSetPartition is how many nodes keep the old revision, rounded down. When omitted, it is 0. desired is the live number of nodes that should
-// have a pod, not the one in the status, which is 0 on the first pass. It may be more than that, and means something then: an update counts other nodes
-// that have pods, too.
+// DaemonSetPartition is how many nodes keep the old revision, rounded down. When omitted, it is 0.
+// desired is the live number of nodes for pods, not the status's: 0 on the first pass. A larger
+// partition means something: an update counts other nodes with pods, too.
 func DaemonSetPartition(v *intstr.IntOrString, desired int32) (int32, error) {
 	if v == nil {
 		return 0, nil

@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package claims decides about the volume claims of a pod that has a lasting identity: their names, their contents, their owners, and whether a
-// changed claim template makes them grow.
+// Package claims decides about the volume claims of a pod with a lasting identity: their names,
+// their contents, their owners, and whether a changed claim template makes them grow.
 //
-// Nothing here deletes a claim. A claim that should go gets an owner, and the garbage collector deletes it with that owner.
+// Nothing here deletes a claim. To remove one, it gets an owner, and the garbage collector deletes
+// it with that owner.
 package claims
 
 import (
@@ -25,17 +26,18 @@ import (
 // Name is the name of a pod's claim for the claim template. The pod's name holds workload and slot.
 func Name(template, pod string) string { return template + "-" + pod }
 
-// Template is everything that the claims of one workload have in common.
+// Template is the common part of one workload's claims.
 type Template struct {
 	Namespace string
 	// Claims are the workload's claim templates. Read-only.
 	Claims []corev1.PersistentVolumeClaim
-	// Labels are added to those of each claim template and win over them: for a StatefulSet its selector's matchLabels.
+	// Labels are added to each claim template's and win over them: a StatefulSet's matchLabels.
 	Labels map[string]string
 }
 
-// Wanted returns the claims of the pod for whose names is holds, at most one for each claim template and in that order, without owners. Labels are their own;
-// all else is the template's, and may be replaced as a whole, but not changed.
+// Wanted returns the pod's claims with the names of is, one for each claim template at most, in
+// their order and without owners. Labels are their own; all else is the template's, and may be
+// replaced as a whole, but not changed.
 func (t Template) Wanted(pod string, is func(name string) bool) []*corev1.PersistentVolumeClaim {
 	var wanted []*corev1.PersistentVolumeClaim
 	for i := range t.Claims {
@@ -85,15 +87,16 @@ func (t Template) Mount(spec *corev1.PodSpec, pod string) {
 	spec.Volumes = volumes
 }
 
-// Mounts says whether one of the spec's volumes is the claim. Volumes of a pod never change: one that was created before a claim
-// template was added gets its claim when it is replaced.
+// Mounts says whether one of the spec's volumes is the claim. Volumes of a pod never change: a new
+// claim template waits for the pod's replacement.
 func Mounts(spec *corev1.PodSpec, claim string) bool {
 	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim
 	})
 }
 
-// Awaited are those of the wanted claims that the pod mounts and that are missing. A claim whose template is younger than the pod is not one of its volumes.
+// Awaited are the wanted claims in the pod's volumes without an object. The pod has no volume for a
+// younger claim template.
 func (t Template) Awaited(pod *corev1.Pod, missing func(name string) bool) []*corev1.PersistentVolumeClaim {
 	mounted := map[string]bool{}
 	for i := range pod.Spec.Volumes {
@@ -170,8 +173,8 @@ func (r Retention) Owners(claim *corev1.PersistentVolumeClaim, who Owned, condem
 	return owners, changed
 }
 
-// PatchOwners is the merge patch that gives a claim the references that Owners asks for. Changed is false when it has them, and for a claim that
-// is terminating: what becomes of that one is decided.
+// PatchOwners gives a claim the references of Owners. Changed is false when it has them, and for a
+// terminating claim: its fate is decided.
 func (r Retention) PatchOwners(claim *corev1.PersistentVolumeClaim, who Owned, condemned bool) (patch planning.Change, changed bool) {
 	owners, changed := r.Owners(claim, who, condemned)
 	if !changed || claim.DeletionTimestamp != nil {
@@ -180,13 +183,13 @@ func (r Retention) PatchOwners(claim *corev1.PersistentVolumeClaim, who Owned, c
 	return OwnersPatch(claim, owners), true
 }
 
-// OwnedBy says that the object with the UID is one of the claim's owners.
+// OwnedBy says that the object with the UID owns the claim.
 func OwnedBy(claim *corev1.PersistentVolumeClaim, uid types.UID) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == uid })
 }
 
-// Stale says that the claim is about to be deleted together with an earlier pod of the same name, so that a pod must not
-// be created with it: the earlier pod owns it, or it is terminating already. uid is that of the pod that exists, or empty.
+// Stale says that the claim is about to go with an earlier pod of the same name: that pod owns it,
+// or it is terminating already. No pod must be created with it. uid is the present pod's, or empty.
 func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool {
 	if uid == "" && claim.DeletionTimestamp != nil {
 		return true
@@ -196,7 +199,7 @@ func Stale(claim *corev1.PersistentVolumeClaim, pod string, uid types.UID) bool 
 	})
 }
 
-// OwnersPatch is the merge patch that gives the claim these owners. It is bound to the version that was looked at, because it
+// OwnersPatch gives the claim these owners. It is bound to the observed version, because it
 // replaces the whole list.
 func OwnersPatch(claim *corev1.PersistentVolumeClaim, owners []metav1.OwnerReference) planning.Change {
 	if owners == nil {
@@ -215,15 +218,15 @@ func RemoveOwnerPatch(claim *corev1.PersistentVolumeClaim, uid types.UID) planni
 type Fit string
 
 const (
-	// Fits is a claim whose spec has what the template asks for, or more.
+	// Fits is a claim with all its template asks for, or more.
 	Fits Fit = "Fits"
-	// Grows is a claim that differs only in requesting less storage.
+	// Grows is a claim short of storage alone.
 	Grows Fit = "Grows"
-	// Differs is a claim that differs in something that no patch can change: storage class or access modes.
+	// Differs is a claim beyond patches: with another storage class or access mode.
 	Differs Fit = "Differs"
 )
 
-// Compare says how the claim stands to the template. A storage class that one of them leaves out is no difference.
+// Compare is the claim's fit to the template. A storage class left out is no difference.
 func Compare(claim, template *corev1.PersistentVolumeClaim) Fit {
 	class, wanted := claim.Spec.StorageClassName, template.Spec.StorageClassName
 	switch {
@@ -238,8 +241,8 @@ func Compare(claim, template *corev1.PersistentVolumeClaim) Fit {
 	}
 }
 
-// Grown says whether the claim has the capacity that it requests, as far as its template still asks for it, or waits only for a pod to finish growing its
-// file system.
+// Grown says whether the claim has its requested capacity, as far as the template still asks for
+// it, or only waits for a pod to finish growing its file system.
 func Grown(claim, template *corev1.PersistentVolumeClaim) bool {
 	wanted := claim.Spec.Resources.Requests.Storage()
 	if asked := template.Spec.Resources.Requests.Storage(); asked.Cmp(*wanted) < 0 {
@@ -270,7 +273,8 @@ func ResizeFault(claim *corev1.PersistentVolumeClaim) (message string, infeasibl
 	return message, false
 }
 
-// GrowPatch is the merge patch that asks for the template's resources and says that the set with this name resizes the claim.
+// GrowPatch asks for the template's resources and says that the set with this name resizes the
+// claim.
 func GrowPatch(claim, template *corev1.PersistentVolumeClaim, set string) planning.Change {
 	return planning.MergePatch(claim, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]string{shared.AnnotationOwnedByStatefulSet: set}},
@@ -278,8 +282,8 @@ func GrowPatch(claim, template *corev1.PersistentVolumeClaim, set string) planni
 	})
 }
 
-// Status counts the claims of pods against the templates, one entry for each template in that order. pods are the names of the
-// existing pods whose slot the workload asks for.
+// Status counts the claims of pods against the templates, one entry for each template in that
+// order. pods are the existing pods in wanted slots, by name.
 func (t Template) Status(pods []string, claims map[string]*corev1.PersistentVolumeClaim) []appsv1beta1.VolumeClaimStatus {
 	statuses := make([]appsv1beta1.VolumeClaimStatus, len(t.Claims))
 	for i := range t.Claims {

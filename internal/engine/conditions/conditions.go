@@ -22,14 +22,14 @@ type Condition struct {
 	Type            string
 	Status          corev1.ConditionStatus
 	Reason, Message string
-	// LastTransitionTime is since when the status is as it is, LastUpdateTime since when nothing of the condition has changed. A List fills
-	// them in. Kinds whose type has no LastUpdateTime leave it out.
+	// LastTransitionTime is since when the status holds, LastUpdateTime since when the whole
+	// condition does. A List fills them in. Types without LastUpdateTime leave it out.
 	LastTransitionTime, LastUpdateTime metav1.Time
-	// LastProbeTime is what OpenKruise wrote, where a kind's type has it. A List keeps it while the status stays.
+	// LastProbeTime is OpenKruise's, in types with one. A List keeps it while the status stays.
 	LastProbeTime *metav1.Time
 }
 
-// New is the statement that something is so, or is not, without times.
+// New is a statement without times.
 func New[T ~string](kind T, is bool, reason, message string) Condition {
 	status := corev1.ConditionFalse
 	if is {
@@ -47,16 +47,17 @@ func Find[T ~string](all []Condition, kind T) (Condition, bool) {
 	return all[i], true
 }
 
-// EqualIgnoringMessages says that two lists have the same types, statuses and reasons in the same order. Messages and times may differ: they can change
-// with every pass.
+// EqualIgnoringMessages compares types, statuses and reasons, in their order. Messages and times
+// can change with every pass.
 func EqualIgnoringMessages[T any](a, b []T) bool { return slices.EqualFunc(From(a), From(b), alike) }
 
-// Contains says that the list has a condition with the same type, status and reason, whatever its message.
+// Contains says that the list has a condition with the same type, status and reason, whatever its
+// message.
 func Contains(all []Condition, c Condition) bool {
 	return slices.ContainsFunc(all, func(other Condition) bool { return alike(c, other) })
 }
 
-// Begun are the conditions of a status that are True, and were not before, or for another reason.
+// Begun are the conditions of a status that are True now, and were not, or for another reason.
 func Begun[T any](before, after []T) (begun []Condition) {
 	was := From(before)
 	for _, c := range From(after) {
@@ -71,26 +72,28 @@ func alike(a, b Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
 }
 
-// maxMessage is the longest message, in bytes, that the schema of a metav1.Condition takes. Types without such a schema have the same limit: the
-// faults of a template, or the answer of somebody's webhook, could otherwise make a status too large to be stored.
+// maxMessage is the longest message of a metav1.Condition, in bytes, by its schema. Other types
+// have the same limit: the faults of a template, or a webhook's answer, could make a status too
+// large.
 const maxMessage = 32768
 
-// List builds the conditions of a status. A condition keeps its transition time while its status stays, and its update time while
-// nothing of it changes. One that is not set is not in the new list. Messages are cut to maxMessage.
+// List builds the conditions of a status. A condition keeps its transition time while its status
+// stays, and its update time while all of it stays. Others are dropped. Messages are cut to
+// maxMessage.
 type List struct {
 	before, after []Condition
 	now           metav1.Time
 }
 
-// NewList returns an empty list for a status that has had the conditions before.
+// NewList returns an empty list for a status with the conditions before.
 func NewList(before []Condition, now time.Time) *List {
 	return &List{before: before, now: podstate.Time(now)}
 }
 
-// Now is the time that changes get, in whole seconds.
+// Now is the time of changes, in whole seconds.
 func (l *List) Now() metav1.Time { return l.now }
 
-// Set adds conditions and fills in the times that they do not have.
+// Set adds conditions and fills in missing times.
 func (l *List) Set(conditions ...Condition) {
 	for _, c := range conditions {
 		c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], "")
@@ -112,7 +115,7 @@ func (l *List) Set(conditions ...Condition) {
 	}
 }
 
-// SetIf adds a condition if there is one: it takes what functions return that may have nothing to say.
+// SetIf adds a condition if there is one.
 func (l *List) SetIf(c Condition, ok bool) {
 	if ok {
 		l.Set(c)
@@ -128,7 +131,7 @@ func (l *List) Keep(kinds ...string) {
 	}
 }
 
-// Was says that the condition of a type was there before, and False or not.
+// Was says that the condition of a type was there before, with this status.
 func (l *List) Was(kind string, is corev1.ConditionStatus) bool {
 	old, ok := Find(l.before, kind)
 	return ok && old.Status == is
@@ -137,9 +140,10 @@ func (l *List) Was(kind string, is corev1.ConditionStatus) bool {
 // All returns the new list.
 func (l *List) All() []Condition { return l.after }
 
-// Ignored collects what a user asks for and does not get, one sentence each.
+// Ignored collects the user's wishes without effect, one sentence each.
 type Ignored struct {
-	// GateOff names fields whose feature gate is off, Unparsable values that cannot be parsed, NoEffect what changes nothing for another reason.
+	// GateOff names fields with their feature gate off, Unparsable unreadable values, NoEffect
+	// other ones.
 	GateOff, Unparsable, NoEffect []string
 }
 
@@ -156,7 +160,7 @@ func (l *List) SetIfEdited(observed, generation int64) {
 	}
 }
 
-// FieldsIgnored is the condition of the given type that names what is ignored; false if nothing is.
+// FieldsIgnored is the condition of the given type about Ignored; false if nothing is.
 func FieldsIgnored[T ~string](kind T, ignored Ignored) (Condition, bool) {
 	reason := appsv1beta1.ReasonFeatureGateOff
 	switch {

@@ -25,7 +25,7 @@ func To[T any](l *List) []T {
 	return all
 }
 
-// move fills in the fields that both have.
+// move fills in the common fields.
 func move(to, from reflect.Value) {
 	for i := range to.NumField() {
 		if field := from.FieldByName(to.Type().Field(i).Name); field.IsValid() {

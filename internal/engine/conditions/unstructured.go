@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// OfObject are the conditions in the status of an object as it is stored, of whatever kind, without times. Entries that are no conditions
-// have the empty type. It copies nothing.
+// OfObject are the conditions in a stored object's status, of whatever kind, without times. Other
+// entries have the empty type. It copies nothing.
 func OfObject(stored map[string]any) iter.Seq[Condition] {
 	return func(yield func(Condition) bool) {
 		field, _, _ := unstructured.NestedFieldNoCopy(stored, "status", "conditions")

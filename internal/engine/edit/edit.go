@@ -1,15 +1,17 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package edit holds the value in which the engine says what one pod should have written: labels, conditions, images and
-// so on. Deciders build an Edit and join several into one; only the executor turns it into requests.
+// Package edit holds the engine's changes of one pod: labels, conditions, images and so on.
+// Deciders build an Edit and join several into one; only the executor turns it into requests.
 //
-// An Edit is sent in at most three requests, in this order, each only after the one before succeeded:
+// An Edit is sent in at most three requests, in this order, each only after the one before
+// succeeded:
 //
-//  1. pods/status: the conditions; and, when no spec part follows, all metadata with them, so that one request does.
+//  1. pods/status: the conditions; and, without a spec part, all metadata with them: one request
+//     will do.
 //  2. pods/resize: the resources.
-//  3. pods: the images, together with all metadata, so that a pod never claims a revision whose images it was not given.
-//     Metadata without conditions and without a spec part goes here too.
+//  3. pods: the images, together with all metadata: a pod never claims a revision without its
+//     images. Metadata alone goes here too.
 package edit
 
 import (
@@ -21,15 +23,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Edit is what one pod should have written. The zero value changes nothing.
+// Edit is a change of one pod. The zero value changes nothing.
 type Edit struct {
 	// Labels to set; a nil value removes the label.
 	Labels map[string]*string
 	// Annotations to set; a nil value removes the annotation.
 	Annotations map[string]*string
-	// AddFinalizers are added to those the pod has.
+	// AddFinalizers are added to the pod's.
 	AddFinalizers []string
-	// RemoveFinalizers are taken from those the pod has. A finalizer is in one of the two lists at most.
+	// RemoveFinalizers are taken from the pod's. A finalizer is in one of the two lists at most.
 	RemoveFinalizers []string
 	// Conditions are set by type. Each is complete: status, reason, message and transition time. A zero probe time or
 	// observed generation leaves the one the pod has.
@@ -38,15 +40,15 @@ type Edit struct {
 	Images map[string]string
 	// Resources are the resources to change, by container; only the quantities named are touched.
 	Resources map[string]corev1.ResourceRequirements
-	// Fresh says that this is the first thing written to a new pod and holds whatever happens to it meanwhile: it is tied to the
-	// pod's UID, not to its resourceVersion, so that it does not lose against the scheduler and the kubelet.
+	// Fresh is the first write to a new pod, right in any case: it is tied to the pod's UID, not to
+	// its resourceVersion, so it does not lose against the scheduler and the kubelet.
 	Fresh bool
-	// Exact says that it rewrites an annotation in which others keep something, too: each request is tied to the resourceVersion, so that
-	// nothing of theirs is lost.
+	// Exact rewrites an annotation shared with others: each request is tied to the resourceVersion,
+	// so nothing of theirs is lost.
 	Exact bool
 }
 
-// IsZero says that the Edit changes nothing, whatever the pod.
+// IsZero is an Edit without changes, whatever the pod.
 func (e Edit) IsZero() bool {
 	return !e.hasMetadata() && !e.hasSpec() && len(e.Conditions) == 0
 }
@@ -101,7 +103,7 @@ func (e *Edit) HasCondition(conditionType corev1.PodConditionType) bool {
 // SetImage gives a container another image.
 func (e *Edit) SetImage(container, image string) { put(&e.Images, container, image) }
 
-// SetResources changes quantities of a container; those already in the Edit stay unless named again.
+// SetResources changes quantities of a container; others in the Edit stay.
 func (e *Edit) SetResources(container string, quantities corev1.ResourceRequirements) {
 	present := e.Resources[container]
 	merged := *present.DeepCopy()
@@ -110,8 +112,7 @@ func (e *Edit) SetResources(container string, quantities corev1.ResourceRequirem
 	put(&e.Resources, container, merged)
 }
 
-// Merge adds another Edit; where both speak of the same thing, the other wins. The result is Fresh only if every part that
-// changes something is.
+// Merge adds another Edit, which wins. The result is Fresh only if every part with a change is.
 func (e *Edit) Merge(other Edit) {
 	if other.IsZero() {
 		return
@@ -135,7 +136,8 @@ func (e *Edit) Merge(other Edit) {
 	}
 }
 
-// Generation is the pod's metadata.generation once all requests have succeeded: one more for each request that changes its spec.
+// Generation is the pod's metadata.generation after all requests: one more for each change of its
+// spec.
 func (e Edit) Generation(pod *corev1.Pod) int64 {
 	generation := pod.Generation
 	if len(e.Resources) > 0 && e.applyResources(pod.Spec.DeepCopy()) {
@@ -147,8 +149,8 @@ func (e Edit) Generation(pod *corev1.Pod) int64 {
 	return generation
 }
 
-// Apply returns a copy of the pod as the server would have it after all requests. Only the resourceVersion, which nobody can
-// foresee, stays.
+// Apply returns a copy of the pod as the server would have it after all requests. Only the
+// resourceVersion stays: nobody can foresee it.
 func (e Edit) Apply(pod *corev1.Pod) *corev1.Pod {
 	out := pod.DeepCopy()
 	out.Generation = e.Generation(pod)
@@ -168,7 +170,8 @@ func (e Edit) Apply(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// changesImages says whether the server would see another image. Unknown containers are left out, as in the requests.
+// changesImages says whether the server would see another image. Unknown containers are left out,
+// as in the requests.
 func (e Edit) changesImages(spec *corev1.PodSpec) bool {
 	return slices.ContainsFunc(spec.Containers, func(c corev1.Container) bool {
 		image, ok := e.Images[c.Name]
@@ -204,7 +207,7 @@ func (e Edit) applyResources(spec *corev1.PodSpec) bool {
 	return changed
 }
 
-// setCondition replaces the condition of that type, keeping what the new one leaves open, or appends it.
+// setCondition replaces the condition of that type, with its open parts kept, or appends it.
 func setCondition(conditions *[]corev1.PodCondition, condition corev1.PodCondition) {
 	for i := range *conditions {
 		old := &(*conditions)[i]
@@ -242,7 +245,7 @@ func overlay(target *corev1.ResourceList, changes corev1.ResourceList) {
 	}
 }
 
-// put writes to a copy-on-write map: an Edit that was merged into another never changes with it.
+// put writes to a copy-on-write map: a merged Edit never changes with its parts.
 func put[V any](target *map[string]V, key string, value V) {
 	clone := make(map[string]V, len(*target)+1)
 	maps.Copy(clone, *target)
@@ -250,7 +253,8 @@ func put[V any](target *map[string]V, key string, value V) {
 	*target = clone
 }
 
-// putAll is put for several keys. What it writes into an empty map it shares: nobody changes it in place.
+// putAll is put for several keys. An empty map becomes the given one, shared: nobody changes it in
+// place.
 func putAll[V any](target *map[string]V, changes map[string]V) {
 	switch {
 	case len(changes) == 0:

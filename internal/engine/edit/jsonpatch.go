@@ -19,9 +19,9 @@ type Operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// fitsJSONPatch says whether images and metadata can be written as a JSON patch that leaves alone what others wrote meanwhile. It cannot
-// create a map that might be there by now, and it removes from a list by place, so such an Edit stays a merge. Pods that were last written
-// by a server before Kubernetes 1.33 have no generation.
+// fitsJSONPatch says whether a JSON patch can write images and metadata without touching others'
+// changes. It cannot create a map that might be there by now, and removes from a list by place, so
+// such an Edit stays a merge. Pods from a server before Kubernetes 1.33 have no generation.
 func (e Edit) fitsJSONPatch(pod *corev1.Pod) bool {
 	return !e.Exact && pod.Generation > 0 &&
 		(len(e.Labels) == 0 || len(pod.Labels) > 0) &&

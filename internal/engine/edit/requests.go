@@ -14,21 +14,22 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// Subresources of a pod that requests go to.
+// Subresources of a pod.
 const (
 	SubresourceStatus = "status"
 	SubresourceResize = "resize"
 )
 
-// Requests renders the Edit as patches of the pod it was made for, in the order in which they have to be sent. Each later one
-// takes the version that the one before returned.
+// Requests renders the Edit as patches of its pod, in their order. Each later one takes the version
+// from the one before.
 //
-// The patches are strategic merges: conditions are keyed by type and containers by name, so what others wrote stays. Lists
-// keep the order the pod has, because the server takes a changed order of containers for a forbidden change.
+// The patches are strategic merges, with conditions by type and containers by name, so other
+// entries stay. Lists keep the pod's order: another order of containers is a forbidden change.
 //
-// The last patch, that of images and metadata, is a JSON patch when another one went before it. The kubelet, and whoever else watches the
-// pod, may write its status as soon as a condition changes. That takes nothing from the decision, so the patch is tied to the pod's UID, its
-// generation and the names of its containers, and not to its resourceVersion. That of an Exact edit stays tied to it.
+// The last patch, of images and metadata, is a JSON patch after another one. The kubelet, and other
+// watchers of the pod, may write its status as soon as a condition changes. That takes nothing from
+// the decision, so the patch is tied to the pod's UID, its generation and the names of its
+// containers, and not to its resourceVersion. An Exact edit's stays tied to it.
 //
 // An Edit is of pods: for any other object the requests fail.
 func (e Edit) Requests(object planning.Object) []planning.Request {
@@ -144,7 +145,7 @@ func (e Edit) addMetadata(p *patch, pod *corev1.Pod) {
 func (e Edit) addConditions(p *patch, pod *corev1.Pod) {
 	p.Status = &statusPatch{}
 	for _, condition := range inOrder(e.Conditions, pod) {
-		// Reason and message are always named: what a merge patch leaves out would stay from the old condition.
+		// Reason and message are always named: a merge patch would keep the old ones.
 		rendered := map[string]any{
 			"type":               condition.Type,
 			"status":             condition.Status,

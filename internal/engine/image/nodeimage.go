@@ -11,7 +11,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// Count fills in the counters of a status, by the tags that the spec has.
+// Count fills in the counters of a status, for the tags of the spec.
 func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 	status.Desired, status.Succeeded, status.Failed, status.Pulling, status.Waiting = 0, 0, 0, 0, 0
 	for place, entry := range Places(&image.Spec) {
@@ -41,10 +41,11 @@ func Count(image *v1beta1.NodeImage, status *v1beta1.NodeImageStatus) {
 // find room.
 func Crowded(mine, all, most int) bool { return mine >= most-all }
 
-// NoDeadline is the deadline of a tag without one, and of one whose deadline is longer.
+// NoDeadline is the deadline of a tag without one, and the longest one.
 const NoDeadline = 10 * 365 * 24 * time.Hour
 
-// Policy are the settings of a tag with what is left out, or cannot be, filled in: 600 seconds for one try, 3 more tries, and NoDeadline for all.
+// Policy are the settings of a tag with the missing and impossible ones filled in: 600 seconds for
+// one try, 3 more tries, and NoDeadline for all.
 func Policy(p *v1beta1.ImageTagPullPolicy) (timeout time.Duration, backoff int32, deadline time.Duration) {
 	if p == nil {
 		p = &v1beta1.ImageTagPullPolicy{}

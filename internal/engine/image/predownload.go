@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// fewReplicas is up to how many replicas a rollout is so short that pulling ahead gains nothing.
+	// fewReplicas is the size of a rollout too short for pulling ahead.
 	fewReplicas = 3
-	// retries is how often a node tries again: a pull that is ahead of need may also fail, since the kubelet pulls as well.
+	// retries is how often a node tries again: the kubelet pulls as well, so a pull ahead may fail.
 	retries = 1
 	// maxJobs is how many jobs a decision creates at most: fewer are written in one pass, and a template may have thousands of images.
 	maxJobs = 20
@@ -31,31 +31,32 @@ const (
 	keptSeconds = 600
 )
 
-// Workload is what a decision about pulling ahead needs to know of a workload.
+// Workload is the input of a decision about pulling ahead.
 type Workload struct {
-	// Namespace is where its jobs are, Owner the controller reference that they get.
+	// Namespace is the jobs' place, Owner their controller reference.
 	Namespace string
 	Owner     metav1.OwnerReference
 	// Selector is the workload's own.
 	Selector *metav1.LabelSelector
 	// Replicas, Partition and MaxUnavailable are counts of pods.
 	Replicas, Partition, MaxUnavailable int32
-	// OnDelete says that the workload moves no pod by itself.
+	// OnDelete: the workload moves no pod by itself.
 	OnDelete bool
-	// Policy says whether pods are edited or replaced, InPlace what may be edited.
+	// Policy is about editing and replacing pods, InPlace the allowed edits.
 	Policy  shared.PodUpdatePolicy
 	InPlace inplace.Options
-	// AnyUpdate pulls ahead of updates that replace pods, too, and for however few pods (DaemonSet).
+	// AnyUpdate pulls ahead of replacements, too, and for however few pods (DaemonSet).
 	AnyUpdate bool
-	// Settings are what the user says.
+	// Settings are the user's.
 	Settings Settings
 	// UpdatedReady is how many pods are ready at the update revision.
 	UpdatedReady int32
-	// Current and Update are the revisions between which the rollout goes; the same when there is none.
+	// Current and Update are the rollout's revisions; the same without one.
 	Current, Update revision.Revision
 }
 
-// WorkloadOf describes a workload by its parsed spec, its settings and what was observed of it. counts are those of its status.
+// WorkloadOf describes a workload by its parsed spec, its settings and its snapshot. counts are its
+// status's.
 func WorkloadOf(spec *podset.Spec, settings Settings, s *podset.Snapshot, counts podset.Counts) *Workload {
 	return &Workload{
 		Namespace: spec.Namespace, Owner: spec.Owner, Selector: spec.LabelSelector,
@@ -65,48 +66,49 @@ func WorkloadOf(spec *podset.Spec, settings Settings, s *podset.Snapshot, counts
 	}
 }
 
-// State says what pulling ahead is at.
+// State is the state of pulling ahead.
 type State string
 
 const (
 	// Idle is the state without a rollout.
 	Idle State = ""
-	// NotUseful says that pulling ahead would gain nothing, or could not be of use.
+	// NotUseful: pulling ahead would gain nothing.
 	NotUseful State = "NotUseful"
-	// Waiting says that jobs are created as soon as enough updated pods are ready.
+	// Waiting: jobs are created as soon as enough updated pods are ready.
 	Waiting State = "Waiting"
-	// Wanted says that there are jobs for the update revision, or will be when the decision is carried out.
+	// Wanted: there are jobs for the update revision, or the decision creates them.
 	Wanted State = "Wanted"
 )
 
-// Decision says which jobs of a workload are created and deleted.
+// Decision is about a workload's jobs.
 type Decision struct {
 	State State
-	// Message is one sentence about the state that stays the same while nothing changes; empty for Idle.
+	// Message is one lasting sentence about the state; empty for Idle.
 	Message string
-	// Delete are jobs that nothing needs any more; they go first.
+	// Delete are unneeded jobs; they go first.
 	Delete []*metav1.PartialObjectMetadata
 	// Create are jobs to create.
 	Create []*v1beta1.ImagePullJob
-	// Record is the label with which the update revision remembers the decision, to be written when all of Create exist. When empty, it is
-	// remembered already.
+	// Record is the decision's label for the update revision, to be written when all of Create
+	// exist. When empty, it is there already.
 	Record string
 }
 
 // Writes says whether there is anything to write.
 func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create) > 0 || d.Record != "" }
 
-// Decide says which jobs a workload should have. Jobs are those that it controls now, in the order of their names.
+// Decide names the jobs of a workload. Jobs are its present ones, by name.
 //
 // Without a rollout there should be none. In a rollout, the first that holds:
 //
-//  1. the update revision is labeled as having its jobs: they are left alone, whatever became of them;
+//  1. the update revision is labeled as having its jobs: they are left alone, whatever became of
+//     them;
 //  2. the update does not edit pods, moves them all at once, or changes no image: no job;
 //  3. fewer updated pods are ready than the user wants to see first: no job yet;
-//  4. there is a job for each container whose image changes.
+//  4. there is a job for each changed image.
 //
-// Jobs of other revisions go in any case. A revision with the label "not worth it" is decided about again: a workload that has grown since is
-// decided about again.
+// Jobs of other revisions go in any case. A revision with the label "not worth it" is decided about
+// again: the workload may have grown since.
 func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	var d Decision
 	rollout := w.Current.Name != w.Update.Name
@@ -156,7 +158,8 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	return d
 }
 
-// ToPreDownload returns the images of an update that are pulled ahead of it; none without a rollout, when it has no jobs, or when one cannot be parsed.
+// ToPreDownload returns the images to pull ahead of an update; none without a rollout, when it has
+// no jobs, or when one is invalid.
 func ToPreDownload(w Workload) []Reference {
 	if w.Current.Name == w.Update.Name || !recorded(w.Update, shared.LabelPreDownloadCreated) {
 		return nil
@@ -201,7 +204,7 @@ func images(w Workload) (images map[string]string, why string) {
 	return difference.Images, ""
 }
 
-// newImages are the images by container that are not those of before. Containers of before may be unknown (nil).
+// newImages are the changed images by container. Containers of before may be unknown (nil).
 func newImages(before, after *corev1.PodTemplateSpec) map[string]string {
 	known := map[string]string{}
 	if before != nil {
@@ -218,7 +221,7 @@ func newImages(before, after *corev1.PodTemplateSpec) map[string]string {
 	return changed
 }
 
-// newJob is the job that pulls one new image to the nodes of the pods that have not moved yet.
+// newJob pulls one new image to the nodes of unmoved pods.
 func newJob(w Workload, hash, name, image string) *v1beta1.ImagePullJob {
 	template := w.Update.Template
 	labels := maps.Clone(template.Labels)
@@ -273,7 +276,7 @@ func sandbox(template *corev1.PodTemplateSpec) *v1beta1.SandboxConfig {
 	return &v1beta1.SandboxConfig{Labels: maps.Clone(template.Labels), Annotations: maps.Clone(template.Annotations)}
 }
 
-// recorded says whether the revision remembers a decision. Only the value that is documented counts.
+// recorded says whether the revision remembers a decision. Only the documented value counts.
 func recorded(r revision.Revision, label string) bool {
 	return r.Object != nil && r.Object.Labels[label] == "true"
 }

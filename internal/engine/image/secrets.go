@@ -13,14 +13,14 @@ import (
 const (
 	// SecretNamespace is the node daemon's namespace, the only one whose Secrets it may read.
 	SecretNamespace = "kruise-daemon-config"
-	// ModeShared is the mode of a reference to a copy that jobs share.
+	// ModeShared is the mode of a reference to a shared copy.
 	ModeShared = "batch"
-	// AnnotationSource is on a copy of a pull secret: the namespace and the name of the Secret that it is one of.
+	// AnnotationSource is on a copy of a pull secret: the namespace and the name of its original.
 	AnnotationSource = "imagepulljobs.kruise.io/source-key"
 )
 
-// PullSecret is how a NodeImage names a pull secret of a job: the copy that all jobs of the namespace share, or the Secret itself where the daemon may read
-// it.
+// PullSecret is a NodeImage's name of a job's pull secret: the copy for all jobs of the namespace,
+// or the Secret itself where the daemon may read it.
 func PullSecret(namespace, name string) v1beta1.ImagePullSecret {
 	if namespace == SecretNamespace {
 		return v1beta1.ImagePullSecret{Namespace: SecretNamespace, Name: name}

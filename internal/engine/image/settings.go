@@ -17,7 +17,7 @@ import (
 // LongestTimeout is the limit of how long one pull may take, in seconds.
 const LongestTimeout = 24 * 60 * 60
 
-// Settings are what a workload says about pulling images ahead of its updates.
+// Settings are a workload's wishes for pulling images ahead of its updates.
 type Settings struct {
 	// Parallelism is how many nodes pull one image at the same time.
 	Parallelism int32
@@ -27,9 +27,10 @@ type Settings struct {
 	MinUpdatedReady int32
 }
 
-// ReadSettings reads the fields of strategy, which may be nil, and where one is not set the annotation of the workload that stands for it.
-// Without either a job runs on one node at a time for at most 300 seconds, and begins at once. What cannot be parsed counts as not set;
-// faults say so, one sentence each.
+// ReadSettings reads the fields of strategy, which may be nil, and for an unset field its
+// annotation on the workload. Without either a job runs on one node at a time for at most 300
+// seconds, and begins at once. An unreadable value counts as unset; faults say so, one sentence
+// each.
 func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int32) (s Settings, faults []string) {
 	if strategy == nil {
 		strategy = &shared.InPlaceUpdateStrategy{}
@@ -37,7 +38,7 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 	fault := func(where, value, want string) {
 		faults = append(faults, fmt.Sprintf("%s is ignored because %q is not %s", where, value, want))
 	}
-	// number reads one knob: its field, else its annotation, else what holds otherwise.
+	// number reads one knob: its field, else its annotation, else the default.
 	number := func(field string, set *intstr.IntOrString, key string, otherwise int32, want string, parse func(text string) (int32, bool)) int32 {
 		if set != nil {
 			if n, ok := parse(set.String()); ok {
@@ -74,12 +75,13 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 	return s, faults
 }
 
-// Parse is ReadSettings for a CloneSet or StatefulSet, whose feature gate may be off. What has no effect is added to ignored.
+// Parse is ReadSettings for a CloneSet or StatefulSet. Its feature gate may be off. Settings
+// without effect are added to ignored.
 func Parse(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored) Settings {
 	return ParseFor("PreDownloadImageForInPlaceUpdate", strategy, annotations, replicas, gateOn, ignored)
 }
 
-// ParseFor is Parse for a workload whose feature gate has this name.
+// ParseFor is Parse for a workload with this feature gate.
 func ParseFor(
 	gate string, strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored,
 ) Settings {
@@ -94,7 +96,7 @@ func ParseFor(
 	return settings
 }
 
-// ConfiguredFields names the fields and annotations by which a workload says something about pulling images ahead.
+// ConfiguredFields names a workload's fields and annotations about pulling images ahead.
 func ConfiguredFields(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string) []string {
 	var said []string
 	for _, key := range []string{

@@ -20,10 +20,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// change is what to change about the containers of a pod.
+// change is a change of a pod's containers.
 type change struct {
 	images map[string]string
-	// refs is metadata that the container reads through its environment.
+	// refs is metadata read by the container through its environment.
 	refs map[string]metav1.ObjectMeta
 	// resources are the quantities to change, by container.
 	resources map[string]corev1.ResourceRequirements
@@ -39,12 +39,12 @@ func (c change) containers() []string {
 	return sets.List(all)
 }
 
-// only is the part that concerns containers that keep says yes to.
+// only is the part for the containers of keep.
 func (c change) only(keep func(container string) bool) change {
 	return change{images: filter(c.images, keep), refs: filter(c.refs, keep), resources: filter(c.resources, keep)}
 }
 
-// against drops what the live pod has already, and containers that it does not have.
+// against drops what the live pod has already, and missing containers.
 func (c change) against(pod *corev1.Pod) change {
 	out := c.only(func(name string) bool { return containerOf(pod.Spec.Containers, name) != nil })
 	for name, image := range out.images {
@@ -64,7 +64,7 @@ func (c change) against(pod *corev1.Pod) change {
 	return out
 }
 
-// restarts says that a container will restart.
+// restarts says whether a container will restart.
 func (c change) restarts(pod *corev1.Pod) bool {
 	if len(c.images)+len(c.refs) > 0 {
 		return true
@@ -81,9 +81,9 @@ func (c change) restarts(pod *corev1.Pod) bool {
 	return false
 }
 
-// split cuts off the next batch: the containers without a launch priority and those with the highest among the rest. A
-// container that reads a changed key together with one of the batch joins it, whatever its priority, and so does who shares a
-// key with that one: a key can be written only once.
+// split cuts off the next batch: containers without a launch priority, and those with the highest
+// of the rest. A container with a changed key in common with the batch joins it, whatever its
+// priority, and so do others with a key of that one: a key can be written only once.
 func (c change) split(pod *corev1.Pod) (batch, later change) {
 	names := c.containers()
 	highest, ordered := 0, false
@@ -114,7 +114,7 @@ func (c change) split(pod *corev1.Pod) (batch, later change) {
 	return c.only(chosen.Has), c.only(func(name string) bool { return !chosen.Has(name) })
 }
 
-// keys are the changed metadata keys that the container reads.
+// keys are the container's changed metadata keys.
 func (c change) keys(container string) []string {
 	var keys []string
 	for key := range c.refs[container].Labels {
@@ -144,7 +144,8 @@ func (c change) edit() edit.Edit {
 	return e
 }
 
-// start begins the next batch of c and records it. Containers of the batch whose image changes are remembered as they run now.
+// start begins the next batch of c and records it. For new images it remembers the running
+// containers.
 func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 	c = c.against(pod)
 	batch, later := c.split(pod)
@@ -166,7 +167,7 @@ func (r *run) start(pod *corev1.Pod, c change, now time.Time) edit.Edit {
 			SpecImage:   containerOf(pod.Spec.Containers, name).Image,
 		}
 		if _, edited := r.LastContainerStatuses[name]; edited && !r.effectOn(pod, name, report, now).proven {
-			// What runs is not what the spec says. Only the earlier evidence can tell what it was created from.
+			// The running image is not the spec's. Only earlier evidence can tell its origin.
 			evidence.Superseded, evidence.SpecImage = true, ""
 			if earlier, ok := r.evidence.Containers[name]; ok && earlier.ContainerID == status.ContainerID {
 				evidence.SpecImage = earlier.SpecImage
@@ -215,7 +216,8 @@ func filter[V any](m map[string]V, keep func(string) bool) map[string]V {
 	return out
 }
 
-// copyUnproven copies what is known of containers whose restart is not proven yet: they stay part of the next update.
+// copyUnproven copies the record of containers without proof of a restart: they stay part of the
+// next update.
 func (r *run) copyUnproven(
 	pod *corev1.Pod, report report, now time.Time, statuses *map[string]shared.InPlaceContainerStatus, evidence *shared.InPlaceEvidence,
 ) {

@@ -25,7 +25,7 @@ import (
 type Move struct {
 	Pod      *corev1.Pod
 	From, To revision.Revision
-	// Difference is what Compare says of the two templates. It is the same for all pods of this move.
+	// Difference is Compare of the two templates, the same for all pods of this move.
 	Difference Difference
 	// Grace is how long the pod is out of service before its containers change.
 	Grace time.Duration
@@ -37,18 +37,22 @@ type Move struct {
 
 // Begin returns the first Edit of an update.
 //
-// When containers restart, the pod goes out of service first, if it has the gate InPlaceUpdateReady, and the edit of its spec waits for the grace
-// period. Without a restart (metadata; resources, unless a resize policy restarts the container) the pod stays in service and nothing waits.
+// When containers restart, the pod goes out of service first, if it has the gate
+// InPlaceUpdateReady, and the edit of its spec waits for the grace period. Without a restart
+// (metadata; resources, unless a resize policy restarts the container) the pod stays in service and
+// nothing waits.
 //
-// Resources take a request of their own, and the next one may be refused. So such an update is recorded on the pod first, like one with a grace period,
-// and the next pass sends its edit. Otherwise the pod could keep new resources under the old revision. A later move back to that revision, or to a
-// third one with the same resources, would find no difference.
+// Resources take a request of their own, and the next one may be refused. So such an update is
+// recorded on the pod first, like one with a grace period, and the next pass sends its edit.
+// Otherwise the pod could keep new resources under the old revision. A later move back to that
+// revision, or to a third one with the same resources, would find no difference.
 //
-// The live pod is compared with the target, for all that differs between the revisions and all that an earlier update still had to write. So a third
-// revision in a grace period or between two batches loses no change. Containers without proof of their restart stay part of what Check looks at. If an
-// annotation of the earlier update is not readable, all containers are compared.
+// The live pod is compared with the target, for all differences of the revisions and all unwritten
+// parts of an earlier update. So a third revision in a grace period or between two batches loses no
+// change. Containers without proof of their restart stay part of Check. If an annotation of the
+// earlier update is not readable, all containers are compared.
 //
-// The error says that the move does not qualify, or that the pod waits to be deleted.
+// The error is about a move beyond edits, or a pod on its way to deletion.
 func (m Move) Begin() (edit.Edit, error) {
 	pod, from, to, difference, grace, o, now := m.Pod, m.From, m.To, m.Difference, m.Grace, m.Options, m.Now
 	if !difference.InPlace {
@@ -69,7 +73,7 @@ func (m Move) Begin() (edit.Edit, error) {
 	if _, ok := pod.Labels[shared.LabelPodTemplateHash]; ok {
 		e.SetLabel(shared.LabelPodTemplateHash, hashOf(to))
 	}
-	// Resources may have been sent by an attempt that died before the rest: nothing to write, but still to be waited for.
+	// An earlier try may have sent resources and died: nothing to write, but still to wait for.
 	touches := !wanted.isZero() || earlier.unproven() || len(difference.Resources) > 0
 	if m.MarkUpdating && (touches || !isServing(lifecycle.StateOf(pod))) {
 		e.Merge(lifecycle.To(pod, shared.StateUpdating, now))
@@ -98,7 +102,7 @@ func (m Move) Begin() (edit.Edit, error) {
 	return e, nil
 }
 
-// newRun is the record of an update to a revision that begins now, with what an earlier one has not proven.
+// newRun is the record of an update from now on, with the unproven rest of an earlier one.
 func newRun(to revision.Revision, earlier leftover, resources bool, o Options, now time.Time) run {
 	update := run{
 		InPlaceUpdateState: shared.InPlaceUpdateState{
@@ -117,7 +121,7 @@ func newRun(to revision.Revision, earlier leftover, resources bool, o Options, n
 	return update
 }
 
-// leaveToBatches leaves to the batches that restart containers what these read of the metadata.
+// leaveToBatches leaves metadata to the batches of its readers.
 func (c change) leaveToBatches(metadata edit.Edit) {
 	for _, meta := range c.refs {
 		maps.DeleteFunc(metadata.Labels, func(key string, _ *string) bool { _, ok := meta.Labels[key]; return ok })
@@ -125,7 +129,7 @@ func (c change) leaveToBatches(metadata edit.Edit) {
 	}
 }
 
-// putOff records what is to be written when the grace period is over; without one, in the next pass.
+// putOff records the edits for the end of the grace period; without one, for the next pass.
 func (r *run) putOff(e *edit.Edit, wanted change, metadata edit.Edit, grace time.Duration, now time.Time) error {
 	if grace > 0 {
 		// The server keeps whole seconds. Rounding up makes the period too long by a part of one, never too short.
@@ -134,13 +138,13 @@ func (r *run) putOff(e *edit.Edit, wanted change, metadata edit.Edit, grace time
 	return setGrace(e, r.Revision, wanted, metadata, grace)
 }
 
-// isServing says that a pod in this state need not be Updating to get new metadata: no hook waits for it.
+// isServing is a state without need for Updating in a change of metadata: no hook waits for it.
 func isServing(state shared.LifecycleState) bool {
 	return lifecycle.IsNormal(state) || state == shared.StatePreparingNormal
 }
 
-// outOfService makes InPlaceUpdateReady False, and Ready with it. It is written even if the view of the pod says so already:
-// the view may be older than the True that ended the update before.
+// outOfService makes InPlaceUpdateReady False, and Ready with it. It is written even if the pod
+// seems to have it: the view may be older than the last update's True.
 func outOfService(pod *corev1.Pod, now time.Time) edit.Edit {
 	var e edit.Edit
 	if !podstate.HasGate(pod, shared.GateInPlaceUpdateReady) {
@@ -183,17 +187,17 @@ func setGrace(e *edit.Edit, revision string, wanted change, metadata edit.Edit, 
 	return nil
 }
 
-// leftover is what an earlier update of the pod has not finished.
+// leftover is the unfinished part of an earlier update.
 type leftover struct {
 	// pending and metadata were decided and not written yet.
 	pending  change
 	metadata edit.Edit
-	// unknown says that an annotation is not readable: anything may be pending.
+	// unknown: an annotation is not readable, so anything may be pending.
 	unknown bool
-	// statuses and evidence are of the containers whose restart is not proven.
+	// statuses and evidence are of containers without proof of a restart.
 	statuses map[string]shared.InPlaceContainerStatus
 	evidence shared.InPlaceEvidence
-	// env and resources say that changed variables or resources are not proven.
+	// env and resources: changed variables or resources are not proven.
 	env, resources bool
 }
 
@@ -229,7 +233,7 @@ func readLeftover(pod *corev1.Pod, now time.Time) leftover {
 	return l
 }
 
-// changeTo is what has to change about the pod's containers to make them those of the target.
+// changeTo turns the pod's containers into the target's.
 func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Difference, earlier leftover, o Options) (change, error) {
 	var c change
 	for i := range to.Spec.Containers {
@@ -266,7 +270,8 @@ func changeTo(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, difference Diff
 	return c.against(pod), nil
 }
 
-// changedQuantities are cpu and memory of the target that differ from before, that still wait to be written, or, with all, all.
+// changedQuantities are cpu and memory of the target with a difference or a pending write, or, with
+// all, all.
 func changedQuantities(before, after, waiting corev1.ResourceList, all bool) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, quantity := range after {

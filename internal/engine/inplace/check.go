@@ -18,18 +18,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// Check says how far the update of the pod has come. In this order, anything missing keeps it from being Done:
+// Check is the progress of the pod's update. It is Done when, in this order,
 //
 //  1. no edit waits for its grace period;
-//  2. variables that come from changed metadata are those the containers run with;
-//  3. changed resources are those the node has applied;
-//  4. containers whose image changed run the new one (see effectOn);
+//  2. containers run with the variables from changed metadata;
+//  3. the node has applied changed resources;
+//  4. containers run their changed images (see effectOn);
 //  5. no later batch waits.
 //
-// A pod that is out of service with nothing left to prove is Done as well. That is also what a pod looks like whose conditions
-// were written and whose edit was then never sent; the planner begins that update again rather than finishing it, if the pod
-// is not at its revision. An annotation that is not readable blocks the update until the next revision or the user
-// replaces it: what it held back would otherwise be lost.
+// A pod out of service with nothing left to prove is Done as well. It may look so because its edit
+// was never sent after the conditions. The planner then begins that update again, if the pod is not
+// at its revision. An unreadable annotation blocks the update until the next revision or a
+// replacement by the user: its contents would otherwise be lost.
 func Check(pod *corev1.Pod, o Options, now time.Time) Status {
 	if atRest(pod) {
 		return Status{}
@@ -59,10 +59,10 @@ func Check(pod *corev1.Pod, o Options, now time.Time) Status {
 	return Status{}
 }
 
-// Continue returns the next Edit of an update that is under way: the one that ends the grace period, or the next batch once the
-// one before is proven and its containers are ready. It returns false when there is nothing to write now.
+// Continue returns the next Edit of an update under way: the end of the grace period, or the next
+// batch once the one before is proven and ready. False: there is nothing to write now.
 //
-// An edit that waited for its grace period is dropped when the pod's label names another revision by now.
+// After a grace period an edit is dropped if the pod's label names another revision by now.
 func Continue(pod *corev1.Pod, o Options, now time.Time) (edit.Edit, bool) {
 	if atRest(pod) {
 		return edit.Edit{}, false
@@ -156,7 +156,7 @@ func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) 
 	if err != nil {
 		return edit.Edit{}, false
 	}
-	// A state that is missing or not readable is no loss: all that is still to be done is in the grace annotation.
+	// A missing or unreadable state is no loss: the grace annotation has all that is left to do.
 	update, found, err := readRun(pod)
 	if err != nil || !found {
 		update = run{InPlaceUpdateState: shared.InPlaceUpdateState{Revision: grace.Revision, UpdateTimestamp: podstate.Time(now)}}
@@ -177,7 +177,7 @@ func sameRevision(a, b string) bool {
 	return hashOfName(a) == hashOfName(b)
 }
 
-// checkNext says what the next batch waits for, the one before being proven.
+// checkNext is the next batch's wait after proof of the one before.
 func checkNext(pod *corev1.Pod, update run) Status {
 	if update.PreCheckBeforeNext != nil {
 		for _, name := range update.PreCheckBeforeNext.ContainersRequiredReady {
@@ -221,7 +221,7 @@ func (r run) checkImages(pod *corev1.Pod, report report, now time.Time) Status {
 		name := pod.Spec.Containers[i].Name
 		_, changed := r.LastContainerStatuses[name]
 		if _, later := r.NextContainerImages[name]; !changed || later {
-			// A later batch gives the container another image: what it runs until then does not matter.
+			// A later batch gives the container another image: the present one does not matter.
 			continue
 		}
 		effect := r.effectOn(pod, name, report, now)
@@ -236,15 +236,15 @@ func (r run) checkImages(pod *corev1.Pod, report report, now time.Time) Status {
 	return s
 }
 
-// observed says that the pod's status belongs to the spec that our edit made, or that nothing can tell: evidence of a generation that the pod has not
-// reached is that of another pod, from which this one was copied.
+// observed says that the pod's status belongs to our edit, or that nothing can tell. Evidence of a
+// future generation comes from another pod: this one is its copy.
 func (r run) observed(pod *corev1.Pod) bool {
 	return pod.Status.ObservedGeneration == 0 || r.evidence.Generation > pod.Generation || pod.Status.ObservedGeneration >= r.evidence.Generation
 }
 
-// staleEnvironment returns the containers of which it is not known that their variables have the values of the pod's labels
-// and annotations. It is known when the node daemon reports the hash of just these values, and when the container was replaced
-// because of an edit of ours, which brought the metadata along.
+// staleEnvironment returns the containers without proof of their variables. The proof is the hash
+// in the node daemon's report, or a new instance after an edit of ours: it brought the metadata
+// along.
 func (r run) staleEnvironment(pod *corev1.Pod, report report, now time.Time) []string {
 	var stale []string
 	for i := range pod.Spec.Containers {
@@ -267,7 +267,7 @@ func (r run) staleEnvironment(pod *corev1.Pod, report report, now time.Time) []s
 	return stale
 }
 
-// resized says that the node has applied the resources of every container. Containers that are not in the spec do not count.
+// resized says that the node has applied the resources of every container of the spec.
 func resized(pod *corev1.Pod) bool {
 	if len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {
 		return false

@@ -19,27 +19,29 @@ import (
 
 // Difference is how two templates differ, as far as updating in place is concerned.
 type Difference struct {
-	// InPlace says that everything that differs may change in place.
+	// InPlace: all differences may change in place.
 	InPlace bool
 	// Reason says in one sentence why not.
 	Reason string
-	// MetadataOnly says that no container is concerned: nothing but metadata differs, or nothing at all.
+	// MetadataOnly: nothing but metadata differs, or nothing at all.
 	MetadataOnly bool
-	// ForMetadata says that containers have to restart because they read changed metadata through their environment. The node daemon does so
-	// for pods with the readiness gate alone: it sees there that an update is under way.
+	// ForMetadata: containers have to restart, as readers of changed metadata through their
+	// environment. The node daemon restarts them only in pods with the readiness gate: the gate
+	// shows it the update.
 	ForMetadata bool
-	// Images are the new images of the containers whose image differs.
+	// Images are the new images, by container.
 	Images map[string]string
-	// Resources are the new resources of the containers whose resources differ.
+	// Resources are the new resources, by container.
 	Resources map[string]corev1.ResourceRequirements
 
-	// before are the containers of the old template by name, keys the metadata that was added or changed.
+	// before are the containers of the old template by name, keys the added or changed metadata.
 	before map[string]corev1.Container
 	keys   references
 }
 
-// CompareRevisions is Compare for the templates of two revisions under a policy. With Options.ClaimTemplates the volume claim templates of their
-// times must be the same as well, as far as the revisions tell; but for InPlaceOnly, under which a pod would otherwise never move again.
+// CompareRevisions is Compare for two revisions under a policy. With Options.ClaimTemplates their
+// volume claim templates must be the same as well, as far as known. Not so for InPlaceOnly: such a
+// pod would never move again.
 func CompareRevisions(old, target revision.Revision, policy shared.PodUpdatePolicy, o Options) Difference {
 	d := Compare(old.Template, target.Template, o)
 	if d.InPlace && o.ClaimTemplates && policy != shared.InPlaceOnly && revision.ClaimsDiffer(old, target) {
@@ -48,17 +50,19 @@ func CompareRevisions(old, target revision.Revision, policy shared.PodUpdatePoli
 	return d
 }
 
-// Compare says whether a pod of the old template may be changed in place to the target; On says it of a live pod. Both are compared with their
-// defaults filled in. What may differ:
+// Compare says whether a pod of the old template may be changed in place to the target; On says it
+// of a live pod. Both are compared with their defaults filled in. What may differ:
 //
-//   - labels, annotations and finalizers; but not a key that a container reads through its environment, unless
-//     Options.EnvFromMetadata. Removing such a key, and adding the first label or annotation of the template, do not count;
+//   - labels, annotations and finalizers; but no key read by a container through its environment,
+//     unless Options.EnvFromMetadata. Removals of such a key, and the first label or annotation of
+//     a template, do not count;
 //   - images of main containers;
-//   - with Options.Resources, cpu and memory of main containers that both templates set.
+//   - with Options.Resources, cpu and memory of main containers, set in both templates.
 //
-// A container with a restart policy of its own that is not Always must not have to restart for it: whether it does is up to how it ended.
+// A container with a restart policy of its own other than Always must not have to restart: it may
+// not come back.
 //
-// Everything else makes the answer no. The old template is nil when history no longer has it, which is a no as well.
+// All else makes the answer no. So does a nil old template: history has lost it.
 func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 	if old == nil || target == nil {
 		return refuse("the revision of the pod is no longer recorded, so it cannot be compared with the new one")
@@ -92,8 +96,9 @@ func Compare(old, target *corev1.PodTemplateSpec, o Options) Difference {
 	return d
 }
 
-// defaulted are both templates with their defaults. With Options.AsWritten the pull policy of a container of which neither says one stays what its tag made
-// it when the pod was created, whatever the new tag is: that the server would give another one to a new pod changes nothing about this one.
+// defaulted are both templates with their defaults. With Options.AsWritten an unwritten pull policy
+// stays as the tag made it at the pod's creation: the server's choice for new pods changes nothing
+// about this one.
 func defaulted(old, target *corev1.PodTemplateSpec, o Options) (a, b *corev1.PodTemplateSpec) {
 	if !o.AsWritten {
 		return podtemplate.Defaulted(old), podtemplate.Defaulted(target)
@@ -107,8 +112,8 @@ func defaulted(old, target *corev1.PodTemplateSpec, o Options) (a, b *corev1.Pod
 	return a, b
 }
 
-// CompareContainers is the part of Compare that is about main containers, for those who have no whole template. The lists have their defaults
-// filled in; path is the field that holds them, for the reason. MetadataOnly says that none of the containers differs.
+// CompareContainers is Compare for main containers alone. The lists have their defaults filled in;
+// path is their field, for the reason. MetadataOnly: no container differs.
 func CompareContainers(path string, old, target []corev1.Container, o Options) Difference {
 	if !sameNames(old, target) {
 		return refuse(path + " changed: containers cannot be added, removed, renamed or moved in place")
@@ -147,8 +152,8 @@ func CompareContainers(path string, old, target []corev1.Container, o Options) D
 
 func refuse(reason string) Difference { return Difference{Reason: reason} }
 
-// restartsAlways says that the container starts again whenever it ends: it has no restart policy of its own, since that of the pods of workloads is
-// Always, or has that one.
+// restartsAlways is a container that always starts again: without a restart policy of its own, as
+// pods of workloads have Always, or with that one.
 func restartsAlways(container *corev1.Container) bool {
 	return container.RestartPolicy == nil || *container.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
@@ -157,7 +162,7 @@ func notRestarted(path string, container *corev1.Container) string {
 	return fmt.Sprintf("%s.restartPolicy is %s: a container that may stay ended cannot be restarted in place", path, *container.RestartPolicy)
 }
 
-// resizeRestarts says that what differs in the resources of the container restarts it.
+// resizeRestarts says whether the new resources restart the container.
 func resizeRestarts(before, after *corev1.Container) bool {
 	return slices.ContainsFunc(after.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
 		differs := func(was, is corev1.ResourceList) bool {
@@ -215,7 +220,7 @@ func resizable(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory
 }
 
-// changedField returns the JSON name of the first field in which two structs differ, empty when there is none.
+// changedField returns the JSON name of the first different field, empty without one.
 func changedField(a, b any) string {
 	if reflect.DeepEqual(a, b) { // most often; and much faster
 		return ""

@@ -16,12 +16,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Record is where an update of some containers of a pod is remembered on the pod, by somebody who does not own the pod. Such an update changes
-// images alone: it has no grace period, no lifecycle state and no readiness gate, and leaves the labels of the pod to the workload. It goes
-// Begin, Check and Continue until Check says Done.
+// Record is the place of an update of some containers on the pod, by somebody without the pod. Such
+// an update changes images alone. It has no grace period, no lifecycle state and no readiness gate,
+// and leaves the labels to the workload. It goes Begin, Check and Continue until Check says Done.
 //
-// Several owners can share the two annotations. An edit writes the values that were on the observed pod back, with the owner's own member
-// changed, so it must be tied to the version of the pod that was observed.
+// Several owners can share the two annotations. An edit writes the observed values back with the
+// owner's member changed, so it is tied to the observed version of the pod.
 type Record struct {
 	// State and Evidence are the keys of the two annotations.
 	State, Evidence string
@@ -31,15 +31,15 @@ type Record struct {
 
 var errNoMember = errors.New("a Record needs two annotations and a member")
 
-// Begin returns the edit that gives containers of the pod other images, or its first batch, where containers have launch priorities. images are
-// the wanted images of all containers that the owner manages, by name; what runs them already and what the pod does not have is left out.
-// Containers whose restart was not proven yet stay part of what Check looks at, so an update can begin while another one is under way. The edit
-// is zero when the record names the revision already and every image is as wanted.
+// Begin returns the edit for new images, or its first batch with launch priorities. images are the
+// wanted images of all the owner's containers, by name; running ones and missing containers are
+// left out. Unproven containers stay part of Check, so an update can begin during another one. The
+// edit is zero when the record names the revision and every image is right.
 func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string, now time.Time) (edit.Edit, error) {
 	if r.State == "" || r.Evidence == "" || r.Member == "" {
 		return edit.Edit{}, errNoMember
 	}
-	// A record that cannot be decoded is replaced: all that is wanted is in images.
+	// An unreadable record is replaced: images has all that is wanted.
 	earlier, found, err := r.read(pod)
 	wanted := change{images: maps.Clone(images)}.against(pod)
 	if err == nil && found && earlier.Revision == revision && wanted.isZero() && earlier.pending().isZero() {
@@ -55,12 +55,12 @@ func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string
 	return e, r.write(&e, pod, update)
 }
 
-// Check says how far the update has come: None when the record knows of none, Done when every container that was changed is proven to run its
+// Check is the progress of the update: None without a record, Done with proof of every changed
 // image.
 func (r Record) Check(pod *corev1.Pod, now time.Time) Status { return r.Read(pod).Check(pod, now) }
 
-// Continue returns the edit of the next batch, once the one before is proven and its containers are ready, of which Check gives ReasonNextBatch. It
-// returns false when there is nothing to write now.
+// Continue returns the edit of the next batch, after Check's ReasonNextBatch. False: there is
+// nothing to write now.
 func (r Record) Continue(pod *corev1.Pod, now time.Time) (edit.Edit, bool) {
 	update, found, err := r.read(pod)
 	if err != nil || !found || update.pending().isZero() || r.Check(pod, now).Reason != ReasonNextBatch {
@@ -73,7 +73,8 @@ func (r Record) Continue(pod *corev1.Pod, now time.Time) (edit.Edit, bool) {
 	return e, true
 }
 
-// Recorded is what a Record says on a pod, decoded: a pod that is looked at many times while its annotations stay is decoded once.
+// Recorded is a decoded Record of a pod: many looks at a pod with the same annotations decode it
+// once.
 type Recorded struct {
 	record          Record
 	state, evidence string
@@ -82,7 +83,7 @@ type Recorded struct {
 	err             error
 }
 
-// Read decodes what the record says.
+// Read decodes the record.
 func (r Record) Read(pod *corev1.Pod) Recorded {
 	update, found, err := r.read(pod)
 	return Recorded{record: r, state: pod.Annotations[r.State], evidence: pod.Annotations[r.Evidence], update: update, found: found, err: err}
@@ -93,8 +94,8 @@ func (d *Recorded) Current(pod *corev1.Pod) bool {
 	return d.record != Record{} && d.state == pod.Annotations[d.record.State] && d.evidence == pod.Annotations[d.record.Evidence]
 }
 
-// Unproven says that a container of the pod of which this was read is part of the update, and not known yet to run what the update gives it: its status may
-// be that of the container before, or a later batch changes it.
+// Unproven says that a container is part of the update without proof of its new image: its status
+// may be the container's before, or a later batch changes it.
 func (d Recorded) Unproven(pod *corev1.Pod, container string, now time.Time) bool {
 	if d.err != nil {
 		return true
@@ -106,7 +107,7 @@ func (d Recorded) Unproven(pod *corev1.Pod, container string, now time.Time) boo
 	return changed && (!d.update.observed(pod) || !d.update.effectOn(pod, container, readReport(pod), now).proven)
 }
 
-// Check says how far the update has come on the pod of which this was read: see Record.Check.
+// Check is Record.Check for the pod of this record.
 func (d Recorded) Check(pod *corev1.Pod, now time.Time) Status {
 	switch {
 	case d.err != nil:
@@ -123,7 +124,7 @@ func (d Recorded) Check(pod *corev1.Pod, now time.Time) Status {
 	return Status{Progress: Done}
 }
 
-// Revision is the revision that the record names; empty when it knows of no update, or cannot be decoded.
+// Revision is the record's revision; empty without an update, or if it is unreadable.
 func (d Recorded) Revision() string {
 	if d.err != nil {
 		return ""
@@ -131,7 +132,7 @@ func (d Recorded) Revision() string {
 	return d.update.Revision
 }
 
-// Began is when the last batch of the update that the record names began; zero when it knows of none, or cannot be decoded.
+// Began is the begin of the record's last batch; zero without one, or if it is unreadable.
 func (d Recorded) Began() time.Time {
 	if d.err != nil {
 		return time.Time{}
@@ -144,7 +145,7 @@ func (r Record) read(pod *corev1.Pod) (update run, found bool, err error) {
 	if err != nil || states[r.Member] == nil {
 		return run{}, err != nil, err
 	}
-	// Evidence that cannot be decoded counts as absent, as that of a whole pod does.
+	// Unreadable evidence counts as absent, as for a whole pod.
 	evidence, _ := members(pod, r.Evidence)
 	update, err = decodeRun(states[r.Member], evidence[r.Member])
 	if err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// RestartsForMetadata says that the pod is out of service for an update in place that restarts containers which read labels or annotations
-// through their environment. The node daemon restarts them, and reports.
+// RestartsForMetadata is a pod out of service for an update in place with restarts for changed
+// metadata. The node daemon restarts the containers, and reports.
 //
-// It looks at the text of the annotation first: it is asked about every pod of a node.
+// The text of the annotation comes first: every pod of a node is asked about.
 func RestartsForMetadata(pod *corev1.Pod) bool {
 	state, found := lookup(pod, shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy)
 	if !found || !strings.Contains(state, `"updateEnvFromMetadata":true`) || pod.DeletionTimestamp != nil {
@@ -30,14 +30,14 @@ func RestartsForMetadata(pod *corev1.Pod) bool {
 	return condition != nil && condition.Status == corev1.ConditionFalse
 }
 
-// EnvironmentOf is the hash of the variables that a container takes from labels and annotations of its pod, as these are now, and whether there
-// are any: none have a hash, too.
+// EnvironmentOf is the hash of a container's variables from present labels and annotations, and
+// whether there are any: none have a hash, too.
 func EnvironmentOf(pod *corev1.Pod, container *corev1.Container) (of uint64, some bool) {
 	return environmentHash(pod, container), len(metadataVariables(container)) > 0
 }
 
-// EnvironmentIn is the same hash of the variables that a container runs with, NAME=value each. It is false when one of them is not there: then it
-// is not known what the container runs with.
+// EnvironmentIn is the same hash of a container's running variables, NAME=value each. False: one of
+// them is missing, so they are not known.
 func EnvironmentIn(container *corev1.Container, environment []string) (uint64, bool) {
 	var variables []hashedVariable
 	for _, v := range metadataVariables(container) {
@@ -55,7 +55,7 @@ func EnvironmentIn(container *corev1.Container, environment []string) (uint64, b
 	return hash(variables), true
 }
 
-// Reported is what the node daemon reports of one container.
+// Reported is the node daemon's report of one container.
 type Reported struct {
 	Name         string         `json:"name"`
 	ContainerID  string         `json:"containerID"`
@@ -63,14 +63,15 @@ type Reported struct {
 	Hashes       ReportedHashes `json:"hashes"`
 }
 
-// ReportedHashes are the hashes of a container: that of its spec as the kubelet made it, and that of the variables it takes from metadata.
+// ReportedHashes are a container's hashes: of the spec as the kubelet made it, and of the variables
+// from metadata.
 type ReportedHashes struct {
 	Plain       uint64 `json:"plainHash"`
 	Environment uint64 `json:"extractedEnvFromMetadataHash,omitempty"`
 }
 
-// ReportIsCurrent says that the pod's report is about the containers which its status shows, each by its name. A container that never was made
-// is in neither.
+// ReportIsCurrent says that the report is about the containers in the pod's status, by name. A
+// container without an instance is in neither.
 func ReportIsCurrent(pod *corev1.Pod) bool {
 	report := readReport(pod)
 	made := 0
@@ -93,7 +94,7 @@ func ReportedOn(pod *corev1.Pod, container string) (Reported, bool) {
 	return entry, found
 }
 
-// Report is the value of the annotation with which the node daemon reports, or empty when the pod has it already.
+// Report is the value of the node daemon's annotation, or empty when the pod has it already.
 func Report(pod *corev1.Pod, containers []Reported) string {
 	slices.SortFunc(containers, func(a, b Reported) int { return strings.Compare(a.Name, b.Name) })
 	text, err := json.Marshal(map[string]any{"containers": containers})

@@ -11,10 +11,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
-// On is the difference for one live pod. Admission may have given the pod more than its template: other images and resources, more containers.
-// These make it refuse an edit that the templates allow:
+// On is the difference for one live pod. Admission may have given it more than its template: other
+// images and resources, more containers. These make it refuse an edit:
 //
-//   - a container is missing, or its image is not that of its revision: the new one would not be rewritten, and might not be pulled;
+//   - a container is missing, or its image is not its revision's: the new one would not be
+//     rewritten, and might not be pulled;
 //   - the QoS class would change, or a request exceed its limit: the server refuses such a resize;
 //   - a container reads changed metadata through its environment and cannot be restarted for that.
 func (d Difference) On(pod *corev1.Pod, o Options) Difference {
@@ -33,7 +34,7 @@ func (d Difference) On(pod *corev1.Pod, o Options) Difference {
 	return d.readBy(pod, o)
 }
 
-// missing names a container that is to change and that the pod does not have.
+// missing names a changed container beyond the pod's.
 func (d Difference) missing(pod *corev1.Pod) string {
 	for name := range d.before {
 		_, image := d.Images[name]
@@ -45,8 +46,8 @@ func (d Difference) missing(pod *corev1.Pod) string {
 	return ""
 }
 
-// otherImage names a container whose image was changed by others. An image that our own edits wrote or still hold back is of an earlier
-// revision; one that was rewritten then will be again.
+// otherImage names a container with a foreign image. Images of our own edits, written or held back,
+// are of an earlier revision; a rewritten one will be rewritten again.
 func (d Difference) otherImage(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		live := &pod.Spec.Containers[i]
@@ -59,7 +60,8 @@ func (d Difference) otherImage(pod *corev1.Pod) string {
 	return ""
 }
 
-// isEdited says that an update in place has changed or still changes the image of the container. True if its annotations are not readable.
+// isEdited says that an update in place has changed or still changes the container's image. True if
+// its annotations are not readable.
 func isEdited(pod *corev1.Pod, container string) bool {
 	update, _, err := readRun(pod)
 	grace, _, graceErr := readGrace(pod)
@@ -101,7 +103,7 @@ func (d Difference) misfit(pod *corev1.Pod) string {
 	return ""
 }
 
-// withChanges are live resources with what differs between two of the template.
+// withChanges are live resources with the difference between two of the template.
 func withChanges(live, was, is corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := *live.DeepCopy()
 	was, is = withRequests(was), withRequests(is)
@@ -124,7 +126,7 @@ func aboveLimit(resources corev1.ResourceRequirements) corev1.ResourceName {
 	return ""
 }
 
-// readBy looks at what containers of the pod read of the changed metadata.
+// readBy looks at the changed metadata read by containers of the pod.
 func (d Difference) readBy(pod *corev1.Pod, o Options) Difference {
 	if d.keys.isZero() {
 		return d

@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 )
 
-// ownLabel says that the label belongs to the workload that runs the pod: no template has a say in it.
+// ownLabel is a label of the pod's workload: no template has a say in it.
 func ownLabel(key string) bool {
 	switch key {
 	case shared.LabelControllerRevisionHash, shared.LabelPodTemplateHash, shared.LabelPodName, shared.LabelPodIndex,
@@ -39,9 +39,9 @@ func ownAnnotation(key string) bool {
 	return false
 }
 
-// mergeMetadata returns what moves the pod's metadata from one template to another: keys that the target adds or changes are set, keys that only
-// the old template had are removed, and keys that others put on the pod stay. Metadata that an earlier update meant to write and did not gets
-// the value of the target too.
+// mergeMetadata moves the pod's metadata from one template to another: it sets added and changed
+// keys and removes those of the old template alone. Keys from others stay. Unwritten metadata of an
+// earlier update gets the target's value, too.
 func mergeMetadata(pod *corev1.Pod, from, to *corev1.PodTemplateSpec, pending edit.Edit) edit.Edit {
 	var e edit.Edit
 	mergeKeys(pod.Labels, from.Labels, to.Labels, pending.Labels, ownLabel, e.SetLabel, e.RemoveLabel)
@@ -80,7 +80,7 @@ func mergeKeys(live, from, to map[string]string, pending map[string]*string, own
 	}
 }
 
-// references are the metadata keys with their new values that one container reads through its environment.
+// references are the metadata keys, with new values, read by one container through its environment.
 type references struct {
 	labels, annotations map[string]string
 }
@@ -99,7 +99,7 @@ func (r references) meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{Labels: r.labels, Annotations: r.annotations}
 }
 
-// referencesOf returns which of the keys each container reads; containers that read none are left out.
+// referencesOf returns the keys read by each container; others are left out.
 func referencesOf(containers []corev1.Container, keys references) map[string]references {
 	out := map[string]references{}
 	if keys.isZero() {
@@ -122,8 +122,8 @@ func referencesOf(containers []corev1.Container, keys references) map[string]ref
 	return out
 }
 
-// changedKeys returns the labels and annotations that were added or changed one by one. None when there was no key before: a map that is added
-// as a whole does not count.
+// changedKeys returns the labels and annotations added or changed one by one. None without an
+// earlier key: a map added as a whole does not count.
 func changedKeys(from, to *corev1.PodTemplateSpec) references {
 	return references{labels: changedIn(from.Labels, to.Labels), annotations: changedIn(from.Annotations, to.Annotations)}
 }
@@ -141,7 +141,7 @@ func changedIn(from, to map[string]string) map[string]string {
 	return changed
 }
 
-// metadataVariable is an environment variable that holds one label or one annotation.
+// metadataVariable is an environment variable with one label or one annotation.
 type metadataVariable struct {
 	name, label, annotation string
 }
@@ -153,8 +153,8 @@ func (v metadataVariable) value(pod *corev1.Pod) string {
 	return pod.Annotations[v.annotation]
 }
 
-// metadataVariables returns the variables that hold one label or annotation of the pod, by name. The two that sidecar
-// upgrades write are left out: those change without a restart.
+// metadataVariables returns the variables with one label or annotation of the pod, by name. The two
+// of sidecar upgrades are left out: they change without a restart.
 func metadataVariables(container *corev1.Container) []metadataVariable {
 	var variables []metadataVariable
 	for _, env := range container.Env {
@@ -185,7 +185,7 @@ func subscript(path, field string) string {
 	return key
 }
 
-// metadataPatch is the wire format of the metadata that a grace annotation carries: a strategic merge patch.
+// metadataPatch is the wire format of metadata in a grace annotation: a strategic merge patch.
 type metadataPatch struct {
 	Metadata struct {
 		Labels           map[string]*string `json:"labels,omitempty"`

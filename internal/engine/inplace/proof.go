@@ -19,22 +19,24 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// settleTime is how long a restarted container runs before it counts as updated, when nothing the runtime reports distinguishes the old image
-// from the new: they may be two names of one image, or the container crashed just before the kubelet saw the edit, in which case it is replaced
-// within a second or two. A status does not say when the kubelet saw the edit, so the time counts from the restart: a kubelet that saw it later
+// settleTime is how long a restarted container runs before it counts as updated, when the runtime
+// reports no difference between the images. They may be two names of one image. Or the container
+// crashed just before the kubelet saw the edit, and is replaced within a second or two. A status
+// does not say when the kubelet saw the edit, so the time counts from the restart. A kubelet later
 // than this after a crash could be believed a moment too early.
 //
-// That is enough for a container that started after the edit. One that started before it can be the old one, which goes on being
-// reported as running while it stops: for as long as the pod's termination grace period lasts.
+// It is enough for a container with a start after the edit. An earlier one can be the old one,
+// still reported as running while it stops: for the pod's termination grace period.
 const settleTime = 5 * time.Second
 
-// defaultTermination is the termination grace period of a pod that names none.
+// defaultTermination is the termination grace period of a pod without one.
 const defaultTermination = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 
-// longestTermination is how many seconds of a termination grace period count: a century, which is as good as for ever.
+// longestTermination is the largest termination grace period in seconds: a century, as good as for
+// ever.
 const longestTermination = 100 * 365 * 24 * 60 * 60
 
-// effect says whether a container runs the image that the pod's spec has.
+// effect says whether a container runs the image of the pod's spec.
 type effect struct {
 	proven bool
 	// in is above zero when time alone will prove it.
@@ -43,16 +45,18 @@ type effect struct {
 	why string
 }
 
-// effectOn judges one container whose image was changed.
+// effectOn judges one container with a changed image.
 //
-// Until the kubelet has seen our latest edit nothing is proven: it may be acting on the one before. After that, a container that has ended and that the
-// kubelet does not start again, as in a pod of a Job, has nothing to show: nothing runs the image before. Otherwise:
+// Until the kubelet has seen our latest edit nothing is proven: it may be acting on the one before.
+// After that, an ended container without a next start, as in a pod of a Job, has nothing to show:
+// nothing runs the image before. Otherwise:
 //
-//  1. The node daemon's report is proof where it knows the container that runs now and says it was made from this spec.
-//  2. With evidence of ours, and a server that reports the observed generation, the container must have been replaced by one
-//     with another image, and run. See replaced.
-//  3. Otherwise, for updates of other managers and older servers, the image ID must have changed, or status.image must be the
-//     image of the spec. Two names of one image can hang here if the runtime goes on reporting the older name.
+//  1. The node daemon's report is proof if it knows the running container and its spec is this one.
+//  2. With our evidence, and a server with observed generations, a container with another image
+//     must have replaced it, and run. See replaced.
+//  3. Otherwise, for updates of other managers and older servers, the image ID must have changed,
+//     or status.image must be the spec's. Two names of one image can hang here if the runtime goes
+//     on reporting the older name.
 func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time) effect {
 	container, status := containerOf(pod.Spec.Containers, name), restart.StatusOf(pod, name)
 	if container == nil {
@@ -80,7 +84,7 @@ func (r run) effectOn(pod *corev1.Pod, name string, report report, now time.Time
 	return effect{why: fmt.Sprintf("container %s does not run image %s yet", name, container.Image)}
 }
 
-// replaced judges a container by what it was when the edit was sent.
+// replaced judges a container by its state at the edit.
 func (r run) replaced(
 	pod *corev1.Pod, container *corev1.Container, status *corev1.ContainerStatus, before shared.InPlaceContainerEvidence, now time.Time,
 ) effect {
@@ -94,11 +98,13 @@ func (r run) replaced(
 	if status.ContainerID == before.ContainerID {
 		switch {
 		case before.SpecImage == container.Image:
-			// The edit took back an earlier one that the kubelet had not acted on: there is nothing to restart.
+			// The edit took back an earlier one before the kubelet acted: there is nothing to
+			// restart.
 			return effect{proven: true}
 		case runsIt:
-			// Nothing that the runtime reports calls for a restart, and yet the container may be stopping. It also may never restart: what
-			// the evidence says of it can be wrong, as it may have been taken for a new one after a crash. Only waiting shows which.
+			// Nothing from the runtime calls for a restart, and yet the container may be stopping.
+			// It also may never restart: the evidence can be wrong, taken for a new one after a
+			// crash. Only waiting tells.
 			return settled(container, latest(started, stopped), "may still be stopping", now)
 		}
 		return effect{why: fmt.Sprintf("container %s has not restarted with image %s yet", container.Name, container.Image)}
@@ -118,7 +124,7 @@ func (r run) replaced(
 	return settled(container, started, "restarted just now", now)
 }
 
-// settled says that a container has run long enough since a time.
+// settled: a container has run long enough since a time.
 func settled(container *corev1.Container, since time.Time, why string, now time.Time) effect {
 	if left := since.Add(settleTime).Sub(now); left > 0 {
 		return effect{in: left, why: fmt.Sprintf("container %s %s", container.Name, why)}
@@ -126,8 +132,8 @@ func settled(container *corev1.Container, since time.Time, why string, now time.
 	return effect{proven: true}
 }
 
-// edited is when the container's image was changed last: with its batch. What an earlier update left unproven counts from the beginning
-// of this one, which is later.
+// edited is the last change of the container's image: with its batch. The unproven rest of an
+// earlier update counts from the later begin of this one.
 func (r run) edited(container string) time.Time {
 	for _, batch := range slices.Backward(r.ContainerBatchesRecord) {
 		if slices.Contains(batch.Containers, container) {
@@ -153,7 +159,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// runs says that a container which the runtime reports with this image and image ID runs the wanted image. Names are compared
+// runs says whether this image and image ID of the runtime are the wanted image. Names are compared
 // in full (registry, repository, tag; no tag is "latest"), digests by the digest alone.
 func runs(image, imageID, wanted string) bool {
 	if image == wanted {
@@ -171,15 +177,15 @@ func runs(image, imageID, wanted string) bool {
 	return err == nil && reference.TagNameOnly(is).String() == reference.TagNameOnly(want).String()
 }
 
-// report is what the node daemon last wrote about the pod's containers, by name.
+// report is the node daemon's last word about the pod's containers, by name.
 type report map[string]Reported
 
-// current says that the entry is about the container that the pod's status shows.
+// current: the entry is about the container in the pod's status.
 func (e Reported) current(status *corev1.ContainerStatus) bool {
 	return e.ContainerID != "" && e.ContainerID == status.ContainerID
 }
 
-// readReport returns the report on the pod; one that is not readable counts as absent.
+// readReport returns the report on the pod; an unreadable one counts as absent.
 func readReport(pod *corev1.Pod) report {
 	raw, ok := pod.Annotations[shared.AnnotationRuntimeContainersMeta]
 	if !ok {
@@ -198,9 +204,9 @@ func readReport(pod *corev1.Pod) report {
 	return out
 }
 
-// plainHash is the hash that kubelets since 1.31 give a container: of its name and image. Older ones hash the whole container
-// as their own types print it, which cannot be repeated with other types; there the report is no proof and the
-// image ID has to be.
+// plainHash is the hash of a container by kubelets since 1.31: of its name and image. Older ones
+// hash the whole container as their own types print it. Other types cannot repeat that: the report
+// is then no proof, and the image ID has to be.
 func plainHash(container *corev1.Container) uint64 {
 	return hash(map[string]string{"name": container.Name, "image": container.Image})
 }
@@ -211,7 +217,7 @@ type hashedVariable struct {
 	Value string `json:"value"`
 }
 
-// environmentHash is the hash that the node daemon reports of the variables a container takes from labels and annotations.
+// environmentHash is the node daemon's hash of a container's variables from labels and annotations.
 func environmentHash(pod *corev1.Pod, container *corev1.Container) uint64 {
 	var variables []hashedVariable
 	for _, v := range metadataVariables(container) {
@@ -220,7 +226,7 @@ func environmentHash(pod *corev1.Pod, container *corev1.Container) uint64 {
 	return hash(variables)
 }
 
-// hash is the 32-bit FNV-1a hash of the value's JSON, printed the way the kubelet prints what it hashes.
+// hash is the 32-bit FNV-1a hash of the value's JSON, printed the kubelet's way.
 func hash(value any) uint64 {
 	body, err := json.Marshal(value)
 	if err != nil {

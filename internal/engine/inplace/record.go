@@ -25,14 +25,14 @@ import (
 // run is one update of one pod, as its annotations tell it.
 type run struct {
 	shared.InPlaceUpdateState
-	// evidence is what we noted beside the state; empty for an update that another manager began.
+	// evidence is our note beside the state; empty for another manager's update.
 	evidence shared.InPlaceEvidence
-	// unknown are members of the state annotation that we do not know; they are written back as they were.
+	// unknown are foreign members of the state annotation. They are written back as they were.
 	unknown map[string]json.RawMessage
 }
 
-// readRun returns the update that the pod's annotations tell of; found is false when there was none. Evidence that is not
-// readable, or of another revision, counts as absent: the update is then judged like one of another manager.
+// readRun returns the update in the pod's annotations; found: there was one. Unreadable evidence,
+// or another revision's, counts as absent: the update is then judged like another manager's.
 func readRun(pod *corev1.Pod) (r run, found bool, err error) {
 	raw, found := lookup(pod, shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy)
 	if !found {
@@ -69,7 +69,8 @@ func decodeRun(state, evidence []byte) (r run, err error) {
 	return r, nil
 }
 
-// decodeKnown decodes a state of which we know every member, in one go: nearly all are ours. It returns false for any other.
+// decodeKnown decodes a state with known members alone, in one go: nearly all are ours. False for
+// any other.
 func decodeKnown(state []byte) (known shared.InPlaceUpdateState, ok bool) {
 	if quantity.Suspect(state) {
 		return known, false
@@ -83,7 +84,8 @@ func decodeKnown(state []byte) (known shared.InPlaceUpdateState, ok bool) {
 	return known, errors.Is(err, io.EOF)
 }
 
-// write adds the annotations to the Edit that begins a batch. The evidence holds the generation that this very Edit makes.
+// write adds the annotations to the first Edit of a batch. The evidence holds the generation of
+// this very Edit.
 func (r run) write(e *edit.Edit, pod *corev1.Pod) error {
 	state, evidence, err := r.encode(pod.Generation, e.Generation(pod))
 	if err != nil {
@@ -99,8 +101,8 @@ func (r run) write(e *edit.Edit, pod *corev1.Pod) error {
 	return nil
 }
 
-// encode returns the update as its state and its evidence, given the pod's generation before the edit that begins a batch and after it. There
-// is no evidence where there is nothing to prove.
+// encode returns the update as its state and its evidence, given the pod's generations before and
+// after the batch's first edit. Without anything to prove there is no evidence.
 func (r run) encode(before, after int64) (state, evidence []byte, err error) {
 	if state, err = json.Marshal(r.InPlaceUpdateState); err != nil {
 		return nil, nil, err
@@ -120,13 +122,13 @@ func (r run) encode(before, after int64) (state, evidence []byte, err error) {
 	return state, evidence, err
 }
 
-// pending is what later batches have to change.
+// pending is the change for later batches.
 func (r run) pending() change {
 	return change{images: r.NextContainerImages, refs: r.NextContainerRefMetadata, resources: r.NextContainerResources}
 }
 
-// readGrace returns the edit that waits for the grace period; found is false when there is none. An empty value is an edit that was reverted:
-// found, and nil.
+// readGrace returns the edit in its grace period; found: there is one. An empty value is a reverted
+// edit: found, and nil.
 func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, err error) {
 	raw, found := lookup(pod, shared.AnnotationInPlaceGrace, shared.AnnotationInPlaceGraceLegacy)
 	if !found || raw == "" {
@@ -142,8 +144,8 @@ func readGrace(pod *corev1.Pod) (grace *shared.InPlaceUpdateGrace, found bool, e
 	return grace, true, nil
 }
 
-// dropGrace removes the edit that waits for the grace period. Presence alone makes an update incomplete, so an empty value
-// goes too.
+// dropGrace removes the edit in its grace period. Presence alone makes an update incomplete, so an
+// empty value goes too.
 func dropGrace(e *edit.Edit, pod *corev1.Pod) {
 	remove(e, pod, shared.AnnotationInPlaceGrace)
 	remove(e, pod, shared.AnnotationInPlaceGraceLegacy)
@@ -152,10 +154,11 @@ func dropGrace(e *edit.Edit, pod *corev1.Pod) {
 // longestDrain is how much longer than asked a grace period may last.
 const longestDrain = 10 * time.Second
 
-// graceLeft is how long the grace period still lasts: the time asked for and, where the pod is Ready in spite of its gate, up to
-// longestDrain more. The kubelet writes Ready=True back when a status of its own was under way as ours arrived; until it has noticed,
-// which takes it a second or two, the pod is still sent requests, and its containers should not be changed under them. Any event
-// of the pod ends the wait; the recheck is there for the limit. Who asks for no time at all waits for nothing.
+// graceLeft is the rest of the grace period: the time asked for and, if the pod is Ready in spite
+// of its gate, up to longestDrain more. The kubelet may write Ready=True back with a status of its
+// own, under way as ours arrived. Until it notices, in a second or two, the pod still gets
+// requests, and its containers should not change under them. Any event of the pod ends the wait;
+// the recheck is there for the limit. Without a grace period nothing waits.
 func graceLeft(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) time.Duration {
 	var begun time.Time
 	if r, _, err := readRun(pod); err == nil {
@@ -172,11 +175,12 @@ func graceLeft(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time)
 	return max(over.Sub(now), 0)
 }
 
-// atRest says that no update can be under way, by looking only at labels, conditions and the text of annotations: what
-// becomes of thousands of pods in every pass must not parse JSON.
+// atRest says that no update can be under way, from labels, conditions and the text of annotations
+// alone: a pass over thousands of pods must not parse JSON.
 //
-// An update that takes the pod out of service is over once InPlaceUpdateReady is True. One that does not (no gate, or a resize
-// without restart) is over once the lifecycle label says so; a pod with neither has to be looked at.
+// An update out of service is over once InPlaceUpdateReady is True. One in service (no gate, or a
+// resize without restart) is over once the lifecycle label says so; a pod with neither needs a
+// look.
 func atRest(pod *corev1.Pod) bool {
 	state, found := lookup(pod, shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy)
 	if _, waits := lookup(pod, shared.AnnotationInPlaceGrace, shared.AnnotationInPlaceGraceLegacy); waits {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobsidecar reads the marks of sidecars that are stopped when the main containers of their pod are done. The sidecar terminator stops
-// them; other controllers do not change the containers of pods that are ending.
+// Package jobsidecar reads the marks of sidecars to stop after the main containers of their pod.
+// The sidecar terminator stops them; other controllers do not change the containers of ending pods.
 package jobsidecar
 
 import (
@@ -11,23 +11,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Variables in the environment of a container that mark it. Only literal values count.
+// Variables in the environment of a container, as its marks. Only literal values count.
 const (
-	// EnvTerminate with the value true marks a sidecar that the daemon of its node stops.
+	// EnvTerminate with the value true marks a sidecar for the daemon of its node.
 	EnvTerminate = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT"
-	// EnvTerminateImage marks a sidecar on a virtual node. Its value is an image that ends at once.
+	// EnvTerminateImage marks a sidecar on a virtual node. Its value is an image with an immediate
+	// end.
 	EnvTerminateImage = "KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT_WITH_IMAGE"
 	// EnvIgnoreExitCode with the value true, beside EnvTerminate, keeps the sidecar's exit code from the result of the pod.
 	EnvIgnoreExitCode = "KRUISE_TERMINATE_SIDECAR_IGNORE_EXIT_CODE"
 )
 
-// Is says that a container is a sidecar; every other one is a main container.
+// Is recognizes a sidecar; every other container is a main one.
 func Is(c *corev1.Container) bool { return ByDaemon(c) || Image(c) != "" }
 
 // ByDaemon says that the daemon of the node stops the container; elsewhere on virtual nodes.
 func ByDaemon(c *corev1.Container) bool { return strings.EqualFold(literal(c, EnvTerminate), "true") }
 
-// Image is the one by which the container ends on a virtual node; empty when it has none.
+// Image ends the container on a virtual node; empty without one.
 func Image(c *corev1.Container) string { return literal(c, EnvTerminateImage) }
 
 // Ignored says that the pod's result does not depend on the exit code of the container.
@@ -44,7 +45,7 @@ func literal(c *corev1.Container, name string) string {
 	return ""
 }
 
-// HasSidecars says that a pod has sidecars that may have to be stopped, whatever they are at.
+// HasSidecars is a pod with sidecars to stop, whatever their state.
 func HasSidecars(pod *corev1.Pod) bool {
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyNever && pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -57,8 +58,8 @@ func HasSidecars(pod *corev1.Pod) bool {
 	return false
 }
 
-// MainDone says that a pod has sidecars and its main containers are done, under OnFailure with code 0: nothing is left but to stop the sidecars. A
-// pod of sidecars alone has no main containers, so they are done as soon as it runs.
+// MainDone is a pod with sidecars and finished main containers, under OnFailure with code 0:
+// nothing is left but to stop the sidecars. A pod of sidecars alone is done as soon as it runs.
 func MainDone(pod *corev1.Pod) bool {
 	if !HasSidecars(pod) || pod.Status.Phase == corev1.PodPending || pod.Status.Phase == "" ||
 		len(pod.Status.ContainerStatuses) != len(pod.Spec.Containers) {

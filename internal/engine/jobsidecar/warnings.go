@@ -16,7 +16,8 @@ import (
 // maxWarnings is how many warnings one template gets.
 const maxWarnings = 10
 
-// Warnings say which marks of a pod template have no effect, or another one than their author may expect. path is that of the pod's spec.
+// Warnings are about marks of a pod template without effect, or with an unexpected one. path is the
+// pod's spec.
 func Warnings(spec *corev1.PodSpec, path *field.Path) []string {
 	var warnings []string
 	sidecars := 0
@@ -39,7 +40,8 @@ func Warnings(spec *corev1.PodSpec, path *field.Path) []string {
 	return warnings[:min(len(warnings), maxWarnings)]
 }
 
-// ContainerWarnings are those about the marks of one container, whatever its pod. path is that of the container.
+// ContainerWarnings are those about the marks of one container, whatever its pod. path is the
+// container.
 func ContainerWarnings(c *corev1.Container, path *field.Path) []string {
 	var warnings []string
 	for i := range c.Env {

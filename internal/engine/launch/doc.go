@@ -1,9 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package launch knows in which order the containers of a pod start.
+// Package launch knows the order in which the containers of a pod start.
 //
-// Each container of an ordered pod reads a key of one ConfigMap, the barrier of the pod, through its environment. The kubelet does not create
-// the container before the key is there. There is one key for each priority, so writing keys one after the other starts the containers in order.
-// Keys are never removed, so a container that restarts does not wait again.
+// Each container of an ordered pod reads a key of one ConfigMap, the barrier of the pod, through
+// its environment. The kubelet does not create the container before the key is there. There is one
+// key for each priority, so keys written one after the other start the containers in order. Keys
+// are never removed, so a restarted container does not wait again.
 package launch

@@ -9,23 +9,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Container is what is known of one container that waits, or has waited, at the barrier of its pod.
+// Container is the state of one container at the barrier of its pod, now or before.
 type Container struct {
 	Name     string
 	Priority int
-	// Key is the key of the barrier that it reads.
+	// Key is its key of the barrier.
 	Key string
-	// Ready says that the container is ready now.
+	// Ready: the container is ready now.
 	Ready bool
-	// Created says that there has been one: its priority was released then.
+	// Created: there has been one, so its priority was released.
 	Created bool
-	// Stuck says that the kubelet cannot make it because something is missing that it reads, such as the key of the barrier.
+	// Stuck: the kubelet cannot make it for want of something to read, such as the key of the
+	// barrier.
 	Stuck bool
-	// Status is what the kubelet says; nil before it says anything. Read-only.
+	// Status is the kubelet's; nil before it says anything. Read-only.
 	Status *corev1.ContainerStatus
 }
 
-// Containers are those of a pod that wait, or have waited, at its barrier, the highest priority first.
+// Containers are a pod's at its barrier, now or before, the highest priority first.
 func Containers(pod *corev1.Pod) []Container {
 	var all []Container
 	for i := range pod.Spec.Containers {
@@ -48,7 +49,8 @@ func Containers(pod *corev1.Pod) []Container {
 	return all
 }
 
-// Due is the lowest priority that may be released: every container of a higher one is ready. False without containers.
+// Due is the lowest priority to release: every container of a higher one is ready. False without
+// containers.
 func Due(containers []Container) (lowest int, ok bool) {
 	for i, c := range containers {
 		if i > 0 && c.Priority < containers[i-1].Priority && slices.ContainsFunc(containers[:i], func(c Container) bool { return !c.Ready }) {
@@ -59,7 +61,8 @@ func Due(containers []Container) (lowest int, ok bool) {
 	return lowest, ok
 }
 
-// HeldBy names the containers that have to be ready before this one may start; nil when its turn has come, or it has been there.
+// HeldBy names the containers to be ready before this one may start; nil when its turn has come, or
+// it has been there.
 func HeldBy(pod *corev1.Pod, container string) []string {
 	if Completed(pod) {
 		return nil

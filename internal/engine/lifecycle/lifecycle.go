@@ -1,10 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lifecycle is the state machine of the hooks at which a user may stop a pod.
+// Package lifecycle is the state machine of the user's hooks, at which a pod may stop.
 //
-// The state of a pod is a label on it, with the time of its last change in an annotation. A pod enters a wait when any part
-// of a hook matches it, and leaves Updated and PreparingNormal only when every part does.
+// The state of a pod is a label on it, with the time of its last change in an annotation. A pod
+// enters a wait when any part of a hook matches it, and leaves Updated and PreparingNormal only
+// when every part does.
 package lifecycle
 
 import (
@@ -23,12 +24,13 @@ func StateOf(pod *corev1.Pod) shared.LifecycleState {
 	return shared.LifecycleState(pod.Labels[shared.LabelLifecycleState])
 }
 
-// IsNormal says that nothing is done to a pod in this state: it may be available.
+// IsNormal is a state without work on the pod: it may be available.
 func IsNormal(state shared.LifecycleState) bool {
 	return state == "" || state == shared.StateNormal
 }
 
-// Hooked says that at least one label or finalizer of the hook is on the pod. A hook that is nil or empty hooks no pod.
+// Hooked says that at least one label or finalizer of the hook is on the pod. A nil or empty hook hooks no
+// pod.
 func Hooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 	if h == nil {
 		return false
@@ -41,7 +43,8 @@ func Hooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(h.FinalizersHandler, func(name string) bool { return slices.Contains(pod.Finalizers, name) })
 }
 
-// AllHooked says that every label and finalizer of the hook is on the pod. False for a nil hook, true for an empty one.
+// AllHooked says that every label and finalizer of the hook is on the pod. False for a nil hook, true for an
+// empty one.
 func AllHooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 	if h == nil {
 		return false
@@ -59,13 +62,14 @@ func AllHooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 	return true
 }
 
-// PreNormalDone says that nothing of the preNormal hook is missing on the pod, so that it may become normal. Without such a hook nothing
-// is. Hooks may be nil.
+// PreNormalDone says that the whole preNormal hook is on the pod, so it may become normal. No hook is always
+// done. Hooks may be nil.
 func PreNormalDone(hooks *shared.Lifecycle, pod *corev1.Pod) bool {
 	return hooks == nil || hooks.PreNormal == nil || AllHooked(hooks.PreNormal, pod)
 }
 
-// MarksNotReady says that a hook at which pods wait before a deletion or an update takes them out of service. Hooks may be nil.
+// MarksNotReady says that a hook takes pods out of service while they wait for a deletion or an update.
+// Hooks may be nil.
 func MarksNotReady(hooks *shared.Lifecycle) bool {
 	return hooks != nil && (marksNotReady(hooks.PreDelete) || marksNotReady(hooks.InPlaceUpdate))
 }
@@ -85,8 +89,8 @@ func To(pod *corev1.Pod, to shared.LifecycleState, now time.Time) edit.Edit {
 	return e
 }
 
-// Begin gives a pod that is yet to be created its first state: Normal, or PreparingNormal until its preNormal hook is done. Its labels and
-// annotations must not be nil.
+// Begin gives a pod before its creation its first state: Normal, or PreparingNormal until its
+// preNormal hook is done. Its labels and annotations must not be nil.
 func Begin(pod *corev1.Pod, normal bool, now time.Time) {
 	state := shared.StatePreparingNormal
 	if normal {
@@ -111,16 +115,17 @@ func RestoreHook(h *shared.LifecycleHook) edit.Edit {
 	return e
 }
 
-// Transition moves the pod to a state with all that belongs to it, in one Edit:
+// Transition moves the pod to a state with all its consequences, in one Edit:
 //
-//   - entering PreparingUpdate or PreparingDelete takes the pod out of service when the hook says markPodNotReady;
-//   - in every state but PreparingUpdate and Updating the hold of the update hook is given up, and in every state but
-//     PreparingDelete that of the delete hook, whatever the hooks say by now and however the pod got there: nobody else
-//     would release them;
-//   - from Updated back to PreparingUpdate the hook's labels and finalizers are put back, since the user took them off for
-//     the update before.
+//   - PreparingUpdate and PreparingDelete take the pod out of service when the hook says
+//     markPodNotReady;
+//   - every state but PreparingUpdate and Updating gives up the hold of the update hook, and every
+//     state but PreparingDelete the delete hook's, whatever the hooks say by now and however the
+//     pod got there: nobody else would release them;
+//   - from Updated back to PreparingUpdate the hook's labels and finalizers are put back: the user
+//     took them off for the update before.
 //
-// For a pod that is in the state already, it gives up what the pod should not hold there and takes out nothing.
+// A pod already in the state gives up wrong holds, and is taken out of nothing.
 func Transition(hooks *shared.Lifecycle, pod *corev1.Pod, to shared.LifecycleState, now time.Time) edit.Edit {
 	if hooks == nil {
 		hooks = &shared.Lifecycle{}
@@ -154,7 +159,7 @@ func marksNotReady(h *shared.LifecycleHook) bool { return h != nil && h.MarkPodN
 // holderAgent is how the holds of hooks are signed.
 const holderAgent = "Lifecycle"
 
-// IsOwn says that a hook holds the pod, so that leaving its state gives up the hold.
+// IsOwn says that a hook holds the pod, so the end of its state gives up the hold.
 func IsOwn(h shared.ReadinessHolder) bool { return h.UserAgent == holderAgent }
 
 func updateHook() shared.ReadinessHolder {

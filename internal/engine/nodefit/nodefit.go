@@ -10,16 +10,17 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// Pod is what of a pod template decides which nodes it may run on. The zero value fits every node without taints.
+// Pod is the part of a pod template about nodes. The zero value fits every node without taints.
 type Pod struct {
 	nodeName    string
 	affinity    nodeaffinity.RequiredNodeAffinity
 	tolerations []corev1.Toleration
 }
 
-// Compile reads a pod template, whose pods get the added tolerations. It keeps parts of spec, which must not change afterwards.
+// Compile reads a pod template, with added tolerations. It keeps parts of spec, which must not
+// change afterwards.
 //
-// A node affinity that cannot be parsed matches no node, as everywhere in Kubernetes.
+// An unreadable node affinity matches no node, as everywhere in Kubernetes.
 func Compile(spec *corev1.PodSpec, added ...corev1.Toleration) Pod {
 	return Pod{
 		nodeName:    spec.NodeName,
@@ -28,23 +29,25 @@ func Compile(spec *corev1.PodSpec, added ...corev1.Toleration) Pod {
 	}
 }
 
-// Result says what may become of the pod on a node.
+// Result is about a pod on a node.
 type Result struct {
-	// ShouldRun says that the node should have the pod: it is created where it is missing.
+	// ShouldRun: the node should have the pod, so it is created.
 	ShouldRun bool
-	// ShouldContinueRunning says that a pod that is there may stay. A taint NoSchedule keeps new pods away and lets it stay.
+	// ShouldContinueRunning: a present pod may stay. A taint NoSchedule keeps new pods away and
+	// lets it stay.
 	ShouldContinueRunning bool
-	// Reason is the first rule by which it should not run.
+	// Reason is the first rule against it.
 	Reason Reason
 }
 
 // Fit decides about one node. The first rule that holds:
 //
 //  1. The template names another node: the pod should neither run nor stay.
-//  2. The node lacks what nodeSelector or the required node affinity ask for: neither.
-//  3. The node has a taint NoSchedule or NoExecute that is not tolerated: it should not run, and stays unless one of these is NoExecute.
-//  4. The node is cordoned, and the taint that says so is not tolerated: it should not run, and stays. The control plane adds that taint
-//     itself; this rule holds in the moment before.
+//  2. The node lacks something of nodeSelector or the required node affinity: neither.
+//  3. The node has an untolerated taint NoSchedule or NoExecute: it should not run, and stays
+//     unless one of these is NoExecute.
+//  4. The node is cordoned, and its taint is not tolerated: it should not run, and stays. The
+//     control plane adds that taint itself; this rule holds in the moment before.
 //  5. Otherwise it should run.
 func (p Pod) Fit(node *corev1.Node) Result {
 	if p.nodeName != "" && p.nodeName != node.Name {
@@ -81,8 +84,9 @@ func (p Pod) tolerates(taint *corev1.Taint) bool {
 	return false
 }
 
-// tolerates says whether a toleration matches a taint: an empty effect or key matches all. Lt and Gt compare integers; a server whose gate
-// TaintTolerationComparisonOperators is off stores no such toleration.
+// tolerates says whether a toleration matches a taint: an empty effect or key matches all. Lt and
+// Gt compare integers; a server with the gate TaintTolerationComparisonOperators off stores no such
+// toleration.
 func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false
@@ -107,22 +111,23 @@ func tolerates(t *corev1.Toleration, taint *corev1.Taint) bool {
 // Code names a rule of Fit.
 type Code string
 
-// The rules by which a pod should not run on a node.
+// The rules against a pod on a node.
 const (
 	// OtherNode: the template names another node.
 	OtherNode Code = "OtherNode"
 	// NodeAffinity: nodeSelector or the required node affinity do not match.
 	NodeAffinity Code = "NodeAffinity"
-	// UntoleratedTaint: the node has a taint that is not tolerated.
+	// UntoleratedTaint: the node has an untolerated taint.
 	UntoleratedTaint Code = "UntoleratedTaint"
 	// Cordoned: spec.unschedulable of the node is true.
 	Cordoned Code = "Cordoned"
 )
 
-// Reason is why a pod should not run on a node. It is comparable, so that nodes can be counted by it. The zero value is no reason.
+// Reason is why a pod should not run on a node. It is comparable, for counting. The zero value is
+// no reason.
 type Reason struct {
 	Code Code
-	// Key, Value and Effect are those of the taint.
+	// Key, Value and Effect are the taint's.
 	Key, Value string
 	Effect     corev1.TaintEffect
 }

@@ -11,9 +11,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Pin aims a pod at a node and leaves it to the scheduler to bind it. What the template requires of nodes is replaced: the node fits, and
-// the terms of an affinity are alternatives, so that one more would widen the choice. Preferences stay. spec gets an affinity of its own, which may share its
-// other parts.
+// Pin aims a pod at a node and leaves its binding to the scheduler. It replaces the template's
+// required terms: the node fits, and the terms of an affinity are alternatives, so one more would
+// widen the choice. Preferences stay. spec gets an affinity of its own, perhaps with shared parts.
 func Pin(spec *corev1.PodSpec, node string) {
 	affinity := ptr.Deref(spec.Affinity, corev1.Affinity{})
 	ofNodes := ptr.Deref(affinity.NodeAffinity, corev1.NodeAffinity{})
@@ -25,7 +25,7 @@ func Pin(spec *corev1.PodSpec, node string) {
 	}
 }
 
-// NodeOf is the name of the node that a pod is bound to, or was aimed at by its node affinity; empty for neither.
+// NodeOf is the name of a pod's node, by its binding or its node affinity; empty for neither.
 func NodeOf(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName

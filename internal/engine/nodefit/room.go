@@ -12,8 +12,8 @@ import (
 	resources "k8s.io/component-helpers/resource"
 )
 
-// Requests is what a pod of this spec takes of a node: containers, init containers, overhead, and limits where a request is not given, as the
-// API server fills them in.
+// Requests are the resources of a pod with this spec: containers, init containers, overhead, and
+// limits for missing requests, as the API server fills them in.
 func Requests(spec *corev1.PodSpec) corev1.ResourceList {
 	filled := *spec
 	filled.Containers, filled.InitContainers = withLimits(spec.Containers), withLimits(spec.InitContainers)
@@ -34,12 +34,13 @@ func withLimits(containers []corev1.Container) []corev1.Container {
 	return filled
 }
 
-// Room is what a node has left for pods.
+// Room is the free part of a node.
 type Room struct {
 	left corev1.ResourceList
 }
 
-// RoomOf is the free room of a node with the given pods; pods that have ended take none. Without pods it is that of an empty node.
+// RoomOf is the free room of a node with the given pods; ended pods take none. Without pods it is
+// an empty node's.
 func RoomOf(node *corev1.Node, pods ...*corev1.Pod) Room {
 	room := Room{left: maps.Clone(node.Status.Allocatable)}
 	for _, pod := range pods {
@@ -64,8 +65,8 @@ func (r *Room) take(requests corev1.ResourceList) {
 	subtract(corev1.ResourcePods, *resource.NewQuantity(1, resource.DecimalSI))
 }
 
-// Lacks are the resources that the node has too little of for one more pod with these requests, sorted; none when it has room. A resource
-// that the node does not have is lacking unless 0 of it is requested.
+// Lacks are the resources short for one more pod with these requests, sorted; none when it has
+// room. A resource unknown to the node is lacking unless 0 of it is requested.
 func (r Room) Lacks(requests corev1.ResourceList) []corev1.ResourceName {
 	var lacking []corev1.ResourceName
 	for name, request := range requests {

@@ -9,8 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// DaemonTolerations are what every daemon pod tolerates: it stays on a node that is not ready or not reachable, and runs on one under
-// pressure or cordoned. One on the network of the host also runs where the network of pods does not work yet.
+// DaemonTolerations are every daemon pod's: it stays on an unready or unreachable node, and runs on
+// one under pressure or cordoned. One on the network of the host also runs where the network of
+// pods does not work yet.
 func DaemonTolerations(hostNetwork bool) []corev1.Toleration {
 	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
 		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
@@ -29,8 +30,8 @@ func DaemonTolerations(hostNetwork bool) []corev1.Toleration {
 	return tolerations
 }
 
-// Tolerations are those of a template and the added ones. An added one takes the place of one that tolerates the same for a limited time.
-// The result shares nothing with of.
+// Tolerations are a template's and the added ones. An added one replaces the same one with a
+// limited time. The result shares nothing with of.
 func Tolerations(of []corev1.Toleration, added ...corev1.Toleration) []corev1.Toleration {
 	all := slices.Clone(of)
 	for _, toleration := range added {

@@ -12,13 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Object is anything that an action can write.
+// Object is anything for an action to write.
 type Object interface {
 	metav1.Object
 	runtime.Object
 }
 
-// Verb says which request an action is.
+// Verb is the request of an action.
 type Verb string
 
 const (
@@ -32,54 +32,59 @@ const (
 	VerbDelete Verb = "Delete"
 )
 
-// Step is the name of what an action does, in logs, metrics, events and conditions: Create, EditClaim, CreateJob. It comes from a small
-// fixed set. Actions of one step are alike: when the server refuses several of them in a row, the others of that step wait.
+// Step is the name of an action's work, in logs, metrics, events and conditions: Create, EditClaim,
+// CreateJob. It comes from a small fixed set. Actions of one step are alike: after several refusals
+// in a row, the others of that step wait.
 type Step string
 
-// Slot is the place of an object among those of its owner. It outlives the object: the ordinal of a StatefulSet's pod, the instance ID
-// of a CloneSet's, the node of a DaemonSet's, the subset of a UnitedDeployment's child.
+// Slot is the place of an object among its owner's. It outlives the object: the ordinal of a
+// StatefulSet's pod, the instance ID of a CloneSet's, the node of a DaemonSet's, the subset of a
+// UnitedDeployment's child.
 type Slot string
 
 // Action is one write. The actions of a plan do not depend on each other.
 type Action struct {
-	// Verb says which request it is, Step what it is called.
+	// Verb is the request, Step its name.
 	Verb Verb
 	Step Step
-	// Kind is the object's kind in the version that is written: typed objects do not know theirs.
+	// Kind is the object's kind in the written version: typed objects do not know theirs.
 	Kind schema.GroupVersionKind
 	// Object is the object as it shall be (VerbCreate, VerbApply) or as it was observed (VerbPatch, VerbDelete). Read-only.
 	Object Object
-	// Slot is whose action it is, for messages. Empty for objects without one.
+	// Slot is the action's place, for messages. Empty for objects without one.
 	Slot Slot
 	// Key identifies the action when its refusals are remembered and its object has another name in each plan. Empty: the name identifies it.
 	Key string
 
-	// Change is what VerbPatch sends. After VerbCreate it is written to the new object, and what fails then is left for a later plan.
+	// Change is the patch of VerbPatch. After VerbCreate it is written to the new object, and a
+	// failure is left for a later plan.
 	Change Change
-	// Before are actions that are carried out first, in order. If one fails, the action is not begun. Only for VerbCreate.
+	// Before are earlier actions, in order. If one fails, the action is not begun. Only for
+	// VerbCreate.
 	Before []Action
-	// KeepExisting says that an object that exists already will do, whoever made it, unless it is terminating. Otherwise it has to be
-	// controlled by the owner of the plan. Only for VerbCreate.
+	// KeepExisting accepts an existing object, by whomever, unless it is terminating. Otherwise the
+	// owner of the plan has to control it. Only for VerbCreate.
 	KeepExisting bool
-	// Selector is what has to match the labels of the new object as the server stores them, which a webhook may have changed. An object that it does not
-	// match is deleted again, and the creation counts as refused. Nil: any labels will do. Only for VerbCreate.
+	// Selector has to match the labels of the stored new object: a webhook may have changed them.
+	// Otherwise the object is deleted again, and the creation counts as refused. Nil: any labels
+	// will do. Only for VerbCreate.
 	Selector *metav1.LabelSelector
 	// ExactVersion ties VerbDelete to the observed resourceVersion, not only to the UID: a newer state could have changed the decision.
 	ExactVersion bool
-	// IfAbsent is an object that must not exist: it is looked up past the cache right before the request, which is not sent when it does.
-	// The owner is then planned again when the cache shows the object.
+	// IfAbsent is an object that must not exist. It is looked up past the cache right before the
+	// request, and stops it. The owner is then planned again when the cache shows the object.
 	IfAbsent *Reference
 	// Propagation is the propagation policy of VerbDelete. Empty: the default of its kind.
 	Propagation metav1.DeletionPropagation
-	// FieldManager is whose fields are written. Empty: the operator's.
+	// FieldManager is the owner of written fields. Empty: the operator.
 	FieldManager string
 	// Force lets VerbApply take fields from other managers.
 	Force bool
-	// ReplacesFailed says that VerbDelete removes an object that has failed, so that another one gets its slot. Where a slot's objects
-	// fail again and again, such deletions wait longer and longer.
+	// ReplacesFailed: VerbDelete removes a failed object for another one in its slot. After many
+	// failures in a slot, such deletions wait longer and longer.
 	ReplacesFailed bool
-	// MadeFrom names what the replacement is made from, such as a revision. Failures of objects that were made from something else do not count for
-	// it. Empty: always the same.
+	// MadeFrom names the source of the replacement, such as a revision. Failures of objects from
+	// other sources do not count. Empty: always the same.
 	MadeFrom string
 
 	// Reason is a short CamelCase word for logs and golden files: ScaleOut, ScaleIn, Outdated, SpecifiedDelete, ...
@@ -101,7 +106,7 @@ type Event struct {
 	Message string
 }
 
-// Change is something to be written to an object that exists.
+// Change is something to write to an existing object.
 type Change interface {
 	// Requests are the patches to send to the object, in this order, each after the one before succeeded. None: nothing to do.
 	Requests(object Object) []Request
@@ -113,12 +118,12 @@ type Request struct {
 	Subresource string
 	// Type is the media type of the patch.
 	Type types.PatchType
-	// Body renders the patch for the version that the object should still have: the observed one for the first request, that of the last
-	// answer for each later one. A body is tied to what it contains of it.
+	// Body renders the patch for the expected version of the object: the observed one for the first
+	// request, the last answer's for each later one. A body is tied to the parts of it in the body.
 	Body func(Version) ([]byte, error)
 }
 
-// Version is the state of an object that a request was decided for.
+// Version is the state of an object behind a request.
 type Version struct {
 	// ResourceVersion changes with every write to the object.
 	ResourceVersion string
@@ -143,7 +148,7 @@ func MetadataPatch(of metav1.Object, fields map[string]any) RawPatch {
 	return MergePatch(of, map[string]any{"metadata": fields})
 }
 
-// RawPatch is a Change of one patch, as it is sent. What it is tied to, a UID or a resourceVersion, it says itself.
+// RawPatch is a Change of one patch, as it is sent. It names its own UID or resourceVersion.
 type RawPatch struct {
 	Subresource string
 	Type        types.PatchType
@@ -155,7 +160,7 @@ func (p RawPatch) Requests(Object) []Request {
 	return []Request{{Subresource: p.Subresource, Type: p.Type, Body: func(Version) ([]byte, error) { return p.Body, nil }}}
 }
 
-// RetryKey is what refusals of an action are remembered by. Equal keys are tries of the same thing.
+// RetryKey identifies an action for its refusals. Equal keys are tries of the same thing.
 type RetryKey struct {
 	Step            Step
 	Namespace, Name string

@@ -13,8 +13,8 @@ import (
 // StepDeleteJob deletes a job itself, after its time to live.
 const StepDeleteJob Step = "DeleteJob"
 
-// Overdue says whether a job that began at start is past its deadline, and asks to look again when it will be. Without a start it begins now. A
-// negative deadline never passes.
+// Overdue says whether a job with this start is past its deadline, and asks for a look at that
+// time. Without a start it begins now. A negative deadline never passes.
 func (p *Plan) Overdue(start *metav1.Time, deadline time.Duration, now time.Time) bool {
 	if deadline < 0 {
 		return false
@@ -30,8 +30,8 @@ func (p *Plan) Overdue(start *metav1.Time, deadline time.Duration, now time.Time
 	return false
 }
 
-// Expire deletes a job, with what belongs to it, when its time to live after its end is over; before that, it asks to be planned again at that time. A
-// negative time to live never ends, nor does that of a job that has not ended.
+// Expire deletes a job, with its dependents, when its time to live after its end is over, and asks
+// for a pass at that time. A negative time to live never ends, nor does an unfinished job's.
 func (p *Plan) Expire(kind schema.GroupVersionKind, job Object, end *metav1.Time, ttl time.Duration, now time.Time) {
 	if ttl < 0 || end == nil {
 		return

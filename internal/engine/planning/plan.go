@@ -11,23 +11,23 @@ import (
 
 // Plan is what to do now, why, and when time alone could change the answer.
 type Plan struct {
-	// Actions are independent of each other and in order of urgency: what is first is begun first.
+	// Actions are independent of each other and in order of urgency.
 	Actions []Action
-	// Held says what was held back, and by which limit.
+	// Held are the notes about limits.
 	Held []Note
-	// Aside are the keys of actions that are not carried out, see SetAside.
+	// Aside are the keys of actions to skip, see SetAside.
 	Aside map[RetryKey]bool
 	// RecheckAfter is when to plan again even if nothing happens. Zero: only an event can change the answer.
 	RecheckAfter time.Duration
 }
 
-// Note says what was held back and why, for conditions, logs and golden files.
+// Note is something held back and why, for conditions, logs and golden files.
 type Note struct {
 	// Reason is a CamelCase word such as MaxUnavailable, Partition, Paused, Hook, GracePeriod, ScaleMaxUnavailable, PodNotReady.
 	Reason string
 	// Message is one sentence with the next place to look; stable while nothing changes.
 	Message string
-	// Slots are those concerned, sorted.
+	// Slots are the concerned ones, sorted.
 	Slots []Slot
 }
 
@@ -61,38 +61,40 @@ func (p *Plan) HeldMessages(otherwise string) string {
 	return strings.Join(messages, "; ")
 }
 
-// Outcome says what became of a Plan, for the status of its owner.
+// Outcome is the result of a Plan, for the status of its owner.
 type Outcome struct {
 	// Done is how many actions were carried out, Steps how many of each step.
 	Done  int
 	Steps map[Step]int
-	// Left are the actions that were not begun, as indexes: there was no time for them, or they have to wait.
+	// Left are the indexes of actions not begun: there was no time for them, or they have to wait.
 	Left []int
-	// Failures are the actions of the plan that were refused, now or the last time they were tried, in the order of the plan.
-	// Conflicts, and objects that are gone, are not failures.
+	// Failures are the plan's actions with a refusal, now or at their last try, in the order of the
+	// plan. Conflicts and lost objects are not failures.
 	Failures []Failure
-	// Failing are the slots whose object was replaced several times in a row because it had failed, sorted.
+	// Failing are the slots with several failed objects in a row, sorted.
 	Failing []FailingSlot
-	// RecheckAfter is when to plan again for the sake of what was left or refused. Zero: only an event can change the answer.
+	// RecheckAfter is when to plan the left and refused ones again. Zero: only an event can change
+	// the answer.
 	RecheckAfter time.Duration
 }
 
-// FailingSlot is a slot whose objects fail again and again.
+// FailingSlot is a slot with repeated failures.
 type FailingSlot struct {
 	Slot Slot
-	// MadeFrom is what they are made from; see [Action].
+	// MadeFrom is the source of its objects; see [Action].
 	MadeFrom string
 }
 
-// Failure is an action that was refused.
+// Failure is a refused action.
 type Failure struct {
 	Step Step
 	Slot Slot
-	// Refused says that the server refused it just now. It is false when the action waits for its next try after a refusal, or its outcome is in doubt.
+	// Refused: the server refused it just now. False while the action waits for its next try, or
+	// its outcome is in doubt.
 	Refused bool
 	// Message is the error in one line; it stays the same while the action waits for its next try.
 	Message string
-	// Since is when the first of the tries in a row that have failed was made, as far as this process knows.
+	// Since is the first failed try in a row, as far as this process knows.
 	Since time.Time
 }
 

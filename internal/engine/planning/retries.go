@@ -5,18 +5,18 @@ package planning
 
 import "time"
 
-// Retry is what is known of an action that failed at its last try.
+// Retry is an action with a failed last try.
 type Retry struct {
-	// Wait is how long it waits for its next try; zero when that is due.
+	// Wait is the time until its next try; zero when that is due.
 	Wait time.Duration
-	// Keeps says that it keeps its place while it waits.
+	// Keeps: it keeps its place while it waits.
 	Keeps bool
 	// Failing is for how long all of its tries have failed.
 	Failing time.Duration
 }
 
-// Retries says which actions failed at their last try, by their keys. A key without a name is that of a whole step in a namespace: it has paused, and nothing
-// of it has succeeded since. Nil: none did.
+// Retries are the actions with a failed last try, by their keys. A key without a name is a whole
+// step's in a namespace: it has paused, and nothing of it has succeeded since. Nil: none did.
 type Retries func(key RetryKey) (retry Retry, failed bool)
 
 // Place says whether a limit has a place for one more action.
@@ -28,8 +28,10 @@ const (
 	Full Place = false
 )
 
-// SetAside sets a refused action aside while it waits for its next try, or finds its limit full, and says whether it did. Others take its place: a request
-// refused for ever would keep them waiting. An action set aside stays in the plan, so its refusal is reported and remembered. It is not carried out.
+// SetAside sets a refused action aside while it waits for its next try, or finds its limit full,
+// and says whether it did. Others take its place: a request refused for ever would keep them
+// waiting. An action set aside stays in the plan, so its refusal is reported and remembered. It is
+// not carried out.
 func (p *Plan) SetAside(retries Retries, key RetryKey, place Place) bool {
 	if p.Aside[key] {
 		return true

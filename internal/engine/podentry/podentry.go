@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podentry has what the entries of all webhooks for new pods have in common.
+// Package podentry is the common part of all webhooks' entries for new pods.
 package podentry
 
 import (
@@ -21,7 +21,7 @@ const (
 	BypassLabel = shared.LabelAdmission
 	// BypassValue is the value of BypassLabel.
 	BypassValue = "bypass"
-	// MirrorAnnotation is on the pods by which kubelets show what they run on their own.
+	// MirrorAnnotation is on the kubelets' mirrors of their own pods.
 	MirrorAnnotation = "kubernetes.io/config.mirror"
 
 	// callTimeout is how long the API server waits for an answer, in seconds.
@@ -79,7 +79,7 @@ func Selector(requirements []Requirement) *metav1.LabelSelector {
 	return selector
 }
 
-// NamespaceExclusions are the requirements that keep every set away from namespaces in which nothing may depend on the operator.
+// NamespaceExclusions keep every set away from namespaces independent of the operator.
 func NamespaceExclusions(operator string) []Requirement {
 	exempt := []string{metav1.NamespaceSystem}
 	if operator != "" && operator != metav1.NamespaceSystem {
@@ -89,13 +89,14 @@ func NamespaceExclusions(operator string) []Requirement {
 	return []Requirement{{Key: corev1.LabelMetadataName, Op: string(metav1.LabelSelectorOpNotIn), Values: exempt}, Bypass()}
 }
 
-// Bypass is the requirement that the break-glass label is not set.
+// Bypass requires that the break-glass label is not set.
 func Bypass() Requirement {
 	return Requirement{Key: BypassLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{BypassValue}}
 }
 
-// New is an entry of a webhook configuration for the pods that are created, but not for mirrors of pods that run already. The API server waits ten
-// seconds for an answer, and then does what the failure policy says. Which pods the entry is for is left to the caller.
+// New is an entry of a webhook configuration for new pods, except for mirrors of running ones. The
+// API server waits ten seconds for an answer, and then follows the failure policy. The caller
+// chooses the pods.
 func New(name string, onFailure admissionv1.FailurePolicyType, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
 	return admissionv1.MutatingWebhook{
 		Name:         name,
@@ -110,7 +111,8 @@ func New(name string, onFailure admissionv1.FailurePolicyType, call admissionv1.
 		MatchPolicy:    ptr.To(admissionv1.Equivalent),
 		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
 		TimeoutSeconds: ptr.To[int32](callTimeout),
-		// Containers that webhooks add after this one are seen. Labels are not: one that the pod did not match is never called again.
+		// Containers of later webhooks are seen. Labels are not: a pod without a match is never
+		// called again.
 		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
 		MatchConditions: []admissionv1.MatchCondition{{

@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// Victim is what the order of deletion needs to know of a pod.
+// Victim is a pod in the order of deletion.
 type Victim struct {
 	// Object is the pod. Two values for the same pod have the same Object.
 	Object *corev1.Pod
@@ -25,7 +25,7 @@ type Victim struct {
 
 // Spread is how the pods of a workload should be spread over the cluster.
 type Spread struct {
-	// Constraints are those of the template.
+	// Constraints are the template's.
 	Constraints []corev1.TopologySpreadConstraint
 	// Domain is the value of a label of a node; "" when the node has none or is not known. Not needed without constraints.
 	Domain func(node, key string) string

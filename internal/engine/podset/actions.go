@@ -24,7 +24,7 @@ const (
 	StepEditClaim planning.Step = "EditClaim"
 	// StepCreateClaim creates a claim.
 	StepCreateClaim planning.Step = "CreateClaim"
-	// StepDeleteClaim deletes a claim that has no pod.
+	// StepDeleteClaim deletes a claim without a pod.
 	StepDeleteClaim planning.Step = "DeleteClaim"
 )
 
@@ -36,8 +36,8 @@ func KindClaim() schema.GroupVersionKind {
 	return corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
 }
 
-// CreatePod creates a pod after its claims, which are actions of CreateClaim, and then writes the first edit to it. A refusal is remembered
-// by the slot, since the next pod for it may have another name.
+// CreatePod creates a pod after its claims, and then writes the first edit to it. A refusal is remembered by
+// the slot: the next pod for it may have another name.
 func CreatePod(slot planning.Slot, pod *corev1.Pod, claims []planning.Action, first edit.Edit, reason string) planning.Action {
 	return planning.Action{
 		Verb: planning.VerbCreate, Step: StepCreate, Kind: KindPod(), Object: pod, Slot: slot, Key: string(slot),
@@ -50,8 +50,8 @@ func EditPod(slot planning.Slot, pod *corev1.Pod, e edit.Edit, reason string) pl
 	return planning.Action{Verb: planning.VerbPatch, Step: StepEdit, Kind: KindPod(), Object: pod, Slot: slot, Change: e, Reason: reason}
 }
 
-// DeletePod deletes a pod. With ReasonFinished it makes room for another one in its slot, at once where a disruption stopped the pod: one that its node
-// refused ran no container, and the next one may be refused as well.
+// DeletePod deletes a pod. With ReasonFinished it makes room for another one in its slot, at once after a
+// disruption. A pod that its node refused ran no container, and the next one may be refused as well.
 func DeletePod(slot planning.Slot, pod *corev1.Pod, reason string) planning.Action {
 	return planning.Action{
 		Verb: planning.VerbDelete, Step: StepDelete, Kind: KindPod(), Object: pod, Slot: slot, Reason: reason,
@@ -59,10 +59,10 @@ func DeletePod(slot planning.Slot, pod *corev1.Pod, reason string) planning.Acti
 	}
 }
 
-// stoppedFromOutside says that the pod ran and has failed without a fault of its program.
+// stoppedFromOutside is a pod that ran and failed without a fault of its program.
 func stoppedFromOutside(pod *corev1.Pod) bool { return podstate.Disrupted(pod) && podstate.Ran(pod) }
 
-// CreateClaim creates a claim. One of that name that exists will do.
+// CreateClaim creates a claim. An existing one of that name will do.
 func CreateClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason string) planning.Action {
 	return planning.Action{
 		Verb: planning.VerbCreate, Step: StepCreateClaim, Kind: KindClaim(), Object: claim, Slot: slot, KeepExisting: true, Reason: reason,
@@ -81,32 +81,32 @@ func EditClaimKey(claim *corev1.PersistentVolumeClaim) planning.RetryKey {
 	return planning.RetryKey{Step: StepEditClaim, Namespace: claim.Namespace, Name: claim.Name}
 }
 
-// DeleteClaim deletes a claim in the version that was observed: its owners may have changed meanwhile.
+// DeleteClaim deletes a claim in the observed version: its owners may have changed meanwhile.
 func DeleteClaim(slot planning.Slot, claim *corev1.PersistentVolumeClaim, reason string) planning.Action {
 	return planning.Action{
 		Verb: planning.VerbDelete, Step: StepDeleteClaim, Kind: KindClaim(), Object: claim, Slot: slot, ExactVersion: true, Reason: reason,
 	}
 }
 
-// PodOf is the pod that an action is about; nil for other objects.
+// PodOf is the pod of an action; nil for other objects.
 func PodOf(a planning.Action) *corev1.Pod {
 	pod, _ := a.Object.(*corev1.Pod)
 	return pod
 }
 
-// EditOf is what an action writes to its pod; a zero Edit for nothing, and for other objects.
+// EditOf is the edit of an action; zero for nothing, and for other objects.
 func EditOf(a planning.Action) edit.Edit {
 	e, _ := a.Change.(edit.Edit)
 	return e
 }
 
-// ClaimOf is the claim that an action is about; nil for other objects.
+// ClaimOf is the claim of an action; nil for other objects.
 func ClaimOf(a planning.Action) *corev1.PersistentVolumeClaim {
 	claim, _ := a.Object.(*corev1.PersistentVolumeClaim)
 	return claim
 }
 
-// ClaimsOf are the claims that an action creates: before its pod, or alone.
+// ClaimsOf are the claims of an action, alone or before its pod.
 func ClaimsOf(a planning.Action) []*corev1.PersistentVolumeClaim {
 	var claims []*corev1.PersistentVolumeClaim
 	for _, before := range a.Before {

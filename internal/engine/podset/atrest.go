@@ -14,18 +14,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// AtRest are the facts about the pods of one workload that are at rest: available, without an update in place or anything wrong. They stay true until the
-// pod or the spec changes. During a rollout of thousands of pods, a few dozen change between two passes. The zero value knows nothing.
+// AtRest remembers facts about the pods of one workload at rest: available, without an update in place or
+// anything wrong. They stay true until the pod or the spec changes. In a rollout of thousands of pods, a few
+// dozen change between two passes. The zero value knows nothing.
 type AtRest struct {
-	// generation is that of the spec that the facts are about.
+	// generation is the spec's, for which the facts hold.
 	generation int64
-	// pods are those of the last pass. The cache never changes a pod: it replaces it.
+	// pods are the last pass's. The cache never changes a pod: it replaces it.
 	pods map[*corev1.Pod]resting
 	// spare is an empty map for the next pass.
 	spare map[*corev1.Pod]resting
 }
 
-// resting is what differs between pods at rest.
+// resting is the difference between pods at rest.
 type resting struct {
 	id    Identity
 	state shared.LifecycleState
@@ -36,8 +37,8 @@ func ByName(objects []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Observe is what [Observe] finds out about pods, in their order. It derives nothing about a pod that was at rest in the last pass and has not changed
-// since. generation is that of the spec, which must determine what identify says about a pod. Nil remembers nothing.
+// Observe is [Observe] for pods, in their order. It derives nothing about an unchanged pod at rest. generation
+// is the spec's, and must determine all that identify says. Nil remembers nothing.
 func (k *AtRest) Observe(generation int64, objects []*corev1.Pod, rules FactRules, identify func(*corev1.Pod) Identity) []Pod {
 	pods := make([]Pod, len(objects))
 	if k == nil {
@@ -71,7 +72,7 @@ func (k *AtRest) Observe(generation int64, objects []*corev1.Pod, rules FactRule
 	return pods
 }
 
-// rest is what is remembered of a pod; false when it is not at rest.
+// rest is the memory of a pod; false for one not at rest.
 func rest(pod *Pod) (resting, bool) {
 	id := Identity{Slot: pod.Slot, Revision: pod.Revision, Unwanted: pod.Unwanted}
 	return resting{id, pod.State}, pod.Available && pod.Update == inplace.Status{} && pod.Trouble == podstate.Trouble{}

@@ -23,20 +23,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Reasons of actions and notes that workloads share.
+// Reasons of actions and notes, for all workloads.
 const (
-	// ReasonScaleOut creates a pod that is missing.
+	// ReasonScaleOut creates a missing pod.
 	ReasonScaleOut = "ScaleOut"
 	// ReasonScaleIn removes a surplus pod.
 	ReasonScaleIn = "ScaleIn"
 	// ReasonSpecifiedDelete replaces a pod because its user asked for it.
 	ReasonSpecifiedDelete = "SpecifiedDelete"
-	// ReasonOutdated replaces a pod that is at another revision.
+	// ReasonOutdated replaces a pod at another revision.
 	ReasonOutdated = "Outdated"
 	// ReasonMaxUnavailable is a note: pods wait because as many are unavailable as may be.
 	ReasonMaxUnavailable = "MaxUnavailable"
-	// ReasonFinished deletes a pod that has failed or succeeded, so that another one takes its place. The executor slows this down where
-	// it happens again and again.
+	// ReasonFinished deletes a failed or succeeded pod to make room for another one. The executor slows
+	// repetitions down.
 	ReasonFinished = "Finished"
 	// ReasonInPlaceUpdate is the first edit of an update in place.
 	ReasonInPlaceUpdate = "InPlaceUpdate"
@@ -46,9 +46,9 @@ const (
 	ReasonInPlaceFinished = "InPlaceFinished"
 	// ReasonInitialize gives a new pod the conditions of its readiness gates.
 	ReasonInitialize = "Initialize"
-	// ReasonRepair puts labels back that a pod should have.
+	// ReasonRepair puts lost labels back.
 	ReasonRepair = "Repair"
-	// ReasonRelease releases the hold of a writer that no longer exists: the pod may be in service again.
+	// ReasonRelease releases the hold of a writer who is gone: the pod may be in service again.
 	ReasonRelease = "Release"
 	// ReasonHook moves a pod to or from a lifecycle hook; as a note, pods wait at one.
 	ReasonHook = "Hook"
@@ -75,8 +75,8 @@ const (
 // Workload names the owner of the pods in events.
 type Workload struct{ Kind, Name string }
 
-// Draft is one planning pass: the plan so far, and what it has decided about which pod. At most one action is planned for a
-// pod. A workload first lets the pass create, remove and move pods, and then settles all others.
+// Draft is a plan in the making: its actions so far, and the decisions about each pod. A pod has at most one
+// action. A workload first creates, removes and moves pods, and then settles all others.
 type Draft struct {
 	Snapshot *Snapshot
 	Workload Workload
@@ -86,16 +86,16 @@ type Draft struct {
 
 	// needsGate is NeedsGate of the workload's Spec.
 	needsGate bool
-	// selector is that of the workload.
+	// selector is the workload's.
 	selector *metav1.LabelSelector
 	// settled come before the other actions of the plan: they put pods back in service.
 	settled []planning.Action
 	plan    planning.Plan
-	// taken are the pods that have an action.
+	// taken are the pods with an action.
 	taken map[types.NamespacedName]struct{}
-	// kept are the pods that wait at a hook for a deletion or an update that is still wanted. Settling leaves them there.
+	// kept are pods at a hook, with a deletion or an update still wanted. Settling leaves them there.
 	kept map[types.NamespacedName]struct{}
-	// remarks are what the events about the deletion of pods say beside that.
+	// remarks are additions to events about deletions.
 	remarks     map[types.NamespacedName]string
 	waits       []*wait
 	waiting     map[[2]string]*wait
@@ -106,14 +106,14 @@ type Draft struct {
 	begun int
 }
 
-// wait collects the pods that wait for the same thing.
+// wait collects the pods with the same reason to wait.
 type wait struct {
 	reason, what string
 	pods         []*Pod
 }
 
-// Plan is the result of the pass: first the actions that settle pods, then the others as they were planned; notes about single
-// pods come last.
+// Plan is the finished plan: actions of settling first, then the others in their order. Notes about single pods
+// come last.
 func (p *Draft) Plan() planning.Plan {
 	plan := p.plan
 	plan.Actions = slices.Concat(p.settled, p.plan.Actions)
@@ -131,15 +131,15 @@ func (p *Draft) Plan() planning.Plan {
 	return plan
 }
 
-// MaxCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work that is discarded when its time slice
-// ends. The rest is planned when the first of these pods appear in the cache.
+// MaxCreations is how many pods a plan creates at most. It bounds the memory of a plan, and the work discarded
+// at the end of a time slice. The rest is planned when the first of these pods appear in the cache.
 const MaxCreations = 500
 
-// maxClaims is how many volume claims a plan creates at most with its pods, those of one pod excepted. Pods share most of what they have with their
-// template; a claim takes kilobytes, with its volume and the request that creates it, and more the more labels it has.
+// maxClaims is how many volume claims a plan creates at most with its pods, except for one pod's. Pods share
+// most of their data with the template. A claim takes kilobytes, and more with more labels.
 const maxClaims, labelsOfClaim = 10_000, 20
 
-// Creations is how many pods a plan creates at most, each with claims of these templates: MaxCreations, or fewer where that is too much.
+// Creations is MaxCreations for pods with claims of these templates, or fewer where that is too much.
 func Creations(claims []corev1.PersistentVolumeClaim) int {
 	each := 0
 	for i := range claims {
@@ -148,9 +148,9 @@ func Creations(claims []corev1.PersistentVolumeClaim) int {
 	return max(min(MaxCreations, maxClaims/max(each, 1)), 1)
 }
 
-// LeastUpdates is how many updates in place a plan may always begin. With more pods it may begin one for every twentieth pod. What does not fit into the
-// time slice is discarded and planned again, and the cost of planning grows with the number of pods. The other updates are planned when the first of
-// these pods have changed in the cache.
+// LeastUpdates is how many updates in place a plan may always begin. With more pods it may begin one for every
+// twentieth pod. An update too late for the time slice is planned again, and planning costs more with more
+// pods. The others are planned when the first of these pods have changed in the cache.
 const LeastUpdates = 100
 
 // tryBegin counts one more update in place, if the plan may begin it.
@@ -170,10 +170,10 @@ func (p *Draft) Act(action planning.Action) {
 	}
 }
 
-// Hold notes something that was held back.
+// Hold adds a note.
 func (p *Draft) Hold(note planning.Note) { p.plan.Held = append(p.plan.Held, note) }
 
-// Wait notes that a pod waits for something; pods that wait for the same share a note.
+// Wait notes that a pod waits. Pods with the same reason share a note.
 func (p *Draft) Wait(pod *Pod, reason, what string) {
 	key := [2]string{reason, what}
 	w, ok := p.waiting[key]
@@ -196,9 +196,10 @@ func (p *Draft) SetCreationAside(namespace string, slot planning.Slot, place pla
 	return p.plan.SetAside(p.Snapshot.Retries, planning.RetryKey{Step: StepCreate, Namespace: namespace, Name: string(slot)}, place)
 }
 
-// Awaits says whether what depends on actions with these keys waits for them, and asks for planning again after the time: no event tells that they were carried
-// out. It waits no longer for one that has failed at every try for refusalTimeout, as when a webhook of others refuses it. Alike: all actions of the step are
-// for the same, so that it does not wait for one either while nothing of the step succeeds for so long; each of many would have to fail for itself first.
+// Awaits says whether dependents of these actions have to wait, and asks for a pass after the time: no event
+// tells of their end. An action that has failed at every try for refusalTimeout, as by a webhook of others, is
+// not awaited. Alike: all actions of the step serve one end. Then none is awaited while the whole step fails
+// for so long; otherwise each would have to fail for itself first.
 func (p *Draft) Awaits(actions []planning.RetryKey, after time.Duration, alike bool) bool {
 	waits := false
 	for _, key := range actions {
@@ -210,7 +211,7 @@ func (p *Draft) Awaits(actions []planning.RetryKey, after time.Duration, alike b
 	return waits
 }
 
-// GivesUp says that Awaits waits no longer for an action with this key.
+// GivesUp is the end of Awaits for an action.
 func (p *Draft) GivesUp(key planning.RetryKey, alike bool) bool {
 	failing, _ := p.failing(key)
 	if alike {
@@ -220,7 +221,7 @@ func (p *Draft) GivesUp(key planning.RetryKey, alike bool) bool {
 	return failing >= refusalTimeout
 }
 
-// failing is for how long an action has failed, and whether it failed at its last try.
+// failing is for how long an action has failed; false after a success.
 func (p *Draft) failing(key planning.RetryKey) (time.Duration, bool) {
 	if p.Snapshot.Retries == nil {
 		return 0, false
@@ -232,13 +233,13 @@ func (p *Draft) failing(key planning.RetryKey) (time.Duration, bool) {
 	return retry.Failing, true
 }
 
-// AppendToEvent has the event about the deletion of the pod say something beside that.
+// AppendToEvent adds to the event about the deletion of the pod.
 func (p *Draft) AppendToEvent(pod *Pod, text string) {
 	lazy.Put(&p.remarks, keyOf(pod.Object), p.remarks[keyOf(pod.Object)]+text)
 }
 
-// InvalidSpec is the plan for a workload whose spec cannot be parsed: what is under way on its pods goes on, their waits at hooks last,
-// and nothing else happens.
+// InvalidSpec is the plan for a workload with an unreadable spec: updates under way go on, pods at hooks stay
+// there, and nothing else happens.
 func (p *Draft) InvalidSpec(cause error, rules SettleRules) planning.Plan {
 	p.Hold(planning.Note{Reason: ReasonInvalidSpec, Message: cause.Error()})
 	for i := range p.Snapshot.Pods {
@@ -251,11 +252,11 @@ func (p *Draft) InvalidSpec(cause error, rules SettleRules) planning.Plan {
 // Keep leaves the pod at its hook, although nothing is planned for it now: its deletion or update is still wanted.
 func (p *Draft) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
 
-// Taken says whether an action is planned for the pod.
+// Taken is a pod with an action.
 func (p *Draft) Taken(pod *Pod) bool { return has(p.taken, keyOf(pod.Object)) }
 
-// UpdateGates are the readiness gates of pods that are updated in place: one for the update, one for other writers that take pods out of
-// service.
+// UpdateGates are the readiness gates for updates in place: one for the update, one for other writers who take
+// pods out of service.
 func UpdateGates() []corev1.PodConditionType {
 	return []corev1.PodConditionType{shared.GateInPlaceUpdateReady, shared.GateKruisePodReady}
 }
@@ -272,8 +273,8 @@ func SetIdentity(pod *corev1.Pod, namespace, name string, owner metav1.OwnerRefe
 	}
 }
 
-// ClaimsAt are the claim templates of the pods of a revision, which its template mounts: those that it has recorded. Those of the spec stand in for the update
-// revision, and for one that has recorded none.
+// ClaimsAt are the recorded claim templates of a revision, as its template mounts them. Those of the spec stand
+// in for the update revision, and for a revision without a record.
 func (p *Draft) ClaimsAt(present claims.Template, name string) claims.Template {
 	if name == p.Snapshot.Update.Name && p.Snapshot.Unrecorded == "" {
 		return present
@@ -307,17 +308,17 @@ func (p *Draft) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.Persis
 	p.Act(action)
 }
 
-// Remove brings a pod closer to its deletion: it deletes it, makes it wait at its preDelete hook, or lets it wait there. A
-// terminating pod is left alone.
+// Remove brings a pod closer to its deletion: it deletes it, makes it wait at its preDelete hook, or lets it
+// wait there. A terminating pod is left alone.
 //
-// Deleting a pod that was counted as available is tied to its exact version: a newer one could have changed the decision.
+// The deletion of an available pod is tied to its exact version: a newer one could have changed the decision.
 func (p *Draft) Remove(pod *Pod, reason string) {
 	p.remove(pod, reason, "",
 		p.success("SuccessfulDelete", "delete", pod.Object.Name),
 		p.failure("FailedDelete", "delete", pod.Object.Name))
 }
 
-// RemoveFinished is Remove for a pod that has finished, so that another one at the revision of this name gets its slot.
+// RemoveFinished is Remove for a finished pod. Another one at the revision next gets its slot.
 func (p *Draft) RemoveFinished(pod *Pod, next string) {
 	p.remove(pod, ReasonFinished, next,
 		p.success("SuccessfulDelete", "delete", pod.Object.Name),
@@ -331,7 +332,7 @@ func (p *Draft) Recreate(pod *Pod, reason string) {
 		p.failure("FailedUpdatePodReCreate", "delete for an update", pod.Object.Name))
 }
 
-// HeldByPreDelete says that the preDelete hook stops the pod's deletion.
+// HeldByPreDelete is a pod with an unreleased preDelete hook.
 func (p *Draft) HeldByPreDelete(pod *Pod) bool {
 	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
 }
@@ -355,7 +356,7 @@ func (p *Draft) remove(pod *Pod, reason, next string, success, failure planning.
 	}
 }
 
-// Edit plans to write an edit. Success is silent: it is part of a larger step that has its own event.
+// Edit plans to write an edit. Success is silent: the larger step has its own event.
 func (p *Draft) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, e, reason)) }
 
 func (p *Draft) write(pod *Pod, e edit.Edit, reason string) planning.Action {
@@ -372,7 +373,7 @@ func (p *Draft) failure(reason, verb, pod string) planning.Event {
 	return planning.Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
 }
 
-// keyOf identifies a pod of a workload that may have pods in several namespaces.
+// keyOf identifies a pod. A workload may have pods in several namespaces.
 func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Identity is what a workload alone knows about one of its pods.
+// Identity is the workload's own knowledge about a pod.
 type Identity struct {
 	Slot     planning.Slot
 	Revision string
@@ -52,8 +52,8 @@ func Observe(object *corev1.Pod, id Identity, rules FactRules) Pod {
 	return pod
 }
 
-// underUpdate says that an update in place holds the pod out of service. An update that is over still does until the condition of its readiness gate
-// is True again; a pod without the gate has no such condition.
+// underUpdate says that an update in place holds the pod out of service. A finished update still does, until
+// the condition of its readiness gate is True again. A pod without the gate has no such condition.
 func underUpdate(pod *Pod) bool {
 	switch pod.Update.Progress {
 	case inplace.None:
@@ -66,13 +66,13 @@ func underUpdate(pod *Pod) bool {
 	}
 }
 
-// InService says that the pod is available, or only waits until it has been ready for the minimum time. Deleting or updating such a
-// pod takes capacity away; any other pod is unavailable already and may go at once.
+// InService is a pod that is available, or only short of the minimum time. Its deletion or update takes
+// capacity away. Any other pod is unavailable already and may go at once.
 func (p *Pod) InService() bool { return p.Available || p.AvailableIn > 0 }
 
-// PreDownloadedFirst compares pods for sorting, for kinds whose pods may be updated in any order. It decides between pods that the user's order leaves
-// equal. Pods that are not in service come first, as they do without images pulled ahead. Then come pods whose node has the images, since they are back
-// in service sooner.
+// PreDownloadedFirst compares pods, for kinds without an order of updates. It decides between pods equal in the
+// user's order. Pods out of service come first. Then come pods on nodes with the images: they are back in
+// service sooner.
 func PreDownloadedFirst(a, b *Pod) int {
 	rank := func(pod *Pod) int {
 		switch {
@@ -86,21 +86,21 @@ func PreDownloadedFirst(a, b *Pod) int {
 	return rank(a) - rank(b)
 }
 
-// AnyPreDownloaded says whether the order of an update is to look at images.
+// AnyPreDownloaded says whether images matter for the order of an update.
 func AnyPreDownloaded(pods []*Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *Pod) bool { return pod.ImagesPreDownloaded })
 }
 
-// Counts are what a workload's status says about its pods.
+// Counts are the pods in numbers.
 type Counts struct {
 	// Replicas are all pods, terminating ones included.
 	Replicas int32
-	// Ready and Available are those of them that are.
+	// Ready and Available are the ready and the available ones.
 	Ready, Available int32
-	// Current and Updated are the pods at either revision that are not terminating.
+	// Current and Updated are the pods at either revision, without terminating ones.
 	Current, Updated int32
-	// UpdatedReady and UpdatedAvailable are those of the updated ones that are. A pod that carries the update revision's label while
-	// its update in place is not over, for example in its grace period, is neither: without the gate it goes on being ready.
+	// UpdatedReady and UpdatedAvailable are the updated ones, ready and available. A pod in the middle of an
+	// update in place, for example in its grace period, is neither. Without the gate it would stay ready.
 	UpdatedReady, UpdatedAvailable int32
 }
 
@@ -135,9 +135,9 @@ func one(yes bool) int32 {
 	return 0
 }
 
-// FailedUpdatesFirst compares pods for sorting. Pods that an earlier update left unavailable come first: they are neither at the current revision nor at
-// the update revision, and only this update can repair them. A partition must not keep such pods, whatever the order of updates, because they would use
-// up maxUnavailable permanently.
+// FailedUpdatesFirst compares pods. Victims of an earlier update come first: they are neither at the current
+// nor at the update revision, and only this update can repair them. No partition may keep them, in whatever
+// order: they would use up maxUnavailable for ever.
 func (s *Snapshot) FailedUpdatesFirst(a, b *Pod) int {
 	rank := func(pod *Pod) int {
 		if pod.Revision != s.Current.Name && pod.Revision != s.Update.Name && !pod.InService() {

@@ -22,20 +22,21 @@ const (
 )
 
 const (
-	// earlyFailureAge is the maximum age at which a pod counts as failed soon after its creation. The failure of an older pod says nothing about new ones.
+	// earlyFailureAge is the maximum age of a pod with an early failure. A later failure says nothing about new
+	// pods.
 	earlyFailureAge = 10 * time.Minute
 	// firstBackOff, doubled with every round of failures up to longestBackOff, is how long creations wait after the last failure.
 	firstBackOff   = time.Second
 	longestBackOff = 15 * time.Minute
-	// failuresExpireAfter is the time without a further failure after which earlier failures no longer count: by then the next pod was created, and it has not
-	// failed soon.
+	// failuresExpireAfter is the time without a failure after which earlier ones no longer count. By then the
+	// next pod was created, and has not failed soon.
 	failuresExpireAfter = longestBackOff + earlyFailureAge + 5*time.Minute
-	// FailuresToReport is the number of failures in a row from which on pods are reported to fail again and again.
+	// FailuresToReport is the number of failures in a row to report.
 	FailuresToReport = 3
 )
 
-// EarlyFailures counts the pods that failed soon after their creation and still exist. Failures before a pod that became available, or before a long time
-// without failures, do not count.
+// EarlyFailures counts the existing pods with an early failure. Failures before an available pod, or before a
+// long time without failures, do not count.
 type EarlyFailures struct {
 	// Count is how many there are, Last is the latest one; nil without any.
 	Count int
@@ -44,9 +45,10 @@ type EarlyFailures struct {
 	at time.Time
 }
 
-// EarlyFailures are those of the pods at the given revisions: with another template, counting starts again. A pod that became available ends a row of
-// failures, and those before its creation no longer count. One that was evicted or preempted says nothing. So does a long time without failures: failed pods stay, and would otherwise still count when a
-// set that was scaled in is scaled out again.
+// EarlyFailures are the pods' at the given revisions: with another template, counting starts again. An
+// available pod ends a row of failures, and earlier ones no longer count. An evicted or preempted pod says
+// nothing. A long time without failures ends a row, too: failed pods stay, and would otherwise count in a later
+// scale-out.
 func (s *Snapshot) EarlyFailures(revisions ...string) EarlyFailures {
 	var f EarlyFailures
 	var succeeded time.Time
@@ -89,7 +91,7 @@ func (f EarlyFailures) Forgotten(now time.Time) time.Duration {
 	return f.at.Add(failuresExpireAfter).Sub(now) + time.Second
 }
 
-// failedAt is when the last container of a failed pod ended; for a pod that the node refused, when it did.
+// failedAt is the end of a failed pod's last container, or its refusal by the node.
 func failedAt(pod *corev1.Pod) time.Time {
 	var at time.Time
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -122,7 +124,7 @@ func (f EarlyFailures) Wait(rounds int, now time.Time) time.Duration {
 	return max(f.at.Add(delay).Sub(now), 0)
 }
 
-// Note says that pods fail; n are those that wait to be created because of it.
+// Note says that pods fail, and n pods wait because of it.
 func (f EarlyFailures) Note(rounds, n int) planning.Note {
 	if rounds >= FailuresToReport {
 		return planning.Note{Reason: ReasonPodsFail, Message: FailAgain(f.Last.Object)}
@@ -133,12 +135,12 @@ func (f EarlyFailures) Note(rounds, n int) planning.Note {
 	}
 }
 
-// FailAgain is the message about a pod that fails again and again.
+// FailAgain is the message about repeated failures.
 func FailAgain(pod *corev1.Pod) string {
 	return fmt.Sprintf("pods fail again and again soon after their creation, such as %s%s; new ones are created less and less often", pod.Name, why(pod))
 }
 
-// Failed names a pod that has failed, with the reason in its status.
+// Failed names a failed pod, with the reason in its status.
 func Failed(pod *corev1.Pod) string { return pod.Name + why(pod) }
 
 // why is the reason in the status of a failed pod, in brackets.

@@ -9,8 +9,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// HoldForTemplate notes that outdated pods stay as they are because the server finds the template of the update revision faulty. That it refuses to
-// record a template is no note: the progress of the workload says so.
+// HoldForTemplate notes that outdated pods stay, because the server finds the template of the update revision
+// faulty. A template that cannot be recorded gets no note: the workload's progress tells.
 func (p *Draft) HoldForTemplate(outdated []*Pod) {
 	if len(outdated) == 0 || p.Snapshot.UpdateFault == "" {
 		return
@@ -22,7 +22,7 @@ func (p *Draft) HoldForTemplate(outdated []*Pod) {
 	})
 }
 
-// HoldStopped notes that pods wait because their user has stopped updates, by updateStrategy.type OnDelete or by pausing them.
+// HoldStopped notes that pods wait for their user: updateStrategy.type is OnDelete, or updates are paused.
 func (p *Draft) HoldStopped(waiting []*Pod, onDelete bool) {
 	if len(waiting) == 0 {
 		return
@@ -36,7 +36,7 @@ func (p *Draft) HoldStopped(waiting []*Pod, onDelete bool) {
 	p.Hold(note)
 }
 
-// HoldPartition notes which outdated pods the partition keeps.
+// HoldPartition notes the outdated pods of the partition.
 func (p *Draft) HoldPartition(kept []*Pod, partition int) {
 	if len(kept) == 0 {
 		return

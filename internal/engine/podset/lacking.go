@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// LackClaims adds the claim templates that pods do not have to what is ignored: the volumes of a pod never change.
+// LackClaims adds claim templates without volumes in pods to the ignored: volumes never change.
 func LackClaims(ignored conditions.Ignored, templates []corev1.PersistentVolumeClaim, pods []Pod) conditions.Ignored {
 	if len(templates) == 0 {
 		return ignored

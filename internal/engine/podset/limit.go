@@ -17,14 +17,14 @@ import (
 
 // Limit is how many pods of a workload may be unavailable at a time, and who uses it up.
 type Limit struct {
-	// Name is the name of the limit in messages: the field that sets it.
+	// Name is the field of the limit, for messages.
 	Name string
 	// Max is the number of pods.
 	Max int
-	// Extra is the part of Max that is not from the field: it is for pods that exist beyond replicas.
+	// Extra is the part of Max for pods beyond replicas.
 	Extra int
-	// Refill is how many pods may be unavailable for missing ones to be created, RefillName the field that sets it: no more are taken for others to take
-	// their place than may come back. Without a name there is no such limit.
+	// Refill is how many pods may be unavailable while missing ones are created, RefillName its field. No more
+	// pods are replaced than may come back. Without a name there is no such limit.
 	Refill     int
 	RefillName string
 
@@ -35,10 +35,10 @@ type Limit struct {
 // Use counts a pod as unavailable. Counting it twice changes nothing.
 func (l *Limit) Use(pod *Pod) { mark(&l.used, keyOf(pod.Object)) }
 
-// UseName counts a pod that should exist, and does not, as unavailable. It goes by its name alone.
+// UseName counts a missing pod as unavailable, by its name alone.
 func (l *Limit) UseName(name string) { mark(&l.used, types.NamespacedName{Name: name}) }
 
-// UseOthers counts n more pods that have no name yet: they should exist, and do not.
+// UseOthers counts n more missing pods, without names yet.
 func (l *Limit) UseOthers(n int) { l.others += n }
 
 // Used is how many pods count as unavailable.
@@ -47,7 +47,7 @@ func (l *Limit) Used() int { return len(l.used) + l.others }
 // Room says whether one more pod may become unavailable.
 func (l *Limit) Room() bool { return l.Used() < l.Max }
 
-// most is how many pods may be unavailable; replaced says that another pod has to be created then.
+// most is how many pods may be unavailable. replaced: another pod has to be created.
 func (l *Limit) most(replaced bool) int {
 	if replaced && l.RefillName != "" {
 		return min(l.Max, l.Refill)
@@ -55,12 +55,13 @@ func (l *Limit) most(replaced bool) int {
 	return l.Max
 }
 
-// TryUse says whether the pod may be taken out of service now, and counts it if so. replaced says that it is deleted, and another one takes its place.
+// TryUse counts the pod as unavailable, if it may be taken out of service now. replaced: it is deleted, and
+// another one takes its place.
 //
-//  1. A pod that is not in service is admitted: it is unavailable already, and the change may repair it.
-//  2. An available pod is admitted while there is room.
-//  3. A pod that is ready, but not for the minimum time yet, already counts as unavailable although it is in service. It is admitted unless the
-//     limit is exceeded: otherwise all pods that have just become ready would be taken out of service together.
+//  1. A pod out of service may always go: the change may repair it.
+//  2. An available pod may go while there is room.
+//  3. A ready pod short of the minimum time counts as unavailable although it is in service. It may go unless
+//     the limit is exceeded. Otherwise all pods that have just become ready would go together.
 func (l *Limit) TryUse(pod *Pod, replaced bool) bool {
 	counted, most := has(l.used, keyOf(pod.Object)), l.most(replaced)
 	switch {
@@ -74,9 +75,8 @@ func (l *Limit) TryUse(pod *Pod, replaced bool) bool {
 	return true
 }
 
-// Select splits the pods, in the given order, into those that may be taken out of service now and those that wait. Pods that are not in service come
-// first, wherever they stand in the order, so that they never wait behind a pod in service for which the limit has no room. replaced says of which pods
-// others take the place.
+// Select splits the pods, in the given order, into those to take out of service now and those to wait. Pods out
+// of service come first, wherever they stand: they never wait for room. replaced: other pods take their place.
 func (l *Limit) Select(pods []*Pod, replaced func(*Pod) bool) (admitted, waiting []*Pod) {
 	for _, pod := range pods {
 		if !pod.InService() {
@@ -96,7 +96,7 @@ func (l *Limit) Select(pods []*Pod, replaced func(*Pod) bool) (admitted, waiting
 	return admitted, waiting
 }
 
-// Note says that n pods wait for room; some of their slots are named.
+// Note says that n pods wait for room, and names some of their slots.
 func (l *Limit) Note(reason string, n int, waiting []planning.Slot) planning.Note {
 	name, most := l.Name, l.Max-l.Extra
 	if l.Room() { // then it is the other limit that has none
@@ -153,7 +153,7 @@ func List(names []string) string {
 	return conditions.First(names, shown, ", ")
 }
 
-// compareNames orders names that end in numbers by number: web-2 comes before web-10.
+// compareNames orders by the number at the end: web-2 comes before web-10.
 func compareNames(a, b string) int {
 	if len(a) != len(b) && strings.TrimRight(a, "0123456789") == strings.TrimRight(b, "0123456789") {
 		return len(a) - len(b)
@@ -170,7 +170,7 @@ func names(pods []*Pod) []string {
 	return namesOf(keys)
 }
 
-// namesOf are the sorted names of pods. They have their namespaces if these differ. A pod that does not exist has none.
+// namesOf are the sorted names of pods, with their namespaces if these differ. A missing pod has none.
 func namesOf(keys []types.NamespacedName) []string {
 	namespaces := map[string]struct{}{}
 	for _, key := range keys {

@@ -21,14 +21,14 @@ import (
 type Rollout struct {
 	// Target is the revision to move to.
 	Target revision.Revision
-	// Policy says whether pods are edited or replaced. PolicyField is the name of its field; empty: podUpdatePolicy.
+	// Policy is about editing and replacing pods. PolicyField is the name of its field; empty: podUpdatePolicy.
 	Policy      shared.PodUpdatePolicy
 	PolicyField string
 	// Grace is how long a pod stays out of service before its containers change.
 	Grace time.Duration
-	// MarkUpdating says that the pod's lifecycle label becomes Updating while it is changed.
+	// MarkUpdating makes the pod's lifecycle label Updating during the change.
 	MarkUpdating func(*Pod) bool
-	// Replace gets rid of a pod that cannot be edited.
+	// Replace gets rid of a pod beyond edits.
 	Replace func(*Pod)
 }
 
@@ -42,12 +42,12 @@ const (
 	MethodInPlace UpdateMethod = "InPlace"
 	// MethodReplace deletes the pod, and another one takes its place.
 	MethodReplace UpdateMethod = "Replace"
-	// MethodRefused does nothing: the pod may only be edited, and the difference does not allow that.
+	// MethodRefused does nothing: the pod may only be edited, and the difference forbids that.
 	MethodRefused UpdateMethod = "Refused"
 )
 
-// UpdateMethod says how the pod gets to the target, judged by its own revision, and why not in place if the policy asks for that. A pod whose
-// revision is no longer stored cannot be edited: nobody knows what differs.
+// UpdateMethod is the pod's way to the target, from its own revision, and the reason against an update in place
+// if the policy asks for one. A pod of a lost revision cannot be edited: nobody knows the difference.
 func (p *Draft) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	if pod.Revision == r.Target.Name {
 		return MethodNone, ""
@@ -91,8 +91,8 @@ func (p *Draft) difference(from string, r Rollout) inplace.Difference {
 	return d
 }
 
-// KeepMoving keeps an outdated pod at its hook if it waits there for a move that is still wanted. A workload calls it for all pods that it wants to move,
-// also while it must not touch them just now.
+// KeepMoving keeps an outdated pod at its hook while its move is still wanted. A workload calls it for all pods
+// to move, even if it must not touch them just now.
 func (p *Draft) KeepMoving(pod *Pod, r Rollout) {
 	switch pod.State {
 	case shared.StatePreparingUpdate:
@@ -106,8 +106,8 @@ func (p *Draft) KeepMoving(pod *Pod, r Rollout) {
 	}
 }
 
-// HoldReplaced notes why pods are replaced although updates in place were asked for. It gives the first reason, which is mostly the only one. A workload
-// calls it for the pods that it is moving, in their order. It returns false when there is nothing to note.
+// HoldReplaced notes why pods are replaced in spite of their policy. It gives the first reason, mostly the only
+// one. A workload calls it for the moving pods, in their order. False: there is nothing to note.
 func (p *Draft) HoldReplaced(moving []*Pod, r Rollout) bool {
 	for _, pod := range moving {
 		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
@@ -118,7 +118,8 @@ func (p *Draft) HoldReplaced(moving []*Pod, r Rollout) bool {
 	return false
 }
 
-// ExplainReplaced says whether the pod gets to the target only by a replacement. If so, the event about its deletion says why.
+// ExplainReplaced says whether only a replacement gets the pod to the target. If so, the event about its
+// deletion says why.
 func (p *Draft) ExplainReplaced(pod *Pod, r Rollout) bool {
 	method, why := p.UpdateMethod(pod, r)
 	if method == MethodReplace {
@@ -127,7 +128,7 @@ func (p *Draft) ExplainReplaced(pod *Pod, r Rollout) bool {
 	return method == MethodReplace
 }
 
-// ReplacedBy says of pods that they get to the target only by being replaced.
+// ReplacedBy is ExplainReplaced without the event.
 func (p *Draft) ReplacedBy(r Rollout) func(*Pod) bool {
 	return func(pod *Pod) bool {
 		method, _ := p.UpdateMethod(pod, r)
@@ -153,7 +154,7 @@ func (p *Draft) SplitRefused(pods []*Pod, r Rollout, place planning.Place) (othe
 	})
 }
 
-// SplitRefusedRemovals is SplitRefused for pods that are to be removed.
+// SplitRefusedRemovals is SplitRefused for removals.
 func (p *Draft) SplitRefusedRemovals(pods []*Pod, place planning.Place) (others, refused []*Pod) {
 	return p.splitRefused(pods, place, p.Removal)
 }
@@ -177,7 +178,7 @@ func (p *Draft) SetAside(step planning.Step, pod *Pod, place planning.Place) boo
 	return p.plan.SetAside(p.Snapshot.Retries, planning.RetryKey{Step: step, Namespace: pod.Object.Namespace, Name: pod.Object.Name}, place)
 }
 
-// Removal is the next step of the pod's removal: its deletion, or an edit that has it wait at its hook.
+// Removal is the next step of the pod's removal: its deletion, or an edit for its hook.
 func (p *Draft) Removal(pod *Pod) planning.Step {
 	if p.HeldByPreDelete(pod) {
 		return StepEdit
@@ -207,10 +208,10 @@ func (p *Draft) Refuse(pod *Pod, why string) {
 
 // updateInPlace stops at the hook if the pod has one, and otherwise sends the first edit:
 //
-//  1. A pod that waits to be deleted is brought back by settling first.
-//  2. A hooked pod goes to PreparingUpdate and stays there until the hook is released.
-//  3. A pod whose hook has not been put back yet after the previous update gets it back, and waits at it again.
-//  4. Any other pod is edited, also in the middle of an earlier update, unless the plan already begins as many updates as it may.
+//  1. A pod on its way to deletion is brought back by settling first.
+//  2. A hooked pod goes to PreparingUpdate and stays there until the release of the hook.
+//  3. A pod without its hook since the last update gets it back, and waits at it again.
+//  4. Any other pod is edited, also in the middle of an earlier update, as far as the plan may begin updates.
 func (p *Draft) updateInPlace(pod *Pod, r Rollout) {
 	now := p.Snapshot.Now
 	var hook *shared.LifecycleHook

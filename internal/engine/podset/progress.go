@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// Types of conditions that every workload has.
+// Types of conditions of every workload.
 const (
 	conditionReconciling     = "Reconciling"
 	conditionStalled         = "Stalled"
@@ -29,22 +29,23 @@ const refusalTimeout = 30 * time.Second
 
 // Progress is the progress of a workload: a reason and a message.
 type Progress struct {
-	// Reconciling says that something is under way, Stalled that nothing can be until the user changes something. Never both.
+	// Reconciling: something is under way. Stalled: nothing can be until the user changes something. Never
+	// both.
 	Reconciling, Stalled bool
 	Reason, Message      string
 }
 
-// Reconciling is the progress of a workload that something is under way for.
+// Reconciling is the progress of a workload with something under way.
 func Reconciling(reason, message string) Progress {
 	return Progress{Reconciling: true, Reason: reason, Message: message}
 }
 
-// Stalled is the progress of a workload that waits for its user.
+// Stalled is the progress of a workload in need of its user.
 func Stalled(reason, message string) Progress {
 	return Progress{Stalled: true, Reason: reason, Message: message}
 }
 
-// Conditions are Reconciling and Stalled. They are never True at the same time: tools believe the first that they find.
+// Conditions are Reconciling and Stalled. They are never True at the same time: tools believe the first one.
 func (p Progress) Conditions() []conditions.Condition {
 	stalled := conditions.New(conditionStalled, false, appsv1beta1.ReasonNotStalled, "What is left goes on by itself, or waits as the spec says.")
 	switch {
@@ -56,9 +57,10 @@ func (p Progress) Conditions() []conditions.Condition {
 	return []conditions.Condition{conditions.New(conditionReconciling, p.Reconciling, p.Reason, p.Message), stalled}
 }
 
-// WithRefusals adds what the server refuses to the progress of a workload. The conditions about such requests, with the reason RequestFailed, have to be in
-// the list already. In the message the server's answer comes before the pods that wait. A request whose every try was refused for refusalTimeout will
-// hardly succeed without a change, as when a quota is used up or admission denies it. The workload is stalled then, until the request succeeds.
+// WithRefusals adds refused requests to the progress. Their conditions, with the reason RequestFailed, have to
+// be in the list already. In the message the server's answer comes before waiting pods. After refusalTimeout of
+// refusals a request will hardly succeed without a change: a quota is used up, or admission denies it. The
+// workload is stalled then, until the request succeeds.
 func (p Progress) WithRefusals(list *conditions.List) Progress {
 	if !p.Reconciling {
 		return p
@@ -66,8 +68,8 @@ func (p Progress) WithRefusals(list *conditions.List) Progress {
 	return p.refused(list)
 }
 
-// WithAnyRefusals is WithRefusals for workloads whose requests can be refused although all pods are as they should be: a change of a claim or of a pod's
-// labels, or the deletion of an unused claim.
+// WithAnyRefusals is WithRefusals also for pods all as they should be. Changes of claims or labels, and
+// deletions of unused claims, can still be refused.
 func (p Progress) WithAnyRefusals(list *conditions.List) Progress {
 	if p.Stalled {
 		return p
@@ -88,7 +90,8 @@ func (p Progress) refused(list *conditions.List) Progress {
 	return p
 }
 
-// RequestFailed is the condition about the first refused request of some steps. of names what a slot is, and goes before it; empty: no slot is named.
+// RequestFailed is the condition about the first refused request of some steps. of goes before the slot: the
+// kind of thing it is. Empty: no slot is named.
 func RequestFailed[T ~string](kind T, outcome planning.Outcome, of string, steps ...planning.Step) (conditions.Condition, bool) {
 	failure, failed := outcome.Failed(steps...)
 	message := failure.Message
@@ -98,16 +101,17 @@ func RequestFailed[T ~string](kind T, outcome planning.Outcome, of string, steps
 	return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, message), failed
 }
 
-// Refused is the progress of an object whose request the server refuses: stalled once every try has failed for refusalTimeout.
+// Refused is the progress of an object with a refused request: stalled after refusalTimeout.
 func Refused(failure planning.Failure, message string, now time.Time) Progress {
 	stalled := !failure.Since.IsZero() && now.Sub(failure.Since) >= refusalTimeout
 	return Progress{Reconciling: !stalled, Stalled: stalled, Reason: appsv1beta1.ReasonRequestFailed, Message: message}
 }
 
-// Stopped is the progress of a workload whose pods say nothing about it; false when they do. The first that holds:
+// Stopped is the progress of a workload when its pods say nothing about it; false when they do. The first that
+// holds:
 //
 //  1. the workload is being deleted;
-//  2. its spec cannot be parsed, which may show only when it is used: stalled;
+//  2. its spec is not readable, perhaps only in use: stalled;
 //  3. the server refuses to record the template, see WithRefusals;
 //  4. the server finds the template faulty, and has refused a pod, too: stalled;
 //  5. pods fail again and again soon after their creation: stalled.
@@ -140,7 +144,7 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 	return Progress{}, false
 }
 
-// blocker is a note that says that pods cannot follow their template, with the reason that conditions give for it.
+// blocker is a note about pods that cannot follow their template, with its reason in conditions.
 type blocker struct{ note, reason string }
 
 func inPlaceBlockers() []blocker {
@@ -150,7 +154,7 @@ func inPlaceBlockers() []blocker {
 	}
 }
 
-// claimBlockers are notes of a kind about volume claims that cannot follow their template.
+// claimBlockers are notes about claims that cannot follow their template.
 func claimBlockers(notes []string) []blocker {
 	blockers := make([]blocker, len(notes))
 	for i, note := range notes {
@@ -159,7 +163,7 @@ func claimBlockers(notes []string) []blocker {
 	return blockers
 }
 
-// firstHeld is the first of the blockers that the plan has a note for.
+// firstHeld is the first blocker with a note in the plan.
 func firstHeld(plan *planning.Plan, blockers ...blocker) (reason, message string, ok bool) {
 	for _, b := range blockers {
 		if note, ok := plan.HeldFor(b.note); ok {
@@ -174,15 +178,16 @@ func blockers(claimNotes []string) []blocker {
 	return slices.Concat(inPlaceBlockers(), []blocker{{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate}}, claimBlockers(claimNotes))
 }
 
-// Blocked is the progress of a workload whose pods cannot be moved, or have begun to move and cannot go on. It returns false for other workloads.
-// claimNotes are the reasons of notes about claims that cannot follow their template.
+// Blocked is the progress of a workload with pods that cannot be moved, or cannot go on. False for other
+// workloads. claimNotes are the reasons of notes about claims.
 func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
 	reason, message, ok := firstHeld(plan, blockers(claimNotes)...)
 	return Stalled(reason, message), ok
 }
 
-// BehindBlocked is Blocked for a workload that does nothing but wait for blocked pods, because these use up a limit or come first in an order: nothing is
-// planned, and no other pod is being moved. Otherwise it is p. goOn are the reasons of notes about what goes on by itself.
+// BehindBlocked is Blocked if the workload only waits for blocked pods: they use up a limit or come first in an
+// order, nothing is planned, and no other pod moves. Otherwise it is p. goOn are reasons of notes about things
+// that go on by themselves.
 func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, claimNotes ...string) Progress {
 	blocked, ok := Blocked(plan, claimNotes...)
 	if _, goesOn := plan.HeldFor(goOn...); !ok || goesOn || !p.Reconciling || len(plan.Actions) > 0 {
@@ -205,9 +210,9 @@ func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, 
 	return blocked
 }
 
-// FailedUpdate is the condition of the given type that says why pods cannot be updated. It gives the first reason that holds: the template is not
-// recorded, a request was refused, updates in place are blocked, claims cannot follow their template. It returns false when none holds. unrecorded is
-// that of the Snapshot; refused is the refused request in words, or empty.
+// FailedUpdate is the condition about pods without an update. It gives the first reason: the template is not
+// recorded, a request was refused, updates in place are blocked, claims cannot follow their template. False:
+// none holds. unrecorded is the Snapshot's; refused is the refused request in words, or empty.
 func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.Plan, claimNotes ...string) (conditions.Condition, bool) {
 	if refused := cmp.Or(unrecorded, refused); refused != "" {
 		return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, refused), true
@@ -216,10 +221,10 @@ func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.
 	return conditions.New(kind, true, reason, message), ok
 }
 
-// Settled is the progress of a workload whose pods are where they should be now. The first that holds:
+// Settled is the progress of a workload with its pods in place. The first that holds:
 //
 //  1. not all are available;
-//  2. nothing is left that may move now: paused, OnDelete, the partition;
+//  2. nothing is left to move now: paused, OnDelete, the partition;
 //  3. everything is done.
 func Settled(plan *planning.Plan, available, replicas int) Progress {
 	if available < replicas {
@@ -239,7 +244,7 @@ func Settled(plan *planning.Plan, available, replicas int) Progress {
 	return Progress{Reason: reason, Message: note.Message}
 }
 
-// Availability says whether no more pods are unavailable than an update may take away, and at least one is available.
+// Availability says whether no more pods are unavailable than in an update, and at least one is available.
 func Availability(available, replicas, maxUnavailable int) conditions.Condition {
 	need := max(replicas-maxUnavailable, min(replicas, 1))
 	if available >= need {
@@ -248,13 +253,13 @@ func Availability(available, replicas, maxUnavailable int) conditions.Condition 
 	return conditions.New(conditionAvailable, false, appsv1beta1.ReasonTooFewAvailable, "Fewer than "+Of(need, replicas, "pod is", "pods are")+" available.")
 }
 
-// TemplateInvalid says what the server finds wrong with the template of the update revision; false if it finds nothing.
+// TemplateInvalid is the server's fault with the template of the update revision; false if it finds none.
 func TemplateInvalid(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionTemplateInvalid, true, appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), s.UpdateFault != ""
 }
 
-// TemplateReported says whether the stored status is about the revision update, since the server was asked about its template before, and which fault it
-// reports. The status names updateRevision and has the conditions.
+// TemplateReported says whether the stored status is about the revision update, with the fault it reports. The
+// server was asked about its template before.
 func TemplateReported(updateRevision string, before []conditions.Condition, update string) (reported bool, fault string) {
 	if updateRevision != update {
 		return false, ""
@@ -263,8 +268,8 @@ func TemplateReported(updateRevision string, before []conditions.Condition, upda
 	return !faulty || condition.Message != "", condition.Message
 }
 
-// SetCommon adds the conditions that every workload of this kind has: Reconciling, Stalled and Available, and those that are present only
-// while there is something to say. available is how many pods are.
+// SetCommon adds the conditions of every workload: Reconciling, Stalled and Available, and others while they
+// have something to say. available is the number of pods.
 func SetCommon(list *conditions.List, progress Progress, spec *Spec, s *Snapshot, available int) {
 	list.Set(progress.Conditions()...)
 	list.Set(Availability(available, spec.Replicas, spec.MaxUnavailable))
@@ -273,17 +278,17 @@ func SetCommon(list *conditions.List, progress Progress, spec *Spec, s *Snapshot
 	list.SetIf(HeldByOthers(s))
 }
 
-// Headline is what of a status is written as soon as it changes, beside the conditions. Everything else are counters, which may be
-// written a little later.
+// Headline is the urgent part of a status, beside the conditions. All else are counters, and may be written a
+// little later.
 type Headline struct {
 	ObservedGeneration                             int64
 	CurrentRevision, UpdateRevision, LabelSelector string
 	CollisionCount, ExpectedUpdatedReplicas        int32
 }
 
-// ConditionEvents are the events about what conditions say for the first time, or about another spec than before: a spec that cannot be
-// parsed, a template that the server refuses, and pods or claims that cannot follow their template, as the condition of type
-// failedUpdate says. Whoever sends a request that fails emits the event about it.
+// ConditionEvents are the events about conditions that are new, or about another spec: an unreadable spec, a
+// refused template, and pods or claims that cannot follow their template, by the condition failedUpdate. A
+// failed request has its own event.
 func ConditionEvents[T ~string](before, after []conditions.Condition, otherSpec bool, failedUpdate T) []planning.Event {
 	var events []planning.Event
 	for _, condition := range after {

@@ -25,9 +25,9 @@ const (
 	conditionHeld        = "PodsHeldNotReady"
 )
 
-// WithoutGate counts the pods without the readiness gate for updates in place. They keep serving while they are updated in place; a workload that needs the
-// gate replaces them instead. It returns false when there are none, or no update is made in place. Pods that the operator creates for updates in place
-// have the gate. Others come from another manager or an earlier policy, and a gate cannot be added to an existing pod.
+// WithoutGate counts the pods without the readiness gate for updates in place. They keep serving during an
+// update, or are replaced where the workload needs the gate. False: there are none, or no update is made in
+// place. Our pods have the gate. Others come from another manager or an earlier policy, and cannot get a gate.
 func WithoutGate(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 	if spec.PodUpdatePolicy != shared.InPlaceIfPossible && spec.PodUpdatePolicy != shared.InPlaceOnly {
 		return conditions.Condition{}, false
@@ -83,8 +83,8 @@ func HeldByOthers(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionHeld, true, appsv1beta1.ReasonHeldByOthers, message), true
 }
 
-// OtherHolders are the writers that hold the pod out of service through KruisePodReady, without this operator. One without a name stands for a
-// writer that did not leave its own.
+// OtherHolders are the writers who hold the pod out of service through KruisePodReady, without this operator.
+// An empty name stands for an unknown writer.
 func OtherHolders(pod *corev1.Pod) []shared.ReadinessHolder {
 	condition := podstate.Condition(pod, shared.GateKruisePodReady)
 	if condition == nil || condition.Status != corev1.ConditionFalse {
@@ -104,7 +104,7 @@ func describeHolder(h shared.ReadinessHolder) string {
 	return strings.TrimSpace(clipHolder(h.UserAgent) + " " + clipHolder(h.Key))
 }
 
-// clipHolder keeps what somebody else wrote from filling the message.
+// clipHolder keeps foreign text from filling the message.
 func clipHolder(text string) string {
 	const longest = 100
 	text = strings.Join(strings.Fields(text), " ")
@@ -114,7 +114,7 @@ func clipHolder(text string) string {
 	return text
 }
 
-// releaseOver gives up the holds on the pod whose requests are over: whoever took them out is not there any more to do so.
+// releaseOver gives up holds on the pod after the end of their requests: their owners are gone.
 func (p *Draft) releaseOver(pod *Pod) edit.Edit {
 	if len(p.Snapshot.OverRequests) == 0 {
 		return edit.Edit{}

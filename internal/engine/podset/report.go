@@ -15,8 +15,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// Moves says that pods are on their way to another revision, or the plan sends them there: an update in place is under way or goes
-// on by itself, or there is an action of an update in place, at a hook or with one of the reasons.
+// Moves says that pods are on their way to another revision, or the plan sends them there: an update in place
+// is under way or goes on by itself, or there is an action of an update in place, at a hook or with one of the
+// reasons.
 func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 	for i := range pods {
 		switch update := &pods[i].Update; update.Progress {
@@ -39,12 +40,13 @@ func Moves(plan *planning.Plan, pods []Pod, reasons ...string) bool {
 	})
 }
 
-// mayGetRoom says that the update in place of a pod waits for room on its node, which may come by itself. Everything else that blocks an update
+// mayGetRoom says that an update in place waits for room on its node. Room may come by itself; everything else
 // needs the user.
 func mayGetRoom(pod *Pod) bool { return pod.Update.Reason == inplace.ReasonResizeDeferred }
 
-// Failures are the first refusal that concerns how many pods there are, and the first that concerns an update, in words; empty without one.
-// A pod that is deleted to be replaced at another revision counts as an update. describe words one: creating, deleting or changing what.
+// Failures are the first refusals about the number of pods and about an update, in words; empty without one. A
+// deletion for a replacement at another revision counts as an update. describe words one: creating, deleting or
+// changing what.
 func Failures(plan *planning.Plan, outcome planning.Outcome, describe func(verb string, failure planning.Failure) string) (scale, update string) {
 	updates := map[planning.Slot]bool{}
 	for _, action := range plan.Actions {
@@ -75,8 +77,8 @@ func verb(step planning.Step) string {
 	}
 }
 
-// Selector reads the selector of a workload. One that is missing or empty is an error: taken literally, the first would release all pods, and
-// the second would adopt whatever has a fitting name.
+// Selector reads the selector of a workload. A missing or empty one is an error: the first would release all
+// pods, the second adopt anything with a fitting name.
 func Selector(s *metav1.LabelSelector) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	switch {

@@ -15,15 +15,15 @@ import (
 
 // SettleRules is where workloads differ in settling.
 type SettleRules struct {
-	// Admit says that a pod in PreparingNormal may become normal.
+	// Admit lets a pod in PreparingNormal become normal.
 	Admit func(*Pod) bool
-	// Repair returns what else has to be written to a pod, such as labels that it has lost. Nil: nothing.
+	// Repair returns further edits of a pod, such as lost labels. Nil: none.
 	Repair func(*Pod) edit.Edit
 }
 
-// Settle continues what is under way on each pod for which the pass has planned nothing, with one Edit per pod: the conditions of new readiness gates,
-// running updates in place, and lifecycle states that are over. It does so whether or not the workload may move pods now, because a pod that is left in
-// the middle of an update stays unavailable. Finished pods are left alone.
+// Settle continues everything under way on pods without an action, with one Edit each: conditions of new
+// readiness gates, running updates in place, and ended lifecycle states. It does so even if the workload may
+// move no pods: a pod in the middle of an update stays unavailable. Finished pods are left alone.
 func (p *Draft) Settle(rules SettleRules) {
 	for i := range p.Snapshot.Pods {
 		pod := &p.Snapshot.Pods[i]
@@ -94,7 +94,7 @@ func (p *Draft) settle(pod *Pod, rules SettleRules) {
 	}
 }
 
-// next is the lifecycle state that the pod should be in by now, if it is another one or if the pod holds what it should not:
+// next is the pod's due lifecycle state, if it is another one or the pod holds too much:
 //
 //  1. PreparingNormal ends when the workload admits the pod.
 //  2. Updating ends when the update has taken effect.
@@ -146,7 +146,7 @@ func (p *Draft) afterUpdate(pod *Pod) shared.LifecycleState {
 	return shared.StateUpdated
 }
 
-// hookedAgain says that nothing of the update hook is missing on the pod.
+// hookedAgain is a pod with the whole update hook.
 func (p *Draft) hookedAgain(pod *Pod) bool {
 	return p.Hooks == nil || p.Hooks.InPlaceUpdate == nil || lifecycle.AllHooked(p.Hooks.InPlaceUpdate, pod.Object)
 }

@@ -19,18 +19,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Spec is what the specs of all workloads of this kind have in common, parsed: what is omitted is filled in, and percentages are pods.
-// A kind parses it once in a pass, embeds it in a Spec of its own, and passes it on. Comments name the fields of the API.
+// Spec is the common part of all workloads' specs, parsed: defaults are filled in, and percentages are pods. A
+// kind parses it once in a pass, embeds it in a Spec of its own, and passes it on. Comments name the fields of
+// the API.
 type Spec struct {
-	// Namespace is where the workload and its pods are, Owner the controller reference that its pods get.
+	// Namespace is the place of the workload and its pods, Owner the controller reference of pods.
 	Namespace string
 	Owner     metav1.OwnerReference
-	// Deleting says that the workload has a deletion timestamp.
+	// Deleting workloads have a deletion timestamp.
 	Deleting bool
-	// Invalid names the first field that cannot be parsed; nil when all can. With it only Replicas, MinReady, Lifecycle and what comes
-	// from metadata are of use.
+	// Invalid names the first unreadable field; nil without one. With it only Replicas, MinReady, Lifecycle and
+	// metadata are of use.
 	Invalid error
-	// Ignored is what the user asks for and does not get: fields whose feature gate is off, and settings that cannot be parsed.
+	// Ignored are the user's wishes without effect: fields with their feature gate off, and unreadable
+	// settings.
 	Ignored conditions.Ignored
 
 	// LabelSelector is spec.selector as it is written, Selector the same parsed. It is nil when it cannot be parsed or is empty: then no
@@ -50,7 +52,8 @@ type Spec struct {
 	Paused bool
 	// Partition is updateStrategy.rollingUpdate.partition: how many pods stay at the current revision.
 	Partition int
-	// KeepsOld says that the partition asks for pods at the current revision. It does so too where Partition is 0 because there are no replicas now.
+	// KeepsOld: the partition asks for pods at the current revision, even if Partition is 0 for want of
+	// replicas.
 	KeepsOld bool
 	// MaxUnavailable is updateStrategy.rollingUpdate.maxUnavailable.
 	MaxUnavailable int
@@ -58,21 +61,23 @@ type Spec struct {
 	ScaleMaxUnavailable int
 	// PodUpdatePolicy is updateStrategy.rollingUpdate.podUpdatePolicy, ReCreate when omitted.
 	PodUpdatePolicy shared.PodUpdatePolicy
-	// NeedsGate says that a pod without the readiness gate for updates in place is replaced: it is not to serve while it is changed.
+	// NeedsGate replaces a pod without the readiness gate for updates in place: it is not to serve during its
+	// change.
 	NeedsGate bool
 	// GracePeriod is updateStrategy.rollingUpdate.inPlaceUpdateStrategy.gracePeriodSeconds: for how long a pod stays out of service before
 	// its containers change.
 	GracePeriod time.Duration
 
-	// InPlace says what may change in place. It comes from feature gates.
+	// InPlace are the allowed changes in place, by feature gates.
 	InPlace inplace.Options
 
-	// containers are those of new pods, by the name of their revision.
+	// containers are the new pods', by the name of their revision.
 	containers map[string][]corev1.Container
 }
 
-// ParseSelector sets both forms of the selector. One that does not match the labels of the template is an error: pods made from it would not be the
-// workload's, which would release each of them and create another one, for ever. The selector is set all the same, since the pods there are may match.
+// ParseSelector sets both forms of the selector. It has to match the labels of the template: the workload would
+// release each of its pods and create another one, for ever. The selector is set all the same, since existing
+// pods may match.
 func (s *Spec) ParseSelector(selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) (err error) {
 	s.LabelSelector = selector
 	if s.Selector, err = Selector(selector); err != nil {
@@ -105,14 +110,14 @@ func (s *Spec) NewDraft(snapshot *Snapshot) *Draft {
 	}
 }
 
-// FactRules are the rules by which the facts about the workload's pods are derived.
+// FactRules are the rules for facts about the workload's pods.
 func (s *Spec) FactRules(now time.Time) FactRules {
 	return FactRules{Now: now, MinReady: s.MinReady, InPlace: s.InPlace}
 }
 
-// NewPod is a pod of the workload at a revision, ready to be created but for what the kind adds: named, owned, with the revision's name as
-// its label, and with both readiness gates of ours, appended where the template does not list them. Labels and annotations are not nil.
-// The pod shares what podtemplate.ForPod says with others of the revision.
+// NewPod is a pod of the workload at a revision, ready but for the kind's own additions: named, owned, with the
+// revision's name as its label, and with both of our readiness gates at the end of the template's. Labels and
+// annotations are not nil. Pods of a revision share parts, see podtemplate.ForPod.
 func (s *Spec) NewPod(name string, rev revision.Revision) *corev1.Pod {
 	pod := podtemplate.ForPod(rev.Template)
 	if _, known := s.containers[rev.Name]; !known {

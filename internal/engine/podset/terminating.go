@@ -13,8 +13,9 @@ import (
 // endTimeout is how long after its grace period a terminating pod may exist before it is named.
 const endTimeout = 30 * time.Second
 
-// StillTerminating returns a note that names the pods that are still terminating endTimeout after their grace period: something waits for them, and their
-// user may have to do something about their node. Its message is empty when there are none. in is above zero when time alone could change that.
+// StillTerminating returns a note with the pods still terminating endTimeout after their grace period:
+// something waits for them, and their node may need the user. Its message is empty when there are none. in is
+// above zero when time alone could change that.
 func StillTerminating(pods []Pod, reason string, now time.Time) (note planning.Note, in time.Duration) {
 	var terminating []*Pod
 	for i := range pods {

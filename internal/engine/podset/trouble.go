@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// updateTimeout is for how long an update in place may be under way before conditions say what it waits for.
+	// updateTimeout is for how long an update in place may be under way before conditions explain it.
 	updateTimeout = 30 * time.Second
-	// hangTimeout is for how long an edit of a pod may have no effect before the update counts as hanging. For a pod whose containers may take
-	// longer to stop, it is their grace period and stopMargin.
+	// hangTimeout is for how long an edit of a pod may have no effect. After that the update hangs. For
+	// containers slow to stop, it is their grace period and stopMargin.
 	hangTimeout, stopMargin = 5 * time.Minute, time.Minute
 )
 
-// TroubleOf says why the pod does not become ready: because of its containers, else because of an update in place that takes long, else because of
-// what the pod itself waits for. update is how far the update has come, and began when its containers were changed last. A pod whose update hangs may cause
-// no event, so RecheckAfter says when to look again.
+// TroubleOf is why the pod does not become ready: its containers, else a long update in place, else the pod's
+// own wait. update is the progress of the update, began the last change of its containers. A hanging update may
+// cause no event, so RecheckAfter says when to look again.
 func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time, now time.Time) podstate.Trouble {
 	trouble := podstate.TroubleOf(object, began, now)
 	switch {
@@ -56,9 +56,10 @@ func TroubleOf(object *corev1.Pod, update inplace.Status, began func() time.Time
 	return trouble
 }
 
-// WithTroubles adds to the progress why pods do not become ready. In the message these causes come before what waits for them. A workload with a pod that
-// will hardly become ready by itself is stalled, even if others still move for a while, unless the plan deletes or changes that pod or the pod waits at a
-// hook. A pod that is to be deleted counts, too, while the plan deletes none.
+// WithTroubles adds to the progress why pods do not become ready. In the message these causes come before pods
+// that wait for them. A pod with lasting trouble stalls the workload, even while others move, unless the plan
+// deletes or changes that pod or it waits at a hook. A pod to be deleted counts, too, while the plan deletes
+// none.
 func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 	if !inTrouble(pods) {
 		return p
@@ -100,7 +101,7 @@ func (p Progress) WithTroubles(plan *planning.Plan, pods []Pod) Progress {
 	return p
 }
 
-// weight orders troubles by what their user has to know first: what lasts, else what is wrong, else what pods only wait for.
+// weight orders troubles for the user: lasting ones, then faults, then mere waits.
 func weight(trouble podstate.Trouble) int {
 	switch {
 	case trouble.Lasting:
@@ -122,12 +123,12 @@ func inTrouble(pods []Pod) bool {
 	return false
 }
 
-// stays says that the pod waits at no hook for its deletion or its update.
+// stays is a pod at no hook for its deletion or update.
 func (p *Pod) stays() bool {
 	return p.State != shared.StatePreparingDelete && p.State != shared.StatePreparingUpdate
 }
 
-// moved are the pods that the plan deletes or changes in place.
+// moved are the pods with a deletion or change in place in the plan.
 func moved(plan *planning.Plan) map[types.NamespacedName]bool {
 	moved := map[types.NamespacedName]bool{}
 	for _, action := range plan.Actions {

@@ -14,12 +14,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// unreadyTimeout is for how long a pod may be not ready before conditions say what it waits for: most pods start within it.
+// unreadyTimeout is for how long a pod may be not ready before conditions explain it: most pods start within
+// it.
 const unreadyTimeout = 30 * time.Second
 
-// unready says what a pod waits for that is not ready although nothing is wrong with its containers: its node, the first container that is not ready, or a
-// readiness gate. It never stalls the workload, because how long a container may take to become ready is up to its owner. What this operator does to a pod,
-// and what a terminating pod waits for, is reported elsewhere.
+// unready is the wait of a pod with sound containers: for its node, the first unready container, or a readiness
+// gate. It never stalls the workload: its owner decides how long a container may take. Our own changes to a
+// pod, and terminating pods, are reported elsewhere.
 func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 	if podstate.Finished(pod) || pod.Status.ObservedGeneration > 0 && pod.Status.ObservedGeneration < pod.Generation {
 		return podstate.Trouble{}
@@ -45,7 +46,7 @@ func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 	return podstate.Trouble{Message: whyUnready(pod)}
 }
 
-// whyUnready is what a pod that a node has taken up waits for; empty when this operator makes it wait.
+// whyUnready is the wait of a pod on a node; empty for a wait of our own making.
 func whyUnready(pod *corev1.Pod) string {
 	for i := range pod.Spec.InitContainers {
 		if why := waitsForInit(pod, &pod.Spec.InitContainers[i]); why != "" {
@@ -75,7 +76,7 @@ func whyUnready(pod *corev1.Pod) string {
 	return "its containers are ready and it is not, as on a node that does not answer"
 }
 
-// waitsForInit says why the containers after an init container do not start, or the pod is not ready because of it; empty when that is not so.
+// waitsForInit is why an init container keeps the others, or the pod, from being ready; empty when it does not.
 func waitsForInit(pod *corev1.Pod, container *corev1.Container) string {
 	status := restart.StatusOf(pod, container.Name)
 	switch {
@@ -90,7 +91,7 @@ func waitsForInit(pod *corev1.Pod, container *corev1.Container) string {
 	}
 }
 
-// waitsFor says how far a container is that is not ready; empty when it is.
+// waitsFor is the progress of an unready container; empty for a ready one.
 func waitsFor(pod *corev1.Pod, container *corev1.Container) string {
 	status := restart.StatusOf(pod, container.Name)
 	switch {

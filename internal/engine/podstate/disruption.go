@@ -10,7 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Disrupted says that the pod has failed and its program has not: it was evicted or preempted, or its node shut down or refused it.
+// Disrupted says that the pod has failed and its program has not. It was evicted or preempted, or its node
+// shut down or refused it.
 func Disrupted(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodFailed {
 		return false
@@ -20,7 +21,8 @@ func Disrupted(pod *corev1.Pod) bool {
 	}
 	switch pod.Status.Reason {
 	case "Evicted":
-		// A pod that exceeded a limit of its own has itself to blame. It gets no DisruptionTarget, and only the message tells.
+		// A pod beyond a limit of its own has itself to blame. It gets no DisruptionTarget, and
+		// only the message tells.
 		return !strings.Contains(pod.Status.Message, "limit")
 	case "Terminated", "NodeShutdown", "Shutdown", "NodeLost", "Preempting", "NodeAffinity", "UnexpectedAdmissionError":
 		return true

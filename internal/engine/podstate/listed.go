@@ -5,11 +5,12 @@ package podstate
 
 import "strings"
 
-// maxListed is how many names are read of the list of SidecarSets on a pod: far more than sets inject into one. Who may create a pod may list a hundred thousand,
-// each of which would be looked up with every event of the pod, and take several hundred bytes of an index.
+// maxListed is the number of names to read from a pod's list of SidecarSets: far more than sets
+// inject into one. The creator of a pod may list a hundred thousand. Each would be looked up with
+// every event of the pod, and take several hundred bytes of an index.
 const maxListed = 200
 
-// Listed are the names of SidecarSets that the annotation of a pod lists, in its order.
+// Listed are the names in a pod's annotation of SidecarSets, in its order.
 func Listed(list string) []string {
 	var names []string
 	for name := range strings.SplitSeq(list, ",") {

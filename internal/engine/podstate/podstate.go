@@ -1,13 +1,13 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podstate knows facts about one pod: whether it is ready, whether it is available now or in how long, and who holds
-// it out of service.
+// Package podstate knows facts about one pod: whether it is ready, available now or in how long,
+// and who holds it out of service.
 //
-// A pod has two readiness gates of ours. InPlaceUpdateReady is a plain condition. KruisePodReady is shared by several
-// writers, each with its own key, and is True only while nobody holds one. Whoever makes either of them False writes the
-// pod's Ready condition with it, so that endpoints react without waiting for the kubelet; making Ready True again is always
-// left to the kubelet.
+// A pod has two readiness gates of ours. InPlaceUpdateReady is a plain condition. Several writers
+// share KruisePodReady, each with its own key, and it is True only while nobody holds one. Whoever
+// makes one False writes the pod's Ready condition with it, so endpoints react without the kubelet;
+// only the kubelet makes Ready True again.
 package podstate
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// Condition returns the pod's condition of that type, nil if it has none. It points into the pod: read-only.
+// Condition returns the pod's condition of a type, or nil. It points into the pod: read-only.
 func Condition(pod *corev1.Pod, conditionType corev1.PodConditionType) *corev1.PodCondition {
 	return find(pod.Status.Conditions, conditionType)
 }
@@ -47,11 +47,11 @@ func Finished(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 }
 
-// Availability says whether the pod is running and has been ready for at least minReady. When only time is missing, it
-// returns how much. Lifecycle hooks and updates in place are not looked at.
+// Availability says whether the pod is running and has been ready for at least minReady. When only
+// time is missing, it returns how much. Lifecycle hooks and updates in place are not looked at.
 //
-// A Ready condition without a transition time counts from the latest change of any condition of the pod: other managers are
-// known to leave it out, and such a pod would otherwise never become available.
+// A Ready condition without a transition time counts from the latest change of any condition of the
+// pod: other managers leave it out, and such a pod would otherwise never become available.
 func Availability(pod *corev1.Pod, minReady time.Duration, now time.Time) (available bool, in time.Duration) {
 	if !RunningAndReady(pod) {
 		return false, 0
@@ -69,8 +69,9 @@ func Availability(pod *corev1.Pod, minReady time.Duration, now time.Time) (avail
 	return true, 0
 }
 
-// InitialConditions returns the conditions that a new pod still has to be given: True for each of the gates
-// InPlaceUpdateReady and KruisePodReady that its spec lists and that has no condition. A terminating pod needs none.
+// InitialConditions returns the missing conditions of a new pod: True for each of the gates
+// InPlaceUpdateReady and KruisePodReady in its spec without a condition. A terminating pod needs
+// none.
 func InitialConditions(pod *corev1.Pod, now time.Time) []corev1.PodCondition {
 	if pod.DeletionTimestamp != nil {
 		return nil

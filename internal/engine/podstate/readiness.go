@@ -17,8 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 )
 
-// Holders returns who holds the pod out of service through KruisePodReady, sorted by user agent, then key. A message that is
-// not a list of holders counts as an empty list.
+// Holders returns who holds the pod out of service through KruisePodReady, sorted by user agent,
+// then key. Any other message counts as an empty list.
 func Holders(pod *corev1.Pod) []shared.ReadinessHolder {
 	condition := Condition(pod, shared.GateKruisePodReady)
 	if condition == nil || condition.Message == "" {
@@ -43,7 +43,8 @@ func Release(pod *corev1.Pod, now time.Time, hs ...shared.ReadinessHolder) edit.
 	return ReplaceHolds(pod, nil, hs, now)
 }
 
-// ReplaceHolds adds the holds in take and removes those in giveUp, in one edit. A holder that is in both keeps its hold.
+// ReplaceHolds adds the holds in take and removes those in giveUp, in one edit. A holder in both
+// keeps its hold.
 func ReplaceHolds(pod *corev1.Pod, take, giveUp []shared.ReadinessHolder, now time.Time) edit.Edit {
 	if !HasGate(pod, shared.GateKruisePodReady) {
 		return edit.Edit{}
@@ -77,9 +78,9 @@ func ReplaceHolds(pod *corev1.Pod, take, giveUp []shared.ReadinessHolder, now ti
 	return e
 }
 
-// OutOfService returns the Ready=False condition to write along with the changed conditions, so that the pod leaves its
-// endpoints in the same request. Nil unless the containers are ready, some readiness gate is not True once the changes are
-// made, and the pod's Ready condition does not say so yet.
+// OutOfService returns the Ready=False condition to write along with the changed conditions: the
+// pod leaves its endpoints in the same request. Nil unless the containers are ready, some readiness
+// gate is not True after the changes, and the pod's Ready condition does not say so yet.
 func OutOfService(pod *corev1.Pod, changed []corev1.PodCondition, now time.Time) *corev1.PodCondition {
 	ready := Condition(pod, corev1.PodReady)
 	if ready == nil || ready.Status == corev1.ConditionFalse || !isTrue(Condition(pod, corev1.ContainersReady)) {

@@ -17,11 +17,12 @@ import (
 
 // Trouble is why a pod does not get ready, as far as its status says so. The zero value: nothing is known.
 type Trouble struct {
-	// Reason is the reason of conditions that say so; empty for what never stalls a workload.
+	// Reason is the reason for conditions; empty for trouble that never stalls a workload.
 	Reason string
-	// Message is one short sentence for the user, which names the container. It stays the same while the trouble does.
+	// Message is one short sentence for the user, with the container's name. It stays the same
+	// while the trouble does.
 	Message string
-	// Lasting says that the pod will hardly get over it by itself.
+	// Lasting: the pod will hardly get over it by itself.
 	Lasting bool
 	// RecheckAfter is above zero when time alone could change the answer.
 	RecheckAfter time.Duration
@@ -32,11 +33,12 @@ const (
 	pullTimeout = 30 * time.Second
 	// scheduleTimeout is for how long a pod may be without a node: an autoscaler may bring one.
 	scheduleTimeout = 5 * time.Minute
-	// prepareTimeout is for how long the volumes and the network of a pod may be on their way: a volume comes from a node that is lost after six minutes.
+	// prepareTimeout is for how long a pod may wait for its volumes and network: a volume leaves a
+	// lost node after six minutes.
 	prepareTimeout = 10 * time.Minute
 	// manyCrashes is how many crashes in a row are no accident.
 	manyCrashes = 3
-	// longRun is how long a container has to run for its crash to be the first one: the kubelet forgets those before.
+	// longRun makes the next crash of a container the first one: the kubelet forgets those before.
 	longRun = 10 * time.Minute
 	// outlived is by how much a container has to run longer than the last time for its crashes to be over.
 	outlived = 10 * time.Second
@@ -46,9 +48,9 @@ const (
 	shownNames = 3
 )
 
-// TroubleOf says why the pod does not get ready. began is when its containers were changed in place last; zero if they never were. It is asked
-// only for a pod with trouble. What the status said before that does not count. Terminating pods have no trouble, nor have those whose status
-// is about an older spec.
+// TroubleOf says why the pod does not get ready. began is the last change in place of its
+// containers; zero for none. Only for a pod with trouble. An earlier status does not count.
+// Terminating pods have no trouble, nor have pods with a status about an older spec.
 func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
 	switch {
 	case pod.DeletionTimestamp != nil, pod.Status.Phase == corev1.PodSucceeded:
@@ -77,8 +79,8 @@ func TroubleOf(pod *corev1.Pod, began func() time.Time, now time.Time) Trouble {
 	return worst
 }
 
-// unprepared is the trouble of a pod for which its node has not mounted the volumes, or not set up the network: containers come after that. The status
-// does not say why; a ConfigMap or Secret that does not exist is a usual cause.
+// unprepared is the trouble of a pod without its volumes or network: containers come after that.
+// The status does not say why; a missing ConfigMap or Secret is a usual cause.
 func unprepared(pod *corev1.Pod, now time.Time) Trouble {
 	prepared := Condition(pod, corev1.PodReadyToStartContainers)
 	if prepared == nil || prepared.Status != corev1.ConditionFalse {
@@ -92,7 +94,7 @@ func unprepared(pod *corev1.Pod, now time.Time) Trouble {
 	return t.after(since.Add(prepareTimeout), now)
 }
 
-// mayEnd says that a main container may end for good: its restart policy, or that of the pod, lets it.
+// mayEnd: a main container may end for good, by its restart policy or the pod's.
 func mayEnd(pod *corev1.Pod, container *corev1.Container) bool {
 	if container.RestartPolicy != nil {
 		return *container.RestartPolicy != corev1.ContainerRestartPolicyAlways
@@ -100,8 +102,9 @@ func mayEnd(pod *corev1.Pod, container *corev1.Container) bool {
 	return pod.Spec.RestartPolicy != corev1.RestartPolicyAlways && pod.Spec.RestartPolicy != ""
 }
 
-// withoutNode is the trouble of a pod that has no node. It lasts after scheduleTimeout, but for a pod with scheduling gates: how long these hold it is up to
-// whoever removes them, a queue for example. A scheduler that says nothing may have many others to look at, so for pullTimeout that is no trouble.
+// withoutNode is the trouble of a pod without a node. It lasts after scheduleTimeout, but for a pod
+// with scheduling gates: a queue, for example, may hold these for long. A silent scheduler may have
+// many other pods, so for pullTimeout that is no trouble.
 func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
 	scheduled := Condition(pod, corev1.PodScheduled)
 	switch {
@@ -128,7 +131,7 @@ func withoutNode(pod *corev1.Pod, now time.Time) Trouble {
 	return t.after(scheduled.LastTransitionTime.Add(scheduleTimeout), now)
 }
 
-// worse is the trouble that lasts, else the first. Time alone may make the other one last.
+// worse is the lasting trouble, else the first. Time alone may make the other one last.
 func worse(a, b Trouble) Trouble {
 	switch {
 	case a.Message == "", b.Lasting && !a.Lasting:
@@ -146,8 +149,8 @@ func (t Trouble) after(at, now time.Time) Trouble {
 	return t
 }
 
-// containerTrouble is the trouble of one container, which ends says may end well. Nothing is computed for one without trouble: every pod is looked at in
-// every pass.
+// containerTrouble is the trouble of one container; ends: it may end well. Nothing is computed
+// without trouble: every pod is looked at in every pass.
 func containerTrouble(
 	pod *corev1.Pod, container *corev1.Container, statuses []corev1.ContainerStatus, what string, ends bool, began func() time.Time, now time.Time,
 ) Trouble {
@@ -183,9 +186,10 @@ func containerTrouble(
 	return t
 }
 
-// atBarrier is the trouble of a container that the kubelet does not make because its launch priority is not released. Before its turn that is as
-// it should be. When its turn has come the kubelet needs some seconds to try again, or the operator cannot release it, which an event of
-// the pod tells: how long that takes is not known here. So it never lasts; what keeps those that start before it may.
+// atBarrier is the trouble of a container before the release of its launch priority. Before its
+// turn all is well. In its turn the kubelet needs some seconds to try again, or the operator cannot
+// release it, and an event of the pod tells. How long is not known here, so it never lasts; the
+// trouble of earlier containers may.
 func atBarrier(pod *corev1.Pod, container *corev1.Container) Trouble {
 	t := Trouble{Reason: appsv1beta1.ReasonContainerConfigError}
 	if before := launch.HeldBy(pod, container.Name); len(before) > 0 {
@@ -196,14 +200,15 @@ func atBarrier(pod *corev1.Pod, container *corev1.Container) Trouble {
 	return t
 }
 
-// waiting is the trouble of a container that cannot start. It lasts when the container has been waiting for longer than pullTimeout.
+// waiting is the trouble of a container that cannot start. It lasts after pullTimeout.
 func waiting(pod *corev1.Pod, reason, message string, began func() time.Time, now time.Time) Trouble {
 	return Trouble{Reason: reason, Message: message}.after(waitingSince(pod, began()).Add(pullTimeout), now)
 }
 
-// crashing is the trouble of a container that crashes again and again. It lasts while the container runs for the next try, until that one
-// has run for longer than the last. A container that should run for ever and ends with code 0 crashes, too, but not the first time: a deliberate restart ends with code 0 as well. An
-// instance that was ended by a change in place has not crashed.
+// crashing is the trouble of a container in a crash loop. It lasts during the next try, until that
+// one has run for longer than the last. A container made to run for ever crashes with code 0, too,
+// but not the first time: a deliberate restart ends with code 0 as well. An end by a change in
+// place is no crash.
 func crashing(pod *corev1.Pod, status *corev1.ContainerStatus, ends bool, began func() time.Time, now time.Time) Trouble {
 	last, crashes := status.LastTerminationState.Terminated, int(status.RestartCount)
 	many := crashes >= manyCrashes-1
@@ -243,7 +248,7 @@ func runOf(last *corev1.ContainerStateTerminated) time.Duration {
 	return last.FinishedAt.Sub(startOfRun(last))
 }
 
-// startOfRun is when an instance of a container started. One whose process could not be started has 1970 there.
+// startOfRun is the start of a container's instance. A process without a start has 1970 there.
 func startOfRun(last *corev1.ContainerStateTerminated) time.Time {
 	if last.StartedAt.Unix() <= 0 {
 		return last.FinishedAt.Time
@@ -251,7 +256,8 @@ func startOfRun(last *corev1.ContainerStateTerminated) time.Time {
 	return last.StartedAt.Time
 }
 
-// waitingSince is since when a container that does not start has been waiting, at the earliest: the state itself has no time.
+// waitingSince is since when an unstarted container has been waiting, at the earliest: the state
+// itself has no time.
 func waitingSince(pod *corev1.Pod, began time.Time) time.Time {
 	since := later(began, startOf(pod))
 	if ready := Condition(pod, corev1.ContainersReady); ready != nil && ready.Status != corev1.ConditionTrue {

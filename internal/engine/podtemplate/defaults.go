@@ -17,8 +17,8 @@ const (
 	defaultTokenExpiration int64 = 60 * 60
 )
 
-// Defaulted returns a copy of the template with everything filled in that a pod made from it would have, and imagePullPolicy
-// Always on main containers that leave it out. It is for comparing only: never create or store it.
+// Defaulted returns a copy of the template with all defaults of a pod from it, and imagePullPolicy
+// Always on main containers without one. It is for comparing only: never create or store it.
 func Defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t = t.DeepCopy()
 	alwaysPull(t.Spec.Containers)
@@ -26,7 +26,8 @@ func Defaulted(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	return t
 }
 
-// DefaultedAsWritten is Defaulted for workloads whose pods are made from the template as it is written: an imagePullPolicy that is left out follows the tag.
+// DefaultedAsWritten is Defaulted for workloads with pods from the template as written: an
+// unwritten imagePullPolicy follows the tag.
 func DefaultedAsWritten(t *corev1.PodTemplateSpec) *corev1.PodTemplateSpec {
 	t = t.DeepCopy()
 	defaultPodSpec(&t.Spec)
@@ -64,10 +65,11 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	}
 }
 
-// DefaultContainer fills in what the server fills in on a container wherever it stands: nothing that depends on the rest of a pod.
+// DefaultContainer fills in the server's defaults of a container anywhere: nothing from the rest of
+// a pod.
 func DefaultContainer(c *corev1.Container) { defaultCommon(c) }
 
-// DefaultVolume fills in what the server fills in on a volume.
+// DefaultVolume fills in the server's defaults of a volume.
 func DefaultVolume(v *corev1.Volume) { defaultVolume(v) }
 
 func defaultContainer(c *corev1.Container, hostNetwork bool) {
@@ -84,7 +86,7 @@ func defaultContainer(c *corev1.Container, hostNetwork bool) {
 	}
 }
 
-// defaultCommon fills in what containers of every sort have.
+// defaultCommon fills in the defaults of containers of every sort.
 func defaultCommon(c *corev1.Container) {
 	setIfZero(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	setIfZero(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
@@ -116,7 +118,7 @@ func defaultCommon(c *corev1.Container) {
 	}
 }
 
-// pullPolicyByTag is the server's own default: what may change under its name is pulled every time.
+// pullPolicyByTag is the server's own default: an image with a moving name is pulled every time.
 func pullPolicyByTag(image string) corev1.PullPolicy {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -194,7 +196,7 @@ func defaultVolume(v *corev1.Volume) {
 	defaultNetworkDisk(&v.VolumeSource)
 }
 
-// defaultNetworkDisk fills in the in-tree drivers that have defaults of their own.
+// defaultNetworkDisk fills in the in-tree drivers with defaults of their own.
 func defaultNetworkDisk(v *corev1.VolumeSource) {
 	if s := v.ISCSI; s != nil {
 		setIfZero(&s.ISCSIInterface, "default")

@@ -13,11 +13,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// ForPod returns the pod that the template describes, without a name: its labels, annotations, finalizers and spec, as they are written. Workloads create
-// thousands of pods of one template, so labels, annotations, finalizers and readiness gates are the pod's own, and all other lists and what is below any of
-// them are the template's. They may be replaced as a whole, but nothing in them may be changed.
+// ForPod returns the template's pod, without a name: its labels, annotations, finalizers and spec,
+// as written. Workloads create thousands of pods of one template, so labels, annotations,
+// finalizers and readiness gates are the pod's own, and all other lists and everything below are
+// the template's. They may be replaced as a whole, but nothing in them may be changed.
 //
-// Labels by which a workload tracks single pods are left out (Reserved): one that says "delete this pod" would make every pod go at birth.
+// Labels for single pods are left out (Reserved): "delete this pod" would make every pod go at
+// birth.
 func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Labels: Labels(t), Annotations: maps.Clone(t.Annotations), Finalizers: slices.Clone(t.Finalizers)},
@@ -27,8 +29,9 @@ func ForPod(t *corev1.PodTemplateSpec) *corev1.Pod {
 	return pod
 }
 
-// AlwaysPulled are main containers with imagePullPolicy Always where they leave it out. OpenKruise fills that in for every workload but DaemonSet, whatever
-// the tag is, so a pod that is created from a template as the user wrote it has to get it too. Every other default is left to the server.
+// AlwaysPulled are main containers with imagePullPolicy Always instead of none. OpenKruise fills
+// that in for every workload but DaemonSet, whatever the tag, so pods from a template as written
+// have to get it too. All other defaults are left to the server.
 func AlwaysPulled(containers []corev1.Container) []corev1.Container {
 	pulled := slices.Clone(containers)
 	alwaysPull(pulled)
@@ -43,7 +46,7 @@ func alwaysPull(containers []corev1.Container) {
 	}
 }
 
-// Labels are those that a pod gets from the template.
+// Labels are the template's for a pod.
 func Labels(t *corev1.PodTemplateSpec) map[string]string {
 	labels := maps.Clone(t.Labels)
 	for _, label := range Reserved() {
@@ -52,7 +55,7 @@ func Labels(t *corev1.PodTemplateSpec) map[string]string {
 	return labels
 }
 
-// Reserved are the labels that workloads give to single pods. In a template they mean nothing good.
+// Reserved are the labels of workloads for single pods. In a template they mean nothing good.
 func Reserved() []string {
 	return []string{
 		shared.LabelSpecifiedDelete, shared.LabelLifecycleState, shared.LabelInstanceID, shared.LabelControllerRevisionHash,

@@ -17,8 +17,8 @@ const (
 	// maxPods and maxProbes are how many pods a NodePodProbe has, and how many probes of one pod: the schema takes no more.
 	maxPods   = 1024
 	maxProbes = 256
-	// maxBytes is how long the list of pods may be, as JSON and with its results but for their messages: half of what the API server stores in one
-	// object.
+	// maxBytes is the length limit of the list of pods, as JSON and with results but for their
+	// messages: half of an API server's object.
 	maxBytes = 768 << 10
 	// maxMessages is how long the messages and errors of all results may be, as JSON.
 	maxMessages = 512 << 10
@@ -26,15 +26,16 @@ const (
 	resultSize = 160
 )
 
-// Fit is what one NodePodProbe takes of a list: the server would refuse a longer one as a whole, for every namespace. full are the namespaces of which
-// something was left out, sorted.
+// Fit is the part of a list for one NodePodProbe: the server would refuse a longer one as a whole,
+// for every namespace. full are the namespaces with something left out, sorted.
 //
 //  1. a pod has 256 probes, the first ones;
-//  2. there are 1024 pods. Each namespace has its share, and in it the first pods are taken;
-//  3. the list has 768 KiB, results without messages included. Each namespace has its share; in it probes that the list had before are taken first, as
-//     known says, then the others, each in the order of the list. One that does not fit is left out.
+//  2. there are 1024 pods. Each namespace has its share, for its first pods;
+//  3. the list has 768 KiB, results without messages included. Each namespace has its share: probes
+//     of the list before come first, by known, then the others, each in the order of the list. A
+//     probe too large is left out.
 //
-// What fits is the same when the list is fitted again that was made of it, so that no pod comes and goes.
+// To fit the result again changes nothing, so no pod comes and goes.
 func Fit(list []appsv1alpha1.PodProbe, known func(pod *appsv1alpha1.PodProbe, probe string) bool) (fits []appsv1alpha1.PodProbe, full []string) {
 	f := fitting{list: list, left: map[string]bool{}}
 	f.limitPods()
@@ -43,10 +44,10 @@ func Fit(list []appsv1alpha1.PodProbe, known func(pod *appsv1alpha1.PodProbe, pr
 	return f.list, slices.Sorted(maps.Keys(f.left))
 }
 
-// fitting is a list on its way to what fits. It shares the probes of the list, and writes none of them.
+// fitting is a list in the making. It shares the probes of the list, and writes none of them.
 type fitting struct {
 	list []appsv1alpha1.PodProbe
-	// left are the namespaces of which something was left out.
+	// left are the namespaces with something left out.
 	left map[string]bool
 }
 
@@ -140,8 +141,8 @@ func (f *fitting) limitBytes(known func(pod *appsv1alpha1.PodProbe, probe string
 	f.list = list
 }
 
-// shares divides a limit among namespaces, by what each of them wants: who wants no more than an equal share gets all of it, and the others divide the
-// rest in the same way.
+// shares divides a limit among namespaces by their wishes: a wish up to an equal share is granted
+// whole, and the others divide the rest in the same way.
 func shares(wanted map[string]int, limit int) map[string]int {
 	namespaces := slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
 		return cmp.Or(cmp.Compare(wanted[a], wanted[b]), strings.Compare(a, b))
@@ -161,10 +162,11 @@ func headSize(pod *appsv1alpha1.PodProbe) int {
 	return 2 * (sizeOf(head) + len(`"probeStates":[],`))
 }
 
-// FitMessages shortens the messages and errors of results that are too long together: the server would refuse the results of all pods. All are cut to the same
-// length, the longest power of two with which they fit. It writes to results.
+// FitMessages shortens messages and errors of results beyond the limit: the server would refuse the
+// results of all pods. All are cut to the same length, the longest fitting power of two. It writes
+// to results.
 func FitMessages(results []appsv1alpha1.PodProbeStatus) {
-	// JSON makes six bytes of one at most. Nearly always that is enough, and costs nothing.
+	// JSON makes six bytes of one at most. Nearly always this is enough, and costs nothing.
 	if raw := messagesSize(results, func(text string) int { return 6*len(text) + 2 }); raw <= maxMessages {
 		return
 	}
@@ -201,10 +203,10 @@ func sizeOf(part any) int {
 	return len(body) + 1
 }
 
-// LeftOut is the annotation of a NodePodProbe of which probes of these namespaces were left out, or empty.
+// LeftOut is the annotation of a NodePodProbe without all probes of these namespaces, or empty.
 func LeftOut(full []string) string { return strings.Join(full, ",") }
 
-// HasLeftOut says whether probes of a namespace were left out of a NodePodProbe with the annotations.
+// HasLeftOut says that a NodePodProbe with these annotations lacks probes of a namespace.
 func HasLeftOut(annotations map[string]string, namespace string) bool {
 	return slices.Contains(strings.Split(annotations[appsv1alpha1.AnnotationProbesLeftOut], ","), namespace)
 }

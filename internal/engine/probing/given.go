@@ -13,19 +13,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 )
 
-// longestGiven is how long the list of what a pod has from probes may be, in bytes. All annotations of a pod together have 256 KiB. What is beyond is not
-// remembered: it stays on the pod when its probe goes.
+// longestGiven is the length limit of the list of a pod's keys from probes, in bytes. All
+// annotations of a pod together have 256 KiB. The rest is not remembered: it stays on the pod when
+// its probe goes.
 const longestGiven = 16 << 10
 
-// given are the keys of labels and annotations that a pod has from probes, sorted.
+// given are the keys of a pod's labels and annotations from probes, sorted.
 type given struct {
 	Labels      []string `json:"labels,omitempty"`
 	Annotations []string `json:"annotations,omitempty"`
 }
 
-// Remember completes what is written to a pod, so that the pod says which labels and annotations it has from probes, and loses those among them that no
-// probe knows any more for which it is probed: the probe was taken out of its marker, or the key out of its policy. What the pod had before this was
-// remembered stays.
+// Remember completes a pod's edit: the pod lists its labels and annotations from probes, and loses
+// those unknown to all of its probes: the probe was taken out of its marker, or the key out of its
+// policy. Older keys stay.
 func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodContainerProbe) edit.Edit {
 	text := pod.Annotations[appsv1alpha1.AnnotationProbeMarks]
 	if text == "" && len(change.Labels)+len(change.Annotations) == 0 {
@@ -41,7 +42,7 @@ func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodConta
 		}
 	}
 	written := change
-	// What was written before it was reserved stays: others steer by it.
+	// A key from before its reservation stays: others steer by it.
 	was.Labels = slices.DeleteFunc(was.Labels, ReservedLabel)
 	was.Annotations = slices.DeleteFunc(was.Annotations, ReservedAnnotation)
 	is.Labels = still(was.Labels, change.Labels, pod.Labels, labels, written.RemoveLabel)
@@ -57,7 +58,7 @@ func Remember(pod *corev1.Pod, change edit.Edit, probes []*appsv1alpha1.PodConta
 	return written
 }
 
-// still are the keys that a pod has from probes after a change, sorted. Those that no probe knows any more are removed.
+// still are the pod's keys from probes after a change, sorted. Unknown ones are removed.
 func still(was []string, change map[string]*string, has map[string]string, known marks, remove func(string)) []string {
 	var keys []string
 	for key, value := range change {
@@ -80,7 +81,7 @@ func still(was []string, change map[string]*string, has map[string]string, known
 	return slices.Compact(keys)
 }
 
-// text is the list as it is stored; empty when it is. One that is too long loses its last keys.
+// text is the list for the annotation; empty for an empty list. A long one loses its last keys.
 func (g given) text() string {
 	for {
 		if len(g.Labels)+len(g.Annotations) == 0 {

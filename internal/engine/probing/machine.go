@@ -18,42 +18,43 @@ import (
 // maxMessage is the longest message of a result, in bytes.
 const maxMessage = 1024
 
-// maxError is the longest error of a probe that could not be carried out, in bytes.
+// maxError is the longest error of a failed try, in bytes.
 const maxError = 256
 
-// Container is what the runtime says of the newest container that a probe is about.
+// Container is the runtime's view of a probe's newest container.
 type Container struct {
-	// Found says that there is one.
+	// Found: there is one.
 	Found bool
 	// ID is the runtime's.
 	ID string
-	// Running says that it runs, since Started.
+	// Running: it runs, since Started.
 	Running bool
 	Started time.Time
 }
 
 // Outcome is how one try of a probe ended.
 type Outcome struct {
-	// Success says whether the probe succeeded. It means nothing with an Error.
+	// Success is the probe's result. It means nothing with an Error.
 	Success bool
-	// Message is what the probe says.
+	// Message is the probe's message.
 	Message string
 	// Error says why the probe could not be carried out; empty when it was.
 	Error string
 }
 
-// Machine is what is known of one probe of one container on its node. Each try is two calls: Begin with what the runtime says of the
-// container, and, if that says so, End with the outcome. The zero value knows nothing.
+// Machine is the state of one probe of one container on its node. Each try is two calls: Begin with
+// the runtime's view of the container, and, if that says so, End with the outcome. The zero value
+// knows nothing.
 type Machine struct {
 	probe corev1.Probe
-	// container is the ID of the one that the results are of; empty when that is not known.
+	// container is the ID behind the results; empty if unknown.
 	container string
 	// last and run are the last outcome, and how many in a row were like it.
 	last bool
 	run  int32
 	// errors is how many tries in a row could not be made.
 	errors int32
-	// state is what there is to say.
+	// state is the answer so far.
 	state appsv1alpha1.ContainerProbeState
 }
 
@@ -70,8 +71,8 @@ func NewMachine(probe *corev1.Probe, before *appsv1alpha1.ContainerProbeState) *
 // State is the result to report.
 func (m *Machine) State() appsv1alpha1.ContainerProbeState { return *m.state.DeepCopy() }
 
-// Redefine makes the machine go on with another probe. When what it does is another thing, nothing is known any more; other times and
-// thresholds hold from the next try on.
+// Redefine goes on with another probe. If it does another thing, nothing is known any more; other
+// times and thresholds hold from the next try on.
 func (m *Machine) Redefine(probe *corev1.Probe, now time.Time) {
 	if !equality.Semantic.DeepEqual(m.probe.ProbeHandler, probe.ProbeHandler) {
 		m.forget(now)
@@ -79,12 +80,12 @@ func (m *Machine) Redefine(probe *corev1.Probe, now time.Time) {
 	probe.DeepCopyInto(&m.probe)
 }
 
-// Begin says whether the probe is to be carried out now:
+// Begin says whether to carry the probe out now:
 //
 //  1. without a container nothing is known and nothing changes;
-//  2. another container than before: the result of the earlier one no longer holds, and counting starts anew;
-//  3. a container that does not run has failed, without a try;
-//  4. one that has started a short while ago is left alone for initialDelaySeconds.
+//  2. another container than before: the earlier result no longer holds, and counting starts anew;
+//  3. a stopped container has failed, without a try;
+//  4. a new one is left alone for initialDelaySeconds.
 func (m *Machine) Begin(c Container, name string, now time.Time) bool {
 	if !c.Found {
 		return false
@@ -102,8 +103,8 @@ func (m *Machine) Begin(c Container, name string, now time.Time) bool {
 	return now.Sub(c.Started) >= time.Duration(m.probe.InitialDelaySeconds)*time.Second
 }
 
-// replaced says that the container is not the one that the results are of. When the daemon has just begun, that is known only of one that was
-// started after the last of them.
+// replaced says that the container is not the one of the results. A new daemon knows that only of a
+// container with a start after the last of them.
 func (m *Machine) replaced(c Container) bool {
 	if m.container != "" {
 		return m.container != c.ID
@@ -111,7 +112,7 @@ func (m *Machine) replaced(c Container) bool {
 	return m.state.LastProbeTime != nil && c.Started.Truncate(time.Second).After(m.state.LastProbeTime.Time)
 }
 
-// forget drops what is known. Something was known before: otherwise there is still nothing to say.
+// forget drops all knowledge. Without any there is still nothing to say.
 func (m *Machine) forget(now time.Time) {
 	m.run = 0
 	if m.state.State != "" {
@@ -119,8 +120,8 @@ func (m *Machine) forget(now time.Time) {
 	}
 }
 
-// End takes the outcome of a try. A try that could not be made leaves the state and the row of results as they are. This is reported only after
-// failureThreshold such tries in a row, so that a restart of the runtime is not.
+// End takes the outcome of a try. An impossible try leaves the state and the row of results as they
+// are. Only failureThreshold such tries in a row are reported, so a restart of the runtime is not.
 func (m *Machine) End(o Outcome, now time.Time) {
 	if o.Error != "" {
 		if m.errors++; m.errors >= max(m.probe.FailureThreshold, 1) {
@@ -160,7 +161,8 @@ func (m *Machine) say(state appsv1alpha1.ProbeState, message string, now time.Ti
 	m.state.LastProbeTime = &probed
 }
 
-// clip cuts a text to a length in bytes. What is no text is taken out: the API server would store something else than was said.
+// clip cuts a text to a length in bytes, and takes out all but text: the API server would store
+// something else.
 func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }

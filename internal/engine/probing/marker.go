@@ -29,20 +29,20 @@ const (
 	defaultFailure = 3
 )
 
-// Marker is a PodProbeMarker that can be carried out.
+// Marker is a valid PodProbeMarker.
 type Marker struct {
 	Namespace, Name string
 	// Selector chooses pods of the namespace.
 	Selector labels.Selector
 	// Probes are its probes. Read-only.
 	Probes []appsv1alpha1.PodContainerProbe
-	// Withheld are labels and annotations of the policies that are reserved and not written, sorted.
+	// Withheld are reserved labels and annotations of the policies, sorted. They are not written.
 	Withheld []string
-	// Deleting says that it is being deleted: it wants nothing any more.
+	// Deleting markers want nothing any more.
 	Deleting bool
 }
 
-// Parse reads a PodProbeMarker. The error says what keeps it from being carried out.
+// Parse reads a PodProbeMarker. The error says why nobody can carry it out.
 func Parse(m *appsv1alpha1.PodProbeMarker) (*Marker, error) {
 	selector, err := podset.Selector(m.Spec.Selector)
 	if err != nil {
@@ -53,7 +53,7 @@ func Parse(m *appsv1alpha1.PodProbeMarker) (*Marker, error) {
 	return marker, nil
 }
 
-// ParseStored is Parse for a marker as it is stored; nil for one that cannot be carried out, of which its own reconciler says why.
+// ParseStored is Parse for a stored marker; nil for an invalid one. Its own reconciler says why.
 func ParseStored(stored *unstructured.Unstructured) *Marker {
 	object := &appsv1alpha1.PodProbeMarker{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, object) != nil {
@@ -66,7 +66,7 @@ func ParseStored(stored *unstructured.Unstructured) *Marker {
 	return parsed
 }
 
-// Chooses says whether the marker wants a pod to be probed: it is one that it selects, it is initialized, on a node, and not over.
+// Chooses says whether the marker wants to probe a pod: a selected and active one.
 func (m *Marker) Chooses(pod *corev1.Pod) bool {
 	return !m.Deleting && pod.Namespace == m.Namespace && Active(pod) && m.Selector.Matches(labels.Set(pod.Labels))
 }
@@ -78,7 +78,7 @@ func (m *Marker) GivesLabels() bool {
 	})
 }
 
-// Active says that a pod can be probed: it is initialized, on a node, and not over.
+// Active pods can be probed: they are initialized, on a node, and not over.
 func Active(pod *corev1.Pod) bool {
 	initialized := podstate.Condition(pod, corev1.PodInitialized)
 	return pod.DeletionTimestamp == nil && pod.Spec.NodeName != "" && !podstate.Finished(pod) &&
@@ -88,16 +88,16 @@ func Active(pod *corev1.Pod) bool {
 // separator stands between the names of a marker and of its probe. Neither has it in it.
 const separator = "#"
 
-// Key names a probe among those of a pod.
+// Key names a probe among its pod's.
 func Key(marker, probe string) string { return marker + separator + probe }
 
-// SplitKey is the opposite of Key; false for what Key cannot have made.
+// SplitKey is the opposite of Key; false for other texts.
 func SplitKey(key string) (marker, probe string, ok bool) {
 	marker, probe, ok = strings.Cut(key, separator)
 	return marker, probe, ok && marker != "" && probe != "" && !strings.Contains(probe, separator)
 }
 
-// Default fills in what was left out of a probe, with what the kubelet would take.
+// Default fills in a probe as the kubelet would.
 func Default(p *corev1.Probe) {
 	p.PeriodSeconds = cmp.Or(p.PeriodSeconds, defaultPeriod)
 	p.TimeoutSeconds = cmp.Or(p.TimeoutSeconds, defaultTimeout)
@@ -108,7 +108,7 @@ func Default(p *corev1.Probe) {
 	}
 }
 
-// Wanted is what a marker wants to be probed of a pod that it chooses, and why it cannot have the rest.
+// Wanted are a marker's probes for one of its pods, and why it cannot have the rest.
 func (m *Marker) Wanted(pod *corev1.Pod) (probes []appsv1alpha1.ContainerProbe, faults []string) {
 	for i := range m.Probes {
 		of := &m.Probes[i]

@@ -11,7 +11,7 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 )
 
-// ReservedLabel says that controllers steer pods by a label, so no marker may write it.
+// ReservedLabel is a label by which controllers steer pods: no marker may write it.
 func ReservedLabel(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	if !qualified {
@@ -20,7 +20,7 @@ func ReservedLabel(key string) bool {
 	return ReservedAnnotation(key) || domain != "app.kubernetes.io" && (within(domain, "kubernetes.io") || within(domain, "k8s.io"))
 }
 
-// ReservedAnnotation says that an annotation is one of this operator, so no marker may write it.
+// ReservedAnnotation is an annotation of this operator: no marker may write it.
 func ReservedAnnotation(key string) bool {
 	domain, _, qualified := strings.Cut(key, "/")
 	return qualified && within(domain, "kruise.io") && !within(domain, "game.kruise.io")
@@ -30,7 +30,8 @@ func within(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// allowed are the probes of a marker without what they may not write, and the keys of that. Stored markers may be older than the rule.
+// allowed are the probes of a marker without reserved keys, and those keys. Stored markers may be
+// older than the rule.
 func allowed(probes []appsv1alpha1.PodContainerProbe) (kept []appsv1alpha1.PodContainerProbe, withheld []string) {
 	kept = slices.Clone(probes)
 	for i := range kept {
@@ -45,7 +46,7 @@ func allowed(probes []appsv1alpha1.PodContainerProbe) (kept []appsv1alpha1.PodCo
 	return kept, slices.Compact(withheld)
 }
 
-// without is the map without reserved keys, which are added to withheld.
+// without is the map without reserved keys. These go to withheld.
 func without(of map[string]string, reserved func(string) bool, withheld *[]string) map[string]string {
 	kept := maps.Clone(of)
 	maps.DeleteFunc(kept, func(key, _ string) bool {

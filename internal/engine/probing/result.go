@@ -17,15 +17,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Result is what a node says of one probe of a pod.
+// Result is a node's answer about one probe of a pod.
 type Result struct {
 	// Probe is the probe, as its marker has it.
 	Probe *appsv1alpha1.PodContainerProbe
-	// State is what the node says.
+	// State is the node's answer.
 	State *appsv1alpha1.ContainerProbeState
 }
 
-// marks collects what labels or annotations have to be.
+// marks are wanted labels or annotations.
 type marks map[string]*string
 
 func (m marks) remove(of map[string]string) {
@@ -40,14 +40,16 @@ func (m marks) set(of map[string]string) {
 	}
 }
 
-// Changes is the edit that writes the results to a pod, in the given order; nothing when it shows them already:
+// Changes is the edit for the results of a pod, in the given order; nothing when it shows them
+// already:
 //
-//  1. the condition of the probe is True when it succeeded, else False. It is written when its status or its message differs. Of two results
-//     for one condition the first counts;
-//  2. the labels and annotations of the other states are removed, and then those of its state are set; while nothing is known, those of all
-//     states are removed. A later result may remove what an earlier one has set.
+//  1. the condition of the probe is True after a success, else False. It is written with another
+//     status or message. Of two results for one condition the first counts;
+//  2. the labels and annotations of the other states are removed, and then those of its state are
+//     set; without a result, those of all states are removed. A later result may undo an earlier
+//     one.
 //
-// A result without a state changes nothing. now is for conditions whose time the node left out.
+// A result without a state changes nothing. now is for conditions without the node's time.
 func Changes(pod *corev1.Pod, results []Result, now time.Time) edit.Edit {
 	labels, annotations := marks{}, marks{}
 	written := edit.Edit{Fresh: true} // tied to the pod, not to its version: the results hold whatever the kubelet writes meanwhile
@@ -70,7 +72,7 @@ func Changes(pod *corev1.Pod, results []Result, now time.Time) edit.Edit {
 	return written
 }
 
-// mark adds what a result means for labels, or for annotations.
+// mark adds a result's labels, or annotations.
 func mark(to marks, r Result, of func(*appsv1alpha1.ProbeMarkerPolicy) map[string]string) {
 	for i := range r.Probe.MarkerPolicy {
 		if policy := &r.Probe.MarkerPolicy[i]; policy.State != r.State.State {
@@ -84,7 +86,7 @@ func mark(to marks, r Result, of func(*appsv1alpha1.ProbeMarkerPolicy) map[strin
 	}
 }
 
-// write says which marks differ from what there is.
+// write turns the present marks into the wanted ones.
 func write(has map[string]string, wanted marks, set func(string, string), remove func(string)) {
 	for key, value := range wanted {
 		is, found := has[key]
@@ -125,8 +127,8 @@ func SameConditions(before, after *corev1.Pod) bool {
 	})
 }
 
-// Unmark is the edit that removes the labels and annotations of probes that leave from a pod, except those that remaining probes also use.
-// Conditions stay.
+// Unmark removes the labels and annotations of a pod's leaving probes, except for keys of the
+// remaining ones. Conditions stay.
 func Unmark(pod *corev1.Pod, leave, stay []*appsv1alpha1.PodContainerProbe) edit.Edit {
 	labels, annotations := marks{}, marks{}
 	for _, p := range leave {
@@ -147,7 +149,7 @@ func Unmark(pod *corev1.Pod, leave, stay []*appsv1alpha1.PodContainerProbe) edit
 	return written
 }
 
-// in says whether a key is one of those.
+// in says whether a key is among some.
 func in(keys map[string]string) func(string, *string) bool {
 	return func(key string, _ *string) bool {
 		_, found := keys[key]
@@ -155,7 +157,8 @@ func in(keys map[string]string) func(string, *string) bool {
 	}
 }
 
-// TakenConditions says which conditions of a marker's probes other markers write to the same pods: those of markers whose names come first.
+// TakenConditions are the conditions of a marker's probes under an earlier marker's name, on the
+// same pods.
 func TakenConditions(m *Marker, others []*Marker) []string {
 	var taken []string
 	for i := range m.Probes {

@@ -15,12 +15,13 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// Findable says whether there can be requests for pods of a node: what finds them is a label with its name, and a label has 63 characters. The API server
-// refuses to list by a longer one, and the daemon would wait for that list before it does anything.
+// Findable says whether there can be requests for pods of a node: a label with its name finds them,
+// and a label has 63 characters. The API server refuses to list by a longer one, and the daemon
+// would wait for that list for ever.
 func Findable(node string) bool { return len(validation.IsValidLabelValue(node)) == 0 }
 
-// Find returns a container of a pod that a request may name, and its restart policy: a regular one, or an init container that is restarted
-// always. Nil for others.
+// Find returns a container for a request, and its restart policy: a regular one, or an init
+// container with Always. Nil for others.
 func Find(pod *corev1.Pod, name string) (c *corev1.Container, policy corev1.RestartPolicy) {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == name {
@@ -39,7 +40,7 @@ func Find(pod *corev1.Pod, name string) (c *corev1.Container, policy corev1.Rest
 	return nil, ""
 }
 
-// StatusOf is what the kubelet says of a container that a request may name; nil when it says nothing.
+// StatusOf is the kubelet's status of such a container, or nil.
 func StatusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
 		for i := range statuses {
@@ -64,22 +65,22 @@ func overdue(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) bool {
 	return limit != nil && s.left(seconds(*limit), r.CreationTimestamp.Time, s.Known) <= 0
 }
 
-// clocksDiffer is how far the clock of a node may be from the one by which times in a request were written.
+// clocksDiffer is the tolerance between a node's clock and the one of a request's times.
 const clocksDiffer = 10 * time.Minute
 
-// left is how much is left of a period that began at a time of another clock, and that the daemon has known of since a time of its own. Its own clock
-// measures it. A daemon that is restarted again and again would measure for ever, so the time of the other clock counts, too, once the period is over by
-// it however much the clocks differ.
+// left is the rest of a period with its begin by another clock, known to the daemon since a time of
+// its own. Its own clock measures it. A daemon with many restarts would measure for ever, so the
+// other clock counts, too, once the period is over by it beyond any difference.
 func (s *Snapshot) left(period time.Duration, began, known time.Time) time.Duration {
 	return min(known.Add(period).Sub(s.Now), began.Add(period+clocksDiffer).Sub(s.Now))
 }
 
-// about says that the request is about this pod, and that the pod is not terminating.
-func about(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
+// isAbout says that the request is about this living pod.
+func isAbout(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	return pod != nil && pod.DeletionTimestamp == nil && string(pod.UID) == r.Labels[appsv1beta1.LabelRequestPodUID]
 }
 
-// foreignID is a container ID in the request that is not of the node's runtime.
+// foreignID is a container ID of another runtime in the request.
 func foreignID(r *appsv1beta1.ContainerRecreateRequest, runtime string) string {
 	for i := range r.Spec.Containers {
 		context := r.Spec.Containers[i].StatusContext
@@ -97,7 +98,7 @@ func strategy(r *appsv1beta1.ContainerRecreateRequest) appsv1beta1.ContainerRecr
 	return *r.Spec.Strategy
 }
 
-// seconds is a number of seconds that a user wrote, at most a century: what a duration can hold in any sum.
+// seconds is a user's number of seconds, at most a century: a duration can hold that in any sum.
 func seconds(n int64) time.Duration {
 	const most = 100 * 365 * 24 * 60 * 60
 	return time.Duration(min(n, most)) * time.Second
@@ -111,7 +112,8 @@ func grace(r *appsv1beta1.ContainerRecreateRequest) time.Duration {
 	return max(minGrace, seconds(*asked))
 }
 
-// HeldSince is when the operator wrote that the pod of a request is out of service, or stays in it all the same; zero before.
+// HeldSince is when the operator wrote that the pod of a request is out of service, or stays in it
+// all the same; zero before.
 func HeldSince(r *appsv1beta1.ContainerRecreateRequest) time.Time {
 	for i := range r.Status.Conditions {
 		if c := &r.Status.Conditions[i]; c.Type == appsv1beta1.RecreatePreRecreateGrace && c.Status == metav1.ConditionTrue {
@@ -137,8 +139,8 @@ func ready(pod *corev1.Pod, name, id string) bool {
 	return status != nil && status.ContainerID == id && status.Ready
 }
 
-// staysDown is the restart policy by which an instance that has ended gets no successor; empty when it gets one, or has not ended. The rules of its
-// container come before the policy.
+// staysDown is the restart policy behind an instance without successor; empty when it gets one, or
+// has not ended. The rules of its container come before the policy.
 func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPolicy {
 	container, policy := Find(pod, name)
 	if instance.State != Exited || container != nil && restartedByRule(container, instance.ExitCode) {
@@ -150,19 +152,20 @@ func staysDown(pod *corev1.Pod, name string, instance Instance) corev1.RestartPo
 	return ""
 }
 
-// EndedForGood says that a container of the pod has ended and gets no successor, as in a pod of a Job, whatever image it is given: the pod is not ready any
-// more, and will not be again.
+// EndedForGood says that a container of the pod has ended without a successor, as in a pod of a
+// Job, whatever its image: the pod will not be ready again.
 func EndedForGood(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool { return IsOver(pod, &status) })
 }
 
-// IsOver says that the container of this status has ended and gets no successor.
+// IsOver says that a container has ended without a successor.
 func IsOver(pod *corev1.Pod, status *corev1.ContainerStatus) bool {
 	ended := status.State.Terminated
 	return ended != nil && staysDown(pod, status.Name, Instance{State: Exited, ExitCode: ended.ExitCode}) != ""
 }
 
-// restartedByRule says that the kubelet restarts a container that has ended with this code, by the first of its rules that matches.
+// restartedByRule says whether the kubelet restarts a container after this exit code, by its first
+// fitting rule.
 func restartedByRule(container *corev1.Container, code int32) bool {
 	for i := range container.RestartPolicyRules {
 		rule := &container.RestartPolicyRules[i]
@@ -184,7 +187,7 @@ func restartedByRule(container *corev1.Container, code int32) bool {
 	return false
 }
 
-// newInstances is what the kubelet says of those that run in place of the ones of the creation; what was known before when it says nothing.
+// newInstances is the kubelet's view of the successors; the former view when it says nothing.
 func newInstances(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) []appsv1beta1.ContainerRecreateRequestSyncContainerStatus {
 	var all []appsv1beta1.ContainerRecreateRequestSyncContainerStatus
 	for i := range r.Spec.Containers {

@@ -15,11 +15,12 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// LabelPin is on a request that is not filled in yet. It ties the request to the pod and the instances of its containers at the creation, and tells nothing of
-// them: anybody can ask a webhook, and the fields would. The controller fills them in when the pod is still the same.
+// LabelPin is on an unfilled request. It ties the request to the pod and its containers' instances
+// at the creation, without telling them: anybody can ask a webhook, and the fields would tell. The
+// controller fills them in for the same pod.
 const LabelPin = "operator.kruise.io/pod-pin"
 
-// Pin is the value of LabelPin: a hash, keyed by a salt that is another one for each request.
+// Pin is the value of LabelPin: a hash, keyed by each request's own salt.
 func Pin(salt []byte, r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) string {
 	hash := hmac.New(sha256.New, salt)
 	_, _ = fmt.Fprintf(hash, "%s\n", pod.UID)
@@ -31,7 +32,7 @@ func Pin(salt []byte, r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) 
 	return hex.EncodeToString(salt) + "." + hex.EncodeToString(hash.Sum(nil)[:20]) // a label has 63 characters
 }
 
-// Pinned says that the request is about this pod, with the instances that it has now.
+// Pinned says that the request is about this pod with its present instances.
 func Pinned(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	pin := r.Labels[LabelPin]
 	salt, _, _ := strings.Cut(pin, ".")
@@ -39,7 +40,7 @@ func Pinned(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	return err == nil && hmac.Equal([]byte(pin), []byte(Pin(key, r, pod)))
 }
 
-// Fill fills in a request what its pod says, in place of the pin.
+// Fill replaces the pin by the pod's data.
 func Fill(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, virtual bool) {
 	for i := range r.Spec.Containers {
 		c := &r.Spec.Containers[i]

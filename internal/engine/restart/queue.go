@@ -11,7 +11,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// Over says that nothing is to be done for a request any more: it is completed, or being deleted.
+// Over is a request with nothing left to do: completed, or being deleted.
 func Over(r *appsv1beta1.ContainerRecreateRequest) bool {
 	switch r.Status.Phase {
 	case appsv1beta1.RecreateCompleted, appsv1beta1.RecreateSucceeded, appsv1beta1.RecreateFailed:
@@ -20,8 +20,8 @@ func Over(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return r.DeletionTimestamp != nil
 }
 
-// Queue returns the requests for one pod that are not over, in the order in which they are carried out: the one that has begun, then those that
-// are marked as waiting, then new ones; each by age, and by name where that is the same.
+// Queue returns the open requests for one pod in their order: the running one, then waiting ones,
+// then new ones; each by age, and then by name.
 func Queue(all []*appsv1beta1.ContainerRecreateRequest) []*appsv1beta1.ContainerRecreateRequest {
 	waiting := slices.DeleteFunc(slices.Clone(all), Over)
 	slices.SortFunc(waiting, func(a, b *appsv1beta1.ContainerRecreateRequest) int {
@@ -45,7 +45,7 @@ func rank(phase appsv1beta1.ContainerRecreateRequestPhase) int {
 	}
 }
 
-// Waiting is the status of a request behind another one; changed says that it is not what the request has.
+// Waiting is the status of a request behind another one; changed: the request has another one.
 func Waiting(r *appsv1beta1.ContainerRecreateRequest) (status *appsv1beta1.ContainerRecreateRequestStatus, changed bool) {
 	status = r.Status.DeepCopy()
 	if status.Phase != "" {

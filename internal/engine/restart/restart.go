@@ -18,22 +18,24 @@ import (
 const (
 	// lookAgain is when to look at containers again although nothing was heard: a new instance shows in the runtime before it does in the pod.
 	lookAgain = 3 * time.Second
-	// minGrace is the shortest time that a container has to stop.
+	// minGrace is the shortest time for a container to stop.
 	minGrace = 2 * time.Second
-	// defaultGrace is for requests that were written without admission.
+	// defaultGrace is for requests without admission.
 	defaultGrace = 30 * time.Second
 )
 
-// TerminationPrefix begins the names of requests that end sidecars of finished jobs; the UID of the pod follows.
+// TerminationPrefix begins the names of requests for sidecars of finished jobs; the UID of the pod
+// follows.
 const TerminationPrefix = "sidecar-termination-"
 
-// Terminates says that a request belongs to a pod whose job is finished: its containers are to end, not to come back.
+// Terminates says that the job of the request's pod is finished. Its containers are to end, not to come
+// back.
 func Terminates(r *appsv1beta1.ContainerRecreateRequest) bool {
 	owner := metav1.GetControllerOfNoCopy(r)
 	return owner != nil && owner.Kind == "Pod" && r.Name == TerminationPrefix+string(owner.UID)
 }
 
-// State is what an instance of a container is at.
+// State is the state of a container's instance.
 type State string
 
 // The states of instances.
@@ -50,15 +52,16 @@ type Instance struct {
 	State State
 	// Started is when it was started; zero before.
 	Started time.Time
-	// ExitCode is that of one that has ended.
+	// ExitCode is an ended instance's.
 	ExitCode int32
 }
 
-// Snapshot is what is known of a pod on its node.
+// Snapshot is the node's knowledge of a pod.
 type Snapshot struct {
 	Now time.Time
-	// Known is since when the daemon has known the request, and Held since when it has known that the pod is out of service, see HeldSince. Both are times
-	// of the clock that Now is of. Those in the request are of others, which may differ by minutes.
+	// Known is when the daemon learned of the request, and Held when it learned that the pod is out
+	// of service, see HeldSince. Both are times of Now's clock. Times in the request are of other
+	// clocks, and may differ by minutes.
 	Known, Held time.Time
 	// Runtime is the name of the node's container runtime.
 	Runtime string
@@ -72,15 +75,16 @@ type Snapshot struct {
 type Kill struct {
 	// Container is its spec in the request: name, hook and ports.
 	Container appsv1beta1.ContainerRecreateRequestContainer
-	// ID is that of the instance, with the name of the runtime.
+	// ID is the instance's, with the name of the runtime.
 	ID string
 	// Grace is how long its hook and it itself have together.
 	Grace time.Duration
 }
 
-// Decision is what is to be done for a request.
+// Decision is what to do for a request.
 type Decision struct {
-	// Status is the wanted status, and Changed says that it differs from the present one. Nothing else is done before it is written.
+	// Status is the wanted status, Changed a difference from the present one. Nothing else is done
+	// before it is written.
 	Status  *appsv1beta1.ContainerRecreateRequestStatus
 	Changed bool
 	// Kill is what to stop; nil for nothing.
@@ -89,18 +93,19 @@ type Decision struct {
 	RecheckAfter time.Duration
 }
 
-// Plan says what to do for the current request:
+// Plan decides about the current request:
 //
-//  1. nothing when it is over, past its deadline, or about a pod that is not there any more: the operator completes it;
-//  2. one with IDs of another runtime is completed;
+//  1. nothing when it is over, past its deadline, or its pod is gone: the operator completes it;
+//  2. IDs of another runtime complete it;
 //  3. it begins;
-//  4. with an unready grace period, it waits until the operator says that the pod is out of service, and for that period;
-//  5. the containers are looked at in their order: one that failed ends the request, or is passed over; of one that is to be stopped the
-//     instance is noted first, and stopped when that is written; with orderedRecreate nothing is looked at behind one that is not ready;
+//  4. with an unready grace period, it waits for the pod to be out of service, and for that period;
+//  5. it looks at the containers in their order. A failed one ends the request, or is passed over.
+//     The instance to stop is noted first, and stopped after that write. With orderedRecreate
+//     nothing behind an unready one is looked at;
 //  6. it is completed when all containers have succeeded or failed.
 func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	d := Decision{Status: r.Status.DeepCopy()}
-	if Over(r) || overdue(r, s) || !about(r, s.Pod) {
+	if Over(r) || overdue(r, s) || !isAbout(r, s.Pod) {
 		return d
 	}
 	if other := foreignID(r, s.Runtime); other != "" {
@@ -131,7 +136,7 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	return d
 }
 
-// NotStopped is the status of a request one of whose containers could not be stopped.
+// NotStopped is the status of a request after a failed stop.
 func NotStopped(r *appsv1beta1.ContainerRecreateRequest, container string, cause error) *appsv1beta1.ContainerRecreateRequestStatus {
 	status := r.Status.DeepCopy()
 	for i := range status.ContainerRecreateStates {
@@ -225,8 +230,8 @@ func (d *Decision) look(
 	return state
 }
 
-// down is the state of a container that does not run and is not started any more. A request that ends the sidecars of a finished job asks for that; any
-// other has failed, with the message of the state.
+// down is the state of a container without a next start. A request for sidecars of a finished job
+// asks for that; any other has failed, with the message of the state.
 func down(
 	r *appsv1beta1.ContainerRecreateRequest, state appsv1beta1.ContainerRecreateRequestContainerRecreateState,
 ) appsv1beta1.ContainerRecreateRequestContainerRecreateState {
@@ -237,8 +242,8 @@ func down(
 	return state
 }
 
-// stop notes the instance of a container that is to be stopped, and orders it. One that has not been started cannot be stopped yet: the runtime takes
-// the order and does nothing.
+// stop notes the instance to stop, and orders it. An unstarted one cannot be stopped yet: the
+// runtime takes the order and does nothing.
 func (d *Decision) stop(r *appsv1beta1.ContainerRecreateRequest, i int, s Snapshot) {
 	c := r.Spec.Containers[i]
 	instance, found := s.Instances[c.Name]
@@ -261,8 +266,8 @@ func (d *Decision) recheck(after time.Duration) {
 	}
 }
 
-// replaced says that the newest instance of a container is a successor of the one that is to go: of the one that was noted, or else of the
-// one of the creation. With forceRecreate nothing counts before something was stopped.
+// replaced says that the newest instance is a successor of the noted one, or else of the
+// creation's. With forceRecreate nothing counts before the first stop.
 func replaced(
 	r *appsv1beta1.ContainerRecreateRequest, c *appsv1beta1.ContainerRecreateRequestContainer, noted string, instance Instance,
 ) bool {

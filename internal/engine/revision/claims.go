@@ -20,10 +20,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// WithClaims returns the annotations of a new revision of a CloneSet: those of the set, and what stands for its volume claim templates.
+// WithClaims returns the annotations of a new CloneSet revision: the set's, and one for its volume
+// claim templates.
 //
-// OpenKruise's annotation is written where its value is known without computing its hash, which is without templates. Where it is missing
-// OpenKruise does not compare, so workloads that go back to it are not replaced for a hash that differs.
+// OpenKruise's annotation is written only without templates: its value is known then without its
+// hash. Without the annotation OpenKruise does not compare, so workloads on their way back are not
+// replaced for another hash.
 func WithClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
 	all := maps.Clone(annotations)
 	if all == nil {
@@ -44,7 +46,8 @@ func WithClaims(annotations map[string]string, templates []corev1.PersistentVolu
 // longestRecord is how many bytes of claim templates are recorded at most: annotations may have 256 KiB in all.
 const longestRecord = 128 << 10
 
-// RecordClaims returns the annotations of a revision with the claim templates of its pods, which its own template mounts. Too many are not recorded.
+// RecordClaims returns the annotations of a revision with the claim templates of its pods. Too many
+// are not recorded.
 func RecordClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
 	all := maps.Clone(annotations)
 	if all == nil {
@@ -61,7 +64,7 @@ func RecordClaims(annotations map[string]string, templates []corev1.PersistentVo
 	return all, nil
 }
 
-// RecordedClaims are the claim templates that a revision has recorded; false when it has none recorded.
+// RecordedClaims are a revision's recorded claim templates; false without a record.
 func RecordedClaims(r Revision) (templates []corev1.PersistentVolumeClaim, recorded bool) {
 	if r.Object == nil {
 		return nil, false
@@ -73,7 +76,8 @@ func RecordedClaims(r Revision) (templates []corev1.PersistentVolumeClaim, recor
 	return templates, true
 }
 
-// otherClaims says that a stored revision has other claim templates recorded than its owner has now. That there are none is recorded on new revisions alone.
+// otherClaims says that a stored revision has other claim templates than its owner now. Only new
+// revisions record that there are none.
 func (o *Owner) otherClaims(stored *appsv1.ControllerRevision) bool {
 	const none = "null"
 	wanted, record := o.Annotations[shared.AnnotationRecordedClaims]
@@ -81,7 +85,8 @@ func (o *Owner) otherClaims(stored *appsv1.ControllerRevision) bool {
 	return record && is != wanted && (recorded || wanted != none)
 }
 
-// DefaultedClaims are copies with what the server fills in, and without what says nothing in a template. Nil when there are none.
+// DefaultedClaims are copies with the server's defaults, and without empty values. Nil when there
+// are none.
 func DefaultedClaims(templates []corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaim {
 	var claims []corev1.PersistentVolumeClaim
 	for i := range templates {
@@ -114,8 +119,9 @@ func claimsHash(templates []corev1.PersistentVolumeClaim) (string, error) {
 	return Hash(data, nil), nil
 }
 
-// ClaimsDiffer says that two revisions are known to be from times with different volume claim templates. Values of ours are compared with values
-// of ours, those of OpenKruise with those of OpenKruise; that there were no templates both say alike. What cannot be compared does not differ.
+// ClaimsDiffer says that two revisions are known to have different volume claim templates. Our
+// values are compared with ours, OpenKruise's with OpenKruise's; both say alike that there were
+// none. Others do not differ.
 func ClaimsDiffer(a, b Revision) bool {
 	if a.Object == nil || b.Object == nil {
 		return false

@@ -1,15 +1,15 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package revision decides about recorded templates: what is stored, whether two are equal, their names and numbers, and which old ones are
-// deleted.
+// Package revision decides about recorded templates: their storage, equality, names and numbers,
+// and the deletion of old ones.
 //
-// Most kinds record a pod template: Revision, Decide, Encode and Decode are for those. Of and Codec are the same for any other payload, such as
-// the spec of a SidecarSet or the template of a subset.
+// Most kinds record a pod template: Revision, Decide, Encode and Decode are for those. Of and Codec
+// are the same for any other payload, such as the spec of a SidecarSet or the template of a subset.
 //
-// Equality is semantic: both pod templates are decoded and filled with the server's defaults first. Bytes that another
-// manager wrote, or that an older library printed differently, therefore never make a new revision. Stored data is never
-// rewritten, so a field this program does not know survives in it and counts as no difference.
+// Equality is semantic: both pod templates are decoded and filled with the server's defaults first.
+// So another manager's bytes, or an older library's, never make a new revision. Stored data is
+// never rewritten, so an unknown field survives in it and counts as no difference.
 package revision
 
 import (
@@ -44,11 +44,12 @@ type Revision = Of[corev1.PodTemplateSpec]
 
 // Of is one recorded payload, decoded.
 type Of[T any] struct {
-	// Name is the name of the ControllerRevision, and what pods carry as their label.
+	// Name is the name of the ControllerRevision, and the pods' label.
 	Name string
 	// Number is its place in history.
 	Number int64
-	// Template is the recorded payload: what the objects of this revision are made from. Read-only; nil for the zero revision.
+	// Template is the recorded payload of this revision's objects. Read-only; nil for the zero
+	// revision.
 	Template *T
 	// Object is the stored object; nil while the revision has yet to be created. Read-only.
 	Object *appsv1.ControllerRevision
@@ -60,9 +61,9 @@ type Codec[T any] struct {
 	Encode func(*T) ([]byte, error)
 	// Decode is the reverse.
 	Decode func(data []byte) (*T, error)
-	// Same says whether two payloads that are not nil make the same objects.
+	// Same says whether two payloads, not nil, make the same objects.
 	Same func(a, b *T) bool
-	// Labels are those that a new revision copies from the payload. May be nil.
+	// Labels are the payload's for a new revision. May be nil.
 	Labels func(*T) map[string]string
 }
 
@@ -74,8 +75,8 @@ func PodTemplates() Codec[corev1.PodTemplateSpec] {
 	}
 }
 
-// Replacement is the data of a ControllerRevision whose payload replaces the field of the owner at this path, as JSON with sorted keys: a patch
-// that says so. The payload is a JSON object.
+// Replacement is the data of a ControllerRevision with a payload in place of the owner's field at
+// this path: a patch in JSON with sorted keys. The payload is a JSON object.
 func Replacement(payload map[string]any, path ...string) ([]byte, error) {
 	var patch any = payload
 	payload["$patch"] = "replace"
@@ -89,9 +90,9 @@ func Replacement(payload map[string]any, path ...string) ([]byte, error) {
 	return bytes.TrimRight(data.Bytes(), "\n"), nil
 }
 
-// Encode returns the data of a ControllerRevision for the template: a patch that replaces spec.template, as JSON with sorted
-// keys. These are the bytes that OpenKruise 1.9 writes for the same template, the null creationTimestamp included, so that a
-// workload can go back to it without a rollout.
+// Encode returns the data of a ControllerRevision for the template: a patch of spec.template, as
+// JSON with sorted keys. These are OpenKruise 1.9's bytes for the same template, the null
+// creationTimestamp included, so a workload can go back to it without a rollout.
 func Encode(t *corev1.PodTemplateSpec) ([]byte, error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(t)
 	if err != nil {
@@ -115,7 +116,7 @@ func Encode(t *corev1.PodTemplateSpec) ([]byte, error) {
 // Decode decodes a stored revision of a pod template.
 func Decode(cr *appsv1.ControllerRevision) (Revision, error) { return DecodeOf(PodTemplates(), cr) }
 
-// DecodeOf decodes a stored revision. Fields of the payload that this program does not know are left in Object alone.
+// DecodeOf decodes a stored revision. Unknown fields of the payload are left in Object alone.
 func DecodeOf[T any](codec Codec[T], cr *appsv1.ControllerRevision) (Of[T], error) {
 	payload, err := codec.Decode(cr.Data.Raw)
 	if err != nil {
@@ -141,8 +142,8 @@ func decodeTemplate(raw []byte) (*corev1.PodTemplateSpec, error) {
 
 var errNoTemplate = errors.New("its data has no spec.template")
 
-// Hash is the short name of revision data: 32-bit FNV over the data and the decimal collision count (nil: 0), in an alphabet
-// that cannot spell words.
+// Hash is the short name of revision data: 32-bit FNV over the data and the decimal collision count
+// (nil: 0), in an alphabet without words.
 func Hash(data []byte, collisionCount *int32) string {
 	var collisions int64
 	if collisionCount != nil {
@@ -160,8 +161,8 @@ func Name(owner, hash string) string {
 	return owner[:min(len(owner), maxOwnerPart)] + "-" + hash
 }
 
-// Same says whether pods made from the two templates are the same: both are filled with defaults, and absent and empty lists
-// and maps are equal.
+// Same says whether pods from the two templates are the same: both are filled with defaults, and
+// absent and empty lists and maps are equal.
 func Same(a, b *corev1.PodTemplateSpec) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -169,7 +170,7 @@ func Same(a, b *corev1.PodTemplateSpec) bool {
 	return same(podtemplate.Defaulted(a), podtemplate.Defaulted(b))
 }
 
-// SameAsWritten is Same for owners whose pods are made from the template as it is written; see Owner.
+// SameAsWritten is Same for owners with AsWritten.
 func SameAsWritten(a, b *corev1.PodTemplateSpec) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -183,42 +184,42 @@ func same(a, b *corev1.PodTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// Owner is the object whose revisions are decided about.
+// Owner is the object of the revisions.
 type Owner struct {
-	// Namespace is where the revisions are: that of the owner, or for an owner that is cluster-scoped any other.
+	// Namespace is the revisions' place: the owner's, or any other for a cluster-scoped owner.
 	Namespace string
-	// Name is the owner's name. The names of its revisions begin with it, so owners of one kind whose revisions share a namespace need
-	// different names.
+	// Name is the owner's name. The names of its revisions begin with it, so owners of one kind in
+	// one namespace need different names.
 	Name string
-	// Labels are given to a new revision beside those that it copies from the payload. May be nil.
+	// Labels are given to a new revision beside the payload's. May be nil.
 	Labels map[string]string
-	// Annotations are those of the owner; a new revision copies them.
+	// Annotations are the owner's; a new revision copies them.
 	Annotations map[string]string
-	// Reference is the controller reference that a new revision gets. When its UID is empty, the revision gets none: an owner in a namespace
-	// cannot own what is in another one.
+	// Reference is the controller reference of a new revision. An empty UID means none: an owner in
+	// a namespace cannot own objects of another one.
 	Reference metav1.OwnerReference
-	// HashLabel is the key of the label that holds a revision's hash. When empty, it is controller.kubernetes.io/hash; DaemonSet
-	// uses controller-revision-hash.
+	// HashLabel is the label of a revision's hash. When empty, it is controller.kubernetes.io/hash;
+	// DaemonSet uses controller-revision-hash.
 	HashLabel string
-	// AsWritten says that pods are made from the template as it is written: an imagePullPolicy that it leaves out follows the tag, and is not
-	// Always (DaemonSet).
+	// AsWritten: pods are made from the template as written, and an unwritten imagePullPolicy
+	// follows the tag, and is not Always (DaemonSet).
 	AsWritten bool
 }
 
-// Decision is what becomes of the present pod template.
+// Decision is the fate of the present pod template.
 type Decision = DecisionOf[corev1.PodTemplateSpec]
 
-// DecisionOf is what becomes of the present payload. At most one of Create and Bump is set.
+// DecisionOf is the fate of the present payload. At most one of Create and Bump is set.
 type DecisionOf[T any] struct {
 	// Update is the revision of the present payload, with its number after the decision was carried out.
 	Update Of[T]
-	// Create is the revision to create. When the server says that the name is taken by a different object, decide again with
+	// Create is the revision to create. If a different object has the name, decide again with
 	// CollisionCount plus one.
 	Create *appsv1.ControllerRevision
-	// Bump is a stored revision that becomes the newest again, a copy with its new number, or with the present claim templates recorded; nothing else
-	// of it changes.
+	// Bump is a stored revision to become the newest again, a copy with its new number, or with the
+	// present claim templates; nothing else of it changes.
 	Bump *appsv1.ControllerRevision
-	// CollisionCount is what status.collisionCount should be: as given, or higher when a name was taken.
+	// CollisionCount is the new status.collisionCount: as given, or higher for a taken name.
 	CollisionCount *int32
 }
 
@@ -238,7 +239,7 @@ func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, co
 //
 //  1. the newest one is the same: it is used as it is;
 //  2. an older one is the same: the template was rolled back, and that revision becomes the newest;
-//  3. otherwise a new one is created, with a name that no stored one has.
+//  3. otherwise a new one is created, with an unused name.
 //
 // A new or renumbered revision gets the highest number plus one.
 func DecideOf[T any](codec Codec[T], owner Owner, payload *T, stored []Of[T], collisionCount *int32) (DecisionOf[T], error) {
@@ -324,8 +325,8 @@ func created[T any](r Of[T]) metav1.Time {
 	return r.Object.CreationTimestamp
 }
 
-// Surplus returns the revisions to delete, oldest first: of those whose name is not in live, all but the newest limit. live names
-// the current and the update revision and every revision that a pod carries.
+// Surplus returns the revisions to delete, oldest first: all but the newest limit of those outside
+// of live. live names the current and the update revision and every pod's revision.
 func Surplus[T any](stored []Of[T], live sets.Set[string], limit int) []Of[T] {
 	unused := slices.DeleteFunc(slices.SortedFunc(slices.Values(stored), ByAge[T]), func(r Of[T]) bool { return live.Has(r.Name) })
 	return unused[:max(len(unused)-max(limit, 0), 0)]

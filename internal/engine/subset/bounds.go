@@ -5,7 +5,7 @@ package subset
 
 import "math"
 
-// bounds are those of a subset in pods, the lower one never above the upper one.
+// bounds are a subset's in pods, the lower one never above the upper one.
 func bounds(s Subset, replicas int) (least, most int) {
 	most = math.MaxInt
 	if s.Max != nil {
@@ -23,10 +23,11 @@ func bounds(s Subset, replicas int) (least, most int) {
 
 // fill gives pods to subsets in passes over the list, each up to a higher bound:
 //
-//  1. the lower bound, which holds even for pods that cannot be scheduled;
-//  2. with reschedule, the pods that have a node: they are not moved to a subset that is earlier in the list;
+//  1. the lower bound, even for unschedulable pods;
+//  2. with reschedule, the pods on a node: they are not moved to an earlier subset;
 //  3. the upper bound, with reschedule only where there is room;
-//  4. with reschedule, the upper bound of the others: pods that no subset has room for are created all the same, and wait for nodes.
+//  4. with reschedule, the upper bound of the others: surplus pods are created all the same, and
+//     wait for nodes.
 func fill(replicas int, subsets []Subset, reschedule bool) Shares {
 	shares := Shares{Sizes: make([]int, len(subsets)), Unplaced: replicas}
 	pass := func(bound func(s Subset, least, most int) int) {
@@ -51,12 +52,13 @@ func fill(replicas int, subsets []Subset, reschedule bool) Shares {
 	return shares
 }
 
-// reserve is fill for subsets whose pods stay while they wait for a node. Of an unschedulable subset, or one that has
-// to prove itself, only the pods that are there and not reserved count; for the others, which wait, as many are given to the subsets that follow:
+// reserve is fill for subsets with pods that stay while they wait for a node. Of an unschedulable
+// or unproven subset only the unreserved pods there count. For the waiting ones, as many are given
+// to the later subsets:
 //
 //  1. all get their lower bound;
-//  2. those with room get their upper bound, the others what they have;
-//  3. what is left goes to the others, as far as no pod waits for it there already.
+//  2. subsets with room get their upper bound, the others keep their pods;
+//  3. the rest goes to the others, as far as no pod waits for it there already.
 //
 // So the sizes can add up to more than replicas while pods wait.
 func reserve(replicas int, subsets []Subset) Shares {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// fixed gives every subset with a fixed size that size, as long as there are pods, and divides what is left among the others. Where all have
-// fixed sizes, what is left is divided among all, on top.
+// fixed gives every subset with a fixed size that size, as long as there are pods, and divides the
+// rest among the others. Without others the rest is divided among all, on top.
 func fixed(replicas int, subsets []Subset) Shares {
 	shares := Shares{Sizes: make([]int, len(subsets))}
 	left, wanted := replicas, 0
@@ -33,8 +33,9 @@ func fixed(replicas int, subsets []Subset) Shares {
 	return shares
 }
 
-// spread adds equal parts of left to the sizes of the subsets in among. Those that cannot be divided go where most pods are present above
-// the size already given, so that as few as possible move; of equals, the larger name gets them.
+// spread adds equal parts of left to the sizes of the subsets in among. The indivisible rest goes
+// where most pods are present above the given size, so as few as possible move; of equals, the
+// larger name gets it.
 func spread(left int, subsets []Subset, among, sizes []int) {
 	if len(among) == 0 {
 		return

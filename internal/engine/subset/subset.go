@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subset divides a number of pods among subsets: by fixed numbers, by percentages, between lower and upper bounds, and around subsets
-// whose pods cannot be scheduled.
+// Package subset divides a number of pods among subsets: by fixed numbers, by percentages, between
+// lower and upper bounds, and around subsets with unschedulable pods.
 //
-// Every input has a result: numbers that do not add up are cut or filled up, in the order of the list, and never keep the pods of other subsets
-// from being created. The result depends only on the arguments, and a small change of them moves few pods.
+// Every input has a result: wrong sums are cut or filled up, in the order of the list, and never
+// keep the pods of other subsets from being created. The result depends only on the arguments, and
+// a small change of them moves few pods.
 package subset
 
 import (
@@ -66,19 +67,20 @@ type Subset struct {
 	Scheduled int
 	// Reserved is how many of them wait for a node, or have not proved themselves since. Only for Reserve.
 	Reserved int
-	// Unschedulable says that the subset has no room for more pods just now. Only for Reschedule and Reserve.
+	// Unschedulable: the subset has no room for more pods just now. Only for Reschedule and
+	// Reserve.
 	Unschedulable bool
-	// Unproven says that more pods may be given to the subset, and do not count yet. Only for Reserve.
+	// Unproven: more pods may be given to the subset, and do not count yet. Only for Reserve.
 	Unproven bool
 }
 
-// Shares is what each subset gets.
+// Shares are the subsets' pods.
 type Shares struct {
 	// Sizes are the numbers of pods, in the order of the subsets.
 	Sizes []int
 	// Unplaced is how many pods no subset may have: all have an upper bound, and there are more pods.
 	Unplaced int
-	// Adjusted says that fixed sizes did not add up to all pods, and were cut or filled up.
+	// Adjusted: fixed sizes did not add up to all pods, and were cut or filled up.
 	Adjusted bool
 }
 

@@ -19,41 +19,44 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 )
 
-// Adapter is what differs between the kinds that subsets can be of.
+// Adapter is the difference between the kinds of subsets.
 type Adapter struct {
-	// Kind is that of the workloads, in the version that is applied.
+	// Kind is the workloads', in the applied version.
 	Kind schema.GroupVersionKind
-	// Field is that of the template in spec.template.
+	// Field is the template's in spec.template.
 	Field string
 	// template is the value of Field.
 	template func(*appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate
 	// partition is where the partition is in the spec. Nil: the kind has none.
 	partition []string
-	// paused is where the spec says that updates are paused. Nil: the kind cannot pause them.
+	// paused is the place of paused updates in the spec. Nil: the kind cannot pause them.
 	paused []string
-	// onlyRolling says that a partition can be given only with the update strategy RollingUpdate, or without any.
+	// onlyRolling: a partition needs the update strategy RollingUpdate, or none.
 	onlyRolling bool
 	// maxUnavailable is where the limit of updates is in the spec. Nil: it is left as the template says.
 	maxUnavailable []string
-	// defaultLimit is that limit when the template leaves it out.
+	// defaultLimit is the limit of a template without one.
 	defaultLimit string
-	// reservable says that pods are interchangeable, so that unschedulable ones can stay while other subsets run replacements.
+	// reservable: pods are interchangeable, so unschedulable ones can stay while other subsets run
+	// replacements.
 	reservable bool
-	// Stuck says that an update can wait for pods that never become ready, until somebody deletes them.
+	// Stuck: an update can wait for pods that never become ready, until somebody deletes them.
 	Stuck bool
-	// Silent says that a workload does not say why its pods are not ready.
+	// Silent: a workload does not say why its pods are not ready.
 	Silent bool
-	// changeable are the fields of the spec that the kind lets change; others are fixed once a workload exists. Nil: all may change.
+	// changeable are the changeable fields of the spec; others are fixed for a workload. Nil: all
+	// may change.
 	changeable []string
 	// typed is the type of the spec, to compare templates with.
 	typed func() any
-	// asWritten says that pods are made from the template as it is written: an imagePullPolicy that it leaves out follows the tag, and is not Always.
+	// asWritten: pods are made from the template as written, and an unwritten imagePullPolicy
+	// follows the tag.
 	asWritten bool
 }
 
 func rollingPartition() []string { return []string{"updateStrategy", "rollingUpdate", "partition"} }
 
-// Adapters are all kinds that subsets can be of.
+// Adapters are all kinds of subsets.
 func Adapters() []Adapter {
 	return []Adapter{
 		{
@@ -91,7 +94,7 @@ func Adapters() []Adapter {
 	}
 }
 
-// Given are the adapters of the templates that are set.
+// Given are the adapters of the given templates.
 func Given(t *appsv1beta1.SubsetTemplate) []Adapter {
 	var given []Adapter
 	for _, a := range Adapters() {
@@ -107,7 +110,7 @@ func (a *Adapter) Template(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadT
 	return a.template(t)
 }
 
-// Changeable are the fields of the spec that may change once a workload exists; false when all may.
+// Changeable are the changeable fields of an existing workload's spec; false for all.
 func (a *Adapter) Changeable() ([]string, bool) { return a.changeable, a.changeable != nil }
 
 // Reservable says that unschedulable pods can stay while other subsets run replacements.
@@ -122,7 +125,7 @@ func (a *Adapter) Partitioned(spec map[string]any) bool {
 	return !a.onlyRolling || kind == "" || kind == "RollingUpdate"
 }
 
-// PartitionOf is the partition that a workload has; 0 when its kind has none.
+// PartitionOf is the partition of a workload; 0 without one.
 func (a *Adapter) PartitionOf(workload *unstructured.Unstructured) int {
 	if a.partition == nil {
 		return 0
@@ -130,7 +133,7 @@ func (a *Adapter) PartitionOf(workload *unstructured.Unstructured) int {
 	return Number(workload.Object, append([]string{"spec"}, a.partition...)...)
 }
 
-// Paused says that the spec of a workload keeps it from updating its pods until that is changed.
+// Paused says that the spec of a workload keeps it from updating its pods.
 func (a *Adapter) Paused(spec map[string]any) bool {
 	if a.paused == nil {
 		return false
@@ -139,8 +142,8 @@ func (a *Adapter) Paused(spec map[string]any) bool {
 	return paused
 }
 
-// Fingerprint stands for the spec of a workload without the numbers that a Target has: specs with different ones differ in what pods are made from, or in
-// how they are updated.
+// Fingerprint stands for the spec of a workload without a Target's numbers. Another one means other
+// pods, or another way to update them.
 func (a *Adapter) Fingerprint(spec map[string]any) uint64 {
 	rest := without(spec, "replicas")
 	for _, path := range [][]string{a.partition, a.maxUnavailable} {
@@ -153,7 +156,7 @@ func (a *Adapter) Fingerprint(spec map[string]any) uint64 {
 	return sum.Sum64()
 }
 
-// without is an object without a field, and without the objects that hold nothing else. What it is made from stays as it is.
+// without is a copy of an object without a field, and without emptied parents.
 func without(object map[string]any, path ...string) map[string]any {
 	value, found := object[path[0]]
 	if !found {
@@ -170,13 +173,13 @@ func without(object map[string]any, path ...string) map[string]any {
 	return rest
 }
 
-// UpdatesOnDelete says that a workload with this spec updates a pod only when somebody has deleted it.
+// UpdatesOnDelete says that a workload with this spec updates pods only after their deletion.
 func (a *Adapter) UpdatesOnDelete(spec map[string]any) bool {
 	kind, _, _ := unstructured.NestedString(spec, "updateStrategy", "type")
 	return kind == "OnDelete"
 }
 
-// mayRoll says that the limit of updates may be written: the strategy of the spec has it.
+// mayRoll: the strategy of the spec has a limit of updates, so it may be written.
 func (a *Adapter) mayRoll(spec map[string]any) bool {
 	if a.maxUnavailable == nil {
 		return false

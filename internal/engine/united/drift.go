@@ -12,19 +12,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// InSync says that a workload is what would be applied: nothing was applied since that lacks a field, and every field has its value. What
-// others added does not matter.
+// InSync says that a workload is as the next apply would make it. The last apply had no further field, and
+// every field has its value. Additions of others do not matter.
 func InSync(have, wanted *unstructured.Unstructured) bool {
 	return SameApply(have, wanted) && contains(have.Object["spec"], wanted.Object["spec"]) &&
 		hasAll(have.GetLabels(), wanted.GetLabels()) && hasAll(have.GetAnnotations(), wanted.GetAnnotations())
 }
 
-// SameApply says that the last apply to a workload is equal to the next one.
+// SameApply says that the last apply to a workload equals the next one.
 func SameApply(have, wanted *unstructured.Unstructured) bool {
 	return have.GetAnnotations()[shared.AnnotationAppliedHash] == wanted.GetAnnotations()[shared.AnnotationAppliedHash]
 }
 
-// hasAll says that labels or annotations have all wanted values. The server keeps these as they are, those without a value, too.
+// hasAll: labels or annotations have all wanted values. The server keeps these, empty ones, too.
 func hasAll(have, wanted map[string]string) bool {
 	for key, value := range wanted {
 		if text, has := have[key]; !has || text != value {
@@ -34,8 +34,8 @@ func hasAll(have, wanted map[string]string) bool {
 	return true
 }
 
-// contains says that the object on the server has all wanted values. It knows how the server writes some values: quantities in their shortest
-// form, nothing for what is empty.
+// contains: the server's object has all wanted values. The server writes quantities in their
+// shortest form, and nothing for empty values.
 func contains(have, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -88,7 +88,7 @@ func listContains(have, wanted []any) bool {
 	return true
 }
 
-// isEmpty says that a value says nothing: the server leaves it out.
+// isEmpty is a value that says nothing: the server leaves it out.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case map[string]any:
@@ -104,5 +104,5 @@ func isEmpty(value any) bool {
 	return value == nil || reflect.ValueOf(value).IsZero()
 }
 
-// Says reports whether two values of a spec mean the same: nothing and what is empty do.
+// Says reports whether two values of a spec mean the same. An empty one means nothing.
 func Says(a, b any) bool { return contains(a, b) && contains(b, a) }

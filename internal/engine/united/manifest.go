@@ -27,22 +27,22 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// Kind is that of UnitedDeployments, in the version that is stored.
+// Kind is UnitedDeployment, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("UnitedDeployment") }
 
-// Target is what a workload should be.
+// Target is the wanted state of a workload.
 type Target struct {
-	// Name is that of the workload, Revision that of the template.
+	// Name is the workload's, Revision the template's.
 	Name, Revision string
 	// Size is how many pods it has, Partition how many of them stay at the revision before.
 	Size, Partition int
-	// Unable is how many pods cannot be available. They do not use up the limit of updates, which holds among the others.
+	// Unable is how many pods cannot be available. They do not use up the limit of updates.
 	Unable int
 	// Live is the workload as it is; nil for a new one.
 	Live *unstructured.Unstructured
 }
 
-// Manifest is the workload of a subset as it is applied: only the fields that the UnitedDeployment decides about.
+// Manifest is the workload of a subset for an apply: only the UnitedDeployment's own fields.
 func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, error) {
 	spec := runtime.DeepCopyJSON(s.Template)
 	selector, err := s.selectorOf(sub)
@@ -95,7 +95,7 @@ func (s *Spec) Manifest(sub *Subset, t Target) (*unstructured.Unstructured, erro
 	return object, nil
 }
 
-// setNumbers writes into the spec of a workload what the UnitedDeployment decides about its pods.
+// setNumbers writes the UnitedDeployment's numbers into the spec of a workload.
 func (s *Spec) setNumbers(spec map[string]any, t Target) error {
 	spec["replicas"] = int64(t.Size)
 	if s.Adapter.Partitioned(spec) {
@@ -123,8 +123,8 @@ func orEmpty(texts map[string]string) map[string]string {
 	return texts
 }
 
-// adoptedAs stands for the spec with which a workload of OpenKruise is taken over, as long as it is the same; empty otherwise. It is said
-// before replicas and partition are set.
+// adoptedAs stands for the spec at the adoption of OpenKruise's workload, as long as it is the
+// same; empty otherwise. Replicas and partition are set later.
 func adoptedAs(live *unstructured.Unstructured, spec map[string]any) (string, error) {
 	if live == nil {
 		return "", nil
@@ -140,8 +140,9 @@ func adoptedAs(live *unstructured.Unstructured, spec map[string]any) (string, er
 	return "", nil
 }
 
-// withListsOf is what is wanted, with lists as they are where these hold all that is wanted. Where the API server knows no keys of a list, an
-// apply replaces it whole: defaults that OpenKruise wrote into containers would go, and the pods would follow.
+// withListsOf is the wanted object, with present lists where these hold all wanted items. Without
+// keys for a list, an apply replaces it whole: OpenKruise's defaults in containers would go, and
+// the pods would follow.
 func withListsOf(have, wanted any) any {
 	switch wanted := wanted.(type) {
 	case map[string]any:
@@ -159,7 +160,7 @@ func withListsOf(have, wanted any) any {
 	return wanted
 }
 
-// hashOf stands for what is applied: when it changes, a field may be gone, which cannot be seen otherwise.
+// hashOf stands for an apply: another one may lack a field, with no other sign of it.
 func hashOf(object *unstructured.Unstructured) (string, error) {
 	text, err := json.Marshal(object.Object)
 	if err != nil {
@@ -170,7 +171,7 @@ func hashOf(object *unstructured.Unstructured) (string, error) {
 	return strconv.FormatUint(sum.Sum64(), 16), nil
 }
 
-// selectorOf is the selector of a subset: that of the UnitedDeployment, and the subset's label.
+// selectorOf is the selector of a subset: the UnitedDeployment's, and the subset's label.
 func (s *Spec) selectorOf(sub *Subset) (map[string]any, error) {
 	selector := s.Set.Spec.Selector.DeepCopy()
 	if selector.MatchLabels == nil {
@@ -180,7 +181,7 @@ func (s *Spec) selectorOf(sub *Subset) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(selector)
 }
 
-// errNotSelected says that a workload would not select its own pods.
+// errNotSelected: a workload would not select its own pods.
 var errNotSelected = errors.New("the labels of the pod template, with the patch of the subset, do not match the selector")
 
 // podTemplate is the pod template of a subset: its labels, where its pods may run, and last its patch.
@@ -215,7 +216,7 @@ func Patched(template, patch map[string]any) (patched map[string]any, err error)
 	if len(patch) == 0 {
 		return template, nil
 	}
-	// What is not a patch of a pod template makes the library panic now and then.
+	// The library panics now and then on an invalid patch of a pod template.
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("the patch is no strategic merge patch of a pod template: %v", cause)
@@ -295,8 +296,8 @@ func untyped[T any](list []T) ([]any, error) {
 // longestName is how long the name of a workload may be: the pods of a StatefulSet carry it, with a hash, as the value of a label.
 const longestName = 52
 
-// Names are the names that a new workload of the subset may get, the best first. They are the same whenever the workload is created, and DNS
-// labels: the pods of StatefulSets have them in their host names.
+// Names are the names for a new workload of the subset, the best first. They are always the same,
+// and DNS labels: the pods of StatefulSets have them in their host names.
 func Names(set, sub string) [2]string {
 	plain, from := strings.ReplaceAll(set, ".", "-")+"-"+sub, set+"/"+sub
 	hashed := withHash(plain, from)

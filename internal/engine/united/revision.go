@@ -25,8 +25,8 @@ import (
 // Revision is a recorded template.
 type Revision = revision.Of[appsv1beta1.SubsetTemplate]
 
-// Templates says how templates are recorded. A revision has the bytes that OpenKruise writes for the same template, as long as the template has
-// nothing that our types do not know. It carries the labels of the pods, so that it is found by the selector.
+// Templates records templates. A revision has OpenKruise's bytes for the same template, unless the
+// template has unknown fields. It carries the labels of the pods, for the selector.
 func Templates() revision.Codec[appsv1beta1.SubsetTemplate] {
 	return revision.Codec[appsv1beta1.SubsetTemplate]{
 		Encode: encode, Decode: decode, Same: sameTemplate,
@@ -39,8 +39,8 @@ func Templates() revision.Codec[appsv1beta1.SubsetTemplate] {
 	}
 }
 
-// RevisionLabel is the value of the label that names a revision: its name, or the end of it, with the hash, where that is longer than a label
-// may be.
+// RevisionLabel is the label's value for a revision: its name, or the end of a long name, with the
+// hash.
 func RevisionLabel(name string) string {
 	const longest = 63
 	if len(name) <= longest {
@@ -55,7 +55,7 @@ func encode(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 		template := a.template(t)
 		known, rest, err := split(a, template.Spec.Raw)
 		if err != nil || rest != nil {
-			// What cannot be read as the type of its kind is recorded as it is.
+			// A template unreadable as its kind's type is recorded as it is.
 			if err := utiljson.Unmarshal(template.Spec.Raw, &known); err != nil {
 				return nil, fmt.Errorf("encoding spec.template.%s: %w", a.Field, err)
 			}
@@ -97,8 +97,8 @@ func decode(raw []byte) (*appsv1beta1.SubsetTemplate, error) {
 	return data.Spec.Template, nil
 }
 
-// sameTemplate says whether two templates make the same workloads: both are read as the type of their kind and filled with the defaults of
-// pods, and what the type does not know is compared as it is written.
+// sameTemplate says whether two templates make the same workloads. Both are read as the type of
+// their kind, with the defaults of pods; unknown fields are compared as written.
 func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 	left, right := Given(x), Given(y)
 	if len(left) != 1 || len(right) != 1 || left[0].Field != right[0].Field {
@@ -123,14 +123,14 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 	return equality.Semantic.DeepEqual(first, second) && reflect.DeepEqual(firstRest, secondRest)
 }
 
-// filledIn says that a recorded template of a native kind has the defaults that OpenKruise wrote, with the pull policy Always whatever the tag. The manifest
-// of its user has none of them.
+// filledIn: a recorded template of a native kind has OpenKruise's defaults, with the pull policy
+// Always whatever the tag. The user's manifest has none of them.
 func filledIn(a Adapter, t *corev1.PodTemplateSpec) bool {
 	return a.asWritten && t.Spec.DNSPolicy != "" && t.Spec.RestartPolicy != "" && t.Spec.SchedulerName != "" && t.Spec.SecurityContext != nil &&
 		!slices.ContainsFunc(t.Spec.Containers, func(c corev1.Container) bool { return c.ImagePullPolicy == "" || c.TerminationMessagePath == "" })
 }
 
-// keepPulls writes the policy Always into containers that leave theirs out, where the recorded template has it.
+// keepPulls writes the policy Always into containers without one, as in the recorded template.
 func keepPulls(t, recorded *corev1.PodTemplateSpec) {
 	for i := range t.Spec.Containers {
 		c := &t.Spec.Containers[i]
@@ -152,7 +152,7 @@ func sameJSON(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// typed reads the spec of a workload as the type of its kind, and what the type does not know.
+// typed reads the spec of a workload as the type of its kind, and its unknown fields.
 func typed(a Adapter, raw []byte) (spec, rest any, err error) {
 	if _, rest, err = split(a, raw); err != nil {
 		return nil, nil, err
@@ -167,7 +167,8 @@ func podTemplateOf(spec any) *corev1.PodTemplateSpec {
 	return template
 }
 
-// fillIn fills in the defaults that pods and claims get, and drops what says nothing in the spec of a workload.
+// fillIn fills in the defaults of pods and claims, and drops empty values from the spec of a
+// workload.
 func fillIn(a Adapter, spec any) {
 	defaulted := podtemplate.Defaulted
 	if a.asWritten {
@@ -186,7 +187,8 @@ func fillIn(a Adapter, spec any) {
 	fields.FieldByName("Selector").SetZero()
 }
 
-// split reads the spec of a workload as the type of its kind writes it, and what of the spec that leaves out; nil when that says nothing.
+// split reads the spec of a workload as its kind's type writes it, and the rest; nil for an empty
+// rest.
 func split(a Adapter, raw []byte) (known map[string]any, rest any, err error) {
 	value := a.typed()
 	if err := quantity.Unmarshal(raw, value); err != nil {
@@ -203,7 +205,7 @@ func split(a Adapter, raw []byte) (known map[string]any, rest any, err error) {
 	return known, unknown(written, known), nil
 }
 
-// unknown is what of written is not in known; nil when that says nothing. Values that differ are in both.
+// unknown is the part of written beyond known; nil for none. Different values are in both.
 func unknown(written, known any) any {
 	switch written := written.(type) {
 	case map[string]any:

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package united says what the spec of a UnitedDeployment means: its parsed form, the kinds that its workloads can be of, the workload of
-// a subset as it is applied, and how templates are recorded. Its planner and its admission both need it.
+// Package united says what the spec of a UnitedDeployment means: its parsed form, the kinds of its
+// workloads, the workload of a subset for an apply, and the record of templates. Its planner and
+// its admission both need it.
 //
 //   - spec.go: Parse gives a Spec.
-//   - adapters.go: the table of the kinds that subsets can be of.
+//   - adapters.go: the table of the kinds of subsets.
 //   - manifest.go: the workload of a subset. drift.go: whether a workload is that already.
 //   - revision.go: revisions of templates.
 package united
@@ -37,7 +38,7 @@ const (
 type Spec struct {
 	// Set is the object. Read-only.
 	Set *appsv1beta1.UnitedDeployment
-	// Deleting says that it is being deleted.
+	// Deleting objects have a deletion timestamp.
 	Deleting bool
 	// Invalid is why the spec cannot be followed; nil when it can.
 	Invalid error
@@ -46,7 +47,7 @@ type Spec struct {
 	Replicas int
 	// Selector matches the pods.
 	Selector labels.Selector
-	// Adapter is that of the kind of the workloads.
+	// Adapter is the workloads' kind.
 	Adapter Adapter
 	// Metadata are labels and annotations of the workloads, Template is their spec.
 	Metadata metav1.ObjectMeta
@@ -57,7 +58,7 @@ type Spec struct {
 	Mode subset.Mode
 	// Critical is how long a pod may be unschedulable, Unschedulable how long its subset counts as unschedulable then.
 	Critical, Unschedulable time.Duration
-	// KeepRemoved says that workloads of subsets that were taken out wait for their replacements.
+	// KeepRemoved: workloads of removed subsets wait for their replacements.
 	KeepRemoved bool
 }
 
@@ -78,7 +79,7 @@ type Subset struct {
 
 var errNoTemplate = errors.New("spec.template has none of statefulSetTemplate, advancedStatefulSetTemplate, cloneSetTemplate and deploymentTemplate")
 
-// Parse reads the spec once. What is wrong with it is in Invalid.
+// Parse reads the spec once. Faults are in Invalid.
 func Parse(set *appsv1beta1.UnitedDeployment) *Spec {
 	s := &Spec{
 		Set: set, Deleting: set.DeletionTimestamp != nil,
@@ -105,7 +106,8 @@ func (s *Spec) parseSelector() error {
 
 func (s *Spec) parseTemplate() error { return s.takeTemplate(&s.Set.Spec.Template) }
 
-// Recorded makes workloads from the recorded template, which means the same, where OpenKruise filled it in: its defaults stay in force.
+// Recorded makes workloads from the recorded template with the same meaning, where OpenKruise
+// filled it in: its defaults stay in force.
 func (s *Spec) Recorded(t *appsv1beta1.SubsetTemplate) error {
 	spec, _, err := typed(s.Adapter, s.Adapter.template(t).Spec.Raw)
 	if err != nil || !filledIn(s.Adapter, podTemplateOf(spec)) {
@@ -196,7 +198,7 @@ func (s *Spec) parseSchedule() {
 	}
 }
 
-// LabelSelector is the selector of the pods that count, in text form.
+// LabelSelector is the pods' selector as text.
 func (s *Spec) LabelSelector() string {
 	if s.Selector == nil {
 		return ""
@@ -208,7 +210,7 @@ func (s *Spec) LabelSelector() string {
 	return text
 }
 
-// dropNulls removes what is null: it says the same as nothing, and an apply would take it for a value.
+// dropNulls removes nulls: they say nothing, and an apply would take them for values.
 func dropNulls(object map[string]any) {
 	for key, value := range object {
 		switch value := value.(type) {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package virtualnode recognizes virtual nodes, on which a provider instead of a kubelet runs the pods. A virtual node has no container runtime,
-// so the node daemon does not work for it.
+// Package virtualnode recognizes virtual nodes: a provider runs their pods instead of a kubelet. A
+// virtual node has no container runtime, so the node daemon does not work for it.
 package virtualnode
 
 import (
@@ -11,10 +11,10 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// taintProvider is the key of the taint by which virtual-kubelet keeps ordinary pods from its nodes.
+// taintProvider is virtual-kubelet's taint against ordinary pods.
 const taintProvider = "virtual-kubelet.io/provider"
 
-// Is says that a node is a virtual one, by its label type or by the taint of virtual-kubelet.
+// Is recognizes a virtual node by its label type or by the taint of virtual-kubelet.
 func Is(node *corev1.Node) bool {
 	if Labeled(node.Labels) {
 		return true
@@ -27,7 +27,7 @@ func Is(node *corev1.Node) bool {
 	return false
 }
 
-// Labeled says that a node is a virtual one, as far as its labels say. One with the taint alone is not known by them.
+// Labeled is Is by labels alone. A node with the taint alone is not known by them.
 func Labeled(labels map[string]string) bool {
 	return labels[appsv1beta1.LabelNodeType] == appsv1beta1.NodeTypeVirtual
 }
