@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of AdvancedCronJobs.
+// Value is the kind AdvancedCronJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		Entry: kinds.Kind{

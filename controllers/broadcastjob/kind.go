@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of BroadcastJobs.
+// Value is the kind BroadcastJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		Entry: kinds.Kind{

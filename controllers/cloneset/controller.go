@@ -39,15 +39,16 @@ type Reconciler struct {
 	Options plan.Options
 }
 
-// memory is what is remembered of a set between its passes. Losing it does no harm: an instance ID stays unused, or an event is repeated.
+// memory is the memory of a set between its passes. Its loss does no harm: an instance ID stays
+// unused, or an event is repeated.
 type memory struct {
-	// candidates are instance IDs for new pods that no pod has had yet.
+	// candidates are unused instance IDs for new pods.
 	candidates []planning.Slot
-	// emitted is the plan whose events were emitted last.
+	// emitted is the plan behind the last events.
 	emitted planning.Plan
 }
 
-// New returns a Reconciler that watches nothing yet.
+// New returns a Reconciler without watches.
 func New(d workload.Dependencies, o plan.Options) *Reconciler {
 	return &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: o}
 }
@@ -89,7 +90,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-// remembered returns what is remembered of a set.
+// remembered returns the memory of a set.
 func remembered(m *workload.Memory) *memory {
 	return workload.Own(m, func() *memory { return &memory{} })
 }

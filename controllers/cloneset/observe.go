@@ -34,19 +34,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
-// observation is what was read of a set.
+// observation is the observed state of a set.
 type observation struct {
 	snapshot  podset.Snapshot
 	revisions workload.Revisions
-	// failed is what went wrong without making the observation useless.
+	// failed is a fault with a still useful observation.
 	failed error
 }
 
 // claimsByName are volume claims of one namespace.
 type claimsByName = map[string]*corev1.PersistentVolumeClaim
 
-// prepare reads the pods, revisions and claims of a set. It releases pods that the selector no longer matches and makes sure that the template
-// has a revision, unless the set is being deleted: then it changes nothing.
+// prepare reads the pods, revisions and claims of a set. It releases pods outside of the selector
+// and records the template, unless the set is being deleted: then it changes nothing.
 func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
@@ -95,9 +95,9 @@ func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload
 	return observed, nil
 }
 
-// release releases pods, each after its claims: a claim of the set without a pod of the set would be deleted. This pass decides nothing about those
-// claims, so they are removed from the claims that were found. It reports whether anything changed hands, or may have. A claim that the server does not let
-// go keeps its own pod alone.
+// release releases pods, each after its claims: a claim of the set without a pod of the set would
+// be deleted. This pass decides nothing about those claims, so found loses them. It reports whether
+// anything changed hands, or may have. A refused claim keeps its own pod alone.
 func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, toRelease []client.Object, found claimsByName) (bool, error) {
 	owner, reference := freshness.OwnerOf(set), *metav1.NewControllerRef(set, plan.Kind())
 	kindClaim, kindPod := corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), corev1.SchemeGroupVersion.WithKind("Pod")
@@ -136,8 +136,8 @@ func (r *Reconciler) release(ctx context.Context, set *appsv1beta1.CloneSet, toR
 	return changed+released > 0 || conflict, errors.Join(failed, err)
 }
 
-// readClaims reads the claims that the set or its pods own. A set without claim templates, whose pods have no such claims either, costs
-// nothing: the claims of the cluster are watched only from the first set that has some.
+// readClaims reads the claims of the set or its pods. A set without any costs nothing: the claims
+// of the cluster are watched only from the first set with some.
 func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, pods []*corev1.Pod, toRelease []client.Object) (claimsByName, error) {
 	if len(set.Spec.VolumeClaimTemplates) == 0 && !slices.ContainsFunc(pods, hasOwnClaim) {
 		return nil, nil
@@ -175,8 +175,9 @@ func (r *Reconciler) readClaims(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return found, nil
 }
 
-// takenSlots are the slots of claims that no pod of the set has although there is a pod of that name, because somebody removed its owner reference or
-// changed its instance ID by hand. The claims still belong to that pod.
+// takenSlots are the slots of claims without a pod of the set although there is a pod of that name:
+// somebody removed its owner reference or changed its instance ID by hand. The claims still belong
+// to that pod.
 func (r *Reconciler) takenSlots(ctx context.Context, set *appsv1beta1.CloneSet, pods []podset.Pod, found claimsByName) (map[planning.Slot]bool, error) {
 	if len(found) == 0 {
 		return nil, nil
@@ -205,15 +206,15 @@ func (r *Reconciler) takenSlots(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return taken, nil
 }
 
-// hasOwnClaim says that the pod mounts a claim that was made for it.
+// hasOwnClaim: the pod mounts a claim of its own.
 func hasOwnClaim(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && strings.HasSuffix(v.PersistentVolumeClaim.ClaimName, "-"+pod.Name)
 	})
 }
 
-// nodeLabels reads the labels of the nodes that the pods are on, as far as the topology spread constraints of the template name them.
-// Nodes are watched only from the first set that has such constraints.
+// nodeLabels reads the labels of the pods' nodes, as far as the topology spread constraints of the
+// template name them. Nodes are watched only from the first set with such constraints.
 func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, pods []*corev1.Pod) (func(node, key string) string, error) {
 	if len(set.Spec.Template.Spec.TopologySpreadConstraints) == 0 {
 		return nil, nil
@@ -237,8 +238,9 @@ func (r *Reconciler) nodeLabels(ctx context.Context, set *appsv1beta1.CloneSet, 
 	return func(node, key string) string { return labels[node][key] }, nil
 }
 
-// freshSlots are instance IDs for new pods. An unused one is offered again, so that a refused creation is retried under the same name. An ID that a pod has
-// had is never offered again: podsToDelete, for example, could still name that pod.
+// freshSlots are instance IDs for new pods. An unused one is offered again, for a retry under the
+// same name. A used one is never offered again: podsToDelete, for example, could still name its
+// pod.
 func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
 	used := make(map[planning.Slot]bool, len(pods))
 	for i := range pods {
@@ -257,8 +259,9 @@ func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
 	}
 }
 
-// dropUsed drops the instance IDs of creations that did not fail: a pod may have had them, even if it is gone before a pass sees it, and
-// its claims may hold its data. Those that were left for lack of time are dropped with them; nothing was written for them.
+// dropUsed drops the instance IDs of creations without failure: a pod may have had them and its
+// claims may hold its data, even if it is gone before a pass sees it. Those left for lack of time
+// are dropped with them; nothing was written for them.
 func (m *memory) dropUsed(todo planning.Plan, outcome planning.Outcome) {
 	used := map[planning.Slot]bool{}
 	for _, action := range todo.Actions {
@@ -278,7 +281,8 @@ func (m *memory) dropUsed(todo planning.Plan, outcome planning.Outcome) {
 // lengthOfID is how many characters an instance ID has.
 const lengthOfID = 5
 
-// prune removes the names of pods that are gone from scaleStrategy.podsToDelete. A list that has changed meanwhile is left alone.
+// prune removes the names of lost pods from scaleStrategy.podsToDelete. A list changed meanwhile is
+// left alone.
 func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.Pod) error {
 	set := spec.Set
 	remaining, changed := plan.RemainingPodsToDelete(spec, pods)

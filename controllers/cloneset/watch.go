@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ownersOfClaim is the set that controls a claim, or, if a pod owns the claim, the set of that pod.
+// ownersOfClaim is the set in control of a claim, or of its pod.
 func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []types.NamespacedName {
 	if owners := r.Controller(ctx, claim); len(owners) > 0 {
 		return owners

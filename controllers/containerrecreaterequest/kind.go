@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of ContainerRecreateRequests.
+// Value is the kind ContainerRecreateRequest for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Its pods may belong to any controller; the cache keeps only the identity of most of them, which is enough.

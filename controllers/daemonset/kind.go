@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of DaemonSets.
+// Value is the kind DaemonSet for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		Entry: kinds.Kind{

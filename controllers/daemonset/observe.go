@@ -22,12 +22,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observation is what was read of a set.
+// observation is the observed state of a set.
 type observation struct {
 	spec      *plan.Spec
 	snapshot  plan.Snapshot
 	revisions workload.Revisions
-	// failed is what went wrong without making the observation useless.
+	// failed is a fault with a still useful observation.
 	failed error
 }
 
@@ -41,7 +41,7 @@ type memory struct {
 	same     sets.Set[string]
 }
 
-// remembered returns what is remembered of a set.
+// remembered returns the memory of a set.
 func remembered(m *workload.Memory) *memory {
 	return workload.Own(m, func() *memory { return &memory{names: map[string]string{}} })
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of deletion protection.
+// Value describes deletion protection for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		Name: "deletionprotection", Policies: policies, Hooks: registered,

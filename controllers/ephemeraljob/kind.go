@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of EphemeralJobs.
+// Value is the kind EphemeralJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Its pods are those of others: any that its selector matches.

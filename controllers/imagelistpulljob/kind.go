@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of ImageListPullJobs.
+// Value is the kind ImageListPullJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Its ImagePullJobs are cached for their own kind.

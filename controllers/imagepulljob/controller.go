@@ -42,7 +42,7 @@ func remember(pass *workload.Pass) *memory {
 	return workload.Own(pass.Memory, func() *memory { return &memory{} })
 }
 
-// New returns a Reconciler that watches nothing yet.
+// New returns a Reconciler without watches.
 func New(d workload.Dependencies) *Reconciler {
 	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d)}
 	r.follow = func(ctx context.Context) error {

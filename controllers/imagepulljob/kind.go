@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of ImagePullJobs.
+// Value is the kind ImagePullJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Which pods run where is all that it needs of pods.

@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of launch priorities.
+// Value describes launch priorities for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		Name: Name, On: ordersContainers, Setup: Setup, Keeps: NeedsWholePod, Policies: policies, Hooks: registered,

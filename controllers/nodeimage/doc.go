@@ -5,10 +5,10 @@
 // nothing for ten minutes or that exceed their timeouts, copies the labels of the node, and deletes NodeImages without a node. While tags that were
 // written by hand have not ended, it has the node daemon deployed.
 //
-// What it promises:
+// Promises:
 //
 //   - All tags that are removed from a NodeImage at one time are removed with one write.
 //   - It adds no tags: jobs do, and users who write a NodeImage by hand.
 //
-// What triggers a pass: a changed NodeImage, its status included; its node; the end of a job that it carries; the clock.
+// Triggers of a pass: a changed NodeImage, its status included; its node; the end of a job that it carries; the clock.
 package nodeimage

@@ -10,7 +10,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of NodeImages.
+// Value is the kind NodeImage for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere. It needs the

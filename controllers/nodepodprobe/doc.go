@@ -4,7 +4,7 @@
 // Package nodepodprobe manages NodePodProbes: it writes the probes that PodProbeMarkers define for the pods of a node into the list of that
 // node, and writes the results of the node daemon to these pods.
 //
-// What it promises:
+// Promises:
 //
 //   - All changes of a node's list are one write, and all changes of a pod are one write. Nothing is written while nothing changes.
 //   - A pod whose results have not changed is not written, whatever happens to it.
@@ -12,7 +12,7 @@
 //     removed from their markers, which the pod itself lists. Its conditions stay.
 //   - The list never exceeds the limit of the API server, and no namespace uses the share of another. Probes without room are reported.
 //
-// What triggers a pass: a changed NodePodProbe, its status included; PodProbeMarkers, for the nodes of the pods that they choose; pods that a marker
+// Triggers of a pass: a changed NodePodProbe, its status included; PodProbeMarkers, for the nodes of the pods that they choose; pods that a marker
 // selects; its node.
 //
 // Read it in the order of a pass: controller.go; observe.go; package plan, which decides and is pure, with package probing of the engine; and

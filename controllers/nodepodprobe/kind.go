@@ -8,7 +8,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// Value is all that the operator needs to know of NodePodProbes.
+// Value is the kind NodePodProbe for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// PodProbeMarkers make it, and the node daemon of the node with its name answers in it. Users who could write it would run anything

@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of PodProbeMarkers.
+// Value is the kind PodProbeMarker for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Its pods are those of others: any that its selector matches. It never ends, so the node daemon is there as long as it is.

@@ -7,7 +7,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 )
 
-// Value is all that the operator needs to know of the readiness gate. Requests hold pods out of service by it.
+// Value describes the readiness gate. Requests hold pods out of service by it for the operator.
 func Value() controller.Kind {
 	return controller.Kind{Name: Name, Requires: "ContainerRecreateRequest", Setup: Setup, Keeps: NeedsWholePod}
 }

@@ -8,5 +8,5 @@
 // On nodes it creates a ContainerRecreateRequest, which the daemon of the node carries out; on virtual nodes it changes the images of the
 // sidecars.
 //
-// Read controller.go, and then package plan, which decides and is pure.
+// Read controller.go, and then the pure package plan, the decisions.
 package sidecarterminator

@@ -37,7 +37,7 @@ type Reconciler struct {
 	Options plan.Options
 }
 
-// New returns a Reconciler that watches nothing yet.
+// New returns a Reconciler without watches.
 func New(d workload.Dependencies, o plan.Options) *Reconciler {
 	return &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: o}
 }

@@ -1,25 +1,28 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package statefulset manages StatefulSets of the group apps.kruise.io: pods that keep their names and volumes, that may all
-// start at once, and that move to a new template in place where the change allows it.
+// Package statefulset manages StatefulSets of the group apps.kruise.io: pods keep their names and
+// volumes, may all start at once, and move to a new template in place where the change allows it.
 //
-// What it promises:
+// Promises:
 //
-//   - The pods are those whose ordinals the set asks for, each at the revision that partition and strategy say.
-//   - No more pods than allowed are taken out of service for an update, whoever made the others unavailable.
-//   - One pod that cannot be created, started or updated holds back no other in a Parallel set.
-//   - A set that is being deleted gets its status written and nothing else.
-//   - A stored set that cannot be decoded is left alone: it gets an event and the condition Stalled, and other sets are not affected.
+//   - The pods have the set's ordinals, each at the revision of partition and strategy.
+//   - An update takes no more pods out of service than allowed, whoever made the others
+//     unavailable.
+//   - One pod without a creation, start or update holds back no other in a Parallel set.
+//   - A set in deletion gets its status written and nothing else.
+//   - An undecodable stored set is left alone: it gets an event and the condition Stalled, and
+//     other sets are not affected.
 //
-// What triggers a pass: a changed set; its pods and revisions; orphans whose name and labels fit; its claims, from the moment the first
-// set with claim templates is seen. Pods and revisions count as the set's by the UID of their controller, whatever API version the
-// reference was written with.
+// Triggers of a pass: a changed set; its pods and revisions; orphans with a fitting name and
+// labels; its claims, from the first set with claim templates on. The UID of their controller makes
+// pods and revisions the set's, whatever API version the reference has.
 //
-// What it never touches: pods of other controllers, pods whose names are not those of a slot, and the spec of the set. Claims are
-// created, given owners and grown, but never deleted. A pod keeps the volumes it was created with, because the server lets nobody
-// change them: a claim template that is added later concerns a pod from its next replacement on.
+// Never touched: pods of other controllers, pods with other names, and the spec of the set. Claims
+// are created, given owners and grown, but never deleted. A pod keeps the volumes of its creation,
+// because the server lets nobody change them: a new claim template waits for its replacement.
 //
-// Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache, adopts and releases;
-// package plan, which decides and is pure; and last watch.go, which says what triggers a pass. setup.go takes the options from feature gates.
+// Read it in the order of a pass: controller.go with Reconcile, the whole pass; observe.go, the
+// reads, adoptions and releases; the pure package plan, the decisions; and last watch.go, the
+// triggers. kind.go takes the options from feature gates.
 package statefulset

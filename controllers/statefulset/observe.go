@@ -25,16 +25,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observation is what was read of a set.
+// observation is the observed state of a set.
 type observation struct {
 	snapshot  podset.Snapshot
 	revisions workload.Revisions
-	// failed is what went wrong without making the observation useless.
+	// failed is a fault with a still useful observation.
 	failed error
 }
 
-// prepare reads the pods, revisions and claims of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure
-// that the template has a revision.
+// prepare reads the pods, revisions and claims of a set. Unless the set is being deleted, it also
+// adopts and releases objects and records the template.
 func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
 	set := spec.Set
 	owner := freshness.OwnerOf(set)
@@ -74,8 +74,9 @@ func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload
 	return observed, nil
 }
 
-// readClaims reads the claims of the pods there are and of those there should be, those of dropped templates included. A set without claim templates
-// whose pods mount none of these has none, and costs nothing: the claims of the cluster are watched only from the first set that has some.
+// readClaims reads the claims of present and wanted pods, those of dropped templates included. A
+// set without claim templates and mounts of such has none, and costs nothing: the claims of the
+// cluster are watched only from the first set with some.
 func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, current revision.Revision, pods []*corev1.Pod) (map[string]*corev1.PersistentVolumeClaim, error) {
 	former := func(pod *corev1.Pod) bool { return len(plan.FormerClaims(spec, pod)) > 0 }
 	recorded, _ := revision.RecordedClaims(current)
@@ -120,7 +121,8 @@ func (r *Reconciler) readClaims(ctx context.Context, spec *plan.Spec, current re
 	return found, nil
 }
 
-// readStorageClasses says which storage classes let claims grow. They are watched only from the first set whose claims grow.
+// readStorageClasses reads which storage classes let claims grow. They are watched only from the
+// first set with growing claims.
 func (r *Reconciler) readStorageClasses(ctx context.Context) (map[string]bool, error) {
 	if err := r.WatchLate(ctx, &storagev1.StorageClass{}, nil); err != nil {
 		return nil, err

@@ -21,8 +21,8 @@ import (
 // slotName splits the name of a slot's pod.
 var slotName = regexp.MustCompile(`^(.+)-[0-9]+$`)
 
-// ownersOfPod is the set that controls a pod, or, for a pod without controller, the set with a slot of that name, if there is one: a cluster may
-// have any number of such pods.
+// ownersOfPod is the set in control of a pod, or, for a pod without controller, the set with a slot
+// of that name, if there is one: a cluster may have any number of such pods.
 func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types.NamespacedName {
 	if metav1.GetControllerOfNoCopy(pod) != nil {
 		return r.Controller(ctx, pod)
@@ -38,7 +38,7 @@ func (r *Reconciler) ownersOfPod(ctx context.Context, pod client.Object) []types
 	return []types.NamespacedName{name}
 }
 
-// ownersOfClaim is the set whose claim template and slot a claim is named after.
+// ownersOfClaim is the set with the claim's template and slot in its name.
 func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []types.NamespacedName {
 	parts := slotName.FindStringSubmatch(claim.GetName())
 	if parts == nil {
@@ -57,7 +57,8 @@ func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []t
 	return nil
 }
 
-// hasClaimTemplate says whether claims of the set, without their ordinal, are called name. It reads the set as it is stored.
+// hasClaimTemplate says whether the set has claims of that name, without their ordinal. It reads
+// the stored set.
 func hasClaimTemplate(stored map[string]any, name, set string) bool {
 	templates, _, _ := unstructured.NestedFieldNoCopy(stored, "spec", "volumeClaimTemplates")
 	list, _ := templates.([]any)

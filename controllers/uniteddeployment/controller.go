@@ -51,7 +51,7 @@ type Reconciler struct {
 // times a second, and each pass looks at all.
 const gather = 250 * time.Millisecond
 
-// New returns a Reconciler that watches nothing yet.
+// New returns a Reconciler without watches.
 func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconciler {
 	r := &Reconciler{Base: workload.New(Name, united.Kind(), d), Disabled: disabled}
 	r.follow = func(ctx context.Context, object *unstructured.Unstructured) error {

@@ -10,6 +10,6 @@
 // It never touches workloads that it does not control. It reads pods from the API server, and only while the status of the workloads is not
 // enough: to find unschedulable pods, and pods that block an update.
 //
-// Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads; package plan, which decides and
+// Read it in the order of a pass: controller.go with Reconcile, the whole pass; observe.go, which reads; package plan, which decides and
 // is pure; takeover.go, which is about workloads that OpenKruise wrote.
 package uniteddeployment

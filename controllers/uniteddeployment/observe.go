@@ -28,7 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observation is what was read of a UnitedDeployment.
+// observation is the observed state of a UnitedDeployment.
 type observation struct {
 	snapshot plan.Snapshot
 	// stored are its revisions.

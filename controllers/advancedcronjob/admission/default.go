@@ -10,7 +10,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Default fills in what the user left out. Templates of Jobs and BroadcastJobs stay as written.
+// Default fills in the user's omissions. Templates of Jobs and BroadcastJobs stay as written.
 func Default(cron *appsv1beta1.AdvancedCronJob) {
 	spec := &cron.Spec
 	images := spec.Template.ImageListPullJobTemplate

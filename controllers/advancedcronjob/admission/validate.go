@@ -24,7 +24,7 @@ const (
 	shortDeadline = 10
 )
 
-// Validate returns what is wrong with an AdvancedCronJob that Default has filled in.
+// Validate returns the faults of a AdvancedCronJob after Default.
 func Validate(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	spec, path := &cron.Spec, field.NewPath("spec")
 	errs := rules.LabelName(&cron.ObjectMeta, longestName, "the names of its runs add 11 characters")
@@ -115,7 +115,7 @@ func ValidateUpdate(cron, old *appsv1beta1.AdvancedCronJob) field.ErrorList {
 		fmt.Sprintf("cannot change from %s to %s; create another AdvancedCronJob", was[0], is[0]))}
 }
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(cron, _ *appsv1beta1.AdvancedCronJob) []string {
 	var warnings []string
 	spec := &cron.Spec

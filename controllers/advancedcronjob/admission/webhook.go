@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for AdvancedCronJobs of apps.kruise.io: it fills in defaults and refuses what cannot work.
+// Package admission is admission for AdvancedCronJobs of apps.kruise.io: it fills in defaults and refuses impossible objects.
 //
 // Beside what holds for all kinds (package admission): a template of pods or of a Job that the API server would refuse is refused, and an update through
 // v1alpha1 keeps imageListPullJobTemplate, which OpenKruise's v1alpha1 does not know.

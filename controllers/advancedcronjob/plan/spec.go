@@ -21,7 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan/schedule"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("AdvancedCronJob") }
 
 // Options are the settings of the operator as far as they concern this kind.
@@ -35,7 +35,7 @@ type Spec struct {
 	// Cron is the object itself, Owner the reference that its runs get. Read-only.
 	Cron  *appsv1beta1.AdvancedCronJob
 	Owner metav1.OwnerReference
-	// Deleting says that it has a deletion timestamp.
+	// Deleting objects have a deletion timestamp.
 	Deleting bool
 	// Invalid names the first field that cannot be parsed; nil when all can. Nothing is started then.
 	Invalid error

@@ -62,7 +62,7 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 	return status
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than the list of active runs and messages.
+// Urgent is a change to write at once: more than the list of active runs and messages.
 func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
 		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for BroadcastJobs of apps.kruise.io: it fills in defaults and refuses what cannot work.
+// Package admission is admission for BroadcastJobs of apps.kruise.io: it fills in defaults and refuses impossible objects.
 //
 // Beside what holds for all kinds (package admission): a pod template that the API server would refuse is refused. Both versions have the same
 // fields, so a client of v1alpha1 loses nothing.
@@ -41,7 +41,7 @@ func Kind() admit.Kind[appsv1beta1.BroadcastJob, *appsv1beta1.BroadcastJob] {
 	}
 }
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(job, old *appsv1beta1.BroadcastJob) []string {
 	warnings := jobsidecar.Warnings(&job.Spec.Template.Spec, field.NewPath("spec", "template", "spec"))
 	if job.Spec.FailurePolicy.RestartLimit > 0 && job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
@@ -54,7 +54,7 @@ func Warnings(job, old *appsv1beta1.BroadcastJob) []string {
 	return warnings
 }
 
-// Default fills in what the user left out. The pod template stays as written.
+// Default fills in the user's omissions. The pod template stays as written.
 func Default(job *appsv1beta1.BroadcastJob) {
 	spec := &job.Spec
 	rules.OrDefault(&spec.Parallelism, intstr.FromInt32(budget.Unlimited))
@@ -62,7 +62,7 @@ func Default(job *appsv1beta1.BroadcastJob) {
 	spec.FailurePolicy.Type = cmp.Or(spec.FailurePolicy.Type, appsv1beta1.BroadcastJobFailFast)
 }
 
-// Validate returns what is wrong with a BroadcastJob that Default has filled in.
+// Validate returns the faults of a BroadcastJob after Default.
 func Validate(job *appsv1beta1.BroadcastJob) field.ErrorList {
 	errs := rules.LabelName(&job.ObjectMeta, longestName, "pods carry the name in a label")
 	return append(errs, rules.BroadcastJob(&job.Spec, field.NewPath("spec"))...)

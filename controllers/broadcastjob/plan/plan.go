@@ -37,7 +37,7 @@ const (
 	storedSoon = 100 * time.Millisecond
 )
 
-// Stage is what a job is at.
+// Stage is the stage of a job.
 type Stage string
 
 // The stages of a job.
@@ -53,7 +53,7 @@ const (
 	Ended Stage = "Ended"
 )
 
-// Decision is a plan, and what it was made from.
+// Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
 	// Stage is what the job is at. Failure says why it fails or has failed; empty when it does not.

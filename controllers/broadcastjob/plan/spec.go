@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("BroadcastJob") }
 
 // Options are the settings of the operator as far as they concern this kind.
@@ -40,7 +40,7 @@ type Spec struct {
 	// Job is the job itself, Owner the reference that its pods get. Read-only.
 	Job   *appsv1beta1.BroadcastJob
 	Owner metav1.OwnerReference
-	// Deleting says that it has a deletion timestamp.
+	// Deleting objects have a deletion timestamp.
 	Deleting bool
 	// Invalid names the first field that cannot be parsed; nil when all can. Then no pod is created or deleted.
 	Invalid error

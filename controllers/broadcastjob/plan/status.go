@@ -47,7 +47,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// report fills in what is counted, and the phase.
+// report fills in the counts, and the phase.
 func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d Decision) {
 	v := &d.view
 	now := podstate.Time(s.Now)
@@ -84,7 +84,7 @@ func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d De
 	}
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and which nodes succeeded.
+// Urgent is a change to write at once: more than counters, messages and which nodes succeeded.
 func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
 	was, is := ptr.Deref(before.Finished, appsv1beta1.FinishedNodes{}), ptr.Deref(after.Finished, appsv1beta1.FinishedNodes{})
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
@@ -181,7 +181,7 @@ func noNode(s Snapshot) string {
 	return "No node fits the template: " + nodefit.WhyNone(reasons)
 }
 
-// Events are the events about what a status says for the first time.
+// Events are the events about new statements of a status.
 func Events(spec *Spec, d Decision, after *appsv1beta1.BroadcastJobStatus) []planning.Event {
 	before := &spec.Job.Status
 	var events []planning.Event

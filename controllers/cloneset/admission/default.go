@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Options are the feature gates that admission of a CloneSet depends on.
+// Options are the feature gates for admission of a CloneSet.
 type Options struct {
 	// PreDownloadImage is the gate PreDownloadImageForInPlaceUpdate: the fields imagePreDownload* are honored.
 	PreDownloadImage bool
@@ -26,8 +26,8 @@ func OptionsOf(gates features.Set) Options {
 	return Options{PreDownloadImage: gates.Enabled(features.PreDownloadImageForInPlaceUpdate)}
 }
 
-// Default fills in what the user left out. Pod and claim templates stay as written: defaults in them would show up as drift
-// in whatever the manifest is kept in.
+// Default fills in the user's omissions. Pod and claim templates stay as written: defaults in them
+// would be drift from the manifest.
 func Default(set *appsv1beta1.CloneSet) {
 	spec := &set.Spec
 	rules.OrDefault(&spec.Replicas, 1)
@@ -50,11 +50,12 @@ func Default(set *appsv1beta1.CloneSet) {
 	rules.OrDefault(&rolling.MaxSurge, intstr.FromInt32(0))
 }
 
-// Keep brings back from the stored object what an update through v1alpha1 left out because that version has no words for it. A
-// client that reads the object before it writes carries these fields along in an annotation; one that writes a whole manifest
-// does not, and does not mean to switch anything off.
+// Keep brings back fields of the stored object without words in v1alpha1, after an update through
+// that version. A client that reads before it writes carries them along in an annotation. One with
+// a whole manifest does not, and does not mean to switch anything off.
 //
-// The field excludePreparingDelete is a label in v1alpha1, so it is kept only where the label does not say something.
+// The field excludePreparingDelete is a label in v1alpha1, so it is kept only while the label is
+// silent.
 func Keep(set, old *appsv1beta1.CloneSet) {
 	const label = v1alpha1.LabelExcludePreparingDelete
 	if old.Spec.ScaleStrategy.ExcludePreparingDelete && old.Labels[label] == "" && set.Labels[label] == "" {

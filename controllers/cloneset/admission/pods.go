@@ -20,9 +20,9 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
 
-// Pods says which pods an update may ask to delete.
+// Pods knows the pods an update may ask to delete.
 type Pods struct {
-	// Reader reads Pods. It should not be cached: what it is asked about was just read by a user.
+	// Reader reads Pods. It should not be cached: a user has just read them.
 	Reader client.Reader
 }
 
@@ -33,8 +33,9 @@ const (
 	maxBytes = 4 << 20
 )
 
-// check refuses names that an update adds to podsToDelete, unless they are pods of the set that are not terminating. What cannot be found out,
-// and names after the first maxLookups or maxBytes, are let in; the controller deletes no pod but its own.
+// check refuses new names in podsToDelete, except for living pods of the set. Unknown ones, and
+// names after the first maxLookups or maxBytes, are let in; the controller deletes only its own
+// pods.
 func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.ErrorList {
 	if old == nil {
 		return nil // it has no pods yet
@@ -68,7 +69,7 @@ func (p Pods) check(ctx context.Context, set, old *appsv1beta1.CloneSet) field.E
 	return errs
 }
 
-// firstAdded are the first maxLookups names that are not in before.
+// firstAdded are the first maxLookups names outside of before.
 func firstAdded(names, before []string) []string {
 	known := sets.New(before...)
 	var added []string

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// noDeadline is the progressDeadlineSeconds that means none.
+	// noDeadline is the progressDeadlineSeconds for no deadline.
 	noDeadline = math.MaxInt32
 )
 
-// Validate returns what is wrong with a CloneSet that Default has filled in.
+// Validate returns the faults of a CloneSet after Default.
 func Validate(set *appsv1beta1.CloneSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 
@@ -82,7 +82,7 @@ func validateUpdateStrategy(spec *appsv1beta1.CloneSetSpec, path *field.Path) fi
 	return append(errs, rules.InPlaceStrategy(rolling.InPlaceUpdateStrategy, path.Child("inPlaceUpdateStrategy"))...)
 }
 
-// validateLimits requires that an update can begin: with neither an unavailable pod nor a surplus one it never would.
+// validateLimits requires that an update can begin: it needs an unavailable pod or a surplus one.
 func validateLimits(rolling *appsv1beta1.RollingUpdateCloneSetStrategy, replicas int32, path *field.Path) field.ErrorList {
 	errs := rules.Count(rolling.MaxUnavailable, path.Child("maxUnavailable"))
 	errs = append(errs, rules.Count(rolling.MaxSurge, path.Child("maxSurge"))...)
@@ -102,7 +102,7 @@ func validateLimits(rolling *appsv1beta1.RollingUpdateCloneSetStrategy, replicas
 	return errs
 }
 
-// roundedUp is a count that validateCount has passed.
+// roundedUp is a valid count.
 func roundedUp(v *intstr.IntOrString, def intstr.IntOrString, replicas int32) int32 {
 	n, err := budget.Count(ptr.Deref(v, def), replicas, budget.Up)
 	if err != nil {
@@ -111,7 +111,7 @@ func roundedUp(v *intstr.IntOrString, def intstr.IntOrString, replicas int32) in
 	return n
 }
 
-// ValidateUpdate returns what may not change. Default has filled in both objects.
+// ValidateUpdate returns forbidden changes. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.CloneSet) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
@@ -123,7 +123,7 @@ func ValidateUpdate(set, old *appsv1beta1.CloneSet) field.ErrorList {
 	return errs
 }
 
-// inV1alpha1 is the name that a field has for a client of v1alpha1.
+// inV1alpha1 is a field's name for a client of v1alpha1.
 func inV1alpha1(path string) string {
 	const rolling = "spec.updateStrategy.rollingUpdate"
 	for _, rename := range [][2]string{

@@ -9,12 +9,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 	common := commonOf(set)
 	warnings := common.Pods(old == nil)
 	if v := set.Spec.ScaleStrategy.MaxUnavailable; v != nil {
-		// 0% of anything and the number 0 are the only counts that come to no pod of very many.
+		// Only 0% and the number 0 come to no pod of very many.
 		if n, err := budget.Count(*v, budget.Unlimited, budget.Up); err == nil && n == 0 {
 			warnings = append(warnings, "spec.scaleStrategy.maxUnavailable: is 0, so no pod is ever created")
 		}
@@ -25,7 +25,7 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 	return append(warnings, common.Updates(commonOf(old), o.PreDownloadImage, false)...)
 }
 
-// commonOf is what the set has in common with other kinds; nil without a set.
+// commonOf is the set's common part with other kinds; nil without a set.
 func commonOf(set *appsv1beta1.CloneSet) *rules.Set {
 	if set == nil {
 		return nil

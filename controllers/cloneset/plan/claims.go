@@ -23,20 +23,21 @@ import (
 const (
 	// reasonClaimOwners makes a claim go with its pod, or stay with the set.
 	reasonClaimOwners = "ClaimOwners"
-	// reasonClaimMissing creates a claim that a pending pod waits for.
+	// reasonClaimMissing creates a missing claim of a pending pod.
 	reasonClaimMissing = "ClaimMissing"
-	// reasonClaimUnused deletes a claim that has no pod.
+	// reasonClaimUnused deletes a claim without a pod.
 	reasonClaimUnused = "ClaimUnused"
 )
 
-// afterClaims is when to plan again after writing claims that a deletion waits for: no event tells of it.
+// afterClaims is when to plan again after writes of claims before a deletion: no event tells of it.
 const afterClaims = 100 * time.Millisecond
 
-// retention is that of every CloneSet: a claim belongs to the set, and to its pod once that is being deleted.
+// retention is every CloneSet's: a claim belongs to the set, and to its pod during the pod's
+// deletion.
 func retention() claims.Retention { return claims.Retention{WhenScaled: true, WhenDeleted: true} }
 
-// bySlot sorts the claims of the set under their instance IDs, in the order of their names. Claims that are terminating are left
-// out, but keep their slot from being used.
+// bySlot sorts the claims of the set under their instance IDs, in the order of their names.
+// Terminating claims are left out, but keep their slot from being used.
 func bySlot(set *appsv1beta1.CloneSet, all map[string]*corev1.PersistentVolumeClaim) map[planning.Slot][]*corev1.PersistentVolumeClaim {
 	slots := map[planning.Slot][]*corev1.PersistentVolumeClaim{}
 	for _, claim := range slices.SortedFunc(maps.Values(all), func(a, b *corev1.PersistentVolumeClaim) int { return cmp.Compare(a.Name, b.Name) }) {
@@ -47,10 +48,10 @@ func bySlot(set *appsv1beta1.CloneSet, all map[string]*corev1.PersistentVolumeCl
 	return slots
 }
 
-// missing says that there is no claim of this name.
+// missing: there is no claim of this name.
 func (p *planner) missing(claim string) bool { return p.s.Claims[claim] == nil }
 
-// ofSlot gives new claims what shows that they are those of a slot.
+// ofSlot marks new claims as a slot's.
 func (p *planner) ofSlot(slot planning.Slot, created []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	for _, claim := range created {
 		claim.Labels[shared.LabelInstanceID] = string(slot)
@@ -59,13 +60,13 @@ func (p *planner) ofSlot(slot planning.Slot, created []*corev1.PersistentVolumeC
 	return created
 }
 
-// owned says that the set is an owner of the claim.
+// owned: the set is an owner of the claim.
 func (p *planner) owned(claim *corev1.PersistentVolumeClaim) bool {
 	return claims.OwnedBy(claim, p.Set.UID)
 }
 
-// reusable are the slots whose claims wait for another pod: no pod object has the slot, not even one that is terminating, and
-// none of its claims is about to be deleted.
+// reusable are the slots with claims for another pod: no pod object has the slot, not even a
+// terminating one, and none of its claims is about to be deleted.
 func (p *planner) reusable() []planning.Slot {
 	if !p.EnablePVCReuse {
 		return nil
@@ -79,16 +80,17 @@ func (p *planner) reusable() []planning.Slot {
 	return slots
 }
 
-// usable says that all claims of a slot belong to the set, and that none of them is about to be deleted.
+// usable: all claims of a slot belong to the set, and none of them is about to be deleted.
 func (p *planner) usable(slot planning.Slot) bool {
 	return !slices.ContainsFunc(p.claimsOf[slot], func(claim *corev1.PersistentVolumeClaim) bool {
 		return !p.owned(claim) || claims.Stale(claim, p.podName(slot), "")
 	})
 }
 
-// retriable says that a pod may be created for a candidate: it has no claims, or those that an earlier try left behind when the server then
-// refused the pod. As no pod had a candidate yet, they are empty. Trying the same one again keeps claims from piling up while pods are
-// refused, without waiting for anything. Claims that are not what the set asks for now are left to be deleted.
+// retriable is a candidate for a pod: without claims, or with those of an earlier try whose pod the
+// server refused. No pod had the candidate yet, so they are empty. The same one again keeps claims
+// from piling up during refusals, without a wait for anything. Claims unlike the set's present ones
+// are left to be deleted.
 func (p *planner) retriable(slot planning.Slot) bool {
 	return p.usable(slot) && !slices.ContainsFunc(p.claimsOf[slot], func(claim *corev1.PersistentVolumeClaim) bool {
 		return !slices.ContainsFunc(p.Claims.Claims, func(template corev1.PersistentVolumeClaim) bool {
@@ -97,18 +99,19 @@ func (p *planner) retriable(slot planning.Slot) bool {
 	})
 }
 
-// overdue is how long after its grace period a pod that somebody deleted is waited for: its node may be gone.
+// overdue is how long after its grace period a deleted pod is waited for: its node may be gone.
 const overdue = 30 * time.Second
 
-// returning is how many slots will be reusable in a moment: somebody has deleted their pods, and those are about to end. A new pod that
-// does not wait for one of them would get claims without data. after is when the last of them counts as overdue.
+// returning is how many slots will be reusable in a moment: somebody has deleted their pods, and
+// those are about to end. A new pod without such a wait would get claims without data. after is
+// when the last of them counts as overdue.
 func (p *planner) returning() (n int, after time.Duration) {
 	if !p.EnablePVCReuse {
 		return 0, 0
 	}
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
-		// A pod whose containers have all ended is there a moment longer.
+		// A pod is there a moment longer than its containers.
 		if pod.Object.DeletionTimestamp == nil || !p.stay(pod) {
 			continue
 		}
@@ -120,8 +123,8 @@ func (p *planner) returning() (n int, after time.Duration) {
 	return n, after
 }
 
-// stay says that the claims of a terminating pod are for another one: the set has some of them, takes back those that the pod has, and none of them is
-// somebody else's or about to be deleted.
+// stay: the claims of a terminating pod are for another one. The set has some of them, takes back
+// the pod's, and none of them is foreign or about to be deleted.
 func (p *planner) stay(pod *podset.Pod) bool {
 	own := p.claimsOf[pod.Slot]
 	return slices.ContainsFunc(own, p.remaining) && !slices.ContainsFunc(own, func(claim *corev1.PersistentVolumeClaim) bool {
@@ -129,14 +132,14 @@ func (p *planner) stay(pod *podset.Pod) bool {
 	})
 }
 
-// keepClaims gives claims the owner with which they are to be deleted.
+// keepClaims gives claims the owner of their deletion.
 //
-//   - A claim of a pod that stays belongs to the set, and is made again while the pod is pending.
-//   - A claim of a pod that is terminating or has finished goes with that pod, unless claims are reused. Then all of them stay, or all go: the next pod
-//     would get those that stay, and empty volumes beside them.
+//   - A claim of a staying pod belongs to the set, and is made again while the pod is pending.
+//   - A claim of a terminating or finished pod goes with that pod, unless claims are reused. Then
+//     all of them stay, or all go: the next pod would get empty volumes beside the others.
 //   - A claim without a pod is deleted, unless claims are reused or this pass creates a pod for it.
 //
-// Those of a pod that this pass works at removing are left to remove.
+// Claims of a pod in removal are left to remove.
 func (p *planner) keepClaims() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]
@@ -163,7 +166,7 @@ func (p *planner) keepClaims() {
 	}
 }
 
-// createAwaited creates claims that a pending pod lacks, because somebody deleted them: it would wait for them for ever.
+// createAwaited creates deleted claims of a pending pod: it would wait for them for ever.
 func (p *planner) createAwaited(pod *podset.Pod) {
 	if pod.Object.Status.Phase != corev1.PodPending {
 		return
@@ -173,10 +176,11 @@ func (p *planner) createAwaited(pod *podset.Pod) {
 	}
 }
 
-// takenRecheck is how often the set looks again whether the pod is gone that has claims of the set and is not its own: no event tells.
+// takenRecheck is how often the set looks again for the end of a foreign pod with claims of the
+// set: no event tells.
 const takenRecheck = time.Minute
 
-// holdTaken notes that claims stay because of pods that the set does not control under their name.
+// holdTaken notes that claims stay because of foreign pods under their name.
 func (p *planner) holdTaken() {
 	if len(p.s.Taken) == 0 || p.EnablePVCReuse {
 		return
@@ -194,7 +198,7 @@ func (p *planner) holdTaken() {
 	})
 }
 
-// unusedClaims are the slots that have claims to delete, because no pod has the slot and claims are not reused.
+// unusedClaims are the slots with claims to delete: no pod has the slot and claims are not reused.
 func (p *planner) unusedClaims() []planning.Slot {
 	if p.EnablePVCReuse {
 		return nil
@@ -208,13 +212,14 @@ func (p *planner) unusedClaims() []planning.Slot {
 	return slots
 }
 
-// remaining says that a claim is the set's, and not terminating.
+// remaining is a claim of the set, and not terminating.
 func (p *planner) remaining(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.DeletionTimestamp == nil && p.owned(claim)
 }
 
-// giveClaims gives a pod that is to be deleted its claims, and says whether its deletion waits for that. It does not wait for ever for what the server
-// refuses: then those claims stay the set's. Where claims are reused, the others stay with them, and the pod returns those that it has got already.
+// giveClaims gives a pod its claims before its deletion, and says whether the deletion waits. It
+// does not wait for ever for refused ones: they stay the set's. Where claims are reused, the others
+// stay with them, and the pod returns those it has.
 func (p *planner) giveClaims(pod *podset.Pod) (waits bool) {
 	give, takeBack := p.claimsOf[pod.Slot], []*corev1.PersistentVolumeClaim(nil)
 	if p.EnablePVCReuse {
@@ -230,7 +235,7 @@ func (p *planner) giveClaims(pod *podset.Pod) (waits bool) {
 	return false
 }
 
-// refused splits off the claims of a pod that the server has not let it have for so long that its deletion does not wait for them.
+// refused splits off the claims refused for too long to wait.
 func (p *planner) refused(pod *podset.Pod) (refused, others []*corev1.PersistentVolumeClaim) {
 	for _, claim := range p.claimsOf[pod.Slot] {
 		changed := false
@@ -246,7 +251,8 @@ func (p *planner) refused(pod *podset.Pod) (refused, others []*corev1.Persistent
 	return refused, others
 }
 
-// fixOwners makes claims of a pod go with it, or stay with the set, and returns the keys of what has to be written for that.
+// fixOwners makes claims of a pod go with it, or stay with the set, and returns the keys of the
+// writes.
 func (p *planner) fixOwners(pod *podset.Pod, own []*corev1.PersistentVolumeClaim, condemned bool) (edits []planning.RetryKey) {
 	for _, claim := range own {
 		if patch, changed := p.reown(pod, claim, condemned); changed {
@@ -257,8 +263,8 @@ func (p *planner) fixOwners(pod *podset.Pod, own []*corev1.PersistentVolumeClaim
 	return edits
 }
 
-// reown is the patch that makes a claim go with its pod, or stay with the set, and whether there is something to change. A claim that neither of them owns
-// is somebody else's, or goes with an earlier pod.
+// reown is the patch for that, and whether there is something to change. A claim of neither is
+// foreign, or goes with an earlier pod.
 func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, condemned bool) (patch planning.Change, changed bool) {
 	if !p.owned(claim) && !claims.OwnedBy(claim, pod.Object.UID) {
 		return nil, false
@@ -266,7 +272,8 @@ func (p *planner) reown(pod *podset.Pod, claim *corev1.PersistentVolumeClaim, co
 	return retention().PatchOwners(claim, claims.Owned{Set: p.Owner, Pod: claims.PodReference(pod.Object)}, condemned)
 }
 
-// leaveClaims has the event about the deletion of a pod say what becomes of claims of which the server does not let it become the owner, if there are such.
+// leaveClaims tells, in the event about the deletion of a pod, about refused claims, if there are
+// any.
 func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
 	switch {
 	case !some:
@@ -277,7 +284,7 @@ func (p *planner) leaveClaims(pod *podset.Pod, some bool) {
 	}
 }
 
-// act plans an action for a claim. verb and event say what it does; without event, nothing is told of its success.
+// act plans an action for a claim. verb and event name it; without event, its success is silent.
 func (p *planner) act(action planning.Action, verb, event string) {
 	what := fmt.Sprintf("%s Claim %s in CloneSet %s", verb, action.Object.GetName(), p.Set.Name)
 	if event != "" {

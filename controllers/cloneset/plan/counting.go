@@ -3,10 +3,10 @@
 
 package plan
 
-// revisionCounts are the pods at one revision, each counted in one of the fields. Pods that are terminating or have finished are in none:
-// their replacement does not wait for them.
+// revisionCounts are the pods at one revision, each counted in one of the fields. Terminating and
+// finished pods are in none: their replacement does not wait for them.
 type revisionCounts struct {
-	// preparingDelete are the pods that wait at their preDelete hook.
+	// preparingDelete are the pods at their preDelete hook.
 	preparingDelete int
 	// specified are to be deleted because their user asked for it.
 	specified int
@@ -14,7 +14,7 @@ type revisionCounts struct {
 	unavailable, available int
 }
 
-// staying are all that do not wait at their preDelete hook.
+// staying are all others.
 func (g revisionCounts) staying() int { return g.specified + g.unavailable + g.available }
 
 func (g revisionCounts) all() int { return g.preparingDelete + g.staying() }
@@ -24,27 +24,29 @@ type podCounts struct{ old, updated revisionCounts }
 
 func (c podCounts) all() int { return c.old.all() + c.updated.all() }
 
-// unavailable is how many pods are unavailable. Those whose deletion the user asked for are left out: they go as soon as they may.
+// unavailable is how many pods are unavailable, without the user's deletions: they go as soon as
+// they may.
 func (c podCounts) unavailable() int {
 	return c.old.preparingDelete + c.old.unavailable + c.updated.preparingDelete + c.updated.unavailable
 }
 
-// limits are those of a set, in pods.
+// limits are a set's, in pods.
 type limits struct {
 	replicas, partition                           int
 	maxUnavailable, maxSurge, scaleMaxUnavailable int
-	// excludePreparingDelete says that pods at their preDelete hook do not count as replicas.
+	// excludePreparingDelete: pods at their preDelete hook do not count as replicas.
 	excludePreparingDelete bool
-	// rollBack says that updated pods that the partition does not allow go back.
+	// rollBack: updated pods beyond the partition go back.
 	rollBack bool
 }
 
-// diff is what is left to do to get from the pods there are to those there should be, in pods.
+// diff is the difference between the pods there are and those there should be.
 type diff struct {
-	// create is how many pods may be created now, createOld those of them at the current revision; held is how many more
-	// scaleStrategy.maxUnavailable stops.
+	// create is how many pods may be created now, createOld those of them at the current revision;
+	// held is how many more scaleStrategy.maxUnavailable stops.
 	create, createOld, held int
-	// remove is how many pods are too many, without those that go already; removeOld those of them not at the update revision.
+	// remove is how many pods are too many, without the leaving ones; removeOld those of them not
+	// at the update revision.
 	remove, removeOld int
 	// move is how many pods have to get to the update revision; below zero, back to the current one.
 	move int
@@ -54,13 +56,14 @@ type diff struct {
 
 // diff says what is left to do.
 //
-//  1. The surge: pods beyond replicas make up for those that are to be deleted or moved. It is used for one of the two at a time,
-//     the larger one.
+//  1. The surge: pods beyond replicas make up for pods to delete or move. It is used for one of the
+//     two at a time, the larger one.
 //  2. Pods are created up to replicas and surge. The partition gets its share first.
-//  3. Pods are too many beyond that, when those that are being deleted are gone. What the partition does not need goes first.
-//  4. Pods move while there are too many at one revision and too few at the other. Those that their user wants deleted get to the
-//     right revision by being replaced. So they are not counted at the revision that pods move to: one that waits to be deleted would wait for ever for
-//     a pod that stays broken because of it.
+//  3. Pods beyond that are too many, after the deletions under way. Pods beyond the partition's
+//     need go first.
+//  4. Pods move while there are too many at one revision and too few at the other. The user's
+//     deletions get to the right revision by a replacement, so they are not counted at the target:
+//     a pod in wait for its deletion would wait for ever for a staying pod broken by it.
 func (l limits) diff(c podCounts) diff {
 	outdated := c.old.staying() - l.partition
 	surplus := c.updated.staying() - (l.replicas - l.partition)

@@ -21,14 +21,15 @@ func progressDeadline(set *appsv1beta1.CloneSet) (time.Duration, bool) {
 	return time.Duration(seconds) * time.Second, seconds != math.MaxInt32
 }
 
-// setProgressing adds the condition Progressing, if the user gave a deadline, and says when it will pass. The first that holds:
+// setProgressing adds the condition Progressing, if the user gave a deadline, and says when it will
+// pass. The first that holds:
 //
-//  1. the spec cannot be parsed: the condition stays as it was;
+//  1. the spec is not readable: the condition stays as it was;
 //  2. everything is at the update revision and available;
 //  3. updates are paused;
-//  4. what the partition lets move is;
-//  5. the deadline has passed since the last progress: more updated pods, more of them available, or another update revision. It stays
-//     so until there is progress again;
+//  4. all pods beyond the partition are;
+//  5. the deadline has passed since the last progress: more updated pods, more of them available,
+//     or another update revision. It stays so until there is progress again;
 //  6. the rollout goes on.
 func setProgressing(list *conditions.List, before []conditions.Condition, spec *Spec, status *appsv1beta1.CloneSetStatus) time.Duration {
 	limit, ok := progressDeadline(spec.Set)
@@ -56,7 +57,8 @@ func setProgressing(list *conditions.List, before []conditions.Condition, spec *
 	return 0
 }
 
-// setRunning is the last two cases of setProgressing. The condition's update time is that of the last progress.
+// setRunning is the last two cases of setProgressing. The condition's update time is the last
+// progress.
 func setRunning(list *conditions.List, old conditions.Condition, limit time.Duration, before, status *appsv1beta1.CloneSetStatus) time.Duration {
 	runs := old.Reason == appsv1beta1.ReasonCloneSetUpdated || old.Reason == appsv1beta1.ReasonProgressDeadlineExceeded
 	progressed := before.UpdateRevision != status.UpdateRevision ||

@@ -17,21 +17,25 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// move is step 4: pods at the wrong revision that stay, and can get to the right one, move to it.
+// move is step 4: staying pods at the wrong revision move to the right one, if they can.
 //
 // No more pods are picked than the partition leaves. They are picked in this order:
 //
-//  1. pods that wait at their inPlaceUpdate hook;
-//  2. pods that an earlier update left unavailable;
-//  3. all others in the user's order, and where that leaves pods equal, those first whose node has the images already.
+//  1. pods at their inPlaceUpdate hook;
+//  2. victims of an earlier update;
+//  3. all others in the user's order, and equal ones by images already on their node.
 //
-// Of the pods that were picked, those that are not in service move first, so that none of them waits behind a pod in service, which waits for the
-// limit. One whose change was refused leaves its place to the others until its next try. Moving stops at the first pod for which one of these holds:
+// Of the picked pods, those out of service move first: none of them waits behind a pod in service
+// and its limit. A refused one leaves its place to the others until its next try. Moving stops at
+// the first pod for which one of these holds:
 //
-//   - As many pods at the target revision are unavailable, or begin to move in this pass, as may be: so a bad image stops there. There is one
-//     exception. While no pod at the target is unavailable, a pod that is not in service moves: where no surge can be created, only it can bring a
-//     fix. While pods are missing, it moves only if it will hardly get ready by itself: any other one may come back.
-//   - It is in service, and the limit has no room. A pod that is not in service needs no room, so a fix reaches the unavailable pods first.
+//   - As many pods at the target revision are unavailable, or begin to move in this pass, as may
+//     be: so a bad image stops there. There is one exception. While no pod at the target is
+//     unavailable, a pod out of service moves: without a surge, only it can bring a fix. While pods
+//     are missing, it moves only if it will hardly get ready by itself: any other one may come
+//     back.
+//   - It is in service, and the limit has no room. A pod out of service needs no room, so a fix
+//     reaches the unavailable pods first.
 func (p *planner) move(s diff) {
 	if s.move == 0 || p.OnDelete {
 		return
@@ -88,7 +92,7 @@ func (p *planner) moveInOrder(candidates []*podset.Pod, limit int, rollout podse
 	return nil
 }
 
-// candidates are the pods that can be moved, in the order in which they should be.
+// candidates are the movable pods, in their order.
 func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 	var candidates []*podset.Pod
 	for _, pod := range p.pods {
@@ -127,7 +131,7 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 
 func preparingUpdate(pod *podset.Pod) bool { return pod.State == shared.StatePreparingUpdate }
 
-// first compares so that what is true comes first.
+// first compares: true comes first.
 func first(a, b bool) int {
 	switch {
 	case a == b:
@@ -147,7 +151,7 @@ func (p *planner) rollout(target revision.Revision) podset.Rollout {
 	}
 }
 
-// holdBack notes what waits, and for what.
+// holdBack notes the waiting pods, and their reasons.
 func (p *planner) holdBack() {
 	if !p.saysReplaced {
 		p.draft.HoldReplaced(p.replacing, p.rollout(p.s.Update))

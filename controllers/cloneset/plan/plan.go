@@ -22,27 +22,28 @@ const (
 	noteNoFreshSlot    = "NoFreshSlot"
 	// noteClaimsInUse: claims stay although no pod of the set has them.
 	noteClaimsInUse = "ClaimsInUse"
-	// noteClaimsReturning: new pods wait for claims whose pods are terminating.
+	// noteClaimsReturning: new pods wait for claims of terminating pods.
 	noteClaimsReturning = "ClaimsReturning"
 )
 
-// scaleLimit is the field that limits creations.
+// scaleLimit is the limit of creations.
 const scaleLimit = "scaleStrategy.maxUnavailable"
 
 // Plan decides the next step of a CloneSet.
 //
-//  1. Leaving: pods at their preDelete hook are deleted when it is released, or brought back when they are needed after all.
+//  1. Leaving: pods at their preDelete hook are deleted at its release, or brought back if still
+//     needed.
 //  2. Creating: missing pods, as far as scaleStrategy.maxUnavailable allows.
-//  3. Deleting: pods that their user wants deleted, finished ones too, then pods that are too many.
+//  3. Deleting: the user's deletions, finished pods too, then surplus pods.
 //  4. Moving: pods at the wrong revision, in place or by deleting them.
-//  5. Settling: whatever is under way on all other pods goes on, always. So do their claims.
+//  5. Settling: everything under way on all other pods goes on, always. So do their claims.
 //
-// No part waits for another one. All that take a serving pod away draw on the same limit: as many pods may be unavailable as
-// maxUnavailable says, more by every pod beyond replicas, less by every missing one. So a request that the server keeps refusing
-// stops nothing else.
+// No part waits for another one. All that take a serving pod away draw on the same limit:
+// maxUnavailable, more by every pod beyond replicas, less by every missing one. So a request
+// refused again and again stops nothing else.
 //
-// A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 5
-// is planned.
+// A set in deletion plans nothing: the garbage collector deletes its pods. With an unreadable spec
+// only step 5 is planned.
 func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	if spec.Deleting {
 		return planning.Plan{}
@@ -64,31 +65,33 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	return p.draft.Plan()
 }
 
-// planner is what the steps of one Plan share.
+// planner is shared by the steps of one Plan.
 type planner struct {
 	*Spec
 	s     *podset.Snapshot
 	draft *podset.Draft
 
-	// rollBack says that updated pods that the partition does not allow go back to the current revision.
+	// rollBack: updated pods beyond the partition go back to the current revision.
 	rollBack bool
-	// limits are those of the set.
+	// limits are the set's.
 	limits limits
 
-	// pods are those that count.
+	// pods are the counted ones.
 	pods []*podset.Pod
-	// unavailable is the limit that everything draws on, blocked are the pods that wait for room in it.
+	// unavailable is the common limit, blocked are the pods without room in it.
 	unavailable podset.Limit
 	blocked     []*podset.Pod
 	// claimsOf are the claims of each slot, by name.
 	claimsOf map[planning.Slot][]*corev1.PersistentVolumeClaim
-	// existing are the slots that have a pod object, whatever its state, or that this pass creates one for; leaving are the pods whose deletion this pass works at.
+	// existing are the slots with a pod object in whatever state, or a new one in this pass;
+	// leaving are the pods in removal.
 	existing map[planning.Slot]bool
 	leaving  map[string]bool
-	// back is how many pods at their preDelete hook are brought back by this pass, replacing those of them that another one is to replace.
+	// back is how many pods at their preDelete hook this pass brings back, replacing those of them
+	// with a replacement to come.
 	back      int
 	replacing []*podset.Pod
-	// saysReplaced says that a note tells why pods are replaced.
+	// saysReplaced: a note tells why pods are replaced.
 	saysReplaced bool
 }
 
@@ -127,14 +130,14 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	return p
 }
 
-// updated says that the pod is at the update revision.
+// updated: the pod is at the update revision.
 func (p *planner) updated(pod *podset.Pod) bool { return pod.Revision == p.s.Update.Name }
 
 func preparingDelete(pod *podset.Pod) bool { return pod.State == shared.StatePreparingDelete }
 
 func specified(pod *podset.Pod) bool { return pod.Unwanted == podset.UnwantedSpecified }
 
-// count counts the pods. With preparing, a pod that waits for its inPlaceUpdate hook counts as updated already.
+// count counts the pods. With preparing, a pod at its inPlaceUpdate hook counts as updated already.
 func (p *planner) count(preparing bool) podCounts {
 	var c podCounts
 	for _, pod := range p.pods {
@@ -156,9 +159,10 @@ func (p *planner) count(preparing bool) podCounts {
 	return c
 }
 
-// countMoving counts the pods as far as moving them is concerned. Where pods at their hook count as updated when pods are removed, this pass may
-// remove one that makes up for another at its hook: that one is still needed, and has to move. Otherwise it would be called back, and the
-// pod that makes up for it be made again, for ever.
+// countMoving counts the pods for moves. Where pods at their hook count as updated in removals,
+// this pass may remove the one that makes up for another at its hook. That other one is still
+// needed, and has to move. Otherwise it would be called back, and its substitute made again, for
+// ever.
 func (p *planner) countMoving() podCounts {
 	if !p.PreparingUpdateAsUpdate {
 		return p.count(false)
@@ -169,7 +173,7 @@ func (p *planner) countMoving() podCounts {
 	return p.count(false)
 }
 
-// counts says that the pod is one of the set's replicas: it is neither terminating nor finished.
+// counts is a replica of the set: neither terminating nor finished.
 func counts(pod *podset.Pod) bool {
 	return !pod.Terminating && pod.Unwanted != podset.UnwantedFinished
 }
@@ -179,7 +183,7 @@ func counts(pod *podset.Pod) bool {
 //   - if its user asked for its deletion;
 //   - if another one at the other revision is to take its place;
 //   - if there are enough pods without it;
-//   - if a hook takes pods out of service: what the user has done at the hook cannot be undone by staying.
+//   - if a hook takes pods out of service: staying cannot undo the user's work at the hook.
 //
 // Otherwise settling brings it back.
 func (p *planner) leave() {
@@ -222,7 +226,8 @@ func (p *planner) leave() {
 	}
 }
 
-// replaced says that a pod at its preDelete hook can get to the other revision only by being replaced, and that pods move there.
+// replaced: only a replacement gets a pod at its preDelete hook to the other revision, and pods
+// move there.
 func (p *planner) replaced(pod *podset.Pod) bool {
 	switch {
 	case p.OnDelete:
@@ -234,8 +239,9 @@ func (p *planner) replaced(pod *podset.Pod) bool {
 	return false
 }
 
-// remove brings a pod closer to its deletion. Its claims go with it: before the request to delete it they get it as their owner. Where the server refuses
-// that, the claims stay the set's, to be deleted when the pod is gone or, if claims are reused, for another pod.
+// remove brings a pod closer to its deletion. Its claims go with it: before the request they get it
+// as their owner. If the server refuses that, they stay the set's, to be deleted after the pod or,
+// if claims are reused, for another pod.
 func (p *planner) remove(pod *podset.Pod, reason string) {
 	p.leaving[pod.Object.Name] = true
 	if !p.draft.HeldByPreDelete(pod) && p.giveClaims(pod) {
@@ -263,7 +269,7 @@ func (p *planner) settling() podset.SettleRules {
 	}
 }
 
-// admit says that a new pod is normal: it has a node, and nothing of the preNormal hook is missing.
+// admit is a new pod with a node and the whole preNormal hook: it is normal.
 func (p *planner) admit(pod *podset.Pod) bool {
 	return pod.Object.Spec.NodeName != "" && lifecycle.PreNormalDone(p.Lifecycle, pod.Object)
 }

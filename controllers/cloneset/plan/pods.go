@@ -18,9 +18,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Pods derives the facts about the pods of the set, in the order of their names. Finished pods have a deletion reason, although nobody but
-// their garbage collector deletes them unless their user asks for it: they count for nothing. Where the spec cannot be parsed, no other
-// pod has one. known is what the last pass found out about them; nil is nothing.
+// Pods derives the facts about the pods of the set, in the order of their names. Finished pods are
+// unwanted, although only their garbage collector deletes them, or their user: they count for
+// nothing. With an unreadable spec, no other pod is. known is the last pass's knowledge; nil is
+// none.
 func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
 	pods := known.Observe(spec.Set.Generation, podset.ByName(objects), spec.FactRules(now), spec.identityOf)
 	for i := range pods {
@@ -44,7 +45,7 @@ func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
 	return id
 }
 
-// SlotOf is the instance ID of a pod of the set with that name; the end of the pod's name where the label was lost.
+// SlotOf is the instance ID of a pod of the set; the end of the pod's name without its label.
 func SlotOf(set string, pod *corev1.Pod) planning.Slot {
 	if id := pod.Labels[shared.LabelInstanceID]; id != "" {
 		return planning.Slot(id)
@@ -52,7 +53,7 @@ func SlotOf(set string, pod *corev1.Pod) planning.Slot {
 	return planning.Slot(strings.TrimPrefix(pod.Name, set+"-"))
 }
 
-// revisionOf is the full name of a pod's revision. Its label holds that or the hash alone.
+// revisionOf is the full name of a pod's revision. Its label has that or the hash alone.
 func revisionOf(set string, pod *corev1.Pod) string {
 	label := pod.Labels[shared.LabelControllerRevisionHash]
 	if label == "" {
@@ -63,8 +64,8 @@ func revisionOf(set string, pod *corev1.Pod) string {
 
 func (p *planner) podName(slot planning.Slot) string { return p.Set.Name + "-" + string(slot) }
 
-// freshSlots are n slots for new pods, fewer if there are not enough candidates: those whose claims wait for another pod,
-// then candidates that neither a pod nor a claim uses, and those whose claims were created for a pod that then was not.
+// freshSlots are n slots for new pods, or fewer: those with claims for another pod, then candidates
+// without pod and claim, or with claims of a pod never created.
 func (p *planner) freshSlots(n int) []planning.Slot {
 	slots := p.reusable()
 	slots = slots[:min(n, len(slots))]
@@ -102,8 +103,8 @@ func (p *planner) newPod(slot planning.Slot, rev revision.Revision) *corev1.Pod 
 	return pod
 }
 
-// RemainingPodsToDelete is scaleStrategy.podsToDelete without the names of pods that no longer exist, and whether that changes
-// anything. Pods are all that the set owns.
+// RemainingPodsToDelete is scaleStrategy.podsToDelete without lost pods, and whether there were
+// any. Pods are all of the set.
 func RemainingPodsToDelete(spec *Spec, pods []podset.Pod) (remaining []string, changed bool) {
 	named := spec.Set.Spec.ScaleStrategy.PodsToDelete
 	if len(named) == 0 {

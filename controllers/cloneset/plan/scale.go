@@ -14,8 +14,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// withReturned is the diff with fewer pods to create: pods at their preDelete hook that this pass brings back take the places of new ones,
-// even where such pods do not count as replicas.
+// withReturned is the diff with fewer pods to create: pods back from their preDelete hook take the
+// places of new ones, even where such pods do not count as replicas.
 func (p *planner) withReturned(s diff) diff {
 	if p.ExcludePreparingDelete {
 		s.create = max(s.create-p.back, 0)
@@ -69,8 +69,9 @@ func (p *planner) create(s diff) {
 	}
 }
 
-// backOff is how many of n pods may be created now, none while those that failed soon after their creation are to be waited for. Nobody
-// deletes failed pods, so without this a node that refuses pods would be sent new ones many times a second, each with claims of its own.
+// backOff is how many of n pods may be created now, none after early failures. Nobody deletes
+// failed pods, so a refusing node would otherwise get new ones many times a second, each with
+// claims of its own.
 func (p *planner) backOff(n, old int) int {
 	available := 0
 	for _, pod := range p.pods {
@@ -101,9 +102,9 @@ func (p *planner) backOff(n, old int) int {
 	return 0
 }
 
-// removeSpecified is the first half of step 3. Pods that are not in service go at once, the others while there is room. A finished pod is no
-// replica any more, so its deletion costs nothing; without it its name would stay in podsToDelete until the garbage collector takes the
-// pod, which may be never.
+// removeSpecified is the first half of step 3. Pods out of service go at once, the others while
+// there is room. A finished pod is no replica any more, so its deletion costs nothing. Its name
+// would otherwise stay in podsToDelete until the garbage collector takes the pod, perhaps never.
 func (p *planner) removeSpecified() {
 	for i := range p.s.Pods {
 		if pod := &p.s.Pods[i]; pod.Unwanted == podset.UnwantedFinished && !pod.Terminating && p.userDeletes(pod.Object) {
@@ -119,7 +120,8 @@ func (p *planner) removeSpecified() {
 	p.removeInTurn(waiting, podset.ReasonSpecifiedDelete)
 }
 
-// removeInTurn removes pods while there is room. One whose removal was refused leaves its place to the others until its next try.
+// removeInTurn removes pods while there is room. A refused one leaves its place to the others until
+// its next try.
 func (p *planner) removeInTurn(pods []*podset.Pod, reason string) {
 	pods, refused := p.draft.SplitRefusedRemovals(pods, planning.Free)
 	replaced := func(*podset.Pod) bool { return reason != podset.ReasonScaleIn }
@@ -131,9 +133,9 @@ func (p *planner) removeInTurn(pods []*podset.Pod, reason string) {
 	}
 }
 
-// scaleIn is the second half of step 3: first pods that the partition does not need, then updated ones, each in the order of
-// deletion. A pod that is not available goes at once, as there are enough others, ready or soon ready like itself; an available one while
-// there is room.
+// scaleIn is the second half of step 3: first pods beyond the partition's need, then updated ones,
+// each in the order of deletion. An unavailable pod goes at once, as there are enough others, ready
+// or soon ready like itself; an available one while there is room.
 func (p *planner) scaleIn(s diff) {
 	if s.remove == 0 {
 		return
@@ -154,7 +156,7 @@ func (p *planner) scaleIn(s diff) {
 	}
 	ordered := func(pods []*podset.Pod) []*podset.Pod { return podorder.ForDeletion(pods, p.pods, victim, spread) }
 	old, updated = ordered(old), ordered(updated)
-	// What one revision cannot give, the other one has to.
+	// The other revision gives what one cannot.
 	fromOld := min(max(s.removeOld, s.remove-len(updated)), len(old))
 	victims := append(old[:fromOld:fromOld], updated[:min(s.remove-fromOld, len(updated))]...)
 	var available []*podset.Pod

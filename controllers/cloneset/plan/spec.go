@@ -22,26 +22,27 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("CloneSet") }
 
 // Options are the feature gates and flags as far as they concern this kind.
 type Options struct {
 	// PartitionRollback moves updated pods back when the partition is raised (feature gate CloneSetPartitionRollback).
 	PartitionRollback bool
-	// PreparingUpdateAsUpdate counts pods that wait for their inPlaceUpdate hook as updated when pods are created or removed
-	// (PreparingUpdateAsUpdate).
+	// PreparingUpdateAsUpdate counts pods at their inPlaceUpdate hook as updated in creations and
+	// removals (PreparingUpdateAsUpdate).
 	PreparingUpdateAsUpdate bool
 	// ExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all sets (flag cloneset-scaling-exclude-preparing-delete).
 	ExcludePreparingDelete bool
 	// PreDownloadImages has images pulled ahead of updates in place (PreDownloadImageForInPlaceUpdate).
 	PreDownloadImages bool
-	// InPlace says what may change in place, and with ShortHash how revisions are written on pods (CloneSetShortHash).
+	// InPlace are the allowed changes in place, and with ShortHash the pods' short revisions
+	// (CloneSetShortHash).
 	InPlace inplace.Options
 }
 
-// Spec is a CloneSet as the planner uses it, parsed once in a pass: what is omitted is filled in, percentages are pods, and what a
-// feature gate forbids is left out. Comments name the fields of the API.
+// Spec is a CloneSet for the planner, parsed once in a pass: defaults are filled in, percentages
+// are pods, and fields with a closed gate are left out. Comments name the fields of the API.
 type Spec struct {
 	podset.Spec
 	// Set is the set itself. Read-only.
@@ -58,7 +59,7 @@ type Spec struct {
 	MaxSurge int
 	// Order is updateStrategy.rollingUpdate.priorityStrategy and scatterStrategy.
 	Order podorder.UpdateOrder
-	// PartitionRollback moves updated pods back that the partition does not allow.
+	// PartitionRollback moves updated pods beyond the partition back.
 	PartitionRollback bool
 	// PreparingUpdateAsUpdate counts pods at their inPlaceUpdate hook as updated when pods are created or removed.
 	PreparingUpdateAsUpdate bool
@@ -70,7 +71,7 @@ type Spec struct {
 	PreDownload       pulls.Settings
 }
 
-// Parse parses the spec of a set. A field that cannot be parsed is named by Invalid of the result.
+// Parse parses the spec of a set. Invalid of the result names an unreadable field.
 func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 	spec := &set.Spec
 	s := &Spec{
@@ -107,7 +108,7 @@ func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 	return s
 }
 
-// parseScale parses what decides which pods are the set's, and how fast more of them are created.
+// parseScale parses the selector, and the limit of creations.
 func (s *Spec) parseScale() error {
 	spec := &s.Set.Spec
 	if err := s.ParseSelector(spec.Selector, &spec.Template); err != nil {
@@ -160,13 +161,14 @@ func (s *Spec) parseRolling(o Options) error {
 	return nil
 }
 
-// userDeletes says that the user asks for the deletion of a pod, by its label or by scaleStrategy.podsToDelete.
+// userDeletes: the user asks for the deletion of a pod, by its label or by
+// scaleStrategy.podsToDelete.
 func (s *Spec) userDeletes(pod *corev1.Pod) bool {
 	_, labeled := pod.Labels[shared.LabelSpecifiedDelete]
 	return labeled || s.PodsToDelete[pod.Name]
 }
 
-// limits are those of the set when pods may go back to the current revision, or may not.
+// limits are the set's, with or without a way back to the current revision.
 func (s *Spec) limits(rollBack bool) limits {
 	return limits{
 		replicas: s.Replicas, partition: s.Partition,
@@ -175,7 +177,7 @@ func (s *Spec) limits(rollBack bool) limits {
 	}
 }
 
-// PreDownload describes the set for what pulls images ahead of an update; nil when nothing is to be pulled.
+// PreDownload describes the set for pulling images ahead of an update; nil without any.
 func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
@@ -183,7 +185,8 @@ func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	counted := countedOf(s)
 	counts := podset.CountsOf(&counted)
 	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
-	// Whether a rollout is over in one step is judged by maxUnavailable rounded down, however it is rounded for the rollout.
+	// The rounding down of maxUnavailable tells whether a rollout is one step, however the rollout
+	// rounds it.
 	if rolling := spec.Set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
 		if n, err := budget.Count(*rolling.MaxUnavailable, about.Replicas, budget.Down); err == nil {
 			about.MaxUnavailable = n

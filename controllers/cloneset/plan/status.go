@@ -17,9 +17,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
-// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. recheck is when the progress
-// deadline would pass, zero if it does not run. also are conditions about what does not concern the pods.
+// Status is the whole status after a pass: the snapshot's pods, the plan's notes and the outcome's
+// failures. It is about the observed pods; the plan's effect shows in the next pass. recheck is
+// when the progress deadline would pass, zero if it does not run. also are conditions beyond the
+// pods.
 func Status(
 	spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition,
 ) (status appsv1beta1.CloneSetStatus, recheck time.Duration) {
@@ -60,7 +61,7 @@ func Status(
 	return status, recheck
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+// Urgent is a change to write at once: more than counters, messages and times.
 func Urgent(before, after *appsv1beta1.CloneSetStatus) bool {
 	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
@@ -76,7 +77,7 @@ func headline(status *appsv1beta1.CloneSetStatus) podset.Headline {
 	}
 }
 
-// countedOf is the snapshot without the pods that count for nothing.
+// countedOf is the snapshot without pods that count for nothing.
 func countedOf(s podset.Snapshot) podset.Snapshot {
 	if !slices.ContainsFunc(s.Pods, func(pod podset.Pod) bool { return !counts(&pod) }) {
 		return s
@@ -91,14 +92,14 @@ func countedOf(s podset.Snapshot) podset.Snapshot {
 	return counted
 }
 
-// rolledOut says that all pods are at the update revision. That all replicas exist is part of it: a set that is scaled in the middle of a canary, also to
-// 0, must not forget the revision that the partition keeps.
+// rolledOut: all replicas exist, at the update revision. A set scaled in the middle of a canary,
+// also to 0, must not forget the partition's revision.
 func rolledOut(spec *Spec, counts podset.Counts) bool {
 	return !spec.KeepsOld && counts.Updated == counts.Replicas && int(counts.Replicas) == spec.Replicas
 }
 
-// Events are the events about what a pass says for the first time, or about another spec than before, and about pods that
-// scaleStrategy.maxUnavailable keeps from being created. before is the plan of the pass before, if it is known.
+// Events are the events about new statements, or about another spec, and about pods that
+// scaleStrategy.maxUnavailable holds up. before is the last pass's plan, if known.
 func Events(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan planning.Plan) []planning.Event {
 	old := &spec.Set.Status
 	events := podset.ConditionEvents(conditions.From(old.Conditions), conditions.From(after.Conditions),
@@ -111,17 +112,19 @@ func Events(spec *Spec, after appsv1beta1.CloneSetStatus, before, plan planning.
 	return events
 }
 
-// progressOf says what the set is doing, the first that holds:
+// progressOf is the set's progress, the first that holds:
 //
 //  1. its pods say nothing about it, see podset.Stopped;
-//  2. pods are being moved, or may be moved next, which can add pods and take some away;
+//  2. pods are being moved, or may be moved next, with additions and removals for it;
 //  3. a limit of no pods at all keeps pods waiting: stalled, see atZero;
 //  4. pods are missing or too many, or are to be deleted;
-//  5. pods cannot be moved at all, or have begun to move and cannot go on: stalled. So is a set of which everything else waits for such pods;
+//  5. pods cannot be moved at all, or have begun and cannot go on: stalled. So is a set with
+//     everything else behind such pods;
 //  6. pods are where they should be, see podset.Settled.
 //
-// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Pods that have
-// failed are no part of the set any more, but their causes are: the pods that replace them may meet the same.
+// Trouble of single pods comes first in the message, and can stall the set: see
+// podset.Progress.WithTroubles. Failed pods are no part of the set any more, but their causes are:
+// their replacements may meet the same.
 func progressOf(
 	spec *Spec, s *podset.Snapshot, failed []podset.Pod, counts podset.Counts, plan planning.Plan, outcome planning.Outcome,
 ) podset.Progress {
@@ -136,7 +139,7 @@ func progressOf(
 	return progressOfPods(spec, s, counts, plan).BehindBlocked(&plan, s.Pods, goOn).WithTroubles(&plan, pods)
 }
 
-// failed are the pods at the update revision that have failed.
+// failed are the failed pods at the update revision.
 func failed(s *podset.Snapshot) []podset.Pod {
 	var pods []podset.Pod
 	for i := range s.Pods {
@@ -169,8 +172,9 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
 }
 
-// atZero is the note about pods that wait for a limit of no pods, which no pod can ever free: their user has to raise it. Admission refuses
-// maxUnavailable 0 without a surge only when there are replicas, and kubectl scale can add them later. A paused set has no surge.
+// atZero is the note about pods under a limit of no pods. No pod can ever free it: their user has
+// to raise it. Admission refuses maxUnavailable 0 without a surge only for sets with replicas, and
+// kubectl scale can add them later. A paused set has no surge.
 func atZero(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan *planning.Plan) (planning.Note, bool) {
 	if spec.MaxUnavailable+spec.MaxSurge == 0 && len(s.Pods) <= spec.Replicas {
 		if note, ok := plan.HeldFor(podset.ReasonMaxUnavailable); ok {
@@ -187,7 +191,7 @@ func atZero(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan *planning
 	}
 }
 
-// setFailures adds the two conditions that are present only while something fails.
+// setFailures adds the two conditions about failures, while there are any.
 func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan, outcome planning.Outcome) {
 	scale, update := podset.Failures(plan, outcome, failureMessage)
 	if scale != "" {

@@ -174,7 +174,7 @@ func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
 	return "Containers are being restarted: " + conditions.First(parts, 5, ", ") + "."
 }
 
-// Events are the events about what a status says for the first time.
+// Events are the events about new statements of a status.
 func Events(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) []planning.Event {
 	before := conditions.From(r.Status.Conditions)
 	var events []planning.Event

@@ -13,7 +13,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Default fills in what the user left out. The pod template stays as written: defaults in it would show up as drift in whatever the manifest is
+// Default fills in the user's omissions. The pod template stays as written: defaults in it would show up as drift in whatever the manifest is
 // kept in.
 func Default(set *appsv1beta1.DaemonSet) {
 	spec := &set.Spec

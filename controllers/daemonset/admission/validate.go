@@ -24,7 +24,7 @@ const (
 	eitherOr = "must be 0 while maxUnavailable is not"
 )
 
-// Validate returns what is wrong with a DaemonSet that Default has filled in.
+// Validate returns the faults of a DaemonSet after Default.
 func Validate(set *appsv1beta1.DaemonSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 
@@ -107,7 +107,7 @@ func validateShare(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// ValidateUpdate returns what may not change. Default has filled in both objects.
+// ValidateUpdate returns forbidden changes. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.DaemonSet) field.ErrorList {
 	return rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, field.NewPath("spec"))
 }

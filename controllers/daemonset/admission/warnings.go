@@ -21,7 +21,7 @@ func surges(s *appsv1beta1.DaemonSetUpdateStrategy) bool {
 // annotationTemplateGeneration is left on manifests that were copied from a native DaemonSet.
 const annotationTemplateGeneration = "deprecated.daemonset.template.generation"
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(set, _ *appsv1beta1.DaemonSet) []string {
 	warnings := rules.ReservedLabels(&set.Spec.Template)
 	warnings = append(warnings, rules.Hooks(set.Spec.Lifecycle, field.NewPath("spec", "lifecycle"))...)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for DaemonSets of apps.kruise.io: it fills in defaults and refuses what cannot work.
+// Package admission is admission for DaemonSets of apps.kruise.io: it fills in defaults and refuses impossible objects.
 //
 // Beside what holds for all kinds (package admission): a template that the API server would refuse is refused, when it is new. Without an
 // answer it is let in, and the controller reports.

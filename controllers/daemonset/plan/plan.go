@@ -74,7 +74,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	return p.draft.Plan()
 }
 
-// planner is what the steps of one Plan share.
+// planner is shared by the steps of one Plan.
 type planner struct {
 	*Spec
 	s      *Snapshot

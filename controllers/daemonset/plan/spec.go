@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("DaemonSet") }
 
 // Options are the feature gates and flags as far as they concern this kind.

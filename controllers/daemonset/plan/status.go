@@ -102,7 +102,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	return status
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+// Urgent is a change to write at once: more than counters, messages and times.
 func Urgent(before, after *appsv1beta1.DaemonSetStatus) bool {
 	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
@@ -124,7 +124,7 @@ func UpdateRevision(set *appsv1beta1.DaemonSet) string {
 	return revision.Name(set.Name, set.Status.UpdateRevision)
 }
 
-// Events are the events about what a pass says for the first time, or about another spec than before.
+// Events are the events about new statements, or about another spec.
 func Events(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
 	old := &spec.Set.Status
 	events := podset.ConditionEvents(conditions.From(old.Conditions), conditions.From(after.Conditions), old.ObservedGeneration != after.ObservedGeneration, appsv1beta1.DaemonSetFailedUpdate)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for EphemeralJobs of apps.kruise.io: it fills in defaults and refuses what cannot work.
+// Package admission is admission for EphemeralJobs of apps.kruise.io: it fills in defaults and refuses impossible objects.
 //
 // Beside what holds for all kinds (package admission): the selector and the template cannot be changed once the job exists, since pods that
 // were served would not be served again. Both versions have the same fields, so a client of v1alpha1 loses nothing.
@@ -32,7 +32,7 @@ func Kind() admit.Kind[appsv1beta1.EphemeralJob, *appsv1beta1.EphemeralJob] {
 	}
 }
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(job, old *appsv1beta1.EphemeralJob) []string {
 	if old == nil {
 		return nil
@@ -46,7 +46,7 @@ func Default(job *appsv1beta1.EphemeralJob) {
 	rules.OrDefault(&job.Spec.Parallelism, defaultParallelism)
 }
 
-// Validate returns what is wrong with an EphemeralJob that Default has filled in.
+// Validate returns the faults of a EphemeralJob after Default.
 func Validate(job *appsv1beta1.EphemeralJob) field.ErrorList {
 	spec, path := &job.Spec, field.NewPath("spec")
 	errs := rules.Metadata(&job.ObjectMeta, field.NewPath("metadata"))
@@ -62,7 +62,7 @@ func Validate(job *appsv1beta1.EphemeralJob) field.ErrorList {
 	return append(errs, containers(spec.Template.EphemeralContainers, path.Child("template", "ephemeralContainers"))...)
 }
 
-// ValidateUpdate returns what may not change.
+// ValidateUpdate returns forbidden changes.
 func ValidateUpdate(job, old *appsv1beta1.EphemeralJob) field.ErrorList {
 	const why = "cannot be changed once the job exists: pods that have the containers would keep them; create another job"
 	path := field.NewPath("spec")

@@ -35,7 +35,7 @@ const (
 	storedSoon = 100 * time.Millisecond
 )
 
-// Stage is what a job is at.
+// Stage is the stage of a job.
 type Stage string
 
 // The stages of a job.
@@ -48,7 +48,7 @@ const (
 	Ended Stage = "Ended"
 )
 
-// Decision is a plan, and what it was made from.
+// Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
 	// Stage is what the job is at. Failure says why a job that ends in this pass fails; empty when it does not.

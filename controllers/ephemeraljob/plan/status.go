@@ -103,7 +103,7 @@ func refusedAdditions(d Decision, outcome planning.Outcome) string {
 	return ""
 }
 
-// report fills in what is counted, and the phase.
+// report fills in the counts, and the phase.
 func report(status *appsv1beta1.EphemeralJobStatus, spec *Spec, s Snapshot, d Decision) {
 	v := &d.view
 	now := podstate.Time(s.Now)
@@ -158,13 +158,13 @@ func endMessage(spec *Spec, d Decision) string {
 	return strings.Join(parts, "; ")
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+// Urgent is a change to write at once: more than counters and messages.
 func Urgent(before, after *appsv1beta1.EphemeralJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
 		(before.CompletionTime == nil) != (after.CompletionTime == nil) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
-// Events are the events about what a status says for the first time.
+// Events are the events about new statements of a status.
 func Events(spec *Spec, after *appsv1beta1.EphemeralJobStatus) []planning.Event {
 	var events []planning.Event
 	for _, c := range conditions.Begun(spec.Job.Status.Conditions, after.Conditions) {

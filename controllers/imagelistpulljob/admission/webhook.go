@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for ImageListPullJobs of apps.kruise.io: it fills in defaults and refuses what cannot work. Both
+// Package admission is admission for ImageListPullJobs of apps.kruise.io: it fills in defaults and refuses impossible objects. Both
 // versions have the same fields, so a client of v1alpha1 loses nothing.
 package admission
 
@@ -27,7 +27,7 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImageListPullJob, *appsv1beta1.Ima
 	}
 }
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(list, old *appsv1beta1.ImageListPullJob) []string {
 	if old == nil {
 		return nil
@@ -35,12 +35,12 @@ func Warnings(list, old *appsv1beta1.ImageListPullJob) []string {
 	return rules.EndedJob(old.Status.CompletionTime, list.Spec, old.Spec, func(spec *appsv1beta1.ImageListPullJobSpec) { spec.CompletionPolicy.TTLSecondsAfterFinished = nil })
 }
 
-// Default fills in what the user left out. imagePullPolicy is left to the ImagePullJobs, as OpenKruise does.
+// Default fills in the user's omissions. imagePullPolicy is left to the ImagePullJobs, as OpenKruise does.
 func Default(list *appsv1beta1.ImageListPullJob) {
 	rules.DefaultImagePull(&list.Spec.ImagePullJobTemplate)
 }
 
-// Validate returns what is wrong with an ImageListPullJob that Default has filled in.
+// Validate returns the faults of a ImageListPullJob after Default.
 func Validate(list *appsv1beta1.ImageListPullJob) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.Images(list.Spec.Images, path.Child("images"))

@@ -14,7 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// Snapshot is what a list is planned on.
+// Snapshot is the input of a plan for a list.
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time

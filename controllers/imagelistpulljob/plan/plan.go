@@ -31,7 +31,7 @@ const (
 // maxDeleted is how many ImagePullJobs one plan deletes; the rest is for the next one.
 const maxDeleted = 500
 
-// Decision is a plan, and what it was made from.
+// Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
 	// Ended says that every image has been pulled, or given up, and that none is to be pulled again.

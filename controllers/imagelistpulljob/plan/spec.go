@@ -35,7 +35,7 @@ const (
 	defaultParallelism = 1
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("ImageListPullJob") }
 
 // KindImagePullJob is the kind of what a list consists of, in the version that is stored.
@@ -45,7 +45,7 @@ func KindImagePullJob() schema.GroupVersionKind {
 
 // Options are the settings of the operator as far as they concern this kind.
 type Options struct {
-	// Managed says that somebody carries out ImagePullJobs.
+	// Managed: somebody carries out ImagePullJobs.
 	Managed bool
 }
 
@@ -53,9 +53,9 @@ type Options struct {
 type Spec struct {
 	// List is the object itself. Read-only.
 	List *appsv1beta1.ImageListPullJob
-	// Deleting says that it has a deletion timestamp.
+	// Deleting objects have a deletion timestamp.
 	Deleting bool
-	// Managed says that somebody carries out ImagePullJobs.
+	// Managed: somebody carries out ImagePullJobs.
 	Managed bool
 	// Invalid names the first field that cannot be used; nil when all can. Then nothing is created or deleted.
 	Invalid error

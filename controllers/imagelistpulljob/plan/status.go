@@ -42,7 +42,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// report fills in what is counted.
+// report fills in the counts.
 func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, d Decision) {
 	now := podstate.Time(s.Now)
 	status.StartTime = cmp.Or(status.StartTime, &now)
@@ -132,12 +132,12 @@ func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
 		podset.Of(len(images), int(status.Desired), "image is", "images are"), podset.List(images))
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+// Urgent is a change to write at once: more than counters and messages.
 func Urgent(before, after *appsv1beta1.ImageListPullJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
 }
 
-// Events are the events about what a status says for the first time.
+// Events are the events about new statements of a status.
 func Events(before, after *appsv1beta1.ImageListPullJobStatus) []planning.Event {
 	said, ok := conditions.Find(conditions.From(after.Conditions), appsv1beta1.ImagePullJobReconciling)
 	if before.CompletionTime != nil || after.CompletionTime == nil || !ok {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for ImagePullJobs of apps.kruise.io: it fills in defaults and refuses what cannot work. Both versions have
+// Package admission is admission for ImagePullJobs of apps.kruise.io: it fills in defaults and refuses impossible objects. Both versions have
 // the same fields, so a client of v1alpha1 loses nothing.
 package admission
 
@@ -29,7 +29,7 @@ func Kind(daemon bool) admit.Kind[appsv1beta1.ImagePullJob, *appsv1beta1.ImagePu
 	}
 }
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(job, old *appsv1beta1.ImagePullJob) []string {
 	if old == nil {
 		return nil
@@ -37,13 +37,13 @@ func Warnings(job, old *appsv1beta1.ImagePullJob) []string {
 	return rules.EndedJob(old.Status.CompletionTime, job.Spec, old.Spec, func(spec *appsv1beta1.ImagePullJobSpec) { spec.CompletionPolicy.TTLSecondsAfterFinished = nil })
 }
 
-// Default fills in what the user left out.
+// Default fills in the user's omissions.
 func Default(job *appsv1beta1.ImagePullJob) {
 	rules.DefaultImagePull(&job.Spec.ImagePullJobTemplate)
 	job.Spec.ImagePullPolicy = cmp.Or(job.Spec.ImagePullPolicy, appsv1beta1.PullIfNotPresent)
 }
 
-// Validate returns what is wrong with an ImagePullJob that Default has filled in.
+// Validate returns the faults of a ImagePullJob after Default.
 func Validate(job *appsv1beta1.ImagePullJob) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.Image(job.Spec.Image, path.Child("image"))

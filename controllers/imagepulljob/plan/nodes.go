@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Snapshot is what a job is planned on.
+// Snapshot is the input of a plan for a job.
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time

@@ -37,7 +37,7 @@ const (
 	maxAsked = 500
 )
 
-// Stage is what a job is at.
+// Stage is the stage of a job.
 type Stage string
 
 // The stages of a job.
@@ -48,7 +48,7 @@ const (
 	Ended Stage = "Ended"
 )
 
-// Decision is a plan, and what it was made from.
+// Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
 	// Stage is what the job is at. Overdue says that its deadline ended it in this pass.

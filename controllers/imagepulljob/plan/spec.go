@@ -43,7 +43,7 @@ const (
 	neverDeadline = 1800
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("ImagePullJob") }
 
 // KindNodeImage is the kind of what a job writes, in the version that is stored.
@@ -53,7 +53,7 @@ func KindNodeImage() schema.GroupVersionKind { return appsv1beta1.GroupVersion()
 type Spec struct {
 	// Job is the job itself. Read-only.
 	Job *appsv1beta1.ImagePullJob
-	// Deleting says that it has a deletion timestamp.
+	// Deleting objects have a deletion timestamp.
 	Deleting bool
 	// Invalid names the first field that cannot be parsed; nil when all can. Then nothing is pulled.
 	Invalid error

@@ -53,7 +53,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// report fills in what is counted.
+// report fills in the counts.
 func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 	now := podstate.Time(s.Now)
 	status.StartTime = cmp.Or(status.StartTime, &now)
@@ -242,12 +242,12 @@ func unknown(s Snapshot) string {
 	return fmt.Sprintf(" There are no nodes of these names, or virtual ones: %s.", podset.List(s.Unknown))
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+// Urgent is a change to write at once: more than counters and messages.
 func Urgent(before, after *appsv1beta1.ImagePullJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || (before.CompletionTime == nil) != (after.CompletionTime == nil)
 }
 
-// Events are the events about what a status says for the first time.
+// Events are the events about new statements of a status.
 func Events(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []planning.Event {
 	// Requests of the plan that are refused have events of their own.
 	failed := func(c metav1.Condition) bool {

@@ -67,7 +67,7 @@ func Default(list *appsv1beta1.NodeImage, now time.Time) {
 	}
 }
 
-// Validate returns what is wrong with a NodeImage that Default has filled in.
+// Validate returns the faults of a NodeImage after Default.
 func Validate(list *appsv1beta1.NodeImage) field.ErrorList {
 	if tags(list) > image.MaxTags {
 		return field.ErrorList{field.TooMany(field.NewPath("spec", "images"), -1, image.MaxTags)}

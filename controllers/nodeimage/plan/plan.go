@@ -47,10 +47,10 @@ const (
 	messageOverdue = "pulling exceeds the activeDeadlineSeconds"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("NodeImage") }
 
-// Snapshot is what a NodeImage is planned on.
+// Snapshot is the input of a plan for a NodeImage.
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time

@@ -36,10 +36,10 @@ const (
 // LabelFake keeps a NodePodProbe without a node as it is.
 const LabelFake = "apps.kruise.io/fake-nodepodprobe"
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1alpha1.GroupVersion().WithKind("NodePodProbe") }
 
-// Snapshot is what a NodePodProbe is planned on.
+// Snapshot is the input of a plan for a NodePodProbe.
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time

@@ -46,7 +46,7 @@ func taken() []string {
 	}
 }
 
-// Validate returns what is wrong with a PodProbeMarker that Default has filled in.
+// Validate returns the faults of a PodProbeMarker after Default.
 func Validate(m *appsv1alpha1.PodProbeMarker) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -296,7 +296,7 @@ func port(p intstr.IntOrString, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, value, "must be a number from 1 to 65535, or the name of a port of the container: "+strings.Join(faults, "; "))}
 }
 
-// ValidateUpdate returns what may not change.
+// ValidateUpdate returns forbidden changes.
 func ValidateUpdate(m, old *appsv1alpha1.PodProbeMarker) field.ErrorList {
 	if equality.Semantic.DeepEqual(m.Spec.Selector, old.Spec.Selector) {
 		return nil

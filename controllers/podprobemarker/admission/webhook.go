@@ -17,7 +17,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1alpha1-podprobemarker,mutating=true,groups=apps.kruise.io,resources=podprobemarkers,verbs=create;update,versions=v1alpha1,name=default.podprobemarkers.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1alpha1-podprobemarker,mutating=false,groups=apps.kruise.io,resources=podprobemarkers,verbs=create;update,versions=v1alpha1,name=validate.podprobemarkers.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Options are the feature gates that admission of a marker depends on.
+// Options are the feature gates for admission of a marker.
 type Options struct {
 	// Probes is the gate PodProbeMarkerGate, which is off without KruiseDaemon: without it nobody would carry markers out.
 	Probes bool
@@ -47,7 +47,7 @@ func gateOff(o Options) field.ErrorList {
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nothing would be probed: the feature gate PodProbeMarkerGate, or KruiseDaemon, is off")}
 }
 
-// Default fills in what the user left out.
+// Default fills in the user's omissions.
 func Default(m *appsv1alpha1.PodProbeMarker) {
 	for i := range m.Spec.Probes {
 		probing.Default(&m.Spec.Probes[i].Probe)

@@ -43,7 +43,7 @@ const (
 	asking = 10 * time.Second
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1alpha1.GroupVersion().WithKind("PodProbeMarker") }
 
 // KindNodePodProbe is the kind of the lists.
@@ -67,7 +67,7 @@ func Parse(object *appsv1alpha1.PodProbeMarker) *Spec {
 	return spec
 }
 
-// Snapshot is what a PodProbeMarker is planned on.
+// Snapshot is the input of a plan for a PodProbeMarker.
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time

@@ -118,12 +118,12 @@ func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	return podset.Progress{}, false
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters and messages.
+// Urgent is a change to write at once: more than counters and messages.
 func Urgent(before, after *appsv1alpha1.PodProbeMarkerStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration
 }
 
-// Events are the events about what a status says for the first time.
+// Events are the events about new statements of a status.
 func Events(before, after *appsv1alpha1.PodProbeMarkerStatus) []planning.Event {
 	c, ok := conditions.Find(conditions.Begun(before.Conditions, after.Conditions), appsv1alpha1.PodProbeMarkerStalled)
 	if !ok || c.Reason == appsv1beta1.ReasonRequestFailed { // each refused request has an event of its own

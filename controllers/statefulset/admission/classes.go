@@ -21,10 +21,10 @@ import (
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list
 
-// annotationDefaultClass marks the storage class of claims that name none.
+// annotationDefaultClass marks the storage class of claims without one.
 const annotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// StorageClasses says which storage classes forbid to expand volumes.
+// StorageClasses knows the storage classes against growth.
 type StorageClasses struct {
 	// Reader reads StorageClasses. It should not be cached: it is asked rarely.
 	Reader client.Reader
@@ -38,8 +38,8 @@ const (
 	maxBytes   = 6 << 20
 )
 
-// check refuses a claim template that grows although its storage class says that its volumes cannot. What cannot be found out is
-// let in; the controller reports what then happens to the claims.
+// check refuses a growing claim template if its storage class does not allow it. An unknown class
+// is let in; the controller reports about the claims.
 func (s StorageClasses) check(ctx context.Context, claims, old []corev1.PersistentVolumeClaim) field.ErrorList {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func byName(claims []corev1.PersistentVolumeClaim) map[string]*corev1.Persistent
 	return named
 }
 
-// find returns the class by its name, the newest default class for a claim that names none, or nil.
+// find returns the class by its name, the newest default class for a claim without one, or nil.
 func (s StorageClasses) find(ctx context.Context, name *string) *storagev1.StorageClass {
 	if name != nil {
 		class := &storagev1.StorageClass{}

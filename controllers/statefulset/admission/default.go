@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Options are the feature gates that admission of a StatefulSet depends on.
+// Options are the feature gates for admission of a StatefulSet.
 type Options struct {
 	// StartOrdinal is the gate StatefulSetStartOrdinal: ordinals.start is honored.
 	StartOrdinal bool
@@ -37,8 +37,8 @@ func OptionsOf(gates features.Set) Options {
 	}
 }
 
-// Default fills in what the user left out. Pod and claim templates stay as written: defaults in them would show up as drift
-// in whatever the manifest is kept in.
+// Default fills in the user's omissions. Pod and claim templates stay as written: defaults in them
+// would be drift from the manifest.
 func Default(set *appsv1beta1.StatefulSet, o Options) {
 	spec := &set.Spec
 	rules.OrDefault(&spec.Replicas, 1)

@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	// MaxReservedRange is the most ordinals that one element of reserveOrdinals may reserve. It is more than any set can have
-	// pods, so a wider range is a slip of the pen.
+	// MaxReservedRange is the widest range in reserveOrdinals. No set can have more pods, so a
+	// wider range is a slip of the pen.
 	MaxReservedRange = 1_000_000
 	// maxMinReadySeconds is the longest minReadySeconds.
 	maxMinReadySeconds = 300
 )
 
-// Validate returns what is wrong with a StatefulSet that Default has filled in.
+// Validate returns the faults of a StatefulSet after Default.
 func Validate(set *appsv1beta1.StatefulSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	parallel := spec.PodManagementPolicy == appsv1.ParallelPodManagement
@@ -155,13 +155,13 @@ func validateUpdateStrategy(spec *appsv1beta1.StatefulSetSpec, parallel bool, pa
 	return errs
 }
 
-// ValidateCreate returns what a new set may not have. Default has filled it in.
+// ValidateCreate checks a new set. Default has filled it in.
 func ValidateCreate(set *appsv1beta1.StatefulSet) field.ErrorList {
 	return validateOnDelete(set, nil)
 }
 
-// validateOnDelete refuses a rollingUpdate that is given beside the type OnDelete. One that is still there when the type changes is left over, mostly
-// as the defaults of the type before: kubectl apply does not take them away.
+// validateOnDelete refuses a new rollingUpdate beside the type OnDelete. One left from another type
+// is mostly its defaults: kubectl apply does not take them away.
 func validateOnDelete(set *appsv1beta1.StatefulSet, before *appsv1beta1.RollingUpdateStatefulSetStrategy) field.ErrorList {
 	strategy := &set.Spec.UpdateStrategy
 	if strategy.Type != appsv1.OnDeleteStatefulSetStrategyType || strategy.RollingUpdate == nil || equality.Semantic.DeepEqual(strategy.RollingUpdate, before) {
@@ -170,7 +170,7 @@ func validateOnDelete(set *appsv1beta1.StatefulSet, before *appsv1beta1.RollingU
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "updateStrategy", "rollingUpdate"), "{...}", "must be absent when updateStrategy.type is OnDelete")}
 }
 
-// ValidateUpdate returns what may not change. Default has filled in both objects.
+// ValidateUpdate returns forbidden changes. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)

@@ -10,7 +10,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 	common := commonOf(set)
 	warnings := common.Pods(old == nil)
@@ -30,7 +30,7 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 	return append(warnings, common.Updates(commonOf(old), o.PreDownloadImage, resizes(set, o))...)
 }
 
-// commonOf is what the set has in common with other kinds; nil without a set.
+// commonOf is the set's common part with other kinds; nil without a set.
 func commonOf(set *appsv1beta1.StatefulSet) *rules.Set {
 	if set == nil {
 		return nil

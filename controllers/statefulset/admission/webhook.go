@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for StatefulSets of apps.kruise.io: it fills in defaults and refuses what cannot work.
+// Package admission is admission for StatefulSets of apps.kruise.io: it fills in defaults and refuses impossible objects.
 //
 // Beside what holds for all kinds (package admission): a template that the API server would refuse is let in with a warning, as OpenKruise
 // lets it in.

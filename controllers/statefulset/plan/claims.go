@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// reasonClaimMissing creates a claim that a pending pod waits for.
+	// reasonClaimMissing creates a missing claim of a pending pod.
 	reasonClaimMissing = "ClaimMissing"
 	// reasonClaimOwners gives a claim the owners of the retention policy.
 	reasonClaimOwners = "ClaimOwners"
@@ -28,16 +28,17 @@ const (
 	noteClaimOwned         = "ClaimOwned"
 	noteClaimDiffers       = "ClaimDiffers"
 	noteClaimNotExpandable = "ClaimNotExpandable"
-	// noteClaimStuck: a claim has asked for a size that its volume can never get.
+	// noteClaimStuck: a claim has asked for a size beyond its volume.
 	noteClaimStuck = "ClaimStuck"
 )
 
-// afterClaims is when to plan again after writing claims that a deletion waits for: no event tells of it.
+// afterClaims is when to plan again after writes of claims before a deletion: no event tells of it.
 const afterClaims = 100 * time.Millisecond
 
-// keepClaims corrects the claims of existing pods: their owners always, and claims that a pending pod lacks are created. Claims of all surplus pods
-// get the owners with which they go, not only those of the pod whose turn it is: another one may be lost before. A terminating pod whose ordinal is
-// wanted again gives its claims back: they go with it otherwise.
+// keepClaims corrects the claims of existing pods: their owners always, and a pending pod gets
+// missing claims. Claims of all surplus pods get the owners of their deletion, whatever their turn:
+// another pod may be lost before. A terminating pod with a wanted ordinal gives its claims back:
+// they go with it otherwise.
 func (p *planner) keepClaims() {
 	for _, pod := range p.surplus {
 		p.fixOwners(pod, true)
@@ -58,7 +59,7 @@ func (p *planner) keepClaims() {
 	}
 }
 
-// act plans an action for a claim of a pod. verb and event say what it does.
+// act plans an action for a claim of a pod. verb and event name it.
 func (p *planner) act(action planning.Action, verb, event, pod string) {
 	what := fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s", verb, action.Object.GetName(), pod, p.Set.Name)
 	action.Success = planning.Event{Reason: "Successful" + event, Message: what + " success"}
@@ -66,7 +67,7 @@ func (p *planner) act(action planning.Action, verb, event, pod string) {
 	p.draft.Act(action)
 }
 
-// existing yields the claim templates of the set whose claim exists for the pod, with that claim.
+// existing yields the set's claim templates with an existing claim of the pod.
 func (p *planner) existing(pod string, yield func(template, claim *corev1.PersistentVolumeClaim)) {
 	p.existingOf(p.Claims, pod, yield)
 }
@@ -81,7 +82,7 @@ func (p *planner) existingOf(of claims.Template, pod string, yield func(template
 	}
 }
 
-// FormerClaims are the names of the claims that a pod mounts from templates that the set no longer has.
+// FormerClaims are the names of a pod's mounted claims from dropped templates.
 func FormerClaims(spec *Spec, pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -95,10 +96,10 @@ func FormerClaims(spec *Spec, pod *corev1.Pod) []string {
 	return names
 }
 
-// missing says that there is no claim of this name.
+// missing: there is no claim of this name.
 func (p *planner) missing(claim string) bool { return p.s.Claims[claim] == nil }
 
-// owned gives new claims the owners that the policy asks for.
+// owned gives new claims the policy's owners.
 func (p *planner) owned(created []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	for _, claim := range created {
 		if p.OwnsClaims {
@@ -108,7 +109,8 @@ func (p *planner) owned(created []*corev1.PersistentVolumeClaim) []*corev1.Persi
 	return created
 }
 
-// claimsGoing says that a claim of the pod of an ordinal is about to be deleted, so that the pod must not be created yet.
+// claimsGoing: a claim for an ordinal's pod is about to be deleted, so the pod must not be created
+// yet.
 func (p *planner) claimsGoing(o int, pod string) bool {
 	going := false
 	p.existingOf(p.draft.ClaimsAt(p.Claims, p.revisionFor(o).Name), pod, func(_, claim *corev1.PersistentVolumeClaim) {
@@ -131,8 +133,8 @@ func (p *planner) holdForClaims(names []string) {
 	p.draft.Hold(note)
 }
 
-// fixOwners gives the claims of a pod the owners that the retention policy asks for, and returns the keys of what has to be written for that. Surplus pods
-// are condemned: their claims may have to go with them.
+// fixOwners gives the claims of a pod the retention policy's owners, and returns the keys of the
+// writes. Surplus pods are condemned: their claims may have to go with them.
 func (p *planner) fixOwners(pod *podset.Pod, condemned bool) []planning.RetryKey {
 	return p.fixOwnersOf(p.draft.ClaimsAt(p.Claims, pod.Revision), pod.Slot, pod.Object, condemned)
 }
@@ -166,9 +168,10 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 	p.act(podset.EditClaim(slot, claim, patch, why), verb, event, pod)
 }
 
-// removeWanted removes a pod whose ordinal the set asks for, so that another one takes its place with the same claims. It waits as long as
-// one of them names the pod as its owner: the garbage collector would delete that claim with the pod. This is so when an ordinal is
-// wanted again after its claims were condemned. The claim is released first, and the pod is deleted when the cache shows that.
+// removeWanted removes a pod with a wanted ordinal, to be replaced with the same claims. It waits
+// as long as a claim has the pod as its owner: the garbage collector would delete that claim with
+// the pod. This is so for an ordinal wanted again after its claims were condemned. The claim is
+// released first, and the pod deleted when the cache shows that.
 func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 	var edits []planning.RetryKey
 	if !pod.Terminating && !p.draft.HeldByPreDelete(pod) {
@@ -187,8 +190,9 @@ func (p *planner) removeWanted(pod *podset.Pod, reason string) {
 	p.draft.Wait(pod, noteClaimOwned, "it is replaced when its volume claims no longer name it as their owner, since they would be deleted with it")
 }
 
-// letGo takes the pod from the owners of its claims, whatever the retention policy and its feature gate say, and returns the keys of what has to be written
-// for that. Claims that are terminating are lost already. Those of templates that were dropped since hold data as well.
+// letGo takes the pod from the owners of its claims, whatever the retention policy and its feature
+// gate say, and returns the keys of the writes. Terminating claims are lost already. Claims of
+// dropped templates hold data as well.
 func (p *planner) letGo(pod *podset.Pod) (edits []planning.RetryKey) {
 	disown := func(_, claim *corev1.PersistentVolumeClaim) {
 		if claim.DeletionTimestamp != nil || !claims.OwnedBy(claim, pod.Object.UID) {
@@ -206,7 +210,7 @@ func (p *planner) letGo(pod *podset.Pod) (edits []planning.RetryKey) {
 	return edits
 }
 
-// grows says that a claim of the pod requests less than its template, or differs from it otherwise.
+// grows: a claim of the pod requests less than its template, or differs from it otherwise.
 func (p *planner) grows(pod *podset.Pod) bool {
 	grows := false
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
@@ -215,7 +219,7 @@ func (p *planner) grows(pod *podset.Pod) bool {
 	return grows
 }
 
-// growing says that a claim that the pod mounts does not have the capacity yet that it and its template ask for.
+// growing: a mounted claim lacks capacity asked for by it and its template.
 func (p *planner) growing(pod *podset.Pod) bool {
 	growing := false
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
@@ -224,10 +228,10 @@ func (p *planner) growing(pod *podset.Pod) bool {
 	return growing
 }
 
-// storageClassRecheck is how often a set checks again a storage class that does not let its claims grow.
+// storageClassRecheck is how often a set checks a storage class against growth again.
 const storageClassRecheck = time.Minute
 
-// cannotGrow says that a claim of the pod can never get to its template, and notes why.
+// cannotGrow: a claim of the pod can never get to its template. It notes why.
 func (p *planner) cannotGrow(pod *podset.Pod) bool {
 	stuck := false
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
@@ -250,7 +254,7 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 	return stuck
 }
 
-// holdStuck notes a claim of the pod that has asked for a size which its volume can never get.
+// holdStuck notes a claim of the pod with a size beyond its volume.
 func (p *planner) holdStuck(pod *podset.Pod) {
 	if !p.Resize {
 		return

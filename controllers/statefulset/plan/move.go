@@ -13,9 +13,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// move is step 3: pods that are labeled for deletion from the highest ordinal down, then the outdated ones in their order.
-// Pods that are unavailable already go first and cost nothing. An outage at any ordinal uses up the limit. Where updates have no order, a pod whose change was
-// refused leaves its place to the others until its next try.
+// move is step 3: pods labeled for deletion from the highest ordinal down, then the outdated ones
+// in their order. Unavailable pods go first and cost nothing. An outage at any ordinal uses up the
+// limit. Where updates have no order, a refused pod leaves its place to the others until its next
+// try.
 func (p *planner) move() {
 	specified := p.specified()
 	if p.OnDelete || p.Paused {
@@ -44,8 +45,9 @@ func (p *planner) move() {
 	p.holdPartition()
 }
 
-// removeSpecified removes the pods that their user wants deleted while there is room, and returns those that wait for it. One whose removal was refused leaves
-// its place to the others of them until its next try, and to updates that have no order.
+// removeSpecified removes the user's deletions while there is room, and returns the waiting ones. A
+// refused one leaves its place to the others of them until its next try, and to updates without an
+// order.
 func (p *planner) removeSpecified(specified []*podset.Pod) (blocked []*podset.Pod) {
 	others, refused := p.draft.SplitRefusedRemovals(specified, planning.Free)
 	var admitted []*podset.Pod
@@ -68,9 +70,9 @@ func (p *planner) removeSpecified(specified []*podset.Pod) (blocked []*podset.Po
 	return blocked
 }
 
-// moveUnavailable is what OrderedReady does of step 3 while it stops at a pod that is not available: that pod may be the one that its user wants
-// replaced, or that the next revision repairs. Pods that are not available go where their user deletes them. Otherwise one outdated pod that is not in
-// service is moved, unless a pod is terminating or being updated.
+// moveUnavailable is OrderedReady's part of step 3 at an unavailable pod: the user may want it
+// replaced, or the next revision repairs it. Unavailable pods go where their user deletes them.
+// Otherwise one outdated pod out of service is moved, unless a pod is terminating or being updated.
 func (p *planner) moveUnavailable() {
 	specified := p.specified()
 	if p.OnDelete || p.Paused {
@@ -101,7 +103,7 @@ func underWay(pod *podset.Pod) bool {
 	return pod.Update.Progress == inplace.Grace || pod.Update.Progress == inplace.Running
 }
 
-// specified are the pods that their user wants deleted, from the highest ordinal down.
+// specified are the user's deletions, from the highest ordinal down.
 func (p *planner) specified() []*podset.Pod {
 	var specified []*podset.Pod
 	for _, pod := range slices.Backward(p.pods) {
@@ -112,7 +114,8 @@ func (p *planner) specified() []*podset.Pod {
 	return specified
 }
 
-// countUnavailable uses up the limit with everything that is not available at a valid ordinal, pods that do not exist included.
+// countUnavailable uses up the limit with everything unavailable at a valid ordinal, missing pods
+// included.
 func (p *planner) countUnavailable() {
 	for _, pod := range p.pods {
 		if !pod.Available || p.Resize && p.growing(pod.Pod) {
@@ -151,7 +154,7 @@ func (p *planner) rollout() podset.Rollout {
 	}
 }
 
-// holdAll notes what waits while the user has stopped updates.
+// holdAll notes the waiting pods while the user has stopped updates.
 func (p *planner) holdAll(specified []*podset.Pod) {
 	candidates := p.targets
 	if p.OnDelete {
@@ -169,7 +172,7 @@ func (p *planner) holdAll(specified []*podset.Pod) {
 	p.draft.HoldStopped(waiting, p.OnDelete)
 }
 
-// holdPartition notes which pods the partition keeps.
+// holdPartition notes the partition's pods.
 func (p *planner) holdPartition() {
 	if p.Partition == 0 || p.old == 0 {
 		return

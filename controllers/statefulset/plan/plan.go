@@ -23,21 +23,22 @@ const (
 	noteClaimGoing          = "ClaimBeingDeleted"
 )
 
-// scaleLimit is the field that limits creations.
+// scaleLimit is the limit of creations.
 const scaleLimit = "scaleStrategy.maxUnavailable"
 
 // Plan decides the next step of a StatefulSet.
 //
 //  1. Replicas: finished pods are removed, missing ones created, claims corrected.
-//  2. Scaling in: pods whose ordinal the set does not ask for are removed.
-//  3. Moving: pods that their user wants deleted, then outdated ones, as far as the limit allows.
-//  4. Settling: whatever is under way on all other pods goes on, always.
+//  2. Scaling in: pods with unwanted ordinals are removed.
+//  3. Moving: the user's deletions, then outdated pods, as far as the limit allows.
+//  4. Settling: everything under way on all other pods goes on, always.
 //
-// With the policy Parallel all of this happens for every ordinal independently. With OrderedReady each part waits until the one
-// before has nothing to do and every pod is available; see replicasInOrder.
+// With the policy Parallel all of this happens for every ordinal independently. With OrderedReady
+// each part waits until the one before has nothing to do and every pod is available; see
+// replicasInOrder.
 //
-// A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 4
-// is planned.
+// A set in deletion plans nothing: the garbage collector deletes its pods. With an unreadable spec
+// only step 4 is planned.
 func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	if spec.Deleting {
 		return planning.Plan{}
@@ -61,23 +62,24 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 	return p.draft.Plan()
 }
 
-// planner is what the steps of one Plan share.
+// planner is shared by the steps of one Plan.
 type planner struct {
 	*Spec
 	s     *podset.Snapshot
 	draft *podset.Draft
 
-	// pods are those at valid ordinals, by ordinal and in ascending order; surplus are the others, in descending order.
+	// pods are those at valid ordinals, by ordinal and in ascending order; surplus are the others,
+	// in descending order.
 	byOrdinal map[int]*podset.Pod
 	pods      []member
 	surplus   []*podset.Pod
-	// targets are the pods that may leave the current revision, in the order of their update.
+	// targets are the pods free to leave the current revision, in the order of their update.
 	targets []*podset.Pod
-	// unavailable is the limit of step 3, used up by every pod that is missing or not available.
+	// unavailable is the limit of step 3, used up by every missing or unavailable pod.
 	unavailable podset.Limit
-	// old is how many pods that stay are not at the update revision. Only for unordered updates.
+	// old is how many staying pods are not at the update revision. Only for unordered updates.
 	old int
-	// touched are the claims that have an action.
+	// touched are the claims with an action.
 	touched map[string]bool
 }
 
@@ -118,11 +120,12 @@ func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	return p
 }
 
-// keepWaits says which waits at hooks still have their reason, whether or not this pass gets to them: settling ends all others.
+// keepWaits keeps pods at hooks with a valid reason, whether or not this pass gets to them:
+// settling ends all other waits.
 func (p *planner) keepWaits() {
 	for i := range p.s.Pods {
-		// Only for a deletion: a pod that is to go has nothing to wait for at the update hook. In order it has to be available again
-		// before it is removed.
+		// Only for a deletion: a leaving pod has nothing to wait for at the update hook. In order
+		// it has to be available again before its removal.
 		if pod := &p.s.Pods[i]; pod.Unwanted != "" && pod.State == shared.StatePreparingDelete {
 			p.draft.Keep(pod)
 		}
@@ -140,7 +143,7 @@ func (p *planner) keepWaits() {
 	}
 }
 
-// holdStillTerminating names pods that do not end: their names are taken.
+// holdStillTerminating names pods without an end: their names are taken.
 func (p *planner) holdStillTerminating() {
 	note, in := podset.StillTerminating(p.s.Pods, noteStillTerminating, p.s.Now)
 	p.draft.Recheck(in)

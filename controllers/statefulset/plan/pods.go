@@ -21,8 +21,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// Pods derives the facts about the pods of the set, in the order of their ordinals. Objects whose name is not that of a slot are
-// left out. Where the spec cannot be parsed, no pod has a deletion reason. known is what the last pass found out about them; nil is nothing.
+// Pods derives the facts about the pods of the set, in the order of their ordinals. Other names are
+// left out. With an unreadable spec, no pod is unwanted. known is the last pass's knowledge; nil is
+// none.
 func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
 	type member struct {
 		ordinal int
@@ -65,7 +66,7 @@ func deletionReason(spec *Spec, o int, pod *corev1.Pod) podset.Unwanted {
 
 func slotOf(o int) planning.Slot { return planning.Slot(strconv.Itoa(o)) }
 
-// slotOrdinal is the ordinal of a slot; -1 for one that is none of ours.
+// slotOrdinal is the ordinal of a slot; -1 for a foreign one.
 func slotOrdinal(slot planning.Slot) int {
 	n, err := strconv.Atoi(string(slot))
 	if err != nil {
@@ -88,7 +89,8 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	return pod
 }
 
-// MissingPods yields the names of the pods that a plan may create: those of the lowest ordinals that lack one. Claims of no others are read.
+// MissingPods yields the names of pods for a plan to create: the lowest ordinals without one.
+// Claims of no others are read.
 func MissingPods(spec *Spec, pods []*corev1.Pod) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		exist := make(map[string]bool, len(pods))

@@ -19,9 +19,9 @@ const namedSlots = 100
 
 // replicasAtOnce handles every ordinal independently:
 //
-//  1. Finished pods are removed, always and before everything else, so that they can be replaced.
-//  2. Missing pods are created in ascending order while scaleStrategy.maxUnavailable has room. It is used up by the pods at
-//     lower ordinals that are not available.
+//  1. Finished pods are removed, always and before everything else, for their replacement.
+//  2. Missing pods are created in ascending order while scaleStrategy.maxUnavailable has room.
+//     Unavailable pods at lower ordinals use it up.
 func (p *planner) replicasAtOnce() {
 	for _, pod := range p.pods {
 		if pod.Unwanted == podset.UnwantedFinished {
@@ -70,11 +70,12 @@ func (p *planner) replicasAtOnce() {
 	p.holdForClaims(going)
 }
 
-// replicasInOrder handles the ordinals one after the other, in ascending order, and stops at the first that is not in order:
-// it is missing, finished, terminating or not available. It reports whether all are available.
+// replicasInOrder handles the ordinals one after the other, in ascending order, and stops at the
+// first out of order: missing, finished, terminating or unavailable. It reports whether all are
+// available.
 //
-// A pod at which it stops can be the very pod that the next revision repairs. Such pods are therefore moved all the same, one
-// at a time; see moveUnavailable.
+// The next revision may repair the very pod at which it stops. Such pods are therefore moved all
+// the same, one at a time; see moveUnavailable.
 func (p *planner) replicasInOrder() bool {
 	for o := range p.Ordinals.Iterate() {
 		pod := p.byOrdinal[o]
@@ -114,7 +115,7 @@ func (p *planner) holdFor(pod *podset.Pod, reason, what string) {
 	}
 }
 
-// create plans the pod of an ordinal, with those of its claims that do not exist.
+// create plans the pod of an ordinal, with its missing claims.
 func (p *planner) create(o int) {
 	rev := p.revisionFor(o)
 	if rev.Name != p.s.Update.Name {
@@ -126,7 +127,8 @@ func (p *planner) create(o int) {
 	p.draft.Create(slotOf(o), pod, p.owned(own.Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 }
 
-// removeFinished removes a pod that has failed or succeeded, so that another one takes its place. Where its user asks for that, it is not slowed down.
+// removeFinished removes a failed or succeeded pod, for another one in its place. The user's
+// deletion is not slowed down.
 func (p *planner) removeFinished(pod *podset.Pod) {
 	reason := podset.ReasonFinished
 	if _, asked := pod.Object.Labels[shared.LabelSpecifiedDelete]; asked {
@@ -135,7 +137,7 @@ func (p *planner) removeFinished(pod *podset.Pod) {
 	p.removeWanted(pod, reason)
 }
 
-// revisionAfter is the revision at which the pod is created that takes the place of this one.
+// revisionAfter is the revision of the pod's successor.
 func (p *planner) revisionAfter(pod *podset.Pod) revision.Revision {
 	old := p.old
 	defer func() { p.old = old }()
@@ -145,8 +147,9 @@ func (p *planner) revisionAfter(pod *podset.Pod) revision.Revision {
 	return p.revisionFor(slotOrdinal(pod.Slot))
 }
 
-// revisionFor is the revision at which a missing pod is created. The partition keeps the lowest ordinals at the current one;
-// for an unordered update it keeps any pods, so a new one is needed at it only while there are too few.
+// revisionFor is the revision of a missing pod. The partition keeps the lowest ordinals at the
+// current one; for an unordered update it keeps any pods, so a new one is needed at it only while
+// there are too few.
 func (p *planner) revisionFor(o int) revision.Revision {
 	var old bool
 	switch {

@@ -11,16 +11,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// scaleInAtOnce removes all pods whose ordinal the set does not ask for.
+// scaleInAtOnce removes all pods with unwanted ordinals.
 func (p *planner) scaleInAtOnce() {
 	for _, pod := range p.surplus {
 		p.removeSurplus(pod)
 	}
 }
 
-// scaleInInOrder removes the pod with the highest ordinal that the set does not ask for, and waits until it is gone, also while it is
-// waiting at its preDelete hook. A pod that is not available waits until it is, unless it is the lowest of those, has finished, is being deleted
-// already, or its user deletes it. It reports whether there was nothing to do.
+// scaleInInOrder removes the pod with the highest unwanted ordinal, and waits until it is gone,
+// also at its preDelete hook. An unavailable pod waits until it is available, unless it is the
+// lowest of those, has finished, is being deleted already, or its user deletes it. It reports
+// whether there was nothing to do.
 func (p *planner) scaleInInOrder() bool {
 	if len(p.surplus) == 0 {
 		return true
@@ -39,7 +40,7 @@ func (p *planner) scaleInInOrder() bool {
 	return false
 }
 
-// lowestUnavailable is the surplus pod with the lowest ordinal that is not available.
+// lowestUnavailable is the unavailable surplus pod with the lowest ordinal.
 func (p *planner) lowestUnavailable() *podset.Pod {
 	for _, pod := range slices.Backward(p.surplus) {
 		if !pod.Available {
@@ -49,8 +50,8 @@ func (p *planner) lowestUnavailable() *podset.Pod {
 	return nil
 }
 
-// removeSurplus removes a pod once its claims have the owners with which they are to be deleted. It does not wait for ever for what the server refuses:
-// then the claims stay.
+// removeSurplus removes a pod once its claims have the owners of their deletion. It does not wait
+// for ever for refused ones: then the claims stay.
 func (p *planner) removeSurplus(pod *podset.Pod) {
 	edits := p.fixOwners(pod, true)
 	if p.draft.Awaits(edits, afterClaims, !p.Resize) { // a size that is refused says nothing about owners

@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("StatefulSet") }
 
 // Options are the feature gates as far as they concern this kind.
@@ -37,18 +37,19 @@ type Options struct {
 	PodIndexLabel bool
 	// PreDownloadImages has images pulled ahead of updates in place (PreDownloadImageForInPlaceUpdate).
 	PreDownloadImages bool
-	// InPlace says what may change in place.
+	// InPlace are the allowed changes in place.
 	InPlace inplace.Options
 }
 
-// Spec is a StatefulSet as the planner uses it, parsed once in a pass: what is omitted is filled in, percentages are pods, and what a
-// feature gate forbids is left out. Comments name the fields of the API.
+// Spec is a StatefulSet for the planner, parsed once in a pass: defaults are filled in, percentages
+// are pods, and fields with a closed gate are left out. Comments name the fields of the API.
 type Spec struct {
 	podset.Spec
 	// Set is the set itself. Read-only.
 	Set *appsv1beta1.StatefulSet
 
-	// Ordinals are those that the set asks for: spec.replicas of them from spec.ordinals.start, without spec.reserveOrdinals.
+	// Ordinals are the wanted ones: spec.replicas of them from spec.ordinals.start, without
+	// spec.reserveOrdinals.
 	Ordinals ordinal.Set
 	// Parallel is spec.podManagementPolicy; otherwise it is OrderedReady.
 	Parallel bool
@@ -58,7 +59,8 @@ type Spec struct {
 
 	// Claims are spec.volumeClaimTemplates.
 	Claims claims.Template
-	// Retention is spec.persistentVolumeClaimRetentionPolicy. It is followed only if OwnsClaims, which its feature gate says.
+	// Retention is spec.persistentVolumeClaimRetentionPolicy. It is followed only with OwnsClaims,
+	// its feature gate.
 	Retention  claims.Retention
 	OwnsClaims bool
 	// Resize is spec.volumeClaimUpdateStrategy: claims grow with their template when their pod is updated.
@@ -71,7 +73,7 @@ type Spec struct {
 	PreDownload       pulls.Settings
 }
 
-// Parse parses the spec of a set. A field that cannot be parsed is named by Invalid of the result.
+// Parse parses the spec of a set. Invalid of the result names an unreadable field.
 func Parse(set *appsv1beta1.StatefulSet, o Options) *Spec {
 	spec := &set.Spec
 	s := &Spec{
@@ -106,7 +108,7 @@ func Parse(set *appsv1beta1.StatefulSet, o Options) *Spec {
 	return s
 }
 
-// parseOrdinals parses what decides which pods there should be.
+// parseOrdinals parses the wanted pods.
 func (s *Spec) parseOrdinals(o Options) error {
 	spec := &s.Set.Spec
 	if err := s.ParseSelector(spec.Selector, &spec.Template); err != nil {
@@ -160,7 +162,7 @@ func (s *Spec) parseRolling() error {
 	return nil
 }
 
-// parseIgnored records fields whose feature gates are off, and optional settings that cannot be parsed.
+// parseIgnored records fields with their feature gate off, and unreadable optional settings.
 func (s *Spec) parseIgnored(o Options) {
 	spec := &s.Set.Spec
 	if !o.StartOrdinal && spec.Ordinals != nil && spec.Ordinals.Start != 0 {
@@ -186,12 +188,12 @@ func growsClaims(set *appsv1beta1.StatefulSet) bool {
 	return set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
 }
 
-// staysOld says whether the ordinal is one of the lowest that the partition keeps at the current revision.
+// staysOld: the ordinal is one of the partition's, at the current revision.
 func (s *Spec) staysOld(o int) bool {
 	return s.Partition >= s.Replicas || s.Partition > 0 && o < s.Ordinals.Nth(s.Partition)
 }
 
-// PreDownload describes the set for what pulls images ahead of an update; nil when nothing is to be pulled.
+// PreDownload describes the set for pulling images ahead of an update; nil without any.
 func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil

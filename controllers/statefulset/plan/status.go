@@ -15,9 +15,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
-// wrong. It is about the pods as they were observed; what the plan did to them shows in the next pass. also are conditions about what
-// does not concern the pods.
+// Status is the whole status after a pass: the snapshot's pods, the plan's notes and the outcome's
+// failures. It is about the observed pods; the plan's effect shows in the next pass. also are
+// conditions beyond the pods.
 func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.StatefulSetStatus {
 	set := spec.Set
 	s = s.Reported()
@@ -56,7 +56,7 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 	return status
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+// Urgent is a change to write at once: more than counters, messages and times.
 func Urgent(before, after *appsv1beta1.StatefulSetStatus) bool {
 	return headline(before) != headline(after) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
@@ -71,9 +71,9 @@ func headline(status *appsv1beta1.StatefulSetStatus) podset.Headline {
 	}
 }
 
-// rolledOut says that all pods are at the update revision and ready, with no update in place under way. That all replicas exist is part of it. The
-// revision that a partition keeps is not forgotten while no pod has it, as when the set was scaled to 0. With OnDelete the set moves no pods, so the
-// current revision stays.
+// rolledOut: all replicas exist, at the update revision and ready, with no update in place under
+// way. The partition's revision is not forgotten while no pod has it, as in a set scaled to 0. With
+// OnDelete the set moves no pods, so the current revision stays.
 func rolledOut(spec *Spec, counts podset.Counts) bool {
 	return !spec.OnDelete && !spec.KeepsOld && counts.Updated == counts.Replicas && counts.UpdatedReady == counts.Replicas && int(counts.Replicas) == spec.Replicas
 }
@@ -91,23 +91,24 @@ func volumeClaims(spec *Spec, s *podset.Snapshot) []appsv1beta1.VolumeClaimStatu
 	return spec.Claims.Status(names, s.Claims)
 }
 
-// Events are the events about what a status says for the first time, or about another spec than before.
+// Events are the events about new statements, or about another spec.
 func Events(spec *Spec, after appsv1beta1.StatefulSetStatus) []planning.Event {
 	before := &spec.Set.Status
 	return podset.ConditionEvents(conditions.From(before.Conditions), conditions.From(after.Conditions),
 		before.ObservedGeneration != after.ObservedGeneration, appsv1beta1.StatefulSetFailedUpdatePod)
 }
 
-// progressOf says what the set is doing, the first that holds:
+// progressOf is the set's progress, the first that holds:
 //
 //  1. its pods say nothing about it, see podset.Stopped;
 //  2. pods are missing or surplus;
 //  3. pods are being moved;
-//  4. pods cannot be moved at all, or have begun to move and cannot go on, or their claims cannot follow: stalled. So is a set of which everything
-//     else waits for such pods;
+//  4. pods cannot be moved at all, or have begun and cannot go on, or their claims cannot follow:
+//     stalled. So is a set with everything else behind such pods;
 //  5. pods are where they should be, see podset.Settled.
 //
-// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
+// Trouble of single pods comes first in the message, and can stall the set: see
+// podset.Progress.WithTroubles.
 func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan, outcome planning.Outcome) podset.Progress {
 	if stopped, ok := podset.Stopped(&spec.Spec, s, &plan, outcome); ok {
 		return stopped
@@ -117,7 +118,7 @@ func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan plann
 	return progress.BehindBlocked(&plan, s.Pods, goOn, claimBlockers()...).WithTroubles(&plan, s.Pods)
 }
 
-// claimBlockers are the reasons of notes about claims that cannot follow their template.
+// claimBlockers are the reasons of notes about claims unable to follow their template.
 func claimBlockers() []string {
 	return []string{noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck}
 }
@@ -146,7 +147,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
 }
 
-// setFailures adds the two conditions that are present only while something fails.
+// setFailures adds the two conditions about failures, while there are any.
 func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan, outcome planning.Outcome) {
 	if failure, ok := outcome.Failed(podset.StepCreate, podset.StepCreateClaim); ok {
 		list.Set(conditions.New(appsv1beta1.StatefulSetFailedCreatePod, true, appsv1beta1.ReasonRequestFailed, failureMessage("creating", failure)))

@@ -43,7 +43,8 @@ func (p *planner) orderTargets() {
 			p.targets = append(p.targets, pod.Pod)
 		}
 	}
-	// Otherwise the partition could keep an unavailable pod that uses up maxUnavailable, and no pod would ever move.
+	// Otherwise the partition could keep an unavailable pod against maxUnavailable, and no pod
+	// would ever move.
 	slices.SortStableFunc(waiting, func(a, b *podset.Pod) int { return cmp.Compare(rank(a), rank(b)) })
 	ordered, err := podorder.ForUpdate(waiting, all, func(pod *podset.Pod) *corev1.Pod { return pod.Object }, podorder.UpdateOrder{Priority: p.PriorityStrategy})
 	if err != nil {
@@ -51,14 +52,14 @@ func (p *planner) orderTargets() {
 		return
 	}
 	slices.SortStableFunc(ordered, p.s.FailedUpdatesFirst)
-	// The partition keeps its number of pods at the current revision, those that are yet to be created for it included.
+	// The partition keeps its number of pods at the current revision, future ones included.
 	missing := p.Ordinals.Len() - len(p.pods)
 	keep := max(p.Partition-min(missing, max(p.Partition-p.old, 0)), 0)
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
 }
 
-// rank is where a pod stands among those of equal priority: 0 when it waits at its hook to be updated, 1 when it is not in service, 2 when its
-// node has the images, 3 for others.
+// rank is a pod's place among those of equal priority: 0 at its update hook, 1 out of service, 2 on
+// a node with the images, 3 for others.
 func rank(pod *podset.Pod) int {
 	switch {
 	case pod.State == shared.StatePreparingUpdate:
@@ -76,7 +77,7 @@ func (p *planner) outdated(pod *podset.Pod) bool {
 	return !pod.Terminating && pod.Revision != p.s.Update.Name
 }
 
-// movable are the targets that have something to be done and that may have it done. Of the others it notes why not.
+// movable are the targets free to move. Of the others it notes why not.
 func (p *planner) movable() []*podset.Pod {
 	rollout := p.rollout()
 	var movable, outdated []*podset.Pod

@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Default fills in what the user left out. Templates stay as written: their own kind has its defaults.
+// Default fills in the user's omissions. Templates stay as written: their own kind has its defaults.
 func Default(set *appsv1beta1.UnitedDeployment) {
 	spec := &set.Spec
 	rules.OrDefault(&spec.Replicas, 1)

@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Validate returns what is wrong with a UnitedDeployment that Default has filled in.
+// Validate returns the faults of a UnitedDeployment after Default.
 func Validate(set *appsv1beta1.UnitedDeployment) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	errs := rules.ObjectKeys(&set.ObjectMeta, field.NewPath("metadata"))
@@ -251,7 +251,7 @@ func subsetsByName(set *appsv1beta1.UnitedDeployment) map[string]*appsv1beta1.Su
 	return subsets
 }
 
-// ValidateUpdate returns what may not change. Default has filled in both objects.
+// ValidateUpdate returns forbidden changes. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)

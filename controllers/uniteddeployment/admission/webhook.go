@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for UnitedDeployments: it fills in defaults and refuses what cannot work.
+// Package admission is admission for UnitedDeployments: it fills in defaults and refuses impossible objects.
 //
 // It does not validate the spec of a template. A dry run asks the API server whether it would create the workloads, so the schema and the
 // admission of their own kind decide. Without an answer the object is admitted, and the controller reports faults.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what to do for a UnitedDeployment and what its status says: pure functions of the object and a snapshot of its
+// Package plan decides about a UnitedDeployment and its status: pure functions of the object and a snapshot of its
 // workloads.
 //
 // Read it in this order:

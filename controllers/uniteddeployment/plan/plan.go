@@ -124,7 +124,7 @@ func Plan(spec *united.Spec, s Snapshot) Decision {
 	return p.out
 }
 
-// planner is what the steps of one Plan share.
+// planner is shared by the steps of one Plan.
 type planner struct {
 	*united.Spec
 	s   *Snapshot

@@ -46,7 +46,7 @@ func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome)
 	return status
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+// Urgent is a change to write at once: more than counters, messages and times.
 func Urgent(before, after *appsv1beta1.UnitedDeploymentStatus) bool {
 	head := func(s *appsv1beta1.UnitedDeploymentStatus) podset.Headline {
 		return podset.Headline{
@@ -357,7 +357,7 @@ func sentence(clauses []string) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Events are the events about what a pass says for the first time, or about another spec than before.
+// Events are the events about new statements, or about another spec.
 func Events(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []planning.Event {
 	old := conditions.From(spec.Set.Status.Conditions)
 	var events []planning.Event

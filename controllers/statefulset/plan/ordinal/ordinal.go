@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ordinal says which ordinals the pods of a StatefulSet have: counted upward from the first one, leaving out the
-// reserved ones, until there are as many as replicas.
+// Package ordinal computes the ordinals of a StatefulSet's pods: upward from the first one, without
+// the reserved ones, as many as replicas.
 //
-// Everything is interval arithmetic. The cost depends on how many entries the list of reserved ordinals has, never on how wide
-// its ranges are, so that "0-2000000000" is as cheap as 7.
+// Everything is interval arithmetic. The cost depends on the number of reserved entries, never on
+// their width, so "0-2000000000" is as cheap as 7.
 package ordinal
 
 import (
@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Set is the ordinals that pods should have. The zero Set has none.
+// Set is the wanted ordinals. The zero Set has none.
 type Set struct {
 	// runs are the valid ordinals: sorted, disjoint and not empty.
 	runs   []interval
@@ -32,9 +32,10 @@ type interval struct{ first, last int }
 
 func (i interval) len() int { return i.last - i.first + 1 }
 
-// New returns the ordinals of a set with this first ordinal, number of replicas and reserved ordinals. A reserved element is a
-// number or a closed range such as "3-7"; elements may overlap, repeat and lie outside of what is used. The error names the
-// element that cannot be parsed, or says that the reserved ones leave too little room.
+// New returns the ordinals of a set with this first ordinal, number of replicas and reserved
+// ordinals. A reserved element is a number or a closed range such as "3-7"; elements may overlap,
+// repeat and lie anywhere. The error names an unreadable element, or says that the reserved ones
+// leave too little room.
 func New(start, replicas int32, reserve []intstr.IntOrString) (Set, error) {
 	if start < 0 {
 		return Set{}, fmt.Errorf("first ordinal %d is negative", start)
@@ -171,8 +172,8 @@ func (s Set) Iterate() iter.Seq[int] {
 // PodName is the name of the pod with this ordinal.
 func PodName(set string, ordinal int) string { return set + "-" + strconv.Itoa(ordinal) }
 
-// OfPod is the ordinal in a pod's name, if the name is one that PodName gives for this set. "web-01" is none: no slot has
-// that name.
+// OfPod is the ordinal in a pod's name, if PodName gives that name for this set. "web-01" is none:
+// no slot has that name.
 func OfPod(set, pod string) (int, bool) {
 	digits, found := strings.CutPrefix(pod, set+"-")
 	if !found {
