@@ -31,12 +31,12 @@ type observation struct {
 	failed error
 }
 
-// memory is what is remembered of a set between its passes, for its own sake alone: losing it costs a name.
+// memory is the memory of a set between its passes, for its own sake alone: its loss costs a name.
 type memory struct {
-	// names are those of pods to be created, by node: an unused one is used again, so that a creation whose response was lost is retried under
-	// the same name.
+	// names are the future pods', by node: an unused one is used again, for a retry under the same
+	// name after a lost response.
 	names map[string]string
-	// compared are the revisions of which the names of those with the same template as the newest are known: same.
+	// compared are the revisions behind same, the names of those with the newest template.
 	compared string
 	same     sets.Set[string]
 }
@@ -46,8 +46,8 @@ func remembered(m *workload.Memory) *memory {
 	return workload.Own(m, func() *memory { return &memory{names: map[string]string{}} })
 }
 
-// prepare reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also adopts and releases objects and makes sure that
-// the template has a revision.
+// prepare reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also
+// adopts and releases objects and records the template.
 func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, mem *workload.Memory) (observation, error) {
 	owner := freshness.OwnerOf(set)
 	var nodes corev1.NodeList
@@ -87,8 +87,8 @@ func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	return observed, nil
 }
 
-// sameAs are the names of the stored revisions that record the template of the update revision a second time. Templates are compared once for
-// each state of the history.
+// sameAs are the names of stored revisions with the update revision's template a second time.
+// Templates are compared once for each state of the history.
 func (m *memory) sameAs(r workload.Revisions) sets.Set[string] {
 	compared := r.Update.Name
 	for i := range r.Stored {
@@ -106,7 +106,7 @@ func (m *memory) sameAs(r workload.Revisions) sets.Set[string] {
 	return m.same
 }
 
-// trimSame deletes the revisions that record the template of the update revision a second time, once no pod has them.
+// trimSame deletes such revisions, once no pod has them.
 func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, observed observation) error {
 	if len(observed.snapshot.Same) == 0 || set.DeletionTimestamp != nil {
 		return nil

@@ -40,7 +40,7 @@ func Default(set *appsv1beta1.DaemonSet) {
 	}
 }
 
-// isZero says that a count comes to no node of however many.
+// isZero is a count of no node, of however many.
 func isZero(v *intstr.IntOrString) bool {
 	if v == nil {
 		return true

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// aCount is what the fields of type int-or-string accept.
+	// aCount is the rule for fields of type int-or-string.
 	aCount = `must be a whole number of at least 0, or a percentage such as "30%"`
-	// aShare is what those accept that are parts of all nodes.
+	// aShare is the rule for parts of all nodes.
 	aShare = aCount + `, of at most 100%`
-	// eitherOr says that an update has one kind of room.
+	// eitherOr: an update has one kind of room.
 	eitherOr = "must be 0 while maxUnavailable is not"
 )
 
@@ -94,7 +94,7 @@ func validateLimits(strategy *appsv1beta1.DaemonSetUpdateStrategy, path *field.P
 	return nil
 }
 
-// validateShare requires a count that is no more than all nodes.
+// validateShare requires a count of at most all nodes.
 func validateShare(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	if v == nil {
 		return nil
@@ -112,7 +112,7 @@ func ValidateUpdate(set, old *appsv1beta1.DaemonSet) field.ErrorList {
 	return rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, field.NewPath("spec"))
 }
 
-// inV1alpha1 is the name that a field has for a client of v1alpha1.
+// inV1alpha1 is a field's name for a client of v1alpha1.
 func inV1alpha1(path string) string {
 	if strings.HasPrefix(path, "spec.scaleStrategy") {
 		return field.NewPath("metadata", "annotations").Key(v1alpha1.AnnotationProgressiveCreatePod).String()
@@ -120,7 +120,7 @@ func inV1alpha1(path string) string {
 	return path
 }
 
-// textInV1alpha1 is an explanation for a client of v1alpha1, which may have sent no maxSurge.
+// textInV1alpha1 explains to a client of v1alpha1, perhaps without maxSurge.
 func textInV1alpha1(_, text string) string {
 	if text == eitherOr {
 		return text + "; the type Surging means 1 where it is left out"

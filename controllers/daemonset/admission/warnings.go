@@ -12,13 +12,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// surges says that new pods are to run beside the old ones.
+// surges: new pods are to run beside the old ones.
 func surges(s *appsv1beta1.DaemonSetUpdateStrategy) bool {
 	r := s.RollingUpdate
 	return s.Type != appsv1beta1.OnDeleteDaemonSetStrategyType && r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0" && r.MaxSurge.String() != "0%"
 }
 
-// annotationTemplateGeneration is left on manifests that were copied from a native DaemonSet.
+// annotationTemplateGeneration is left on manifests copied from a native DaemonSet.
 const annotationTemplateGeneration = "deprecated.daemonset.template.generation"
 
 // Warnings are about permitted parts with a surprising effect. old is nil for a creation.

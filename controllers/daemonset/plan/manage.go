@@ -14,11 +14,12 @@ import (
 
 // leave is step 1. For each node, the first that holds:
 //
-//  1. The cluster does not have the node: pods that are not bound yet are deleted, as nothing else would; bound ones are left to the garbage
-//     collector of pods.
+//  1. The cluster does not have the node: unbound pods are deleted, as nothing else would; bound
+//     ones are left to the garbage collector of pods.
 //  2. The node should not keep a pod: all its pods are deleted.
-//  3. Otherwise finished pods are deleted (leaveFinished), so that another one can take their place, and so are second pods. A pod at its
-//     preDelete hook goes on leaving: what its user has done there cannot be undone by staying.
+//  3. Otherwise finished pods are deleted (leaveFinished), for another one in their place, and so
+//     are second pods. A pod at its preDelete hook goes on leaving: staying cannot undo the user's
+//     work there.
 func (p *planner) leave() {
 	for _, at := range p.places {
 		switch {
@@ -64,16 +65,17 @@ func (p *planner) leaveNode(at *place) {
 	p.leaveSurge(staying)
 }
 
-// leaveFinished deletes the finished pods of nodes that should keep one. It comes last: a deletion that waits because the pods of its node fail
-// again and again would otherwise take what burstReplicas leaves to the others.
+// leaveFinished deletes the finished pods of wanted nodes. It comes last: on a node with failure
+// after failure such a deletion waits, and would take the others' share of burstReplicas.
 func (p *planner) leaveFinished() {
 	for _, pod := range p.finished {
 		p.remove(pod, podset.ReasonFinished)
 	}
 }
 
-// leaveSurge decides which of the pods of a node that may have two stay: the oldest updated one and the oldest other one, while the first is
-// not available and the second is still ready. The pods are sorted, oldest first.
+// leaveSurge decides which pods stay on a node for two: the oldest updated one and the oldest other
+// one, while the first is not available and the second is still ready. The pods are sorted, oldest
+// first.
 func (p *planner) leaveSurge(staying []*podset.Pod) {
 	var fresh, old *podset.Pod
 	for _, pod := range staying {
@@ -92,8 +94,8 @@ func (p *planner) leaveSurge(staying []*podset.Pod) {
 	}
 }
 
-// createMissing is step 2: nodes in the order of their names, as many as partitionedScaling and burstReplicas allow. One whose pod was refused leaves its
-// place to the next one until its next try.
+// createMissing is step 2: nodes in the order of their names, as many as partitionedScaling and
+// burstReplicas allow. A refused one leaves its place to the next one until its next try.
 func (p *planner) createMissing() {
 	var missing []*place
 	updated := 0
@@ -123,7 +125,8 @@ func (p *planner) createMissing() {
 	}
 }
 
-// createFor creates the pods of nodes while there is room, and returns the nodes that wait. One whose pod was refused takes no room until its next try.
+// createFor creates the pods of nodes while there is room, and returns the waiting nodes. A refused
+// one takes no room until its next try.
 func (p *planner) createFor(nodes []*place, room int, reason string) (waiting []*place) {
 	for _, at := range nodes {
 		switch {
@@ -143,7 +146,8 @@ func allTerminating(pods []*podset.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *podset.Pod) bool { return !pod.Terminating })
 }
 
-// create creates a pod for a node, as far as burstReplicas allows. What would make the plan too large is left to the next one.
+// create creates a pod for a node, as far as burstReplicas allows. A plan too large leaves the rest
+// to the next one.
 func (p *planner) create(at *place, reason string) {
 	switch {
 	case p.setAside(at, p.creations > 0):

@@ -31,7 +31,7 @@ func (p *planner) update() {
 	p.holdKept(outdated, targets)
 }
 
-// outdated are the pods at another revision that are not about to be deleted, in the order of their nodes.
+// outdated are the staying pods at another revision, in the order of their nodes.
 func (p *planner) outdated() []*podset.Pod {
 	var outdated []*podset.Pod
 	for _, at := range p.places {
@@ -44,20 +44,21 @@ func (p *planner) outdated() []*podset.Pod {
 	return outdated
 }
 
-// target is a node whose pod should be at the update revision.
+// target is a node for the update revision.
 type target struct {
 	*place
-	// fresh is its updated pod, old its other one. Excess says that it has more than these.
+	// fresh is its updated pod, old its other one. Excess: it has more than these.
 	fresh, old *podset.Pod
 	excess     bool
 }
 
-// targets are the nodes that the update may reach. Nodes that should run a pod and those that have one are sorted by name, the last one
-// first, and in three classes: those with an updated pod or more pods than one of each sort; those whose old pod is gone or going; those with an old
-// pod, of which only those count that the selector matches. The partition keeps its number of nodes at the end of this order.
+// targets are the nodes within the update's reach. Wanted nodes and those with a pod are sorted by
+// name, the last one first, and in three classes: those with an updated pod or more pods than one
+// of each sort; those with their old pod gone or going; those with an old pod, and a match for the
+// selector. The partition keeps its number of nodes at the end of this order.
 //
-// Nodes that should not run a pod take part until their pods are gone: also those whose taint lets pods stay, such as nodes that are not ready.
-// PruneIneligibleNodes leaves those out that the template of their pod does not fit either.
+// Unwanted nodes take part until their pods are gone: also those whose taint lets pods stay, such
+// as unready ones. PruneIneligibleNodes leaves out those beyond their pod's template, too.
 func (p *planner) targets() []target {
 	var classes [3][]target
 	nodes := 0
@@ -90,16 +91,16 @@ func (p *planner) targets() []target {
 	return all[:min(len(all), max(nodes-p.Partition, 0))]
 }
 
-// move updates pods under maxUnavailable. A node that may have a pod and has not exactly one uses up the limit, and so does a pod that is not available.
-// Outdated pods that are not in service move at once; the others move in order while there is room. One whose change was refused leaves its place to the
-// others until its next try.
+// move updates pods under maxUnavailable. A node without exactly one pod uses up the limit, and so
+// does an unavailable pod. Outdated pods out of service move at once; the others move in order
+// while there is room. A refused one leaves its place to the others until its next try.
 func (p *planner) move(targets []target) {
 	limit := podset.Limit{Name: "maxUnavailable", Max: p.MaxUnavailable}
 	var movable []*podset.Pod
 	for _, t := range targets {
 		switch {
 		case t.fresh == nil && t.old == nil && !t.shouldContinue():
-			// Its pod is going for good: the update must not wait for it, however long that takes.
+			// Its pod is going for good: the update must not wait for it, however long.
 		case t.fresh == nil && t.old == nil && len(t.pods) > 0:
 			limit.Use(t.pods[0]) // terminating, for as long as the kubelet does not answer, or finished
 		case t.fresh == nil && t.old == nil:
@@ -120,7 +121,7 @@ func (p *planner) move(targets []target) {
 		}
 	}
 	if podset.AnyPreDownloaded(movable) {
-		// Within what the partition lets move, pods whose node has the images are back sooner.
+		// Within the partition's leave, pods on nodes with the images are back sooner.
 		slices.SortStableFunc(movable, podset.PreDownloadedFirst)
 	}
 	p.draft.HoldReplaced(movable, p.rollout())
@@ -153,7 +154,7 @@ func (p *planner) moveOne(pod *podset.Pod) {
 	p.draft.Move(pod, rollout)
 }
 
-// holdKept notes which outdated pods the partition, the selector and their nodes keep.
+// holdKept notes the outdated pods of the partition, the selector and unwanted nodes.
 func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 	reached := make(map[string]bool, len(targets))
 	for _, t := range targets {

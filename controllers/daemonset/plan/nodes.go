@@ -19,7 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Compile reads from the template of a set which nodes its pods fit. The pods have the tolerations of daemons beside those of the template.
+// Compile reads the fitting nodes from the template of a set. The pods have the tolerations of
+// daemons beside the template's.
 func Compile(set *appsv1beta1.DaemonSet) nodefit.Pod { return compile(&set.Spec.Template.Spec) }
 
 func compile(spec *corev1.PodSpec) nodefit.Pod {
@@ -55,13 +56,13 @@ func Desired(nodes []Node) int {
 	return n
 }
 
-// Snapshot is all that the planner looks at.
+// Snapshot is the planner's whole input.
 type Snapshot struct {
 	podset.Snapshot
-	// Nodes are those of the cluster, sorted by name.
+	// Nodes are the cluster's, sorted by name.
 	Nodes []Node
-	// Same are the names of the stored revisions with the template of the update revision, which were recorded a second time. Their pods
-	// are relabeled.
+	// Same are the names of stored revisions with the update revision's template a second time.
+	// Their pods are relabeled.
 	Same sets.Set[string]
 	// PodName is a name for a new pod on a node: the same one until a pod has it.
 	PodName func(node string) string
@@ -74,26 +75,26 @@ type place struct {
 	name string
 	// pods are all pods on the node or aimed at it, oldest first.
 	pods []*podset.Pod
-	// running are those that are neither terminating nor finished.
+	// running are the living, unfinished ones.
 	running []*podset.Pod
 }
 
 // slot is the node as a slot.
 func (p *place) slot() planning.Slot { return planning.Slot(p.name) }
 
-// shouldRun says that the node exists and should run a pod.
+// shouldRun: the node exists and should run a pod.
 func (p *place) shouldRun() bool { return p.node != nil && p.node.ShouldRun }
 
-// shouldContinue says that the node exists and that a pod that is there may stay.
+// shouldContinue: the node exists and a present pod may stay.
 func (p *place) shouldContinue() bool { return p.node != nil && p.node.ShouldContinueRunning }
 
-// free says that nothing on the node is in the way of a new pod. A pod that is terminating is, while it may still run: two pods could want
-// the same port or path.
+// free: nothing on the node is in the way of a new pod. A terminating pod is, while it may still
+// run: two pods could want the same port or path.
 func (p *place) free() bool {
 	return !slices.ContainsFunc(p.pods, func(pod *podset.Pod) bool { return !pod.Terminating || !podstate.Finished(pod.Object) })
 }
 
-// places are the nodes of the cluster and those that pods are aimed at or bound to, sorted by name.
+// places are the nodes of the cluster and of pods, sorted by name.
 func places(s *Snapshot) []*place {
 	byName := make(map[string]*place, len(s.Nodes))
 	for i := range s.Nodes {
@@ -136,7 +137,7 @@ func older(a, b *podset.Pod) int {
 	)
 }
 
-// selects says that updateStrategy.rollingUpdate.selector matches the node. One that the cluster does not have has no labels.
+// selects: updateStrategy.rollingUpdate.selector matches the node. A missing node has no labels.
 func (s *Spec) selects(at *place) bool {
 	if s.NodeSelector == nil {
 		return true
@@ -144,7 +145,8 @@ func (s *Spec) selects(at *place) bool {
 	return at.node != nil && s.NodeSelector.Matches(labels.Set(at.node.Object.Labels))
 }
 
-// leavesByUpdate says that the node should run the outdated pod that it has, by the template of that pod: it is the update that takes it away.
+// leavesByUpdate: the node should run its outdated pod, by the pod's template. Only the update
+// takes it away.
 func (p *planner) leavesByUpdate(at *place) bool {
 	return at.node != nil && slices.ContainsFunc(at.running, func(pod *podset.Pod) bool {
 		old := p.s.Revisions[pod.Revision]

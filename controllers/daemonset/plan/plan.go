@@ -28,34 +28,36 @@ const (
 	noteIneligible = "IneligibleNode"
 	// noteMaxSurge: pods wait because as many nodes run a second pod as may.
 	noteMaxSurge = "MaxSurge"
-	// reasonMissing creates the pod of a node that has none.
+	// reasonMissing creates a node's missing pod.
 	reasonMissing = "Missing"
 	// reasonSurge creates the new pod of a node beside the old one.
 	reasonSurge = "Surge"
-	// reasonMisscheduled deletes a pod from a node that should not have it.
+	// reasonMisscheduled deletes a pod from an unwanted node.
 	reasonMisscheduled = "Misscheduled"
-	// reasonSurplus deletes a pod that is one too many on its node.
+	// reasonSurplus deletes one pod too many of a node.
 	reasonSurplus = "Surplus"
-	// reasonSameTemplate labels a pod with the update revision, which has the same template as its own.
+	// reasonSameTemplate labels a pod with the update revision, for its own template.
 	reasonSameTemplate = "SameTemplate"
 )
 
-// afterBurst is when to plan again for what burstReplicas held back, if nothing happens before.
+// afterBurst is when to plan again after burstReplicas, if nothing happens before.
 const afterBurst = time.Second
 
-// Plan decides the next step of a DaemonSet. Pods of a revision that was recorded twice come first: they get the label of the newer one.
+// Plan decides the next step of a DaemonSet. Pods of a revision recorded twice come first: they get
+// the label of the newer one.
 //
-//  1. Leaving: pods at their preDelete hook, pods on nodes that should not keep them, finished pods and second pods of a node.
-//  2. Creating: the pod of each node that should run one and has none.
-//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second pod, under maxSurge. The finished pods of
-//     step 1 are deleted after this.
-//  4. Settling: whatever is under way on all other pods goes on, always.
+//  1. Leaving: pods at their preDelete hook, pods on unwanted nodes, finished pods and second pods
+//     of a node.
+//  2. Creating: the missing pod of each wanted node.
+//  3. Moving: outdated pods, in place or by deleting them, under maxUnavailable; or by a second
+//     pod, under maxSurge. The finished pods of step 1 are deleted after this.
+//  4. Settling: everything under way on all other pods goes on, always.
 //
-// Creations, deletions and edits of a plan are no more than burstReplicas each, and creations no more than podset.MaxCreations. No step waits for
-// another one.
+// Creations, deletions and edits of a plan are no more than burstReplicas each, and creations no
+// more than podset.MaxCreations. No step waits for another one.
 //
-// A set that is being deleted plans nothing: the garbage collector deletes its pods. For one whose spec cannot be parsed, only step 4
-// is planned.
+// A set in deletion plans nothing: the garbage collector deletes its pods. With an unreadable spec
+// only step 4 is planned.
 func Plan(spec *Spec, s Snapshot) planning.Plan {
 	if spec.Deleting {
 		return planning.Plan{}
@@ -81,14 +83,15 @@ type planner struct {
 	draft  *podset.Draft
 	places []*place
 
-	// creations, deletions and edits are how many more of each burstReplicas lets this plan have; over are the pods beyond that.
+	// creations, deletions and edits are how many more of each burstReplicas allows this plan; over
+	// are the pods beyond that.
 	creations, deletions, edits int
 	over                        []planning.Slot
-	// finished are the finished pods of nodes that should keep one.
+	// finished are the finished pods of wanted nodes.
 	finished []*podset.Pod
-	// created is how many pods the plan creates, without those that yield.
+	// created is how many pods the plan creates, without the aside ones.
 	created int
-	// tolerations are those of new pods; nil before the first one.
+	// tolerations are the new pods'; nil before the first one.
 	tolerations []corev1.Toleration
 }
 
@@ -106,15 +109,15 @@ func settling() podset.SettleRules {
 
 func (p *planner) updated(pod *podset.Pod) bool { return p.s.updated(pod) }
 
-// updated says that a pod has the template of the update revision.
+// updated: a pod has the template of the update revision.
 func (s *Snapshot) updated(pod *podset.Pod) bool {
 	return pod.Revision == s.Update.Name || s.Same.Has(pod.Revision)
 }
 
 func preparingDelete(pod *podset.Pod) bool { return pod.State == shared.StatePreparingDelete }
 
-// relabel gives pods whose revision has the template of the update revision its label: there is nothing to move. One that is still on its way to
-// its own revision gets there first.
+// relabel gives pods the update revision's label if their own revision has its template: there is
+// nothing to move. A pod still on its way to its own revision gets there first.
 func (p *planner) relabel() {
 	if len(p.s.Same) == 0 {
 		return
@@ -131,7 +134,8 @@ func (p *planner) relabel() {
 	}
 }
 
-// remove brings a pod closer to its deletion, as far as burstReplicas allows. A deletion that was refused leaves its place there to others until its next try.
+// remove brings a pod closer to its deletion, as far as burstReplicas allows. A refused deletion
+// leaves its place there to others until its next try.
 func (p *planner) remove(pod *podset.Pod, reason string) {
 	if pod.Terminating || p.draft.Taken(pod) {
 		return
@@ -157,7 +161,7 @@ func (p *planner) remove(pod *podset.Pod, reason string) {
 	}
 }
 
-// take uses up one of what burstReplicas allows, or notes that nothing is left.
+// take uses up one of burstReplicas, or notes that nothing is left.
 func (p *planner) take(left *int, slot planning.Slot) bool {
 	if *left == 0 {
 		p.over = append(p.over, slot)
@@ -172,7 +176,7 @@ func (p *planner) takeEdit(pod *podset.Pod) bool {
 	return pod.InService() && p.draft.SetAside(podset.StepEdit, pod, planning.Place(p.edits > 0)) || p.take(&p.edits, pod.Slot)
 }
 
-// holdBurst notes what waits for the next plan because of burstReplicas.
+// holdBurst notes the pods left to the next plan by burstReplicas.
 func (p *planner) holdBurst() {
 	if len(p.over) == 0 {
 		return

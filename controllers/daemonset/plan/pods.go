@@ -17,10 +17,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// schedulerName is what pods name as their scheduler when they are bound by the operator: none of that name exists.
+// schedulerName is the scheduler of pods bound by the operator: none of that name exists.
 const schedulerName = "kubernetes.io/daemonset-controller"
 
-// Pods derives the facts about the pods of the set, in the order of their names. known is what the last pass found out about them; nil is nothing.
+// Pods derives the facts about the pods of the set, in the order of their names. known is the last
+// pass's knowledge; nil is none.
 func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time) []podset.Pod {
 	return known.Observe(spec.Set.Generation, podset.ByName(objects), spec.FactRules(now), spec.identityOf)
 }
@@ -42,8 +43,9 @@ func RevisionOf(set string, pod *corev1.Pod) string {
 	return revision.Name(set, hash)
 }
 
-// newPod is a pod of the update revision for a node, as it is sent to the server. The template is taken as it is written: what it leaves out
-// is for the server to fill in. The pod shares what podtemplate.ForPod says, and its tolerations, with others of the plan.
+// newPod is a pod of the update revision for a node, ready to send. The template is taken as
+// written: the server fills in the rest. Pods of the plan share parts, see podtemplate.ForPod, and
+// tolerations.
 func (p *planner) newPod(node string) *corev1.Pod {
 	pod := podtemplate.ForPod(p.s.Update.Template)
 	gates := []corev1.PodConditionType{shared.GateKruisePodReady}

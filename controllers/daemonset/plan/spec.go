@@ -28,18 +28,19 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 
 // Options are the feature gates and flags as far as they concern this kind.
 type Options struct {
-	// AssignNodes binds pods to their nodes instead of leaving that to the scheduler (flag assign-pods-by-scheduler=false).
+	// AssignNodes binds pods to their nodes without the scheduler (flag
+	// assign-pods-by-scheduler=false).
 	AssignNodes bool
-	// PruneIneligibleNodes leaves nodes that should not run a pod out of updates (DaemonSetPruneIneligibleNodes).
+	// PruneIneligibleNodes leaves unwanted nodes out of updates (DaemonSetPruneIneligibleNodes).
 	PruneIneligibleNodes bool
 	// PreDownloadImages has images pulled ahead of updates (PreDownloadImageForDaemonSetUpdate).
 	PreDownloadImages bool
-	// InPlace says what may change in place.
+	// InPlace are the allowed changes in place.
 	InPlace inplace.Options
 }
 
-// Spec is a DaemonSet as the planner uses it, parsed once in a pass: what is omitted is filled in, and percentages are nodes. Its Replicas
-// are the nodes that should run a pod. Comments name the fields of the API.
+// Spec is a DaemonSet for the planner, parsed once in a pass: defaults are filled in, and
+// percentages are nodes. Its Replicas are the wanted nodes. Comments name the fields of the API.
 type Spec struct {
 	podset.Spec
 	// Set is the set itself. Read-only.
@@ -47,21 +48,23 @@ type Spec struct {
 
 	// MaxSurge is updateStrategy.rollingUpdate.maxSurge: on how many nodes a new pod may run beside the old one.
 	MaxSurge int
-	// NodeSelector is updateStrategy.rollingUpdate.selector: the nodes that are updated. Nil: all.
+	// NodeSelector is updateStrategy.rollingUpdate.selector: the nodes to update. Nil: all.
 	NodeSelector labels.Selector
 	// Burst is burstReplicas.
 	Burst int
 	// PartitionedScaling is scaleStrategy.partitionedScaling: the partition limits creations, too.
 	PartitionedScaling bool
 
-	// AssignNodes binds pods to their nodes; PruneIneligibleNodes leaves nodes out of updates that should not run a pod.
+	// AssignNodes binds pods to their nodes; PruneIneligibleNodes leaves unwanted nodes out of
+	// updates.
 	AssignNodes, PruneIneligibleNodes bool
 	// PreDownloadImages has images pulled ahead of updates, PreDownload are the annotations about it.
 	PreDownloadImages bool
 	PreDownload       pulls.Settings
 }
 
-// Parse parses the spec of a set of which desired nodes should run a pod. A field that cannot be parsed is named by Invalid of the result.
+// Parse parses the spec of a set with desired wanted nodes. Invalid of the result names an
+// unreadable field.
 func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 	spec := &set.Spec
 	s := &Spec{
@@ -93,8 +96,8 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 	return s
 }
 
-// parseRolling parses burstReplicas and spec.updateStrategy.rollingUpdate. With OnDelete nothing of it but its partition has an effect,
-// which may limit creations.
+// parseRolling parses burstReplicas and spec.updateStrategy.rollingUpdate. With OnDelete only its
+// partition has an effect: it may limit creations.
 func (s *Spec) parseRolling() error {
 	const field = "spec.updateStrategy.rollingUpdate."
 	spec, desired := &s.Set.Spec, int32(s.Replicas)
@@ -132,7 +135,7 @@ func (s *Spec) parseRolling() error {
 	return nil
 }
 
-// Shared names the port of the node for which two pods of the template cannot run on one node; empty when they can.
+// Shared names the port that keeps two pods of the template from one node; empty without one.
 func Shared(template *corev1.PodTemplateSpec) string {
 	for _, container := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
 		for _, port := range container.Ports {
@@ -148,5 +151,5 @@ func Shared(template *corev1.PodTemplateSpec) string {
 	return ""
 }
 
-// surges says that pods are updated by running the new one beside the old one.
+// surges: updates run the new pod beside the old one.
 func (s *Spec) surges() bool { return s.MaxSurge > 0 && !s.OnDelete }

@@ -21,10 +21,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
-// nodeCounts are what the status says about nodes. Of several pods on a node the oldest one counts.
+// nodeCounts are the status's numbers of nodes. Of several pods on a node the oldest one counts.
 type nodeCounts struct {
 	desired, scheduled, misscheduled, ready, available, updated, updatedReady int
-	// surging says that some node runs two pods.
+	// surging: some node runs two pods.
 	surging bool
 }
 
@@ -64,9 +64,9 @@ func (c *nodeCounts) add(pod *podset.Pod, updated bool) {
 	}
 }
 
-// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went
-// wrong. It is about the nodes and pods as they were observed; what the plan did to them shows in the next pass. also are conditions about
-// what does not concern the pods.
+// Status is the whole status after a pass: the snapshot's nodes and pods, the plan's notes and the
+// outcome's failures. It is about the observed nodes and pods; the plan's effect shows in the next
+// pass. also are conditions beyond the pods.
 func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.DaemonSetStatus {
 	set := spec.Set
 	if s.Unrecorded != "" {
@@ -116,7 +116,7 @@ func headline(status *appsv1beta1.DaemonSetStatus) podset.Headline {
 	}
 }
 
-// UpdateRevision is the full name of the revision that a status is about.
+// UpdateRevision is the full name of a status's revision.
 func UpdateRevision(set *appsv1beta1.DaemonSet) string {
 	if set.Status.UpdateRevision == "" {
 		return ""
@@ -138,16 +138,18 @@ func Events(spec *Spec, after appsv1beta1.DaemonSetStatus) []planning.Event {
 	return events
 }
 
-// progressOf says what the set is doing, the first that holds:
+// progressOf is the set's progress, the first that holds:
 //
 //  1. its pods say nothing about it, see podset.Stopped;
 //  2. pods are being moved, or wait for their turn;
-//  3. pods are missing, or there are some that should go;
-//  4. pods cannot be moved at all, or have begun to move and cannot go on: stalled. So is a set of which everything else waits for such pods;
+//  3. pods are missing, or should go;
+//  4. pods cannot be moved at all, or have begun and cannot go on: stalled. So is a set with
+//     everything else behind such pods;
 //  5. no node should run a pod;
 //  6. pods are where they should be, see podset.Settled.
 //
-// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles.
+// Trouble of single pods comes first in the message, and can stall the set: see
+// podset.Progress.WithTroubles.
 func progressOf(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan, outcome planning.Outcome) podset.Progress {
 	if stopped, ok := podset.Stopped(&spec.Spec, &s.Snapshot, &plan, outcome); ok {
 		return stopped
@@ -166,7 +168,8 @@ func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.
 	case counts.scheduled < counts.desired-without:
 		return podset.Reconciling(appsv1beta1.ReasonScaling, plan.HeldMessages(fmt.Sprintf("%d of %s a pod.", counts.scheduled, podset.Count(counts.desired, "node has", "nodes have"))))
 	case len(going) > 0:
-		// What is going is named first: on a node that does not answer it may stay for long, and nothing else would say so.
+		// Leaving pods come first: on a silent node they may stay for long, and nothing else would
+		// say so.
 		return podset.Reconciling(appsv1beta1.ReasonScaling, strings.TrimSpace(fmt.Sprintf("Pods are on their way out: %s. %s", podset.List(going), plan.HeldMessages(""))))
 	case isBlocked:
 		return blocked
@@ -214,7 +217,7 @@ func noNode(nodes []Node) string {
 	return "No node should run a pod: " + nodefit.WhyNone(reasons)
 }
 
-// PreDownload describes the set for what pulls images ahead of an update; nil when nothing is to be pulled.
+// PreDownload describes the set for pulling images ahead of an update; nil without any.
 func PreDownload(spec *Spec, s Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
