@@ -41,7 +41,7 @@ const historyLimit = 10
 // Reconciler reconciles UnitedDeployments.
 type Reconciler struct {
 	*workload.Base
-	// Disabled are kinds that are switched off in the operator.
+	// Disabled are the kinds switched off in the operator.
 	Disabled map[schema.GroupKind]bool
 	// follow starts the watch of a kind of workloads, once; see workload.Base.WatchLate.
 	follow func(context.Context, *unstructured.Unstructured) error
@@ -62,8 +62,8 @@ func New(d workload.Dependencies, disabled map[schema.GroupKind]bool) *Reconcile
 	return r
 }
 
-// appliedRecheck is when to look again after a pass that wrote. An apply that the server finds to change nothing makes no event, and the
-// status would say for ever that it is under way.
+// appliedRecheck is when to look again after a pass with writes. An apply without a change makes no
+// event, and the status would say for ever that it is under way.
 const appliedRecheck = 2 * time.Second
 
 // Reconcile is one pass over one UnitedDeployment.
@@ -95,7 +95,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 }
 
-// trim deletes revisions beyond the limit that nothing needs.
+// trim deletes unneeded revisions beyond the limit.
 func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, observed observation, status *appsv1beta1.UnitedDeploymentStatus) error {
 	most := int(ptr.Deref(spec.Set.Spec.RevisionHistoryLimit, historyLimit))
 	if spec.Deleting || spec.Invalid != nil || len(observed.stored) <= most {

@@ -43,7 +43,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	return r.Setup(ctx, mgr, r, workload.Watches{Revisions: true})
 }
 
-// disabled are the kinds that the operator could reconcile and that are switched off.
+// disabled are the operator's kinds switched off.
 func disabled(c *config.Config) map[schema.GroupKind]bool {
 	off := map[schema.GroupKind]bool{}
 	for _, kind := range c.Table.Switchable() {

@@ -34,12 +34,12 @@ type observation struct {
 	// stored are its revisions.
 	stored         []united.Revision
 	collisionCount *int32
-	// lookAgain is when to look again at workloads that do not say why pods are not ready; zero when there are none.
+	// lookAgain is when to look again at silent workloads with unready pods; zero without any.
 	lookAgain time.Duration
 }
 
-// prepare reads the workloads and revisions of a UnitedDeployment, and the pods that the plan needs. It makes sure that the template has a
-// revision, unless the object is being deleted or cannot be parsed: then it changes nothing.
+// prepare reads the workloads and revisions of a UnitedDeployment, and the pods for the plan. It
+// records the template, unless the object is being deleted or unreadable: then it changes nothing.
 func (r *Reconciler) prepare(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
 	observed := observation{collisionCount: spec.Set.Status.CollisionCount}
 	s := &observed.snapshot
@@ -75,7 +75,7 @@ func (r *Reconciler) prepare(ctx context.Context, spec *united.Spec, remembered 
 	return observed, err
 }
 
-// readChildren reads the workloads of all kinds that subsets can be of, and names that are taken by others.
+// readChildren reads the workloads of all kinds of subsets, and taken names.
 func (r *Reconciler) readChildren(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
 	s.Taken = map[string]bool{}
 	for _, adapter := range united.Adapters() {
@@ -99,8 +99,8 @@ func (r *Reconciler) readChildren(ctx context.Context, spec *united.Spec, s *pla
 	return r.readTaken(ctx, spec, s)
 }
 
-// readTaken notes which names of workloads that are missing belong to others. Pods of StatefulSets of either kind are named after them, so
-// the kinds share their names.
+// readTaken notes the names of missing workloads that belong to others. Pods of StatefulSets of
+// either kind are named after them, so the kinds share their names.
 func (r *Reconciler) readTaken(ctx context.Context, spec *united.Spec, s *plan.Snapshot) error {
 	present := map[string]bool{}
 	for i := range s.Children {
@@ -127,7 +127,7 @@ func (r *Reconciler) readTaken(ctx context.Context, spec *united.Spec, s *plan.S
 	return nil
 }
 
-// taken notes whether a workload has a name that is not the one to be applied.
+// taken notes a workload under another name than the one to apply.
 func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter united.Adapter, name string, taken map[string]bool) error {
 	found := workload.Object(adapter.Kind)
 	err := r.Cache.Get(ctx, client.ObjectKey{Namespace: spec.Set.Namespace, Name: name}, found, client.UnsafeDisableDeepCopy)
@@ -140,7 +140,7 @@ func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter unite
 	return nil
 }
 
-// ensureRevision makes sure that the template has a revision and that it is the newest.
+// ensureRevision records the template as the newest revision.
 func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, observed *observation) error {
 	set, codec, ownerKey := spec.Set, united.Templates(), freshness.OwnerOf(spec.Set)
 	var err error
@@ -164,8 +164,9 @@ func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, obse
 	return spec.Recorded(decision.Update.Template)
 }
 
-// readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is worth these few looks. It reads them in pages, since a
-// response is in memory as a whole before what is not needed of it can go.
+// readPods reads pods past the cache: it keeps most of them trimmed, and no watch of theirs is
+// worth these few looks. It reads them in pages: a response is in memory as a whole before its
+// unneeded parts can go.
 func (r *Reconciler) readPods(ctx context.Context, spec *united.Spec, needed plan.Needed) ([]plan.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 	defer cancel()

@@ -20,13 +20,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// openKruise are the field managers under which OpenKruise has written workloads: the names of its program.
+// openKruise are OpenKruise's field managers for workloads: the names of its program.
 func openKruise() []string { return []string{"manager", "kruise-manager"} }
 
-// moveFields is the patch after which fields that we have applied to a workload are no longer OpenKruise's, too; nil when none is. Without
-// it, a field that is taken out of the template would stay, since it has another owner. Fields that the template does not set stay
-// OpenKruise's: nobody takes away the defaults that it wrote. The workload is read past the cache, which does not keep who wrote what. This
-// is asked once, after the first apply.
+// moveFields takes our applied fields of a workload from OpenKruise; nil when it has none.
+// Otherwise a field removed from the template would stay with its other owner. Fields outside of
+// the template stay OpenKruise's: nobody takes away its defaults. The workload is read past the
+// cache, without managed fields there. This is asked once, after the first apply.
 func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte, error) {
 	live := workload.Object(child.Adapter.Kind)
 	if err := r.Writer.Read(ctx, client.ObjectKeyFromObject(child.Object), live); err != nil {
@@ -51,7 +51,8 @@ func (r *Reconciler) moveFields(ctx context.Context, child *plan.Child) ([]byte,
 	})
 }
 
-// around are the fields that hold others of a set. Who owns them keeps them, as null, when the last field in them goes.
+// around are the fields around others of a set. Their owner keeps them, as null, when the last
+// field in them goes.
 func around(fields *fieldpath.Set) *fieldpath.Set {
 	all := fieldpath.NewSet()
 	fields.Iterate(func(path fieldpath.Path) {
@@ -62,7 +63,7 @@ func around(fields *fieldpath.Set) *fieldpath.Set {
 	return all
 }
 
-// withoutShared takes the fields that we have applied, and those around them, out of the entries of OpenKruise.
+// withoutShared takes our applied fields, and those around them, out of OpenKruise's entries.
 func withoutShared(entries []metav1.ManagedFieldsEntry) (left []metav1.ManagedFieldsEntry, changed bool, err error) {
 	ours := fieldpath.NewSet()
 	for _, entry := range entries {

@@ -28,7 +28,7 @@ func Default(set *appsv1beta1.UnitedDeployment) {
 	}
 }
 
-// sized says whether any subset has a fixed size, and whether any has bounds.
+// sized says whether any subset has a fixed size, and any has bounds.
 func sized(set *appsv1beta1.UnitedDeployment) (fixed, bounded bool) {
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]

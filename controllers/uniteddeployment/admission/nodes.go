@@ -13,7 +13,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// validateNodes requires a term that a pod may have in its node affinity. matchFields are refused: they have never had an effect.
+// validateNodes requires a term for a pod's node affinity. matchFields are refused: they have never
+// had an effect.
 func validateNodes(term *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(term.MatchFields) > 0 {
@@ -53,7 +54,7 @@ func validateRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) fi
 	return errs
 }
 
-// validateToleration requires a toleration that a pod may have. Whether the API server takes comparisons, a dry run tells: see compares.
+// validateToleration requires a pod's toleration. A dry run tells about comparisons: see compares.
 func validateToleration(t *corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Key != "" {
@@ -87,7 +88,8 @@ func validateToleration(t *corev1.Toleration, path *field.Path) field.ErrorList 
 	return errs
 }
 
-// compares says that a toleration compares numbers. API servers take these behind a feature gate, so only they can tell.
+// compares: a toleration compares numbers. API servers take these behind a feature gate, so only
+// they can tell.
 func compares(t corev1.Toleration) bool {
 	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// maxPatched is how much of pod templates is patched for one request, by weight, and maxPatches how many patches are judged: each of 500 subsets for
-// an ordinary template. What is wrong with a patch beyond shows in the status.
+// maxPatched is how much of pod templates is patched for one request, by weight, and maxPatches how
+// many patches are judged: each of 500 subsets for an ordinary template. Faults beyond show in the
+// status.
 const (
 	maxPatched = 3 << 20
 	maxPatches = 500
@@ -30,13 +31,13 @@ const (
 // patches judges the patches of subsets.
 type patches struct {
 	pod map[string]any
-	// selector is nil when it is invalid, which is reported separately.
+	// selector is nil when it is invalid, reported separately.
 	selector labels.Selector
 	// left is how much more is patched, by weight, and judged how many patches were.
 	left, judged int
 }
 
-// newPatches is for patches of a pod template, which is nil when it is at fault itself.
+// newPatches is for patches of a pod template; nil for a faulty one.
 func newPatches(set *appsv1beta1.UnitedDeployment, pod map[string]any) *patches {
 	p := &patches{pod: pod, left: maxPatched}
 	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil {
@@ -45,7 +46,7 @@ func newPatches(set *appsv1beta1.UnitedDeployment, pod map[string]any) *patches 
 	return p
 }
 
-// validate requires a patch that fits the pod template, and leaves alone the labels by which pods are found.
+// validate requires a fitting patch of the pod template, without the labels of the selector.
 func (p *patches) validate(sub *appsv1beta1.Subset, path *field.Path) field.ErrorList {
 	if sub.Patch == nil || len(sub.Patch.Raw) == 0 || string(sub.Patch.Raw) == "null" {
 		return nil
@@ -77,8 +78,8 @@ func (p *patches) validate(sub *appsv1beta1.Subset, path *field.Path) field.Erro
 		fmt.Sprintf("must leave alone the labels that select the pods: spec.selector, which is %s, and %s", p.selector, shared.LabelSubsetName))}
 }
 
-// touched is the part of a template that a patch can change. The rest has no part in what the patch does, and copying it for each subset would cost as
-// much as the template is large. The values are the template's own.
+// touched is the patchable part of a template. The rest has no part in the effect, and copies for
+// each subset would cost as much as the template is large. The values are the template's own.
 func touched(template, patch map[string]any) map[string]any {
 	part := map[string]any{}
 	for key, change := range patch {
@@ -98,7 +99,7 @@ func touched(template, patch map[string]any) map[string]any {
 	return part
 }
 
-// withLabels is a part of a template with all labels of the template, which tell whether the selector still matches.
+// withLabels is a part of a template with all of its labels, to compare with the selector.
 func withLabels(part, template map[string]any) map[string]any {
 	all, found, err := unstructured.NestedFieldNoCopy(template, "metadata", "labels")
 	if err != nil || !found {

@@ -39,7 +39,8 @@ func Validate(set *appsv1beta1.UnitedDeployment) field.ErrorList {
 	return append(errs, validatePartitions(set, path.Child("updateStrategy", "manualUpdate", "partitions"))...)
 }
 
-// validateTemplate requires one template whose labels the selector matches, and leaves the rest to its kind. It returns the pod template.
+// validateTemplate requires one template with matching labels, and leaves the rest to its kind. It
+// returns the pod template.
 func validateTemplate(set *appsv1beta1.UnitedDeployment, path *field.Path) (map[string]any, field.ErrorList) {
 	given := united.Given(&set.Spec.Template)
 	at := path.Child("template")
@@ -186,9 +187,10 @@ func validatePartitions(set *appsv1beta1.UnitedDeployment, path *field.Path) fie
 	return errs
 }
 
-// ValidateSum requires fixed sizes that add up to all pods, or to less where a subset has none. An update that leaves the topology alone passes:
-// the scale subresource, which autoscalers write, is not asked about, and has the same effect. The sizes are cut or filled up then, and that does not
-// keep the rest of the topology from being changed.
+// ValidateSum requires fixed sizes with the sum of all pods, or less where a subset has none. An
+// update of other fields than the topology passes: the scale subresource, written by autoscalers,
+// is not asked about, and has the same effect. The sizes are cut or filled up then, and the rest of
+// the topology can still change.
 func ValidateSum(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	errs := sumFaults(set)
 	if len(errs) == 0 || old == nil {
@@ -200,7 +202,7 @@ func ValidateSum(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	return errs
 }
 
-// sumFaults returns what is wrong with the sum of fixed sizes.
+// sumFaults returns the faults of the sum of fixed sizes.
 func sumFaults(set *appsv1beta1.UnitedDeployment) field.ErrorList {
 	sum, open := sumOf(set)
 	replicas := int(ptr.Deref(set.Spec.Replicas, 1))
@@ -215,7 +217,7 @@ func sumFaults(set *appsv1beta1.UnitedDeployment) field.ErrorList {
 	return nil
 }
 
-// sameSizes says that two sets have the same subsets with the same fixed sizes.
+// sameSizes: two sets have the same subsets with the same fixed sizes.
 func sameSizes(a, b *appsv1beta1.UnitedDeployment) bool {
 	known := subsetsByName(b)
 	return len(a.Spec.Topology.Subsets) == len(b.Spec.Topology.Subsets) && !slices.ContainsFunc(a.Spec.Topology.Subsets, func(sub appsv1beta1.Subset) bool {
@@ -224,7 +226,7 @@ func sameSizes(a, b *appsv1beta1.UnitedDeployment) bool {
 	})
 }
 
-// sumOf adds up fixed sizes; open says that a subset has none, and takes what is left.
+// sumOf adds up fixed sizes; open: a subset has none, and takes the rest.
 func sumOf(set *appsv1beta1.UnitedDeployment) (sum int, open bool) {
 	open = len(set.Spec.Topology.Subsets) == 0
 	for i := range set.Spec.Topology.Subsets {
@@ -262,7 +264,8 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		if before == nil {
 			continue
 		}
-		// What no pod may have can be corrected: no workload was made of it. So can matchFields, which have no effect.
+		// Values against every pod can be corrected: no workload was made of them. So can
+		// matchFields without effect.
 		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions) &&
 			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
@@ -275,7 +278,8 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	return append(errs, validateTemplateUpdate(set, old, path.Child("template"))...)
 }
 
-// validateTemplateUpdate refuses to change what the kind of the workloads does not let change: they could never follow.
+// validateTemplateUpdate refuses changes fixed by the kind of the workloads: they could never
+// follow.
 func validateTemplateUpdate(set, old *appsv1beta1.UnitedDeployment, path *field.Path) field.ErrorList {
 	now, before := united.Given(&set.Spec.Template), united.Given(&old.Spec.Template)
 	if len(now) != 1 || len(before) != 1 || now[0].Field != before[0].Field {
@@ -303,8 +307,8 @@ func validateTemplateUpdate(set, old *appsv1beta1.UnitedDeployment, path *field.
 	return errs
 }
 
-// meant is the value of a field of a StatefulSet without what the API server would write into it. OpenKruise wrote defaults into stored templates, and
-// a manifest that is applied again has none.
+// meant is the value of a StatefulSet's field without the API server's defaults. OpenKruise wrote
+// defaults into stored templates, and a manifest has none.
 func meant(key string, value any) any {
 	switch key {
 	case "podManagementPolicy":

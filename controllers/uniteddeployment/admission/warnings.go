@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// Warnings say what is allowed but will not do what its author may expect.
+// Warnings are about permitted parts with a surprising effect.
 func Warnings(set, old *appsv1beta1.UnitedDeployment) []string {
 	spec := &set.Spec
 	replicas := int(ptr.Deref(spec.Replicas, 1))
@@ -52,7 +52,7 @@ func Warnings(set, old *appsv1beta1.UnitedDeployment) []string {
 	return append(warnings, ignored(set, adapter)...)
 }
 
-// ignored are warnings of values that have no effect.
+// ignored are warnings of values without effect.
 func ignored(set *appsv1beta1.UnitedDeployment, adapter united.Adapter) []string {
 	var warnings []string
 	manual := set.Spec.UpdateStrategy.ManualUpdate

@@ -25,24 +25,26 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets,verbs=create
 // +kubebuilder:rbac:groups=apps,resources=statefulsets;deployments,verbs=create
 
-// maxAsked is about how many subsets the API server is asked at most. What is wrong with others shows in the status.
+// maxAsked is the largest number of subsets to ask the API server about. Faults of others show in
+// the status.
 const maxAsked = 10
 
 // maxSent is how much of workloads is sent for one request after the first, by weight of their template.
 const maxSent = 2 << 20
 
-// maxTogether is how much memory all workloads of a new set may take, by weight of their template: a few kilobytes of template, once for each of
-// hundreds of subsets, would be gigabytes in the operator. heaviest is what a byte of JSON weighs at most.
+// maxTogether is how much memory all workloads of a new set may take, by weight of their template:
+// a few kilobytes of template, once for each of hundreds of subsets, would be gigabytes in the
+// operator. heaviest is the largest weight of a byte of JSON.
 const maxTogether, heaviest = 256 << 20, 200
 
-// Workloads asks the API server about the workloads that a UnitedDeployment would have.
+// Workloads asks the API server about the workloads of a UnitedDeployment.
 type Workloads struct {
 	// Client creates them, as a dry run.
 	Client client.Writer
 }
 
-// check returns what the API server finds wrong with the workloads that are new, or made of new values. What is wrong with the stored ones,
-// too, is not held against an update.
+// check returns the API server's faults with new workloads, or new values. An update is not refused
+// for faults of the stored ones.
 func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	if w.Client == nil {
 		return nil
@@ -85,7 +87,8 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	return nil
 }
 
-// together refuses a template that, for all subsets together, would take too much memory, unless the stored object takes as much.
+// together refuses a template too large for all subsets together, unless the stored object takes as
+// much.
 func together(set, old *appsv1beta1.UnitedDeployment, now, was func() *united.Spec) field.ErrorList {
 	takes := memoryOf(set, now)
 	if takes <= maxTogether || old != nil && takes <= memoryOf(old, was) {
@@ -96,7 +99,7 @@ func together(set, old *appsv1beta1.UnitedDeployment, now, was func() *united.Sp
 		takes>>20, maxTogether>>20))}
 }
 
-// memoryOf is about how many bytes the workloads of a set take. It is not computed where it is less than what counts.
+// memoryOf is about how many bytes the workloads of a set take. Small ones are not computed.
 func memoryOf(set *appsv1beta1.UnitedDeployment, parsed func() *united.Spec) int {
 	subsets, length := len(set.Spec.Topology.Subsets), 0
 	for _, adapter := range united.Given(&set.Spec.Template) {
@@ -108,21 +111,22 @@ func memoryOf(set *appsv1beta1.UnitedDeployment, parsed func() *united.Spec) int
 	return subsets * weight(parsed().Template)
 }
 
-// acceptedTogether says that the API server takes the workloads of both subsets or of none. Node selectors and tolerations have been judged already,
-// one by one; what matters is whether there are any, and any that not every API server takes.
+// acceptedTogether: the API server takes the workloads of both subsets or of none. Node selectors
+// and tolerations have been judged one by one; only their presence matters, and comparisons.
 func acceptedTogether(a, b *appsv1beta1.Subset) bool {
 	return equality.Semantic.DeepEqual(a.Patch, b.Patch) && (len(a.Tolerations) > 0) == (len(b.Tolerations) > 0) &&
 		slices.ContainsFunc(a.Tolerations, compares) == slices.ContainsFunc(b.Tolerations, compares) &&
 		(len(a.NodeSelectorTerm.MatchExpressions) > 0) == (len(b.NodeSelectorTerm.MatchExpressions) > 0)
 }
 
-// sameButSizes says that the stored object has the subset as it is, sizes excepted.
+// sameButSizes: the stored object has the subset as it is, sizes excepted.
 func sameButSizes(stored, sub *appsv1beta1.Subset) bool {
 	return stored != nil && equality.Semantic.DeepEqual(stored.NodeSelectorTerm, sub.NodeSelectorTerm) &&
 		equality.Semantic.DeepEqual(stored.Tolerations, sub.Tolerations) && equality.Semantic.DeepEqual(stored.Patch, sub.Patch)
 }
 
-// ask returns what the API server finds wrong with the workload of a subset. Without an answer there is nothing.
+// ask returns the API server's faults with the workload of a subset. Without an answer there are
+// none.
 func (w Workloads) ask(ctx context.Context, spec *united.Spec, name string) field.ErrorList {
 	i := slices.IndexFunc(spec.Subsets, func(s united.Subset) bool { return s.Name == name })
 	if spec.Invalid != nil || i < 0 {
@@ -141,7 +145,8 @@ func (w Workloads) ask(ctx context.Context, spec *united.Spec, name string) fiel
 	return faultsOf(ctx, w.Client.Create(ctx, wanted, client.DryRunAll), path, name)
 }
 
-// faultsOf are the faults that an answer names. Answers that are about something else, such as a quota, are no faults.
+// faultsOf are the faults of an answer. Answers about something else, such as a quota, are no
+// faults.
 func faultsOf(ctx context.Context, err error, path *field.Path, name string) field.ErrorList {
 	var status apierrors.APIStatus
 	if err == nil || !errors.As(err, &status) || !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {

@@ -18,35 +18,36 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// Child is a workload that the UnitedDeployment controls, as it was observed.
+// Child is an observed workload of the UnitedDeployment.
 type Child struct {
 	// Object is the workload. Read-only.
 	Object *unstructured.Unstructured
-	// Adapter is that of its kind.
+	// Adapter is its kind's.
 	Adapter united.Adapter
 	// Subset is the name of its subset.
 	Subset string
-	// Terminating says that it is being deleted.
+	// Terminating workloads are being deleted.
 	Terminating bool
-	// Observed says that its status is about its present spec. Otherwise Updated and UpdatedReady are 0, unless the spec that the status is about is
-	// known to have the same template: see Memory.
+	// Observed: its status is about its present spec. Otherwise Updated and UpdatedReady are 0,
+	// unless the status's spec has the same template: see Memory.
 	Observed bool
-	// Size is spec.replicas. Replicas, Ready, Updated and UpdatedReady are what its status says of its pods; the last is a lower bound
-	// where the kind does not tell.
+	// Size is spec.replicas. Replicas, Ready, Updated and UpdatedReady are from its status; the
+	// last is a lower bound where the kind does not tell.
 	Size, Replicas, Ready, Updated, UpdatedReady int
-	// Revision is the revision of the UnitedDeployment that it is made from.
+	// Revision is its revision of the UnitedDeployment.
 	Revision string
 	// Trouble is what keeps it from going on by itself, in its own words. Empty: nothing does.
 	Trouble string
-	// Lacks says that some of its pods have not been ready for a while, and that it does not say why: see Memory.Look.
+	// Lacks: some of its pods have not been ready for a while, without a word about it: see
+	// Memory.Look.
 	Lacks bool
-	// noRoom says that the trouble may be that its pods find no node.
+	// noRoom: the trouble may be pods without a node.
 	noRoom bool
-	// MoveFields is a patch after which the fields that we have applied are no longer those of OpenKruise, too. Nil: they are not.
+	// MoveFields is a patch to take our applied fields from OpenKruise. Nil: it has none.
 	MoveFields []byte
-	// Tried says that what the plan wants was applied to it in its present generation, and made no difference.
+	// Tried: the plan's target was applied to its present generation, without a difference.
 	Tried bool
-	// InSync is the target that it met when the present spec of the UnitedDeployment was compared with it, if neither has changed since. Nil:
+	// InSync is the target it met at the last comparison, if neither spec has changed since. Nil:
 	// it has to be compared.
 	InSync *united.Target
 
@@ -87,7 +88,7 @@ func (c *Child) countUpdated() {
 	}
 }
 
-// Adopting says that it was applied for the first time, and that some of its fields may be OpenKruise's, too.
+// Adopting says that it was applied for the first time, and some of its fields may be OpenKruise's, too.
 func (c *Child) Adopting() bool {
 	return c.Object.GetAnnotations()[shared.AnnotationAppliedHash] == shared.Adopting
 }
@@ -111,7 +112,8 @@ func (c *Child) held() (reason, why string) {
 	return "", ""
 }
 
-// troubleOf is what a workload says of itself when it cannot go on: the condition Stalled of our kinds, those of a Deployment.
+// troubleOf is a workload's own word about its trouble: the condition Stalled of our kinds, those
+// of a Deployment.
 func troubleOf(object *unstructured.Unstructured) (trouble string, noRoom bool) {
 	for c := range conditions.OfObject(object.Object) {
 		is := c.Status == corev1.ConditionTrue
@@ -130,7 +132,8 @@ func troubleOf(object *unstructured.Unstructured) (trouble string, noRoom bool) 
 	return "", false
 }
 
-// sortChildren puts the workloads in a fixed order: by subset, those of the wanted kind first, the oldest first.
+// sortChildren puts the workloads in a fixed order: by subset, those of the wanted kind first, the
+// oldest first.
 func sortChildren(children []Child, wanted *united.Adapter) {
 	slices.SortFunc(children, func(a, b Child) int {
 		other := func(c Child) int {

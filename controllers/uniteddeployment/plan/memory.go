@@ -13,18 +13,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// Memory is what is remembered of the workloads of one UnitedDeployment between passes, and of no others. Without it the plan is the same, but
-// for applies that make no difference, and the status counts no pod of a workload as updated until it has reported on its present spec.
+// Memory is the memory of one UnitedDeployment's workloads between passes, and of no others.
+// Without it the plan is the same, except for applies without a difference, and the status counts a
+// workload's pods as updated only after its report on its present spec.
 type Memory struct {
-	// tried are the generations of workloads at which an apply made no difference.
+	// tried are the generations of workloads after an apply without a difference.
 	tried map[types.UID]int64
-	// compared are the workloads that are what they should be.
+	// compared are the workloads in sync.
 	compared map[types.UID]compared
-	// alike are the generations of workloads whose specs differ in numbers alone.
+	// alike are the generations of workloads with specs that differ in numbers alone.
 	alike map[types.UID]alike
-	// lacking are the workloads that lack ready pods and do not say why.
+	// lacking are the silent workloads short of ready pods.
 	lacking map[types.UID]lacking
-	// turns say in which of the last passes the workload of a subset was applied, as long as no pass had time for all of them; turn is the last pass.
+	// turns are the last passes with an apply for each subset, while no pass had time for all of
+	// them; turn is the last pass.
 	turns map[planning.Slot]int
 	turn  int
 }
@@ -35,22 +37,23 @@ type lacking struct {
 	since time.Time
 }
 
-// silence is for how long a workload that does not say why its pods are not ready may lack some until its pods are read, and how often they are.
+// silence is for how long a silent workload may lack ready pods until its pods are read, and how
+// often they are.
 const silence = 30 * time.Second
 
-// alike are generations of a workload, all of those from first to last, that were seen and whose specs differ in no more than sizes, partition and limit of
-// updates. What a status about any of them says of updated pods holds for the last one.
+// alike are seen generations of a workload, from first to last, with specs that differ only in
+// sizes, partition and limit of updates. A status about any of them holds for the last one.
 type alike struct {
 	first, last int64
 	spec        uint64
 }
 
-// compared is a workload that is what it should be, as long as nothing changes of it but its status, and nothing of the spec of the
-// UnitedDeployment. Rendering and comparing hundreds of workloads is most of what a pass costs.
+// compared is a workload in sync, until its spec or the UnitedDeployment's changes. Rendering and
+// comparing hundreds of workloads is most of a pass's cost.
 type compared struct {
-	// target is what it should be.
+	// target is its wanted state.
 	target united.Target
-	// spec is the generation of the UnitedDeployment, generation that of the workload.
+	// spec is the generation of the UnitedDeployment, generation the workload's.
 	spec, generation    int64
 	labels, annotations map[string]string
 }
@@ -60,7 +63,8 @@ func NewMemory() *Memory {
 	return &Memory{tried: map[types.UID]int64{}, compared: map[types.UID]compared{}, alike: map[types.UID]alike{}, lacking: map[types.UID]lacking{}}
 }
 
-// Look sees whether a workload has lacked ready pods for a while and does not say why, and returns when to look again. No event of a pod tells.
+// Look sees whether a silent workload has lacked ready pods for a while, and returns when to look
+// again. No event of a pod tells.
 func (m *Memory) Look(c *Child, now time.Time) time.Duration {
 	uid := c.Object.GetUID()
 	if !c.Adapter.Silent || c.Terminating || c.Ready >= c.Size {
@@ -80,7 +84,7 @@ func (m *Memory) Look(c *Child, now time.Time) time.Duration {
 	return left
 }
 
-// Recall returns what is remembered about a workload. spec is the generation of the UnitedDeployment.
+// Recall returns the memory of a workload. spec is the generation of the UnitedDeployment.
 func (m *Memory) Recall(spec int64, c *Child) {
 	generation := c.Object.GetGeneration()
 	if generation == 0 {
@@ -96,8 +100,9 @@ func (m *Memory) Recall(spec int64, c *Child) {
 	}
 }
 
-// see remembers the spec of a workload, and counts its updated pods when its status is about an earlier spec that differs in numbers alone. A generation
-// that was not seen could have had another template, and pods that were updated to that.
+// see remembers the spec of a workload, and counts its updated pods after a status about an earlier
+// spec with other numbers alone. An unseen generation could have had another template, with pods
+// updated to that.
 func (m *Memory) see(c *Child) {
 	uid, generation := c.Object.GetUID(), c.Object.GetGeneration()
 	known, found := m.alike[uid]
@@ -117,7 +122,7 @@ func (m *Memory) see(c *Child) {
 // Turns say when the workloads of subsets were applied last, as long as no pass had time for all of them.
 func (m *Memory) Turns() map[planning.Slot]int { return m.turns }
 
-// takeTurns notes which workloads were applied.
+// takeTurns notes the applied workloads.
 func (m *Memory) takeTurns(todo Decision, left map[int]bool) {
 	if len(left) == 0 {
 		m.turns, m.turn = nil, 0
@@ -134,8 +139,8 @@ func (m *Memory) takeTurns(todo Decision, left map[int]bool) {
 	}
 }
 
-// Note remembers what a pass has found out about workloads. One that was applied in a generation and still differs in that generation is not
-// applied again: the server has its own way to write a value.
+// Note remembers a pass's findings about workloads. One with a difference after an apply is not
+// applied again in that generation: the server has its own way to write a value.
 func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome planning.Outcome) {
 	inSync := make(map[types.UID]compared, len(todo.InSync))
 	present := make(map[types.UID]int64, len(children))

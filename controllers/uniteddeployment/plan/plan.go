@@ -27,63 +27,66 @@ import (
 
 // Steps of a plan.
 const (
-	// StepCreateSubset applies the workload of a subset that has none.
+	// StepCreateSubset applies a subset's missing workload.
 	StepCreateSubset planning.Step = "CreateSubset"
-	// StepUpdateSubset applies a workload that differs.
+	// StepUpdateSubset applies a different workload.
 	StepUpdateSubset planning.Step = "UpdateSubset"
-	// StepMoveFields makes the fields of a workload that were applied ours alone, when OpenKruise wrote them, too.
+	// StepMoveFields takes applied fields of a workload from OpenKruise.
 	StepMoveFields planning.Step = "MoveFields"
-	// StepDeleteSubset deletes the workload of a subset that is not wanted.
+	// StepDeleteSubset deletes an unwanted workload.
 	StepDeleteSubset planning.Step = "DeleteSubset"
-	// StepLabelPod labels a pod that has replacements in other subsets, or removes the label.
+	// StepLabelPod labels a pod with replacements in other subsets, or removes the label.
 	StepLabelPod planning.Step = "LabelPod"
-	// StepDeletePod deletes a pod that blocks an update.
+	// StepDeletePod deletes a pod in the way of an update.
 	StepDeletePod planning.Step = "DeletePod"
 )
 
 // Reasons of notes.
 const (
-	// NoteRemoved: a workload that is not wanted waits for its replacements.
+	// NoteRemoved: an unwanted workload waits for its replacements.
 	NoteRemoved = "Removed"
 	// NoteTerminating: a workload is being deleted, and is created again when it is gone.
 	NoteTerminating = "Terminating"
 )
 
-// askAgain is when to look again for what no event reports: that the API server serves a kind, or that the name of a workload of others is free.
+// askAgain is when to look again without any event: the API server may serve a kind, or a foreign
+// name be free.
 const askAgain = 30 * time.Second
 
-// lookAgain is when pods are read again that may block an update: no event of the workload reports them.
+// lookAgain is when to read pods in the way of an update again: no event of the workload reports
+// them.
 const lookAgain = 10 * time.Second
 
-// Snapshot is what was observed of a UnitedDeployment.
+// Snapshot is the observed state of a UnitedDeployment.
 type Snapshot struct {
 	Now time.Time
-	// Children are the workloads that it controls, of all kinds.
+	// Children are its workloads, of all kinds.
 	Children []Child
-	// Pods are those that PodsNeeded asks for.
+	// Pods are the answer to PodsNeeded.
 	Pods []Pod
-	// Update is the revision of the present template, Current the one that all pods were last known to be at.
+	// Update is the revision of the present template, Current the last known one of all pods.
 	Update, Current united.Revision
-	// Taken are names of workloads in the namespace that are not its own.
+	// Taken are foreign workloads' names in the namespace.
 	Taken map[string]bool
-	// Turns say when the workloads of subsets were applied last, as long as there was not time for all: those that come first are those whose turn was the
-	// longest ago. It may be slow to apply one, by a webhook of others, and each could have to be applied again and again.
+	// Turns say when the workloads of subsets were applied last, while there was not time for all:
+	// the longest wait comes first. A webhook of others may make an apply slow, and each could come
+	// again and again.
 	Turns map[planning.Slot]int
-	// Unserved are kinds that the API server does not serve, Disabled those that are switched off in the operator.
+	// Unserved are kinds unknown to the API server, Disabled those switched off in the operator.
 	Unserved, Disabled map[schema.GroupKind]bool
 }
 
-// isUpdated says that the label of a workload or pod names the revision of the present template.
+// isUpdated: the label of a workload or pod names the revision of the present template.
 func (s *Snapshot) isUpdated(label string) bool { return label == united.RevisionLabel(s.Update.Name) }
 
-// Decision is a plan and what the status says about it.
+// Decision is a plan and its words in the status.
 type Decision struct {
 	planning.Plan
 	// Shares are the sizes of the subsets, in their order.
 	Shares subset.Shares
 	// Faults say, by the name of a subset, why its workload cannot be made or changed.
 	Faults map[string]string
-	// InSync are the targets that workloads meet, so that nothing is to be applied to them.
+	// InSync are the met targets: nothing is to be applied to them.
 	InSync map[types.UID]united.Target
 
 	rooms      []room
@@ -95,12 +98,14 @@ type Decision struct {
 // Plan decides the next step of a UnitedDeployment.
 //
 //  1. Every subset gets its number of pods.
-//  2. Workloads that are missing or differ are applied. What goes wrong with one concerns no other.
-//  3. Workloads that are not wanted are deleted: those of subsets that were taken out, of other kinds, and the younger of two of one subset.
-//  4. Pods with replacements in other subsets are labeled, and pods that block an update are deleted.
+//  2. Missing and different workloads are applied. Trouble with one concerns no other.
+//  3. Unwanted workloads are deleted: those of removed subsets, of other kinds, and the younger of
+//     two of one subset.
+//  4. Pods with replacements in other subsets are labeled, and pods in the way of an update are
+//     deleted.
 //
-// One that is being deleted plans nothing: the garbage collector deletes its workloads. One whose spec cannot be parsed leaves everything as
-// it is.
+// One in deletion plans nothing: the garbage collector deletes its workloads. One with an
+// unreadable spec leaves everything as it is.
 func Plan(spec *united.Spec, s Snapshot) Decision {
 	p := &planner{Spec: spec, s: &s, out: Decision{
 		Faults: map[string]string{}, InSync: map[types.UID]united.Target{}, kept: map[string]*Child{},
@@ -131,19 +136,20 @@ type planner struct {
 	out Decision
 	// kept are the workloads of the subsets, by name.
 	kept map[string]*Child
-	// pods are those of the snapshot, by subset, without those that are terminating: going is how many these are. conditions are what the status said before of the subsets' room.
+	// pods are the living ones, by subset: going is the number of terminating ones. conditions are
+	// the status's former ones about the subsets' room.
 	pods       map[string][]*Pod
 	going      map[string]int
 	conditions map[string]*appsv1beta1.UnitedDeploymentSubsetCondition
 	rooms      []room
-	// updating says that the status has said since then that an update goes on.
+	// updating: the status has said since then that an update goes on.
 	updating bool
 	since    time.Time
-	// labels are the actions that label pods.
+	// labels are the actions for labels of pods.
 	labels []planning.Action
 }
 
-// index puts what is looked up for each subset into maps.
+// index puts everything for each subset into maps.
 func (p *planner) index() {
 	p.pods, p.going = map[string][]*Pod{}, map[string]int{}
 	p.out.pods = p.pods
@@ -171,7 +177,7 @@ func (p *planner) index() {
 	}
 }
 
-// classify finds the workload of every subset, and returns those that are not wanted.
+// classify finds the workload of every subset, and returns the unwanted ones.
 func (p *planner) classify() (unwanted []*Child) {
 	var wanted *united.Adapter
 	if p.Adapter.Field != "" {
@@ -236,7 +242,7 @@ func (p *planner) subset(i int) {
 	p.apply(sub, child, goal)
 }
 
-// apply plans the request that makes the workload of a subset what it should be, if it is not.
+// apply plans the request for the workload of a subset, if it differs.
 func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
 	live := goal
 	if child != nil {
@@ -259,7 +265,7 @@ func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
 			p.out.InSync[child.Object.GetUID()] = goal
 			return
 		}
-		// With the UID, an object that took the name meanwhile is left alone.
+		// With the UID, a later object of the name is left alone.
 		wanted.SetUID(child.Object.GetUID())
 		action.Step, action.Reason, action.Success = StepUpdateSubset, "Differs", planning.Event{}
 		action.Failure = planning.Event{
@@ -283,8 +289,8 @@ func (p *planner) freeName(sub string) string {
 	return ""
 }
 
-// remove deletes workloads that are not wanted. A younger one of two goes at once, the others, if the user asks for it, when the pods of the
-// wanted ones are ready.
+// remove deletes unwanted workloads. A younger one of two goes at once, the others, if the user
+// asks for it, when the pods of the wanted ones are ready.
 func (p *planner) remove(unwanted []*Child) {
 	replaced := p.replaced()
 	for _, c := range unwanted {
@@ -311,7 +317,7 @@ func (p *planner) remove(unwanted []*Child) {
 	}
 }
 
-// replaced says that the wanted workloads have all pods, and that they are ready.
+// replaced: the wanted workloads have all pods, ready.
 func (p *planner) replaced() bool {
 	ready := 0
 	for i := range p.Subsets {
@@ -322,7 +328,8 @@ func (p *planner) replaced() bool {
 	return ready >= p.Replicas
 }
 
-// unblock deletes pods at the revision before that are not ready, beyond the partition: a StatefulSet of apps/v1 would wait for them for ever.
+// unblock deletes unready pods at the revision before, beyond the partition: a StatefulSet of
+// apps/v1 would wait for them for ever.
 func (p *planner) unblock() {
 	for _, child := range p.kept {
 		if !child.Terminating && mayBeStuck(child) {

@@ -24,20 +24,20 @@ import (
 type Pod struct {
 	// Object is the pod. Read-only.
 	Object *corev1.Pod
-	// Subset is the name of its subset, Revision that of the UnitedDeployment that it is made from.
+	// Subset is the name of its subset, Revision its UnitedDeployment's.
 	Subset, Revision string
-	// Unscheduled says that it cannot be scheduled.
+	// Unscheduled: it cannot be scheduled.
 	Unscheduled bool
-	// Ready says that it is, and since when.
+	// Ready: it is ready, and since when.
 	Ready      bool
 	ReadySince time.Time
-	// Terminating says that it has a deletion timestamp. Such a pod counts for nothing but the place that it still takes.
+	// Terminating pods have a deletion timestamp. Such a pod counts for nothing but its place.
 	Terminating bool
-	// Reserved is the value of the label that says whether it has replacements in other subsets.
+	// Reserved is the value of the label about replacements in other subsets.
 	Reserved string
 }
 
-// Pods are the pods that were read, without those that have finished.
+// Pods are the read pods, without finished ones.
 func Pods(read []corev1.Pod) []Pod {
 	var all []Pod
 	for i := range read {
@@ -62,8 +62,9 @@ func Pods(read []corev1.Pod) []Pod {
 	return all
 }
 
-// ownPods says whether a pod belongs to one of the workloads: pods of another UnitedDeployment may have the same labels. A pod of a Deployment belongs
-// to a ReplicaSet that has the Deployment's name and a hash.
+// ownPods says whether a pod belongs to one of the workloads: pods of another UnitedDeployment may
+// have the same labels. A pod of a Deployment belongs to a ReplicaSet with the Deployment's name
+// and a hash.
 func ownPods(children []Child) func(*corev1.Pod) bool {
 	uids, names := map[types.UID]bool{}, map[string]bool{}
 	for i := range children {
@@ -85,8 +86,8 @@ func ownPods(children []Child) func(*corev1.Pod) bool {
 	}
 }
 
-// troubleOf is why pods of a workload that does not say so will hardly get ready by themselves; empty when that is not known. noRoom says that they find no
-// node.
+// troubleOf is why pods of a silent workload will hardly get ready by themselves; empty when
+// unknown. noRoom: they find no node.
 func (r *report) troubleOf(child *Child) (trouble string, noRoom bool) {
 	if !child.Lacks {
 		return "", false
@@ -111,11 +112,11 @@ func (r *report) troubleOf(child *Child) (trouble string, noRoom bool) {
 	return podset.List(names) + ": " + first.Message, first.Reason == appsv1beta1.ReasonUnschedulable
 }
 
-// Needed says which pods a plan has to know.
+// Needed is the part of pods for a plan.
 type Needed string
 
 const (
-	// NoPods are needed: what the workloads say of them is enough.
+	// NoPods are needed: the workloads' status is enough.
 	NoPods Needed = "None"
 	// PendingPods are needed: some may find no node.
 	PendingPods Needed = "Pending"
@@ -123,7 +124,7 @@ const (
 	AllPods Needed = "All"
 )
 
-// PodsNeeded says which pods the plan has to know, from what the workloads say.
+// PodsNeeded says which pods the plan needs, from the workloads' status.
 func PodsNeeded(spec *united.Spec, children []Child) Needed {
 	if spec.Deleting || spec.Invalid != nil {
 		return NoPods
@@ -145,8 +146,8 @@ func PodsNeeded(spec *united.Spec, children []Child) Needed {
 	return needed
 }
 
-// mayBeStuck says that an update of a workload waits for pods, possibly for pods of the earlier revision that never become ready. A workload that
-// updates a pod only when somebody deletes it waits for its user.
+// mayBeStuck: an update of a workload waits for pods, perhaps for unready ones of the earlier
+// revision. A workload with updates on deletion waits for its user.
 func mayBeStuck(c *Child) bool {
 	return c.Adapter.Stuck && c.Observed && c.Ready < c.Replicas && c.Updated < c.Size-c.Adapter.PartitionOf(c.Object) &&
 		!c.Adapter.UpdatesOnDelete(c.spec())

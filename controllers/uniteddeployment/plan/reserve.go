@@ -21,8 +21,9 @@ const (
 	normalPod   = "false"
 )
 
-// reserve says whether a subset has room when unschedulable pods get replacements in other subsets. Pods that change between being reserved and
-// not are labeled. A subset that had no room, or is new, has to prove itself: its new pods count when they have been ready for a while.
+// reserve says whether a subset has room when unschedulable pods get replacements in other subsets.
+// Newly reserved and released pods are labeled. A new subset, or one without room before, has to
+// prove itself: its new pods count when they have been ready for a while.
 func (p *planner) reserve(name string, child *Child) room {
 	before := p.conditions[name]
 	isNew := before == nil && child == nil && len(p.Set.Status.SubsetStatuses) > 0
@@ -54,7 +55,8 @@ func (p *planner) reserve(name string, child *Child) room {
 		r.absent = max(child.Size-len(p.pods[name]), 0)
 	}
 	if child != nil {
-		// A surge comes beside the pods that are wanted, and a new pod may only wait for the place of one that is terminating.
+		// A surge comes beside the wanted pods, and a new pod may only wait for the place of a
+		// terminating one.
 		r.unable = max(r.unable-max(len(p.pods[name])-child.Size, 0)-p.going[name], 0)
 	}
 	switch {
@@ -70,14 +72,14 @@ func (p *planner) reserve(name string, child *Child) room {
 	return r
 }
 
-// addedUnseen says that the status knows subsets and not this one, although it has a workload: that was created in a pass whose status could not be
-// written. What the pods of the other subsets count on is the same as if it had been.
+// addedUnseen: the status knows subsets and not this one, although it has a workload, created in a
+// pass without a written status. The pods of the other subsets count as if it had been written.
 func (p *planner) addedUnseen(name string) bool {
 	known := p.Set.Status.SubsetStatuses
 	return len(known) > 0 && !slices.ContainsFunc(known, func(s appsv1beta1.UnitedDeploymentSubsetStatus) bool { return s.Name == name })
 }
 
-// prove decides about the condition of a subset that has to prove itself, when it is known whether it grows.
+// prove decides about the condition of an unproven subset, when its growth is known.
 func (p *planner) prove(r *room, grows bool, name string) {
 	before := p.conditions[name]
 	switch {
@@ -91,8 +93,9 @@ func (p *planner) prove(r *room, grows bool, name string) {
 	}
 }
 
-// update says whether the update of a subset goes on, because more pods are at the revision before than the partition keeps, or rests: then all that
-// are there are kept, by the partition or the user. Neither is known while the workload has not reported on the present template.
+// update says whether the update of a subset goes on, with more pods at the revision before than
+// the partition keeps, or rests: then the partition or the user keeps all. Neither is known before
+// the workload's report on the present template.
 func (p *planner) update(child *Child) (goesOn, rests bool) {
 	if child == nil || !child.Observed || !p.s.isUpdated(child.Revision) {
 		return false, false
@@ -104,11 +107,12 @@ func (p *planner) update(child *Child) (goesOn, rests bool) {
 
 // isReserved says whether a pod has replacements in other subsets:
 //
-//  1. one that was reserved is, until it has been ready for long enough, at the updated revision unless the update rests;
-//  2. a new one of a subset that had no room is;
-//  3. one that has found no node for too long is;
-//  4. one at another revision that is not ready is when the update has gone on for too long. While it rests the pod waits for nothing, and may just
-//     have been restarted.
+//  1. a reserved one does, until it has been ready for long enough, at the updated revision unless
+//     the update rests;
+//  2. a new one of a subset without room does;
+//  3. one without a node for too long does;
+//  4. an unready one at another revision does when the update has gone on for too long. While it
+//     rests the pod waits for nothing, and may just have been restarted.
 func (p *planner) isReserved(pod *Pod, full, goesOn, rests bool) bool {
 	updated := p.s.isUpdated(pod.Revision)
 	if pod.Reserved == reservedPod || pod.Reserved == "" && full {
@@ -122,7 +126,7 @@ func (p *planner) isReserved(pod *Pod, full, goesOn, rests bool) bool {
 	return p.timedOut(pod) || p.stuck(pod, goesOn)
 }
 
-// stuck says that a pod at another revision is not ready although the update has gone on for so long.
+// stuck: a pod at another revision is not ready although the update has gone on for so long.
 func (p *planner) stuck(pod *Pod, goesOn bool) bool {
 	if p.s.isUpdated(pod.Revision) || pod.Ready || !goesOn || !p.updating {
 		return false
@@ -132,7 +136,7 @@ func (p *planner) stuck(pod *Pod, goesOn bool) bool {
 	return left <= 0
 }
 
-// label is the action that labels a pod with replacements in other subsets, or removes the label.
+// label labels a pod with replacements in other subsets, or removes the label.
 func (p *planner) label(pod *Pod, value string) planning.Action {
 	// Texts can always be rendered.
 	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.Object.UID, "labels": map[string]string{shared.LabelReservedPod: value}}})

@@ -13,11 +13,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 )
 
-// room is whether a subset has room for its pods.
+// room is a subset's room for its pods.
 type room struct {
-	// condition is what the status says; nil when it says nothing.
+	// condition is the status's; nil without one.
 	condition *appsv1beta1.UnitedDeploymentSubsetCondition
-	// full says that no more pods are given to the subset, unproven that more do not count yet.
+	// full: no more pods for the subset; unproven: more do not count yet.
 	full, unproven bool
 	// waiting is how many pods cannot be scheduled. reserved is how many pods others stand in for, absent how many of them are not there yet,
 	// unable is how many pods cannot be available.
@@ -51,9 +51,10 @@ func (p *planner) divide() {
 	}
 }
 
-// present is how many pods a subset has been given before. With equal parts that is what the status says, not what its workload has: while some
-// workloads are missing or not scaled yet, for lack of time or because the server refuses it, where a remainder goes must not depend on which, nor on
-// whether the operator was stopped before it could write the status. Otherwise pods that have no node yet count only where a workload has asked for them.
+// present is how many pods a subset has been given before. With equal parts that is the status's
+// number, not the workload's: while some workloads are missing or not scaled yet, the place of a
+// remainder must not depend on them, nor on a stop of the operator before its status. Otherwise
+// pods without a node count only if a workload has asked for them.
 func (p *planner) present(name string, child *Child) int {
 	if status := &p.Set.Status; p.Mode == subset.Stay && (len(status.SubsetReplicas) > 0 || status.ObservedGeneration == 0) {
 		return int(max(status.SubsetReplicas[name], 0))
@@ -64,7 +65,7 @@ func (p *planner) present(name string, child *Child) int {
 	return 0
 }
 
-// isFull says that a condition reports a subset without room.
+// isFull: a condition reports a subset without room.
 func isFull(c *appsv1beta1.UnitedDeploymentSubsetCondition) bool {
 	return c != nil && c.Status == corev1.ConditionFalse
 }
@@ -84,8 +85,8 @@ func (p *planner) schedulable(before *appsv1beta1.UnitedDeploymentSubsetConditio
 	return c
 }
 
-// timedOut says that a pod has found no node for so long that its subset has no room. For one that has not waited long enough, the plan is
-// looked at again then.
+// timedOut: a pod has found no node for so long that its subset has no room. For a shorter wait,
+// the plan is looked at again at its end.
 func (p *planner) timedOut(pod *Pod) bool {
 	if !pod.Unscheduled {
 		return false
@@ -95,8 +96,8 @@ func (p *planner) timedOut(pod *Pod) bool {
 	return left <= 0
 }
 
-// expectPods looks again when the pods that a workload lacks may have been unschedulable for too long: no event reports a pod that is to come and
-// finds no node. Without any time to wait, that is in a moment.
+// expectPods looks again when missing pods may have been unschedulable for too long: no event
+// reports a future pod without a node. Without any time to wait, that is in a moment.
 func (p *planner) expectPods(child *Child) {
 	if child != nil && child.Ready < child.Size {
 		p.out.Recheck(max(p.Critical, time.Second))

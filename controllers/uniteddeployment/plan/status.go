@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// Status is the status after a pass: what was observed, what the plan wants, and what became of it.
+// Status is the status after a pass: the observed state, the plan, and its outcome.
 func Status(spec *united.Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.UnitedDeploymentStatus {
 	before := &spec.Set.Status
 	status := appsv1beta1.UnitedDeploymentStatus{
@@ -82,7 +82,7 @@ func count(spec *united.Spec, s Snapshot, d Decision, status *appsv1beta1.United
 		if child := d.kept[sub.Name]; child != nil {
 			entry.Workload, entry.ReadyReplicas = child.Object.GetName(), int32(child.Ready)
 			if s.isUpdated(child.Revision) {
-				// Reserved pods are the ones that are not ready.
+				// Reserved pods are the unready ones.
 				entry.UpdatedReplicas = int32(max(min(child.Updated, child.Replicas-r.reserved), 0))
 				status.UpdatedReplicas += entry.UpdatedReplicas
 				status.UpdatedReadyReplicas += int32(child.UpdatedReady)
@@ -96,7 +96,7 @@ func count(spec *united.Spec, s Snapshot, d Decision, status *appsv1beta1.United
 	status.Replicas = max(status.Replicas-status.ReservedPods, 0)
 }
 
-// report is what the conditions are made from.
+// report is the input of the conditions.
 type report struct {
 	spec    *united.Spec
 	s       *Snapshot
@@ -105,7 +105,7 @@ type report struct {
 	status  *appsv1beta1.UnitedDeploymentStatus
 }
 
-// done says that every pod is at the update revision and ready.
+// done: every pod is at the update revision and ready.
 func (r *report) done() bool {
 	if r.spec.Invalid != nil || r.spec.Deleting || int(r.status.UpdatedReadyReplicas) < r.spec.Replicas {
 		return false
@@ -119,8 +119,8 @@ func (r *report) done() bool {
 	return true
 }
 
-// outdated says that some pods are not known to be what the template and the patch of their subset say. After a rollback these are pods of the revision that
-// is no longer wanted.
+// outdated: some pods may differ from the template and the patch of their subset. After a rollback
+// these are pods of the unwanted revision.
 func (r *report) outdated() bool {
 	for i := range r.spec.Subsets {
 		if child := r.d.kept[r.spec.Subsets[i].Name]; child != nil && (!r.s.isUpdated(child.Revision) || child.Updated < child.Replicas) {
@@ -130,7 +130,7 @@ func (r *report) outdated() bool {
 	return false
 }
 
-// failures are sentences about what was refused, or cannot be made, by step; the subsets are named.
+// failures are sentences about refused and impossible requests, by step; the subsets are named.
 func (r *report) failures(steps ...planning.Step) []string {
 	var all []string
 	for _, f := range r.outcome.Failures {
@@ -141,7 +141,8 @@ func (r *report) failures(steps ...planning.Step) []string {
 	return all
 }
 
-// faults are sentences about subsets whose workload cannot be made; missing says whether of those that have none, or of the others.
+// faults are sentences about subsets with an impossible workload; missing: those without one, or
+// the others.
 func (r *report) faults(missing bool) []string {
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(r.d.Faults)) {
@@ -152,7 +153,7 @@ func (r *report) faults(missing bool) []string {
 	return all
 }
 
-// few are the first of many sentences, as parts of one: what a child says may end with a full stop.
+// few are the first of many sentences, as parts of one: a child's may end with a full stop.
 func few(sentences []string) string {
 	parts := make([]string, len(sentences))
 	for i, sentence := range sentences {
@@ -161,7 +162,7 @@ func few(sentences []string) string {
 	return conditions.First(parts, 5, "; ")
 }
 
-// conditions are those of the status, in their order.
+// conditions are the status's, in their order.
 func (r *report) conditions(list *conditions.List) {
 	if r.spec.Deleting || r.spec.Invalid != nil {
 		for _, kind := range []appsv1beta1.UnitedDeploymentConditionType{
@@ -205,16 +206,17 @@ func (r *report) updated() conditions.Condition {
 		"Pods are not all at revision "+r.s.Update.Name+" and ready.")
 }
 
-// progress says what the UnitedDeployment is doing, the first that holds:
+// progress is the UnitedDeployment's, the first that holds:
 //
-//  1. it is being deleted, or its spec cannot be parsed;
-//  2. a workload cannot be made: stalled; the server refuses something: stalled once it has done so for half a minute;
-//  3. a workload says that it is stalled, or its kind is switched off: stalled;
+//  1. it is being deleted, or its spec is not readable;
+//  2. a workload cannot be made: stalled; the server refuses something: stalled after half a
+//     minute;
+//  3. a workload is stalled by its own word, or its kind is switched off: stalled;
 //  4. more pods are wanted than the subsets may have: stalled;
 //  5. workloads are created, changed or deleted, or have not answered yet;
 //  6. pods are missing, not ready, or not at the update revision;
-//  7. nothing is left that may move now: workloads are paused or wait for pods to be deleted, or the partitions keep pods at the revision
-//     before;
+//  7. nothing is left to move now: workloads are paused or wait for deletions, or the partitions
+//     keep pods at the revision before;
 //  8. everything is done.
 func (r *report) progress() podset.Progress {
 	spec := r.spec
@@ -245,7 +247,7 @@ func (r *report) progress() podset.Progress {
 	return r.movement()
 }
 
-// longest is the failure that has lasted longest, as far as that is known.
+// longest is the longest failure, as far as known.
 func longest(failures []planning.Failure) planning.Failure {
 	first := failures[0]
 	for _, f := range failures[1:] {
@@ -256,7 +258,7 @@ func longest(failures []planning.Failure) planning.Failure {
 	return first
 }
 
-// troubles are what workloads say of themselves when they cannot go on, or what their pods say where they do not.
+// troubles are the workloads' own words, or their pods' where they are silent.
 func (r *report) troubles() []string {
 	var all []string
 	for i := range r.spec.Subsets {
@@ -279,22 +281,23 @@ func (r *report) troubles() []string {
 	return all
 }
 
-// stoodIn says that other subsets run replacements for all pods that a subset lacks: that these find no node is how adaptive sets are meant to be.
+// stoodIn: other subsets run replacements for all missing pods of a subset. This is how adaptive
+// sets are meant to be.
 func (r *report) stoodIn(i int, child *Child) bool {
 	reserved := r.d.rooms[i].reserved
 	return reserved > 0 && child.Size-child.Ready <= reserved
 }
 
-// moves are clauses about the subsets, by what they are at.
+// moves are clauses about the subsets, by their state.
 type moves struct {
 	applying, waiting, stopped, kept []string
-	// reason is why those that are stopped are.
+	// reason is why stopped ones are.
 	reason string
 	// pods is how many pods the partitions keep.
 	pods int
 }
 
-// movement is the progress of one whose workloads go on by themselves, or stopped where the user told them to.
+// movement is the progress of moving workloads, or of those stopped by the user.
 func (r *report) movement() podset.Progress {
 	var m moves
 	for i := range r.spec.Subsets {
@@ -372,7 +375,7 @@ func Events(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []plann
 	return append(events, schedulingEvents(&spec.Set.Status, &after)...)
 }
 
-// schedulingEvents tell of subsets that have no room any more, or for whose pods others run replacements.
+// schedulingEvents tell of subsets without room now, or with replacements elsewhere.
 func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []planning.Event {
 	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]string {
 		found := map[string]string{}
