@@ -93,10 +93,10 @@ func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
 		Fitting:       Fitting{pod: nodefit.Compile(&spec.Template.Spec), requests: nodefit.Requests(&spec.Template.Spec)},
 	}
 	if d := policy.ActiveDeadlineSeconds; d != nil && !s.Never {
-		s.Deadline = seconds(*d)
+		s.Deadline = planning.Seconds(*d)
 	}
 	if ttl := policy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
-		s.TTL = seconds(int64(*ttl))
+		s.TTL = planning.Seconds(int64(*ttl))
 	}
 	if p := spec.Parallelism; p != nil {
 		if _, err := budget.Count(*p, 1, budget.Up); err != nil {
@@ -104,10 +104,6 @@ func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
 		}
 	}
 	return s
-}
-
-func seconds(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
 }
 
 // Parallelism is how many pods may be at work among so many desired nodes.

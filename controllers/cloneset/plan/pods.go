@@ -35,7 +35,7 @@ func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time
 }
 
 func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
-	id := podset.Identity{Slot: SlotOf(s.Set.Name, pod), Revision: revisionOf(s.Set.Name, pod)}
+	id := podset.Identity{Slot: SlotOf(s.Set.Name, pod), Revision: podset.RevisionOf(s.Set.Name, pod)}
 	switch {
 	case podstate.Finished(pod):
 		id.Unwanted = podset.UnwantedFinished
@@ -51,15 +51,6 @@ func SlotOf(set string, pod *corev1.Pod) planning.Slot {
 		return planning.Slot(id)
 	}
 	return planning.Slot(strings.TrimPrefix(pod.Name, set+"-"))
-}
-
-// revisionOf is the full name of a pod's revision. Its label has that or the hash alone.
-func revisionOf(set string, pod *corev1.Pod) string {
-	label := pod.Labels[shared.LabelControllerRevisionHash]
-	if label == "" {
-		return ""
-	}
-	return revision.Name(set, revision.HashOf(label))
 }
 
 func (p *planner) podName(slot planning.Slot) string { return p.Set.Name + "-" + string(slot) }

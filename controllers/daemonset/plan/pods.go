@@ -14,7 +14,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
-	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 // schedulerName is the scheduler of pods bound by the operator: none of that name exists.
@@ -27,20 +26,11 @@ func Pods(spec *Spec, objects []*corev1.Pod, known *podset.AtRest, now time.Time
 }
 
 func (s *Spec) identityOf(pod *corev1.Pod) podset.Identity {
-	id := podset.Identity{Slot: planning.Slot(nodefit.NodeOf(pod)), Revision: RevisionOf(s.Set.Name, pod)}
+	id := podset.Identity{Slot: planning.Slot(nodefit.NodeOf(pod)), Revision: podset.RevisionOf(s.Set.Name, pod)}
 	if podstate.Finished(pod) && s.Invalid == nil {
 		id.Unwanted = podset.UnwantedFinished
 	}
 	return id
-}
-
-// RevisionOf is the full name of a pod's revision; its label holds the hash alone.
-func RevisionOf(set string, pod *corev1.Pod) string {
-	hash := pod.Labels[shared.LabelControllerRevisionHash]
-	if hash == "" {
-		return ""
-	}
-	return revision.Name(set, hash)
 }
 
 // newPod is a pod of the update revision for a node, ready to send. The template is taken as

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -63,10 +64,10 @@ func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 		s.Parallelism = max(int(*v), 0)
 	}
 	if v := job.Spec.ActiveDeadlineSeconds; v != nil {
-		s.Deadline = seconds(*v)
+		s.Deadline = planning.Seconds(*v)
 	}
 	if v := job.Spec.TTLSecondsAfterFinished; v != nil {
-		s.TTL = seconds(int64(*v))
+		s.TTL = planning.Seconds(int64(*v))
 	}
 	for i := range job.Spec.Template.EphemeralContainers {
 		s.Names = append(s.Names, job.Spec.Template.EphemeralContainers[i].Name)
@@ -85,12 +86,6 @@ func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 
 // NeedsPods says that the plan depends on the pods: not for a job that has ended, is being deleted, or cannot work.
 func (s *Spec) NeedsPods() bool { return !ended(s) && !s.Deleting && s.Invalid == nil }
-
-// seconds is a duration from 0 to a century.
-func seconds(n int64) time.Duration {
-	const century = 100 * 365 * 24 * 3600
-	return time.Duration(min(max(n, 0), century)) * time.Second
-}
 
 // Body is the patch that adds the containers to the pod with this UID. To add them twice changes nothing.
 func (s *Spec) Body(pod types.UID) ([]byte, error) {

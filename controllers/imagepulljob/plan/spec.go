@@ -6,7 +6,6 @@ package plan
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/virtualnode"
 )
 
@@ -94,10 +94,10 @@ func Parse(job *appsv1beta1.ImagePullJob) *Spec {
 		s.Timeout, s.Backoff = max(ptr.Deref(p.TimeoutSeconds, defaultTimeout), 1), ptr.Deref(p.BackoffLimit, defaultBackoff)
 	}
 	if d := spec.CompletionPolicy.ActiveDeadlineSeconds; d != nil && !s.Never {
-		s.Deadline = seconds(*d)
+		s.Deadline = planning.Seconds(*d)
 	}
 	if ttl := spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
-		s.TTL = seconds(int64(*ttl))
+		s.TTL = planning.Seconds(int64(*ttl))
 	}
 	if s.Invalid = s.parse(spec); s.Invalid != nil {
 		s.Invalid = fmt.Errorf("spec.%w", s.Invalid)
@@ -158,8 +158,4 @@ func count(value intstr.IntOrString) (int, error) {
 		return 0, fmt.Errorf("%q is no whole number of at least 0", value.String())
 	}
 	return int(n), nil
-}
-
-func seconds(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), math.MaxInt64/int64(time.Second))) * time.Second
 }

@@ -13,6 +13,12 @@ import (
 // StepDeleteJob deletes a job itself, after its time to live.
 const StepDeleteJob Step = "DeleteJob"
 
+// Seconds is a user's number of seconds, at most a century: a duration can hold that in any sum.
+func Seconds(n int64) time.Duration {
+	const century = 100 * 365 * 24 * 60 * 60
+	return time.Duration(min(max(n, 0), century)) * time.Second
+}
+
 // Overdue says whether a job with this start is past its deadline, and asks for a look at that
 // time. Without a start it begins now. A negative deadline never passes.
 func (p *Plan) Overdue(start *metav1.Time, deadline time.Duration, now time.Time) bool {

@@ -14,7 +14,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
+
+// RevisionOf is the full name of a pod's revision; empty without its label. The label has that or the hash alone.
+func RevisionOf(workload string, pod *corev1.Pod) string {
+	label := pod.Labels[shared.LabelControllerRevisionHash]
+	if label == "" {
+		return ""
+	}
+	return revision.Name(workload, revision.HashOf(label))
+}
 
 // Identity is the workload's own knowledge about a pod.
 type Identity struct {

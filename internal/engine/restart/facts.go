@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Findable says whether there can be requests for pods of a node: a label with its name finds them,
@@ -57,12 +58,12 @@ func Deadline(r *appsv1beta1.ContainerRecreateRequest) time.Time {
 	if r.Spec.ActiveDeadlineSeconds == nil {
 		return time.Time{}
 	}
-	return r.CreationTimestamp.Add(seconds(*r.Spec.ActiveDeadlineSeconds))
+	return r.CreationTimestamp.Add(planning.Seconds(*r.Spec.ActiveDeadlineSeconds))
 }
 
 func overdue(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) bool {
 	limit := r.Spec.ActiveDeadlineSeconds
-	return limit != nil && s.left(seconds(*limit), r.CreationTimestamp.Time, s.Known) <= 0
+	return limit != nil && s.left(planning.Seconds(*limit), r.CreationTimestamp.Time, s.Known) <= 0
 }
 
 // clocksDiffer is the tolerance between a node's clock and the one of a request's times.
@@ -98,18 +99,12 @@ func strategy(r *appsv1beta1.ContainerRecreateRequest) appsv1beta1.ContainerRecr
 	return *r.Spec.Strategy
 }
 
-// seconds is a user's number of seconds, at most a century: a duration can hold that in any sum.
-func seconds(n int64) time.Duration {
-	const most = 100 * 365 * 24 * 60 * 60
-	return time.Duration(min(n, most)) * time.Second
-}
-
 func grace(r *appsv1beta1.ContainerRecreateRequest) time.Duration {
 	asked := strategy(r).TerminationGracePeriodSeconds
 	if asked == nil {
 		return defaultGrace
 	}
-	return max(minGrace, seconds(*asked))
+	return max(minGrace, planning.Seconds(*asked))
 }
 
 // HeldSince is when the operator wrote that the pod of a request is out of service, or stays in it

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -122,7 +123,7 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 			d.Changed = r.Status.Phase != d.Status.Phase
 			return d
 		}
-		if left := s.left(seconds(*grace), begun, s.Held); left > 0 {
+		if left := s.left(planning.Seconds(*grace), begun, s.Held); left > 0 {
 			d.Changed = r.Status.Phase != d.Status.Phase
 			d.RecheckAfter = left
 			return d
