@@ -125,12 +125,23 @@ func (f *fields) annotateFrom(inPlace map[string]any) (rest map[string]any) {
 	return rest
 }
 
-// raise is the rule from v1alpha1 to v1beta1. With the type OnDelete no other field has a meaning, so none is raised.
+// raise is the rule from v1alpha1 to v1beta1. With the type OnDelete no other field has a meaning, so only those are raised that have to be refused.
 func raise(from fields) fields {
 	to := raiseWhole(from)
-	if from.onDelete() {
-		to.UpdateStrategy = map[string]any{typeField: typeOnDelete}
+	if !from.onDelete() {
+		return to
 	}
+	strategy := map[string]any{typeField: typeOnDelete}
+	members, _ := to.strategy()
+	rolling, _ := members[rollingField].(map[string]any)
+	maps.DeleteFunc(rolling, func(name string, value any) bool {
+		text, err := json.Marshal(map[string]any{name: value})
+		return err == nil && json.Unmarshal(text, &v1beta1.RollingUpdateCloneSetStrategy{}) == nil
+	})
+	if len(rolling) > 0 {
+		strategy[rollingField] = rolling
+	}
+	to.UpdateStrategy = strategy
 	return to
 }
 

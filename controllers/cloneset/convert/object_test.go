@@ -111,7 +111,7 @@ func TestCloneSetObjectThatCannotBeRead(t *testing.T) {
 		},
 		"beside what has no effect": {
 			spoke: "  updateStrategy: {type: OnDelete, partition: 3.5, maxSurge: 1}",
-			hub:   scale + "  updateStrategy: {type: OnDelete}",
+			hub:   scale + "  updateStrategy: {type: OnDelete, rollingUpdate: {partition: 3.5}}",
 		},
 	}
 	for name, tc := range cases {
