@@ -10,7 +10,6 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
-	"github.com/prometheus/client_golang/prometheus"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -113,7 +112,7 @@ func Table() kinds.Table { return controller.Table(All()) }
 
 // CacheContents is what the enabled kinds need the cache to keep.
 func CacheContents(c *config.Config) kubecache.Contents {
-	contents := kubecache.ContentsFor(c.Table.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) && !rests(k, c) })...)
+	contents := kubecache.ContentsFor(c.Table.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
 	for _, feature := range features() {
 		if feature.Keeps != nil && feature.IsOn(c) && (feature.Requires == "" || c.Enabled(feature.Requires)) {
 			contents = contents.Keeping(feature.Keeps)
@@ -127,11 +126,8 @@ func features() []controller.Kind {
 	return slices.DeleteFunc(All(), func(k controller.Kind) bool { return !k.IsFeature() })
 }
 
-// rests says that a kind has no objects yet and is set up by a restart once it has: what it needs of every pod would be kept for nothing.
-func rests(kind kinds.Kind, c *config.Config) bool { return kind.Needs.ProbedPods && !c.ProbesPods }
-
 // Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
-// installed later the operator restarts.
+// installed later the operator starts again.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := share(mgr, &deps)
 	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
@@ -149,56 +145,39 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 
 // share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
 func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
-	forgetCounts(deps.Metrics)
-	gates := deps.Config.Features
+	c := deps.Config
 	all := workload.Dependencies{
-		Client:           mgr.GetClient(),
-		Cache:            mgr.GetCache(),
-		Live:             mgr.GetAPIReader(),
-		Metrics:          deps.Metrics,
-		Pool:             writer.NewPool(deps.Config.Writes),
-		Hooks:            deps.Hooks,
-		Servers:          deps.Servers,
-		PullsImages:      deps.Config.Enabled("ImagePullJob"),
-		LaunchOrder:      gates.Enabled(gate.PodWebhook),
-		Markers:          workload.NewParsed(probing.ParseStored),
-		Accepted:         deps.Accepted,
-		Denied:           deps.Denied,
-		Clock:            deps.Clock,
-		Guard:            deps.Guard,
-		CatchUp:          deps.CatchUp,
-		WriteTimeout:     deps.Config.WriteTimeout,
-		ReconcileTimeout: deps.Config.ReconcileTimeout,
+		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Metrics: deps.Metrics, Clock: deps.Clock,
+		Pool: writer.NewPool(c.Writes), Markers: workload.NewParsed(probing.ParseStored),
+		Hooks: deps.Hooks, Servers: deps.Servers, Accepted: deps.Accepted, Denied: deps.Denied, Guard: deps.Guard, CatchUp: deps.CatchUp,
+		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
+		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
 	}
-	if gates.Enabled(gate.PreDownloadImageForInPlaceUpdate) || gates.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
+	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.PullJobs = predownload.NewWatch(mgr.GetCache())
 	}
-	if deps.Operator.NodeDaemon != nil {
-		deps.Operator.NodeDaemon.NoProbes = !gates.Enabled(gate.PodProbeMarker)
-		deps.Operator.NodeDaemon.NoReports = !gates.Enabled(gate.DaemonWatchingPod)
+	if daemon := deps.Operator.NodeDaemon; daemon != nil {
+		daemon.NoProbes = !c.Features.Enabled(gate.PodProbeMarker)
+		daemon.NoReports = !c.Features.Enabled(gate.DaemonWatchingPod)
 	}
-	if deps.Config.NodeDaemon {
+	if c.NodeDaemon {
 		all.DaemonNeeds = workload.NewDaemonNeeds(deps.Clock)
 		deps.Operator.DaemonNeeds = all.DaemonNeeds
 	}
 	return all
 }
 
-// forgetCounts resets the counts of the manager before: it may have had features that are off now.
-func forgetCounts(m *metrics.Metrics) {
-	for _, counted := range []*prometheus.GaugeVec{m.LaunchWaiting, m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods} {
-		counted.Reset()
-	}
-	m.Objects.Reset()
-}
-
 // setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served, and fills
-// in deps.Operator which need the node daemon, and which rest.
+// in deps.Operator which need the node daemon.
 func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.Dependencies) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
-	indexed := false
+	if len(deps.Config.Kinds) > 0 { // an index starts an informer
+		if err := CacheContents(deps.Config).Index(ctx, mgr.GetFieldIndexer()); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, kind := range All() {
 		if kind.Entry.Controller != kinds.Optional {
 			continue
@@ -220,16 +199,6 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.
 		}
 		if needsDaemon(kind, deps.Config) {
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Entry.Stored())
-		}
-		if rests(kind.Entry, deps.Config) {
-			deps.Operator.WithoutObjects = append(deps.Operator.WithoutObjects, kind.Entry.Stored())
-			continue
-		}
-		if !indexed {
-			if err := CacheContents(deps.Config).Index(ctx, mgr.GetFieldIndexer()); err != nil {
-				return nil, nil, err
-			}
-			indexed = true
 		}
 		if err := setup(ctx, mgr, *deps, all, kind, kind.Setup); err != nil {
 			return nil, nil, err
@@ -267,12 +236,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Depend
 	if part == nil {
 		return nil
 	}
-	given := named(mgr, all, kind.Name)
-	given.Scope = kind.Entry.Scope
+	all.Recorder, all.Scope = recorder.New(mgr.GetEventRecorder(kind.Name)), kind.Entry.Scope
 	if !kind.IsFeature() {
-		given.Workers = deps.Config.WorkersOf(kind.Entry.Name)
+		all.Workers = deps.Config.WorkersOf(kind.Entry.Name)
 	}
-	if err := part(ctx, mgr, given, deps.Config); err != nil {
+	if err := part(ctx, mgr, all, deps.Config); err != nil {
 		return fmt.Errorf("setting up %s: %w", kind.Name, err)
 	}
 	return nil
@@ -337,9 +305,8 @@ func setupHooks(mgr ctrl.Manager, deps *Deps, all workload.Dependencies) error {
 		daemon.Guarded(all.Hooks.Owner("nodedaemon", nil))
 	}
 	deps.Operator.HookFaults = all.Hooks.Faults
-	given := named(mgr, all, hooks.Name)
-	given.Guard = deps.GuardHooks
-	c, err := workload.NewController(mgr, given, hooks.Name, 1, all.Hooks)
+	all.Guard = deps.GuardHooks
+	c, err := workload.NewController(mgr, all, hooks.Name, 1, all.Hooks)
 	if err == nil {
 		err = all.Hooks.Watch(mgr, c, deps.Denied.Handle)
 	}
@@ -370,16 +337,6 @@ func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(co
 	}
 }
 
-// NameOf is the name of the controller of a kind, as metrics and logs have it; empty when there is none.
-func NameOf(kind string) string {
-	for _, value := range All() {
-		if value.Entry.Name == kind {
-			return value.Name
-		}
-	}
-	return ""
-}
-
 // synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
 func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind) func() bool {
 	object := workload.Object(kind)
@@ -401,10 +358,4 @@ func setupOperatorConfig(mgr ctrl.Manager, deps Deps, kinds []operatorconfig.Kin
 		return fmt.Errorf("setting the log levels: %w", err)
 	}
 	return operatorconfig.New(d).SetupWithManager(mgr)
-}
-
-// named are the dependencies of one controller. Its events carry its name.
-func named(mgr ctrl.Manager, all workload.Dependencies, name string) workload.Dependencies {
-	all.Recorder = recorder.New(mgr.GetEventRecorder(name))
-	return all
 }

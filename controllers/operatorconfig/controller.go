@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	libhandler "github.com/operator-framework/operator-lib/handler"
@@ -18,8 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -56,12 +53,18 @@ const (
 type Reconciler struct {
 	Dependencies
 
-	mu sync.Mutex
-	// wanted, generation and appeared are what was wanted last, and since when.
-	since      time.Time
-	wanted     string
-	generation int64
-	appeared   string
+	// appeared is when a CRD was seen that was missing at the start; zero: none was.
+	appeared time.Time
+	// replicas are as their pods showed them when they were last observed.
+	replicas []Replica
+	observed time.Time
+	// moving says that others have yet to take over a change.
+	moving bool
+	// announced is the role that the own pod has.
+	announced operatorv1alpha1.ReplicaRole
+	// endsAt is when this replica ends, once it is its turn; ended says that it does.
+	endsAt time.Time
+	ended  bool
 	// busy is the work that was under way last.
 	busy Work
 	// deployed is when the operands were last applied, and for which generation.
@@ -69,10 +72,6 @@ type Reconciler struct {
 	deployedFor int64
 	// daemonRecheck is when to look at the node daemon again; zero: when something changes.
 	daemonRecheck time.Duration
-	// looked is when it was last asked of every reported replica whether it still exists.
-	looked time.Time
-	// restarting is set once Restart has been called.
-	restarting bool
 }
 
 // Cache adds to what the manager's cache keeps: of Kruise objects the one that counts.
@@ -101,9 +100,6 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := c.Watch(source.Func(r.enqueue)); err != nil {
 		return fmt.Errorf("watching for the lease: %w", err)
 	}
-	if err := r.watchWithoutObjects(c); err != nil {
-		return err
-	}
 	if err := r.watchNeeds(c); err != nil {
 		return err
 	}
@@ -120,27 +116,23 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 func (r *Reconciler) enqueue(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
 	queue.Add(request)
-	go func() {
-		elected := r.Elected
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-elected:
-				elected = nil // it stays closed
-			case <-r.WorkChanged:
+	for _, changes := range []<-chan struct{}{r.WorkChanged, r.Elected} {
+		go func() {
+			for open := true; open; queue.Add(request) {
+				select {
+				case <-ctx.Done():
+					return
+				case _, open = <-changes: // Elected closes
+				}
 			}
-			queue.Add(request)
-		}
-	}()
+		}()
+	}
 	return nil
 }
 
 // Reconcile takes the operator a step closer to running as the object says.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.restarting {
+	if r.ended {
 		return ctrl.Result{}, nil
 	}
 	object, err := r.read(ctx)
@@ -155,47 +147,69 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 		return ctrl.Result{}, fmt.Errorf("setting the log levels: %w", err)
 	}
 	leads := r.leads()
-	view, err := r.view(ctx, object, merged.Config.Hash(), leads)
+	step, err := r.step(ctx, merged.Config.Hash(), leads)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	step := Plan(view)
-
 	upgrade := UpgradeDuring(r.work(), r.Clock.Now())
 	var failures []string
 	if leads {
 		failures = r.lead(ctx, object, upgrade)
+		err = r.report(ctx, object, merged, step, failures, upgrade)
 	}
-	statusErr := r.report(ctx, object, merged, step, failures, leads, upgrade)
-	if apierrors.IsConflict(statusErr) {
+	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
-	if step.Restart {
-		again, err := r.restart(ctx, view, object != nil)
-		if err := errors.Join(statusErr, err); err != nil {
-			return ctrl.Result{}, err
-		}
-		return ctrl.Result{RequeueAfter: again}, nil
+	if !step.Current {
+		return ctrl.Result{RequeueAfter: r.end(ctx, step.Wanted, leads, step.WaitsFor)}, err
 	}
+	r.stay()
 	if len(failures) > 0 {
-		statusErr = errors.Join(statusErr, errors.New(strings.Join(failures, "; ")))
+		err = errors.Join(err, errors.New(strings.Join(failures, "; ")))
 	}
-	if statusErr != nil {
-		if ctx.Err() != nil {
-			return ctrl.Result{}, nil // The process ends; whoever leads next looks again.
+	if err != nil && ctx.Err() == nil { // else the process ends; whoever leads next looks again
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: earliest(upgrade.Recheck, r.recheck(leads))}, nil
+}
+
+// step says how far the replicas are with a configuration.
+func (r *Reconciler) step(ctx context.Context, wanted string, leads bool) (Step, error) {
+	step := Step{Wanted: wanted, Current: wanted == r.Running && r.appeared.IsZero()}
+	if step.Current && r.Appeared != nil {
+		kind, err := r.Appeared(ctx)
+		if err != nil {
+			return step, fmt.Errorf("looking for CRDs that were missing: %w", err)
 		}
-		return ctrl.Result{}, statusErr
+		if kind != "" {
+			r.appeared, step.Current = r.Clock.Now(), false
+		}
 	}
-	return ctrl.Result{RequeueAfter: earliest(step.Recheck, upgrade.Recheck, r.recheck(leads))}, nil
+	if err := r.announce(ctx, leads); err != nil {
+		return step, err
+	}
+	if !step.Current || leads && (r.moving || r.Clock.Since(r.observed) >= restEvery) {
+		if err := r.observe(ctx); err != nil {
+			return step, err
+		}
+	}
+	step.WaitsFor = ahead(r.replicas, r.Self, leads, step)
+	r.moving = leads && len(step.WaitsFor) > 0
+	return step, nil
 }
 
 // recheck is when to look again at what makes no event; 0 for not at all.
 func (r *Reconciler) recheck(leads bool) time.Duration {
 	var recheck time.Duration
+	if r.moving {
+		recheck = poll
+	}
 	if leads && r.busy.Reason != "" {
 		recheck = earliest(recheck, working)
 	}
-	if leads && (r.Operands != nil || r.HookFaults != nil) {
+	if leads && r.Pods != "" {
+		recheck = earliest(recheck, restEvery) // replicas come and go
+	} else if leads && r.HookFaults != nil {
 		recheck = earliest(recheck, lookAgain)
 	}
 	if r.Appeared != nil {
@@ -213,9 +227,6 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 		if err != nil && !apierrors.IsConflict(err) {
 			failures = append(failures, err.Error())
 		}
-	}
-	if r.KeepWebhooks != nil {
-		failed(r.KeepWebhooks(ctx, resourcesOf(r.Flags.Table, r.disabled())))
 	}
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))
@@ -239,22 +250,15 @@ func (r *Reconciler) deploy(ctx context.Context, object *operatorv1alpha1.Kruise
 	if r.Operands == nil {
 		return nil
 	}
-	generation, settings := int64(0), (*operatorv1alpha1.ManagerSettings)(nil)
-	if spec := config.SpecOf(object); spec != nil {
-		generation, settings = object.Generation, spec.Manager
+	generation := int64(0)
+	if object != nil {
+		generation = object.Generation
 	}
 	now := r.Clock.Now()
 	if !r.deployed.IsZero() && generation == r.deployedFor && now.Sub(r.deployed) < lookAgain {
 		return nil
 	}
-	deployment, err := r.Operands.deployment(ctx)
-	if err != nil {
-		return err
-	}
-	err = r.Operands.Apply(ctx, deployment)
-	if !r.UnderOLM {
-		err = errors.Join(err, r.Operands.settle(ctx, deployment, settings))
-	}
+	err := r.Operands.Apply(ctx)
 	if err == nil {
 		r.deployed, r.deployedFor = now, generation
 	}
@@ -287,102 +291,22 @@ func (r *Reconciler) leads() bool {
 	}
 }
 
-// view observes what decides about a restart.
-func (r *Reconciler) view(ctx context.Context, object *operatorv1alpha1.Kruise, wanted string, leads bool) (View, error) {
-	now := r.Clock.Now()
-	generation := int64(0)
-	if object != nil {
-		generation = object.Generation
-	}
-	appeared := ""
-	if r.Appeared != nil {
-		var err error
-		if appeared, err = r.Appeared(ctx); err != nil {
-			return View{}, fmt.Errorf("looking for CRDs that were missing: %w", err)
-		}
-	}
-	if appeared == "" {
-		var err error
-		if appeared, err = r.firstWithObjects(ctx); err != nil {
-			return View{}, err
-		}
-	}
-	if wanted != r.wanted || generation != r.generation || appeared != r.appeared {
-		r.wanted, r.generation, r.appeared, r.since = wanted, generation, appeared, now
-	}
-	v := View{
-		Now: now, Since: r.since, Self: r.Self, Leads: leads, Alone: r.Alone, Blind: object == nil,
-		Running: r.Running, Wanted: wanted, Generation: generation, Appeared: appeared,
-	}
-	if object == nil {
-		return v, nil
-	}
-	v.Replicas = object.Status.Replicas
-	if !leads || r.Exists == nil {
-		return v, nil
-	}
-	// Those that have followed hold nobody up, and are asked about from time to time: the status has room for some reports only.
-	all := r.looked.IsZero() || now.Sub(r.looked) >= lookAgain
-	for _, replica := range v.Replicas {
-		if replica.Name == r.Self || replica.ObservedGeneration >= generation && !all {
-			continue
-		}
-		exists, err := r.Exists(ctx, replica.Name)
-		if err != nil {
-			return v, err
-		}
-		if !exists {
-			v.Gone = append(v.Gone, replica.Name)
-		}
-	}
-	if all {
-		r.looked = now
-	}
-	return v, nil
-}
-
-// restart ends the manager, unless the API server itself says that the cache was behind.
-func (r *Reconciler) restart(ctx context.Context, view View, exists bool) (again time.Duration, err error) {
-	if view.Appeared != "" {
-		ctrl.LoggerFrom(ctx).Info("Restarting to take up a kind", "kind", view.Appeared, "leader", view.Leads)
-		r.restarting = true
-		r.Restart()
-		return 0, nil
-	}
-	live, _, err := config.Load(ctx, r.Live)
-	if err != nil {
-		return 0, err
-	}
-	merged, err := config.Merge(r.Flags, r.Given, config.SpecOf(live))
-	if err != nil {
-		return 0, fmt.Errorf("merging the configuration: %w", err)
-	}
-	if hash := merged.Config.Hash(); hash != view.Wanted || exists != (live != nil) {
-		return pollInterval, nil
-	}
-	ctrl.LoggerFrom(ctx).Info("Restarting to take over a change of the configuration", "running", r.Running, "wanted", view.Wanted, "leader", view.Leads)
-	r.restarting = true
-	r.Restart()
-	return 0, nil
-}
-
 // report writes the status, if it changed.
-func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise, merged config.Merged, step Step, failures []string, leads bool, upgrade Upgrade) error {
+func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise, merged config.Merged, step Step, failures []string, upgrade Upgrade) error {
 	if object == nil || object.DeletionTimestamp != nil {
 		return nil
 	}
 	facts := Facts{
-		Now: r.Clock.Now(), Generation: object.Generation, Self: r.Self, Leads: leads, Running: r.Running, Step: step, Current: merged.Config.Hash() == r.Running,
-		Faults: merged.Faults, Failures: failures, Gates: r.Gates, Versions: r.Versions, Upgrade: upgrade,
+		Now: r.Clock.Now(), Generation: object.Generation, Self: r.Self, Running: r.Running, Step: step, Replicas: r.replicas,
+		Faults: merged.Faults, Failures: failures, Gates: r.Gates, Versions: r.Versions, Upgrade: upgrade, Ignored: Ignored(&object.Spec),
 	}
-	if facts.Current {
+	if step.Current {
 		facts.Faults = append(facts.Faults, r.Faults...)
 	}
 	for _, kind := range r.Kinds {
 		facts.Kinds = append(facts.Kinds, ready(kind, r.denied()))
 	}
-	facts.Ignored, facts.IgnoredReason = r.ignored(object)
-	if leads && (r.Acts == nil || r.Acts()) {
+	if r.Acts == nil || r.Acts() {
 		facts.DaemonConflict = r.NodeDaemon.Conflict()
 	}
 	status := Status(object.Status, facts)
@@ -413,39 +337,6 @@ func newly(condition string, before, after operatorv1alpha1.KruiseStatus) string
 		return ""
 	}
 	return says.Message
-}
-
-// Leave takes the report of a replica that ends out of the status, so that nobody waits for it.
-func Leave(ctx context.Context, direct client.Client, self string) error {
-	// Others write at the same time, above all in an upgrade.
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return leave(ctx, direct, self) })
-}
-
-func leave(ctx context.Context, direct client.Client, self string) error {
-	object, _, err := config.Load(ctx, direct)
-	if err != nil || object == nil {
-		return err
-	}
-	next := object.DeepCopy()
-	next.Status.Replicas = slices.DeleteFunc(next.Status.Replicas, func(r operatorv1alpha1.ReplicaStatus) bool { return r.Name == self })
-	if len(next.Status.Replicas) == len(object.Status.Replicas) {
-		return nil
-	}
-	if err := direct.Status().Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})); err != nil {
-		return fmt.Errorf("taking the own report out of the status: %w", client.IgnoreNotFound(err))
-	}
-	return nil
-}
-
-// disabled are the kinds that are not managed.
-func (r *Reconciler) disabled() sets.Set[string] {
-	names := sets.New[string]()
-	for _, kind := range r.Kinds {
-		if !kind.Enabled {
-			names.Insert(kind.Name)
-		}
-	}
-	return names
 }
 
 // work is what an upgrade should not cut off, with the time since which it is under way.

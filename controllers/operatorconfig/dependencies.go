@@ -5,6 +5,7 @@ package operatorconfig
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/operator-framework/operator-lib/conditions"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,8 +48,6 @@ type Dependencies struct {
 	// Appeared names a kind, this one among them, whose CRD was missing when the manager was built and is served now; empty while there
 	// is none. It is nil when none was missing.
 	Appeared func(ctx context.Context) (kind string, err error)
-	// WithoutObjects are kinds that have no objects yet. A restart takes them up with their first one.
-	WithoutObjects []schema.GroupVersionKind
 	// Recorder takes events.
 	Recorder events.EventRecorder
 	// Clock is the time.
@@ -60,7 +59,7 @@ type Dependencies struct {
 	Running string
 	// Gates are those that are on.
 	Gates []string
-	// Faults are what showed only when the manager was built.
+	// Faults are what showed only at the start.
 	Faults []string
 	// Levels are changed when the object's are.
 	Levels *logging.Levels
@@ -69,23 +68,17 @@ type Dependencies struct {
 	// Versions are those of the operator and of what it works with.
 	Versions []operatorv1alpha1.ComponentVersion
 
-	// Self is this replica's name. Alone says that no lease is used; Elected is closed when this replica leads.
+	// Self is this replica's name, Pods the namespace of its pod; empty outside of a cluster. Elected is closed when this replica leads.
 	Self    string
-	Alone   bool
+	Pods    string
 	Elected <-chan struct{}
-	// Exists says whether the replica of that name still exists. It is nil where nobody knows.
-	Exists func(ctx context.Context, replica string) (bool, error)
-	// Restart ends the manager; another one is built with the new configuration once all that runs has ended.
-	Restart func()
-	// UnderOLM says that the Operator Lifecycle Manager installed the operator: its Deployment is not ours to change.
-	UnderOLM bool
+	// Draining makes this replica not ready while it is true. End ends the process.
+	Draining *atomic.Bool
+	End      func()
 	// OLM is the condition that says to it whether the operator may be upgraded; nil where there is none.
 	OLM conditions.Condition
 	// Operands are what the operator deploys for itself; nil outside of a cluster.
 	Operands *Operands
-	// KeepWebhooks takes the entries about these resources out of the operator's webhook configurations and puts all others back; nil when
-	// others own these.
-	KeepWebhooks func(ctx context.Context, without sets.Set[string]) error
 	// Acts says that no other manager acts on the objects. Until then nothing is deployed or registered that acts on objects beside the other
 	// one. Nil: nobody else does.
 	Acts func() bool
@@ -101,6 +94,6 @@ type Dependencies struct {
 	Work func() Work
 	// Denied are the answers of the API server where it does not let the cache read something. It may be nil.
 	Denied func() []string
-	// WorkChanged receives when Work may have another answer. Without it, it is asked again when there is something else to do.
+	// WorkChanged receives when Work may have another answer.
 	WorkChanged <-chan struct{}
 }

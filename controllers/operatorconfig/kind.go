@@ -4,8 +4,13 @@
 package operatorconfig
 
 import (
+	"net/http"
+
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // Value is all that the operator needs to know of the Kruise object.
@@ -16,6 +21,9 @@ func Value() controller.Kind {
 			Name: "Kruise", Plural: "kruises", Group: "operator.kruise.io",
 			Scope: kinds.Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
 			Controller: kinds.Always, Users: kinds.AdminsOnly,
+		},
+		Serve: func(admit.Deps) map[string]http.Handler {
+			return map[string]http.Handler{warningPath: &admission.Webhook{Handler: admission.HandlerFunc(warn)}}
 		},
 	}
 }

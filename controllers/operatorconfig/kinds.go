@@ -5,22 +5,16 @@ package operatorconfig
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
 // lookForRights is when to look again whether the operator may read what it needs.
@@ -47,33 +41,6 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 		}
 	}
 	return recheck
-}
-
-// watchWithoutObjects triggers a pass when a kind without objects gets its first one.
-func (r *Reconciler) watchWithoutObjects(c controller.Controller) error {
-	for _, kind := range r.WithoutObjects {
-		object := &unstructured.Unstructured{}
-		object.SetGroupVersionKind(kind)
-		if err := c.Watch(cache.Source(r.Cache, object, onCreation())); err != nil {
-			return fmt.Errorf("watching for the first %s: %w", kind.Kind, err)
-		}
-	}
-	return nil
-}
-
-// firstWithObjects is a kind that had no objects when the manager was built and has one now; empty while there is none.
-func (r *Reconciler) firstWithObjects(ctx context.Context) (kind string, err error) {
-	for _, kind := range r.WithoutObjects {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(kind)
-		if err := r.Cache.List(ctx, list, client.Limit(1), client.UnsafeDisableDeepCopy); err != nil {
-			return "", fmt.Errorf("looking for the first %s: %w", kind.Kind, err)
-		}
-		if len(list.Items) > 0 {
-			return kind.Kind, nil
-		}
-	}
-	return "", nil
 }
 
 // onCreation has the reconciler run when an object is there.
@@ -103,31 +70,4 @@ func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
 	}
 	status.Message = short(status.Message, longestOfKind)
 	return status
-}
-
-// ignored are the fields that others decide: what is asked of the operator's Deployment where it is not the operator's to change, or where
-// there is none.
-func (r *Reconciler) ignored(object *operatorv1alpha1.Kruise) (fields []string, reason string) {
-	switch {
-	case object.Spec.Manager == nil:
-		return nil, ""
-	case r.UnderOLM:
-		return []string{
-			"spec.manager: the Operator Lifecycle Manager owns the operator's Deployment; set config in the Subscription",
-		}, operatorv1alpha1.ReasonManagedByOLM
-	case r.Operands == nil:
-		return []string{
-			"spec.manager: the operator was started without --deployment, as outside of a cluster: it has no Deployment",
-		}, operatorv1alpha1.ReasonNotInCluster
-	}
-	return nil, ""
-}
-
-// resourcesOf are the resources that the kinds are served as.
-func resourcesOf(table kinds.Table, names sets.Set[string]) sets.Set[string] {
-	resources := sets.New[string]()
-	for _, kind := range table.Where(func(k kinds.Kind) bool { return names.Has(k.Name) }) {
-		resources.Insert(kind.Plural)
-	}
-	return resources
 }

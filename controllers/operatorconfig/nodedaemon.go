@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -38,6 +39,9 @@ import (
 
 // relatedDaemon names the image of the node daemon, where it is not the operator's own.
 const relatedDaemon = "RELATED_IMAGE_NODE_DAEMON"
+
+// managerContainer is the operator's container in its own Deployment.
+const managerContainer = "manager"
 
 const (
 	// idle is for how long nothing has to need the node daemon before it goes.
@@ -128,13 +132,14 @@ type NodeDaemon struct {
 	// Clock is the time.
 	Clock clock.PassiveClock
 
-	// applied is when the daemon was applied, for which generation of the settings; zero when it was removed or nothing is known. removed says
-	// that it is known not to be there. needed is when something needed it last, looked when it was last looked for.
-	applied    time.Time
-	generation int64
-	removed    bool
-	needed     time.Time
-	looked     time.Time
+	// deployed says that it was there when it was last looked, at looked. applied is when it was applied last, for which generation of the settings.
+	deployed        bool
+	looked, applied time.Time
+	generation      int64
+	// needed is when something needed it last.
+	needed time.Time
+	// leaving says that its removal has begun.
+	leaving bool
 	// owned says that the roles go with the installation.
 	owned bool
 	// conflicts says that OpenKruise's daemon ran beside this one when it was last looked.
@@ -181,85 +186,57 @@ func DaemonPolicies() ([]*hooks.Policy, error) {
 
 // Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
 func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise) (recheck time.Duration, err error) {
-	settings, images, generation := operatorv1alpha1.NodeDaemonSettings{}, operatorv1alpha1.ImageSettings{}, int64(0)
-	if object != nil {
-		generation = object.Generation
-		if object.Spec.NodeDaemon != nil {
-			settings = *object.Spec.NodeDaemon
-		}
-		if object.Spec.Images != nil {
-			images = *object.Spec.Images
-		}
+	if object == nil {
+		object = &operatorv1alpha1.Kruise{}
 	}
 	if err := n.ownRoles(ctx); err != nil {
 		return 0, err
 	}
-	now := n.Clock.Now()
-	wanted := false
-	if n.Needed != nil && settings.Mode != operatorv1alpha1.NodeDaemonDisabled {
-		needed, err := n.Needed(ctx)
-		if err != nil {
+	settings, now := ptr.Deref(object.Spec.NodeDaemon, operatorv1alpha1.NodeDaemonSettings{}), n.Clock.Now()
+	allowed, needed := settings.Mode != operatorv1alpha1.NodeDaemonDisabled && n.Needed != nil, false
+	if allowed {
+		if needed, err = n.Needed(ctx); err != nil {
 			return 0, fmt.Errorf("asking whether something needs the node daemon: %w", err)
 		}
-		if needed {
-			n.needed = now
-		}
-		wanted = needed || !n.applied.IsZero() && now.Sub(n.needed) < idle
 	}
-	switch {
-	case wanted:
-		return n.keep(ctx, settings, images, generation)
-	case n.removed:
-		return 0, nil
-	case n.applied.IsZero() && n.needed.IsZero() && settings.Mode != operatorv1alpha1.NodeDaemonDisabled:
-		// This process has just begun to lead, and the one before may have deployed it: it gets the same time to be needed again.
-		exists, err := n.exists(ctx)
-		if err != nil {
-			return 0, err
-		}
-		if !exists {
-			n.removed = true
-			n.unguard()
-			return 0, nil
-		}
-		n.applied, n.generation, n.needed = now, generation-1, now
-		return idle, nil
+	if needed || n.needed.IsZero() { // the leader before may have deployed it: it gets the same time to be needed again
+		n.needed = now
 	}
-	if err := n.remove(ctx); err != nil {
-		return 0, fmt.Errorf("removing the node daemon: %w", err)
-	}
-	n.applied, n.removed, n.conflicts = time.Time{}, true, false
-	n.unguard()
-	return 0, nil
-}
-
-// keep applies the daemon when it is due, or when it is not there any more, and says when to look again.
-func (n *NodeDaemon) keep(
-	ctx context.Context, settings operatorv1alpha1.NodeDaemonSettings, images operatorv1alpha1.ImageSettings, generation int64,
-) (recheck time.Duration, err error) {
-	now := n.Clock.Now()
-	due := n.applied.IsZero() || n.generation != generation || now.Sub(n.applied) >= lookAgain
-	if !due && now.Sub(n.looked) < daemonMinInterval {
+	changed := object.Generation != n.generation
+	if !changed && !n.leaving && needed && n.deployed && now.Sub(n.looked) < daemonMinInterval {
 		return daemonInterval, nil
 	}
-	if !due {
-		exists, err := n.exists(ctx)
-		if err != nil {
-			return 0, err
-		}
-		// Somebody may have deleted it, or its namespace, as an uninstall of OpenKruise does. Nobody would answer until it is applied again.
-		due = !exists
+	// Somebody may have deleted it, or its namespace, as an uninstall of OpenKruise does.
+	if n.deployed, err = n.exists(ctx); err != nil {
+		return 0, err
 	}
-	if due {
+	n.looked = now
+	stays := needed || n.deployed && allowed && now.Sub(n.needed) < idle
+	switch {
+	case needed && (!n.deployed || changed || now.Sub(n.applied) >= lookAgain):
 		if !n.guard() {
 			return unguarded, nil
 		}
-		if err := n.apply(ctx, settings, images); err != nil {
+		if err := n.apply(ctx, settings, ptr.Deref(object.Spec.Images, operatorv1alpha1.ImageSettings{})); err != nil {
 			return 0, fmt.Errorf("deploying the node daemon: %w", err)
 		}
-		n.applied, n.generation, n.removed = now, generation, false
+		n.deployed, n.applied, n.generation = true, now, object.Generation
+	case !stays && (n.deployed || n.leaving):
+		n.leaving = true
+		if err := n.remove(ctx); err != nil {
+			return 0, fmt.Errorf("removing the node daemon: %w", err)
+		}
+		n.deployed = false
 	}
-	n.looked = now
+	n.leaving = false
+	switch {
+	case !stays:
+		n.conflicts = false
+		n.unguard()
+		return 0, nil
+	case !needed:
+		return idle - now.Sub(n.needed), n.lookForForeign(ctx)
+	}
 	return daemonInterval, n.lookForForeign(ctx)
 }
 

@@ -211,7 +211,7 @@ func TestTheNodeDaemonOfOpenKruiseBesideOursIsTold(t *testing.T) {
 		if failures := r.lead(t.Context(), kruise, Upgrade{}); len(failures) > 0 {
 			t.Fatal(failures)
 		}
-		if err := r.report(t.Context(), kruise, config.Merged{}, Step{}, nil, true, Upgrade{}); err != nil {
+		if err := r.report(t.Context(), kruise, config.Merged{}, Step{}, nil, Upgrade{}); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(kruise), kruise); err != nil {

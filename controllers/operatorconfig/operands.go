@@ -22,7 +22,7 @@ import (
 // lookAgain is when to look again for kinds of others, such as those of the Prometheus operator, and for what somebody changed or deleted.
 const lookAgain = 10 * time.Minute
 
-// +kubebuilder:rbac:groups=apps,namespace=kruise-system,resources=deployments,resourceNames=kruise-operator-manager,verbs=get;patch
+// +kubebuilder:rbac:groups=apps,namespace=kruise-system,resources=deployments,resourceNames=kruise-operator-manager,verbs=get
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=kruise-system,resources=networkpolicies,resourceNames=kruise-operator-metrics,verbs=create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=services,resourceNames=kruise-operator-metrics,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=kruise-system,resources=servicemonitors,resourceNames=kruise-operator-metrics,verbs=create;patch;delete
@@ -35,19 +35,24 @@ type Operands struct {
 	Client client.Client
 	// Deployment is the operator's own; all that is applied goes with it.
 	Deployment client.ObjectKey
-	// MetricsAddress is where this process serves metrics.
+	// MetricsAddress is where this process serves metrics, over https if they are secure.
 	MetricsAddress string
+	MetricsSecure  bool
 }
 
 // Apply applies what is wanted and deletes what is not. Kinds that the API server does not serve are left out.
-func (o *Operands) Apply(ctx context.Context, deployment *appsv1.Deployment) error {
+func (o *Operands) Apply(ctx context.Context) error {
+	deployment := &appsv1.Deployment{}
+	if err := o.Client.Get(ctx, o.Deployment, deployment); err != nil {
+		return fmt.Errorf("reading the operator's own Deployment: %w", err)
+	}
 	port, err := operands.PortOf(o.MetricsAddress)
 	if err != nil {
 		return err
 	}
 	var failed []error
 	for _, base := range operands.Bases() {
-		objects, err := operands.Render(base, operands.Values{Namespace: o.Deployment.Namespace, MetricsPort: port})
+		objects, err := operands.Render(base, operands.Values{Namespace: o.Deployment.Namespace, MetricsPort: port, MetricsSecure: o.MetricsSecure})
 		if err != nil {
 			return err
 		}
@@ -90,13 +95,4 @@ func (o *Operands) applyOne(ctx context.Context, object *unstructured.Unstructur
 		return fmt.Errorf("applying %s %s: %w", object.GetKind(), object.GetName(), err)
 	}
 	return nil
-}
-
-// deployment reads the operator's own Deployment.
-func (o *Operands) deployment(ctx context.Context) (*appsv1.Deployment, error) {
-	deployment := &appsv1.Deployment{}
-	if err := o.Client.Get(ctx, o.Deployment, deployment); err != nil {
-		return nil, fmt.Errorf("reading the operator's own Deployment: %w", err)
-	}
-	return deployment, nil
 }

@@ -4,109 +4,113 @@
 package operatorconfig
 
 import (
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 )
 
 func at(seconds int) time.Time { return time.Unix(1_000_000+int64(seconds), 0) }
 
-func report(name string, generation int64) operatorv1alpha1.ReplicaStatus {
-	return operatorv1alpha1.ReplicaStatus{Name: name, Role: operatorv1alpha1.ReplicaStandby, ObservedGeneration: generation, ConfigurationHash: "x"}
-}
-
-func TestPlan(t *testing.T) {
-	// leader sees that the configuration is another one, at generation 2.
-	leader := func(change func(*View)) View {
-		v := View{Now: at(10), Since: at(0), Self: "a", Leads: true, Running: "old", Wanted: "new", Generation: 2}
-		change(&v)
-		return v
-	}
-	cases := map[string]struct {
-		view View
-		want Step
+// Standbys end one after another, and the leader last, so that one of them serves and has full caches when the lease is given back.
+func TestReplicasEndOneAfterAnother(t *testing.T) {
+	old := func(name string) Replica { return Replica{Name: name, Configuration: "old", Ready: true} }
+	leading := Replica{Name: "b", Configuration: "old", Ready: true, Leads: true}
+	current := Replica{Name: "a", Configuration: "new", Ready: true}
+	starting := Replica{Name: "a", Configuration: "new"}
+	for name, tc := range map[string]struct {
+		all   []Replica
+		self  string
+		leads bool
+		step  Step
+		want  []string
 	}{
-		"nothing changed": {leader(func(v *View) { v.Wanted = "old" }), Step{}},
-		"a standby restarts at once": {
-			leader(func(v *View) {
-				v.Leads, v.Now = false, at(0)
-				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("b", 1)}
-			}), Step{Restart: true},
-		},
-		"without a lease nobody has to wait": {leader(func(v *View) { v.Alone, v.Now = true, at(0) }), Step{Restart: true}},
-		"a leader gives others time to report": {
-			leader(func(v *View) { v.Now = at(0) }), Step{Recheck: settle},
-		},
-		"a leader takes up a CRD that was missing, once others had the time to": {
-			leader(func(v *View) { v.Wanted, v.Appeared = v.Running, "CloneSet" }), Step{Restart: true},
-		},
-		"it gives them that time": {
-			leader(func(v *View) { v.Wanted, v.Appeared, v.Now = v.Running, "CloneSet", at(0) }), Step{Recheck: settle},
-		},
-		"it gives them more when nobody can report": {
-			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Blind = v.Running, "Kruise", at(2), true }), Step{Recheck: unreportedDelay - 2*time.Second},
-		},
-		"a standby takes it up at once": {
-			leader(func(v *View) { v.Wanted, v.Appeared, v.Now, v.Leads = v.Running, "Kruise", at(0), false }), Step{Restart: true},
-		},
-		"a leader waits for those behind": {
-			leader(func(v *View) {
-				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("d", 1), report("c", 2), report("b", 1)}
-			}),
-			Step{WaitsFor: []string{"b", "d"}, Recheck: pollInterval},
-		},
-		"a leader goes when all others have gone": {
-			leader(func(v *View) { v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("b", 2)} }), Step{Restart: true},
-		},
-		"a leader forgets who does not exist": {
-			leader(func(v *View) {
-				v.Replicas, v.Gone = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("b", 1)}, []string{"b"}
-			}),
-			Step{Restart: true, Forget: []string{"b"}},
-		},
-		"a leader does not wait forever": {
-			leader(func(v *View) {
-				v.Now = at(30)
-				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 1), report("b", 1)}
-			}),
-			Step{Restart: true, Forget: []string{"b"}},
-		},
-		"a leader that has followed waits for the others' reports": {
-			leader(func(v *View) {
-				v.Running = "new"
-				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 2), report("b", 1)}
-			}),
-			Step{WaitsFor: []string{"b"}, Recheck: followTimeout - 10*time.Second},
-		},
-		"and forgets them in the end": {
-			leader(func(v *View) {
-				v.Running, v.Now = "new", at(31)
-				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("a", 2), report("b", 1)}
-			}),
-			Step{Forget: []string{"b"}},
-		},
-		"a standby waits for nobody": {
-			leader(func(v *View) {
-				v.Running, v.Leads = "new", false
-				v.Replicas = []operatorv1alpha1.ReplicaStatus{report("b", 1)}
-			}),
-			Step{},
-		},
-		"without the object a leader waits a little": {leader(func(v *View) { v.Blind, v.Now = true, at(1) }), Step{Recheck: unreportedDelay - time.Second}},
-		"without the object a leader goes then":      {leader(func(v *View) { v.Blind, v.Now = true, at(5) }), Step{Restart: true}},
-	}
-	for name, tc := range cases {
+		"the first standby goes":                           {[]Replica{old("a"), leading, old("c")}, "a", false, Step{Wanted: "new"}, nil},
+		"the second one waits for the first":               {[]Replica{old("a"), leading, old("c")}, "c", false, Step{Wanted: "new"}, []string{"a"}},
+		"it waits until the first serves again":            {[]Replica{starting, leading, old("c")}, "c", false, Step{Wanted: "new"}, []string{"a"}},
+		"then it goes, whatever the leader is called":      {[]Replica{current, leading, old("c")}, "c", false, Step{Wanted: "new"}, nil},
+		"the leader waits for all others":                  {[]Replica{current, leading, old("c")}, "b", true, Step{Wanted: "new"}, []string{"c"}},
+		"it goes last":                                     {[]Replica{current, leading}, "b", true, Step{Wanted: "new"}, nil},
+		"without other replicas nobody waits":              {nil, "b", true, Step{Wanted: "new"}, nil},
+		"a leader that has it says who does not":           {[]Replica{old("c"), current}, "b", true, Step{Wanted: "new", Current: true}, []string{"c"}},
+		"a replica that starts at rest takes nothing over": {[]Replica{starting}, "b", true, Step{Wanted: "new", Current: true}, nil},
+	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, Plan(tc.view)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			if got := ahead(tc.all, tc.self, tc.leads, tc.step); !slices.Equal(got, tc.want) {
+				t.Errorf("waits for %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// Pods that ended, are about to, or have not said what they run with are not waited for.
+func TestOnlyReplicasThatRunAreWaitedFor(t *testing.T) {
+	pod := func(name, configuration string, change func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, Labels: managers(), Annotations: map[string]string{configurationAnnotation: configuration},
+		}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+		change(p)
+		return p
+	}
+	c := fake.NewClientBuilder().WithObjects(
+		pod("runs", "old", func(p *corev1.Pod) { p.Annotations[roleAnnotation] = "Leader" }),
+		pod("comes", "", func(*corev1.Pod) {}),
+		pod("failed", "old", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
+		pod("goes", "old", func(p *corev1.Pod) {
+			p.DeletionTimestamp, p.Finalizers = &metav1.Time{Time: at(0)}, []string{"x/y"}
+		}),
+		pod("other", "old", func(p *corev1.Pod) { p.Labels = nil }),
+	).Build()
+	r := New(Dependencies{Client: c, Live: c, Pods: "ns", Self: "comes", Running: "new", Clock: clocktesting.NewFakePassiveClock(at(0))})
+	if err := r.observe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]Replica{{Name: "runs", Configuration: "old", Leads: true}}, r.replicas); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if err := r.announce(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	said := &corev1.Pod{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "comes"}, said); err != nil {
+		t.Fatal(err)
+	}
+	if said.Annotations[configurationAnnotation] != "new" || said.Annotations[roleAnnotation] != "Standby" {
+		t.Errorf("it says %v", said.Annotations)
+	}
+}
+
+// A replica beside others is not ready for a while before it ends, so that no request is on its way to it.
+func TestAReplicaIsNotReadyBeforeItEnds(t *testing.T) {
+	ended := 0
+	clock := clocktesting.NewFakePassiveClock(at(0))
+	r := New(Dependencies{Self: "a", Running: "old", Clock: clock, Draining: &atomic.Bool{}, End: func() { ended++ }})
+	r.replicas = []Replica{{Name: "a"}, {Name: "b"}}
+	if again := r.end(t.Context(), "new", false, []string{"b"}); again != poll || r.Draining.Load() {
+		t.Errorf("it does not wait for its turn: again after %s", again)
+	}
+	if again := r.end(t.Context(), "new", false, nil); again != drain || !r.Draining.Load() || ended > 0 {
+		t.Errorf("again after %s, draining %v, ended %d", again, r.Draining.Load(), ended)
+	}
+	clock.SetTime(at(9))
+	if r.end(t.Context(), "new", false, nil); ended != 1 {
+		t.Errorf("ended %d times", ended)
+	}
+	alone := New(Dependencies{Self: "a", Running: "old", Clock: clock, Draining: &atomic.Bool{}, End: func() { ended++ }})
+	if alone.end(t.Context(), "new", true, nil); ended != 2 {
+		t.Error("a replica that is alone waits for nothing")
 	}
 }
 
@@ -116,7 +120,7 @@ func TestStatus(t *testing.T) {
 	}
 	leader := func(change func(*Facts)) Facts {
 		f := Facts{
-			Now: at(0), Generation: 2, Self: "a", Leads: true, Running: "new", Current: true,
+			Now: at(0), Generation: 2, Self: "a", Running: "new", Step: Step{Wanted: "new", Current: true},
 			Kinds: kind(operatorv1alpha1.Enabled, "True", operatorv1alpha1.KindReady), Upgrade: UpgradeDuring(Work{}, at(0)),
 		}
 		change(&f)
@@ -140,10 +144,10 @@ func TestStatus(t *testing.T) {
 		"a right is missing": {leader(func(f *Facts) {
 			f.Kinds = []operatorv1alpha1.KindStatus{ready(Kind{Name: "StatefulSet", Enabled: true, Served: true, Synced: func() bool { return true }}, []string{"pods is forbidden", "secrets is forbidden"})}
 		}), []string{"Available False KindsNotReady not managed: StatefulSet: RightsMissing (pods is forbidden; secrets is forbidden)"}},
-		"a restart is near": {leader(func(f *Facts) { f.Step = Step{Restart: true} }), []string{
+		"a restart is near": {leader(func(f *Facts) { f.Step = Step{} }), []string{
 			"Progressing True Restarting the operator restarts", "Reconciling True Restarting ", "Stalled False AsExpected ",
 		}},
-		"others are behind": {leader(func(f *Facts) { f.Step = Step{WaitsFor: []string{"b"}, Recheck: pollInterval} }), []string{
+		"others are behind": {leader(func(f *Facts) { f.Step.WaitsFor = []string{"b"} }), []string{
 			"Progressing True Restarting these replicas have yet to take over a change: b",
 		}},
 		"the spec has faults": {leader(func(f *Facts) { f.Faults = []string{"spec.x: wrong", "spec.y: wrong"} }), []string{
@@ -152,9 +156,7 @@ func TestStatus(t *testing.T) {
 		"something could not be applied": {leader(func(f *Facts) { f.Failures = []string{"applying x: no"} }), []string{
 			"Degraded True OperandsFailed applying x: no", "Stalled False AsExpected ",
 		}},
-		"others decide about fields": {leader(func(f *Facts) {
-			f.Ignored, f.IgnoredReason = []string{"spec.manager: x"}, operatorv1alpha1.ReasonManagedByOLM
-		}), []string{"FieldsIgnored True ManagedByOLM spec.manager: x"}},
+		"fields have no effect": {leader(func(f *Facts) { f.Ignored = []string{"spec.manager: x"} }), []string{"FieldsIgnored True Deprecated spec.manager: x"}},
 		"a kind waits to be confirmed": {leader(func(f *Facts) {
 			f.Kinds = []operatorv1alpha1.KindStatus{ready(Kind{Name: "SidecarSet", Unconfirmed: "2 objects are older"}, nil)}
 		}), []string{
@@ -187,21 +189,35 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-func TestReplicasReportBesideEachOther(t *testing.T) {
-	old := operatorv1alpha1.KruiseStatus{
-		ObservedGeneration: 1,
-		Replicas:           []operatorv1alpha1.ReplicaStatus{{Name: "a", Role: "Leader", ObservedGeneration: 1, ConfigurationHash: "old"}, {Name: "c", Role: "Leader", ObservedGeneration: 1, ConfigurationHash: "old"}},
+func TestTheLeaderReportsAllReplicas(t *testing.T) {
+	old := operatorv1alpha1.KruiseStatus{Replicas: []operatorv1alpha1.ReplicaStatus{
+		{Name: "b", Role: "Leader", ObservedGeneration: 1, ConfigurationHash: "old"}, {Name: "gone", Role: "Standby", ObservedGeneration: 1, ConfigurationHash: "old"},
+	}}
+	status := Status(old, Facts{
+		Now: at(0), Generation: 2, Self: "c", Running: "new", Step: Step{Wanted: "new", Current: true},
+		Replicas: []Replica{{Name: "b", Configuration: "old", Leads: true}, {Name: "c", Configuration: "new"}, {Name: "a", Configuration: "new"}},
+	})
+	want := []operatorv1alpha1.ReplicaStatus{
+		{Name: "a", Role: "Standby", ObservedGeneration: 2, ConfigurationHash: "new"}, {Name: "b", Role: "Standby", ObservedGeneration: 1, ConfigurationHash: "old"},
+		{Name: "c", Role: "Leader", ObservedGeneration: 2, ConfigurationHash: "new"},
 	}
-	standby := Status(old, Facts{Now: at(0), Generation: 2, Self: "b", Running: "new", Current: true})
-	want := old
-	want.Replicas = []operatorv1alpha1.ReplicaStatus{old.Replicas[0], {Name: "b", Role: "Standby", ObservedGeneration: 2, ConfigurationHash: "new"}, old.Replicas[1]}
-	if diff := cmp.Diff(want, standby); diff != "" {
-		t.Errorf("a standby (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, status.Replicas); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	leader := Status(standby, Facts{Now: at(0), Generation: 2, Self: "a", Leads: true, Running: "old", Step: Step{Forget: []string{"c"}}})
-	wantReplicas := []operatorv1alpha1.ReplicaStatus{{Name: "a", Role: "Leader", ObservedGeneration: 1, ConfigurationHash: "old"}, want.Replicas[1]}
-	if diff := cmp.Diff(wantReplicas, leader.Replicas); diff != "" {
-		t.Errorf("the leader, not current yet (-want +got):\n%s", diff)
+}
+
+func TestWhatHasNoEffectIsWarnedOf(t *testing.T) {
+	for spec, want := range map[string]string{
+		`{}`: "", `{"manager":{"resources":{"limits":{"memory":"1e100000000"}}}}`: "spec.manager: deprecated, it has no effect",
+		`{"featureGates":[{"name":"PodIndexLabel","state":"Enabled"},{"name":"TemplateNoDefaults","state":"Enabled"}]}`: "spec.featureGates[1]: TemplateNoDefaults: the operator always",
+		`{"featureGates":[{"name":"WorkloadSpread","state":"Disabled"}]}`:                                               "", `{"kinds": 3}`: "",
+	} {
+		request := admission.Request{}
+		request.Object.Raw = []byte(`{"spec":` + spec + `}`)
+		answer := warn(t.Context(), request)
+		if !answer.Allowed || !strings.HasPrefix(strings.Join(answer.Warnings, "; "), want) || (want == "") != (len(answer.Warnings) == 0) {
+			t.Errorf("%s: %+v, want the warning %q", spec, answer, want)
+		}
 	}
 }
 

@@ -20,101 +20,111 @@ const (
 	longest = 32768
 	// longestOfKind is how long the message about a kind may be.
 	longestOfKind = 1024
+	// mostReplicas is how many replicas the status has room for.
+	mostReplicas = 32
 )
 
-// Facts are what the status is made from.
-type Facts struct {
-	// Now is the time.
-	Now time.Time
-	// Generation is the generation of the spec that was read.
-	Generation int64
-	// Self is this replica; Leads says whether it is the leader.
-	Self  string
-	Leads bool
-	// Running is the hash of the configuration that this replica runs with; Current says that it is the wanted one.
-	Running string
+// Step is how far the replicas are with a configuration.
+type Step struct {
+	// Wanted is its hash. Current: this replica runs with it.
+	Wanted  string
 	Current bool
-	// Step is what it does about the one that is wanted.
-	Step Step
-	// Faults are what cannot be followed in the spec.
-	Faults []string
-	// Failures are what the operator deploys for itself and could not apply.
-	Failures []string
-	// Ignored are the fields that others decide, with the reason for all of them.
-	Ignored       []string
-	IgnoredReason string
+	// WaitsFor are the replicas that take it over before this one, sorted.
+	WaitsFor []string
+}
+
+// Facts are what the leader makes the status from.
+type Facts struct {
+	Now time.Time
+	// Generation is that of the spec that was read.
+	Generation int64
+	// Self is this replica, and Running the hash of the configuration that it runs with. Replicas are all that are known.
+	Self, Running string
+	Step          Step
+	Replicas      []Replica
+	// Faults are what cannot be followed in the spec; Failures are what could not be applied.
+	Faults, Failures []string
+	// Ignored are the fields without effect.
+	Ignored []string
 	// DaemonConflict is what follows from OpenKruise's node daemon running beside the operator's; empty when it does not.
 	DaemonConflict string
-	// Kinds are all kinds.
-	Kinds []operatorv1alpha1.KindStatus
+	Kinds          []operatorv1alpha1.KindStatus
 	// Gates are those that are on.
-	Gates []string
-	// Versions are those of the operator and of what it works with.
+	Gates    []string
 	Versions []operatorv1alpha1.ComponentVersion
 	// Upgrade says whether the operator may be replaced by another version.
 	Upgrade Upgrade
 }
 
-// Status returns the status that this replica should write over the old one. A standby reports itself and leaves the rest alone.
+// Status returns the status that should be written over the old one.
 func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseStatus {
 	status := *old.DeepCopy()
-	status.Replicas = replicas(old.Replicas, f)
-	if !f.Leads {
-		return status
-	}
-	status.ObservedGeneration = f.Generation
+	status.ObservedGeneration, status.Replicas = f.Generation, replicas(old.Replicas, f)
 	status.Kinds, status.FeatureGates, status.Versions = f.Kinds, f.Gates, f.Versions
-	set := func(kind string, is bool, reason, message string) {
-		value := metav1.ConditionFalse
-		if is {
-			value = metav1.ConditionTrue
+	for _, c := range all(&f) {
+		if c.Status == "" {
+			meta.RemoveStatusCondition(&status.Conditions, c.Type)
+			continue
 		}
-		meta.SetStatusCondition(&status.Conditions, metav1.Condition{
-			Type: kind, Status: value, Reason: reason, Message: short(message, longest), ObservedGeneration: f.Generation,
-			LastTransitionTime: metav1.NewTime(f.Now.UTC().Truncate(time.Second)),
-		})
+		c.Message, c.ObservedGeneration = short(c.Message, longest), f.Generation
+		c.LastTransitionTime = metav1.NewTime(f.Now.UTC().Truncate(time.Second))
+		meta.SetStatusCondition(&status.Conditions, c)
 	}
+	return status
+}
 
-	available, reason, message := availability(f.Kinds)
-	set(operatorv1alpha1.KruiseAvailable, available, reason, message)
-	moving, reason, message := movement(&f.Step)
-	set(operatorv1alpha1.KruiseProgressing, moving, reason, message)
-	set(operatorv1alpha1.KruiseReconciling, moving, reason, message)
+// all are all conditions. Those without a status are to be removed.
+func all(f *Facts) []metav1.Condition {
+	available, availableReason, managed := availability(f.Kinds)
+	moving, movingReason, movement := movement(&f.Step)
+	degraded, degradedReason, why := degradation(f)
+	unconfirmed := strings.Join(unconfirmed(f.Kinds), "; ")
+	stalled, stalledReason, see := false, operatorv1alpha1.ReasonAsExpected, ""
+	switch {
+	case moving:
+	case len(f.Faults) > 0:
+		stalled, stalledReason, see = true, operatorv1alpha1.ReasonInvalidConfiguration, "see the condition Degraded"
+	case unconfirmed != "":
+		stalled, stalledReason, see = true, operatorv1alpha1.ReasonObjectsFromBefore, "see the condition ConfirmationRequired"
+	}
+	return []metav1.Condition{
+		said(operatorv1alpha1.KruiseAvailable, available, availableReason, managed),
+		said(operatorv1alpha1.KruiseProgressing, moving, movingReason, movement),
+		said(operatorv1alpha1.KruiseReconciling, moving, movingReason, movement),
+		said(operatorv1alpha1.KruiseDegraded, degraded, degradedReason, why),
+		said(operatorv1alpha1.KruiseStalled, stalled, stalledReason, see),
+		said(operatorv1alpha1.KruiseUpgradeable, f.Upgrade.Allowed, f.Upgrade.Reason, f.Upgrade.Message),
+		whileSaid(operatorv1alpha1.KruiseConfirmationRequired, operatorv1alpha1.ReasonObjectsFromBefore, unconfirmed),
+		whileSaid(operatorv1alpha1.KruiseFieldsIgnored, operatorv1alpha1.ReasonDeprecated, strings.Join(f.Ignored, "; ")),
+		whileSaid(operatorv1alpha1.KruiseNodeDaemonConflict, operatorv1alpha1.ReasonOpenKruiseDaemon, f.DaemonConflict),
+	}
+}
 
+func said(kind string, is bool, reason, message string) metav1.Condition {
+	c := metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message}
+	if is {
+		c.Status = metav1.ConditionTrue
+	}
+	return c
+}
+
+// whileSaid is a condition that is there only while it has a message.
+func whileSaid(kind, reason, message string) metav1.Condition {
+	if message == "" {
+		return metav1.Condition{Type: kind}
+	}
+	return said(kind, true, reason, message)
+}
+
+// degradation says whether something in the spec, or that the operator deploys, is not as it should be.
+func degradation(f *Facts) (degraded bool, reason, message string) {
 	switch {
 	case len(f.Faults) > 0:
-		set(operatorv1alpha1.KruiseDegraded, true, operatorv1alpha1.ReasonInvalidConfiguration, "these are left out: "+strings.Join(f.Faults, "; "))
+		return true, operatorv1alpha1.ReasonInvalidConfiguration, "these are left out: " + strings.Join(f.Faults, "; ")
 	case len(f.Failures) > 0:
-		set(operatorv1alpha1.KruiseDegraded, true, operatorv1alpha1.ReasonOperandsFailed, strings.Join(f.Failures, "; "))
-	default:
-		set(operatorv1alpha1.KruiseDegraded, false, operatorv1alpha1.ReasonAsExpected, "the whole spec is in force")
+		return true, operatorv1alpha1.ReasonOperandsFailed, strings.Join(f.Failures, "; ")
 	}
-	unconfirmed := unconfirmed(f.Kinds)
-	if len(unconfirmed) > 0 {
-		set(operatorv1alpha1.KruiseConfirmationRequired, true, operatorv1alpha1.ReasonObjectsFromBefore, strings.Join(unconfirmed, "; "))
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, operatorv1alpha1.KruiseConfirmationRequired)
-	}
-	switch {
-	case !moving && len(f.Faults) > 0:
-		set(operatorv1alpha1.KruiseStalled, true, operatorv1alpha1.ReasonInvalidConfiguration, "see the condition Degraded")
-	case !moving && len(unconfirmed) > 0:
-		set(operatorv1alpha1.KruiseStalled, true, operatorv1alpha1.ReasonObjectsFromBefore, "see the condition ConfirmationRequired")
-	default:
-		set(operatorv1alpha1.KruiseStalled, false, operatorv1alpha1.ReasonAsExpected, "")
-	}
-	if len(f.Ignored) > 0 {
-		set(operatorv1alpha1.KruiseFieldsIgnored, true, f.IgnoredReason, strings.Join(f.Ignored, "; "))
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, operatorv1alpha1.KruiseFieldsIgnored)
-	}
-	if f.DaemonConflict != "" {
-		set(operatorv1alpha1.KruiseNodeDaemonConflict, true, operatorv1alpha1.ReasonOpenKruiseDaemon, f.DaemonConflict)
-	} else {
-		meta.RemoveStatusCondition(&status.Conditions, operatorv1alpha1.KruiseNodeDaemonConflict)
-	}
-	set(operatorv1alpha1.KruiseUpgradeable, f.Upgrade.Allowed, f.Upgrade.Reason, f.Upgrade.Message)
-	return status
+	return false, operatorv1alpha1.ReasonAsExpected, "the whole spec is in force"
 }
 
 // availability says whether every kind that is enabled is managed, and which are or are not.
@@ -157,33 +167,28 @@ func movement(step *Step) (moving bool, reason, message string) {
 	switch {
 	case len(step.WaitsFor) > 0:
 		return true, operatorv1alpha1.ReasonRestarting, "these replicas have yet to take over a change: " + strings.Join(step.WaitsFor, ", ")
-	case step.Restart, step.Recheck > 0:
+	case !step.Current:
 		return true, operatorv1alpha1.ReasonRestarting, "the operator restarts to take over a change"
 	}
-	return false, operatorv1alpha1.ReasonAsExpected, "every replica that reports runs with this configuration"
+	return false, operatorv1alpha1.ReasonAsExpected, "every replica runs with this configuration"
 }
 
-// replicas returns the reports with this replica's own, and without those that say nothing any more, in the order of names.
+// replicas are all replicas, in the order of their names. This one leads.
 func replicas(old []operatorv1alpha1.ReplicaStatus, f Facts) []operatorv1alpha1.ReplicaStatus {
-	own := operatorv1alpha1.ReplicaStatus{Name: f.Self, Role: operatorv1alpha1.ReplicaStandby, ConfigurationHash: f.Running}
-	if at := slices.IndexFunc(old, func(r operatorv1alpha1.ReplicaStatus) bool { return r.Name == f.Self }); at >= 0 {
-		own.ObservedGeneration = old[at].ObservedGeneration
-	}
-	if f.Current {
-		own.ObservedGeneration = f.Generation
-	}
-	if f.Leads {
-		own.Role = operatorv1alpha1.ReplicaLeader
-	}
-	all := []operatorv1alpha1.ReplicaStatus{own}
-	for _, replica := range old {
-		if replica.Name == f.Self || slices.Contains(f.Step.Forget, replica.Name) {
-			continue
+	all := []operatorv1alpha1.ReplicaStatus{{Name: f.Self, Role: operatorv1alpha1.ReplicaLeader, ConfigurationHash: f.Running}}
+	for _, replica := range f.Replicas {
+		if replica.Name != f.Self && len(all) < mostReplicas {
+			all = append(all, operatorv1alpha1.ReplicaStatus{Name: replica.Name, Role: operatorv1alpha1.ReplicaStandby, ConfigurationHash: replica.Configuration})
 		}
-		if f.Leads {
-			replica.Role = operatorv1alpha1.ReplicaStandby // there is one leader
+	}
+	for i := range all {
+		at := slices.IndexFunc(old, func(r operatorv1alpha1.ReplicaStatus) bool { return r.Name == all[i].Name })
+		switch {
+		case all[i].ConfigurationHash == f.Step.Wanted:
+			all[i].ObservedGeneration = f.Generation
+		case at >= 0:
+			all[i].ObservedGeneration = old[at].ObservedGeneration
 		}
-		all = append(all, replica)
 	}
 	slices.SortFunc(all, func(a, b operatorv1alpha1.ReplicaStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all

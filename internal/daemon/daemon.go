@@ -22,6 +22,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +45,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
-	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
@@ -197,11 +197,7 @@ func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
 	for {
 		// Lists were decoded whole, and work may have been done since: what neither needs any more is given back.
-		if err := resident.ReleaseMemory(); err != nil {
-			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
-			<-ctx.Done()
-			return nil
-		}
+		debug.FreeOSMemory()
 		select {
 		case <-time.After(releaseMemoryEvery):
 		case <-ctx.Done():

@@ -5,12 +5,12 @@ package manager
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
-	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -19,8 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmanager "sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers"
@@ -33,7 +33,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -43,8 +42,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
-// build returns a manager with everything in it. ctx ends with the process, running ends with the manager.
-func (p *process) build(ctx, running context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
+// build returns a manager with everything in it.
+func (p *process) build(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
 	if err := p.openWebhooks(ctx, c); err != nil {
 		return nil, err
 	}
@@ -58,12 +57,6 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 			return nil, fmt.Errorf("keeping the API server able to call the operator: %w", err)
 		}
 	}
-	if err := addMetricsServer(mgr, c); err != nil {
-		return nil, err
-	}
-	if err := addLeaderMetric(mgr, p.metrics.IsLeader); err != nil {
-		return nil, err
-	}
 	direct, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the API server past the cache: %w", err)
@@ -75,55 +68,92 @@ func (p *process) build(ctx, running context.Context, c *config.Config, operator
 	if err := p.completeOperator(&operator, c, direct, mgr); err != nil {
 		return nil, err
 	}
-	catchUp, err := p.addCatchUp(mgr)
-	if err != nil {
+	if err := p.addControllers(ctx, mgr, c, direct, guard, denied, operator); err != nil {
 		return nil, err
 	}
-	accepted := templatecheck.NewAccepted(clock.RealClock{})
+	filling := newFilling(denied)
+	if err := add(mgr, "the report on the caches", filling); err != nil {
+		return nil, err
+	}
+	go filling.report(ctx, p.direct)
+	return mgr, p.addProbes(mgr, c, filling)
+}
+
+// add adds a runnable.
+func add(mgr ctrl.Manager, what string, runnable ctrlmanager.Runnable) error {
+	if err := mgr.Add(runnable); err != nil {
+		return fmt.Errorf("adding %s: %w", what, err)
+	}
+	return nil
+}
+
+// addTakeover adds the guard against two managers and the migration of stored objects. The status tells of both.
+func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.Client, operator *operatorconfig.Dependencies) (*takeover.Guard, error) {
+	changes := make(chan struct{}, 1)
+	changed := func() {
+		select {
+		case changes <- struct{}{}:
+		default:
+		}
+	}
+	guard := takeover.NewGuard(takeover.Options{
+		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Mapper: mgr.GetRESTMapper(), Changed: changed,
+		Served: c.Kinds, AcceptUnserved: c.AcceptUnservedKinds, Metrics: p.metrics, Clock: clock.RealClock{}, Log: p.log.WithName("takeover"),
+	})
+	moving := migration.New(migration.Options{
+		Client: direct, Kinds: c.Table.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
+		Ready: func() bool { return acts(guard) }, Changed: changed,
+		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
+	})
+	operator.WorkChanged = changes
+	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
+	operator.Acts = func() bool { return acts(guard) }
+	for _, runs := range []ctrlmanager.Runnable{guard, moving, leading(p.metrics.IsLeader)} {
+		if err := add(mgr, "what waits for another manager", runs); err != nil {
+			return nil, err
+		}
+	}
+	return guard, nil
+}
+
+// addControllers adds all controllers, and what answers the webhooks.
+func (p *process) addControllers(
+	ctx context.Context, mgr ctrl.Manager, c *config.Config, direct client.Client, guard *takeover.Guard, denied *kubecache.Denied,
+	operator operatorconfig.Dependencies,
+) error {
+	catchUp := catchup.New(mgr.GetAPIReader(), p.log.WithName("catchup"))
+	err := add(mgr, "the gate that waits for the cache", catchUp)
+	if err != nil {
+		return err
+	}
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Accepted: accepted, Denied: denied, Clock: clock.RealClock{}, Log: p.log.WithName("setup"), Guard: guard.Reconciler,
-		GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
+		Config: c, Metrics: p.metrics, Accepted: templatecheck.NewAccepted(clock.RealClock{}), Denied: denied, Clock: clock.RealClock{},
+		Log: p.log.WithName("setup"), Guard: guard.Reconciler, GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
+		Servers: apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}),
 	}
 	if p.serving != nil {
 		deps.Call = p.serving.Call
 	}
-	deps.Servers = apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if deps.Hooks, err = controllers.Registrar(mgr, deps); err != nil {
-		return nil, err
+		return err
 	}
 	if err := controllers.Setup(ctx, mgr, deps); err != nil {
-		return nil, err
+		return err
 	}
-	if err := serveWebhooks(mgr, deps, direct, guard); err != nil {
-		return nil, err
-	}
-	filling := newFilling(denied)
-	if err := mgr.Add(filling); err != nil {
-		return nil, fmt.Errorf("adding the report on the caches: %w", err)
-	}
-	go filling.report(running, p.direct)
-	return mgr, addProbes(mgr, c, filling)
+	return serveWebhooks(mgr, deps, direct, guard)
 }
 
-// openWebhooks prepares the process to be called by the API server. It does so once in a process, because the Kruise object cannot override the flags
-// that it depends on.
+// openWebhooks prepares the process to be called by the API server.
 func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
-	if c.WebhookPort == 0 || p.serving != nil {
+	if c.WebhookPort == 0 {
 		return nil
 	}
-	configurations, err := manifests.Render("webhook")
-	if err != nil {
-		return err
-	}
+	var err error
 	p.serving, err = webhookserving.Open(ctx, webhookserving.Options{
 		Client: p.direct, Endpoint: webhookserving.Endpoint{Namespace: c.Namespace, URL: c.WebhookURL},
-		Port: c.WebhookPort, CertDir: c.WebhookCertDir, Kinds: c.Table, Configurations: configurations, Clock: clock.RealClock{},
+		CertDir: c.WebhookCertDir, Kinds: c.Table, Clock: clock.RealClock{},
 	})
-	if err != nil {
-		return err
-	}
-	p.webhooks = p.serving.NewServer(ctx)
-	return nil
+	return err
 }
 
 // newManager returns a manager with nothing in it. Its cache can hold the Kruise object only where the API server serves that kind.
@@ -148,7 +178,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 		Cache:                         kept,
 		NewCache:                      kubecache.New,
 		MapperProvider:                mapper.New,
-		Metrics:                       metricsserver.Options{BindAddress: "0"}, // addMetricsServer
+		Metrics:                       metricsOptions(c),
 		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,
 		LeaderElection:                c.LeaderElect,
@@ -159,11 +189,10 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 		RenewDeadline:                 &c.RenewDeadline,
 		RetryPeriod:                   &c.RetryPeriod,
 		GracefulShutdownTimeout:       ptr.To(graceTimeout),
-		// Names are unique within one manager. The next manager of this process uses the same names again.
-		Controller: ctrlconfig.Controller{EnableWarmup: ptr.To(true), SkipNameValidation: ptr.To(true)},
+		Controller:                    ctrlconfig.Controller{EnableWarmup: ptr.To(true)},
 	}
-	if p.webhooks != nil {
-		options.WebhookServer = p.webhooks.Handlers()
+	if p.serving != nil {
+		options.WebhookServer = ctrlwebhook.NewServer(ctrlwebhook.Options{Port: c.WebhookPort, CertDir: c.WebhookCertDir, TLSOpts: []func(*tls.Config){p.serving.TLS}})
 	}
 	mgr, err := ctrl.NewManager(server, options)
 	if err != nil {
@@ -172,58 +201,23 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	return mgr, nil
 }
 
-// addTakeover adds the guard against two managers and the migration of stored objects. The status tells of both.
-func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.Client, operator *operatorconfig.Dependencies) (*takeover.Guard, error) {
-	changes := make(chan struct{}, 1)
-	changed := func() {
-		select {
-		case changes <- struct{}{}:
-		default:
+func (p *process) addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {
+	ready := map[string]healthz.Checker{"rights": caches.Check, "ending": func(*http.Request) error {
+		if p.draining.Load() {
+			return errors.New("the process is about to end")
 		}
-	}
-	guard := takeover.NewGuard(takeover.Options{
-		Reader: mgr.GetAPIReader(), Writer: mgr.GetClient(), Mapper: mgr.GetRESTMapper(), Changed: changed,
-		Served: c.Kinds, AcceptUnserved: c.AcceptUnservedKinds, Metrics: p.metrics, Clock: clock.RealClock{}, Log: p.log.WithName("takeover"),
-	})
-	moving := migration.New(migration.Options{
-		Client: direct, Kinds: c.Table.Where(func(k kinds.Kind) bool { return len(k.Versions) > 1 }),
-		Ready: func() bool { return acts(guard) }, Changed: changed,
-		Clock: clock.RealClock{}, Log: mgr.GetLogger().WithName("migration"),
-	})
-	for _, runs := range []manager.Runnable{guard, moving} {
-		if err := mgr.Add(runs); err != nil {
-			return nil, fmt.Errorf("adding what waits for another manager: %w", err)
-		}
-	}
-	operator.WorkChanged = changes
-	operator.Work = func() operatorconfig.Work { return underWay(guard, moving) }
-	operator.Acts = func() bool { return acts(guard) }
-	return guard, nil
-}
-
-// addCatchUp adds the gate that lets passes wait for the cache after an election or, without leader election, after the start. Where the API server does
-// not stream lists, it answers the first list of an informer from its own cache, which may lag.
-func (p *process) addCatchUp(mgr ctrl.Manager) (*catchup.Gate, error) {
-	gate := catchup.New(mgr.GetAPIReader(), clock.RealClock{}, p.log.WithName("catchup"))
-	if err := mgr.Add(gate); err != nil {
-		return nil, fmt.Errorf("adding the gate that waits for the cache: %w", err)
-	}
-	return gate, nil
-}
-
-func addProbes(mgr ctrl.Manager, c *config.Config, caches *filling) error {
-	ready := healthz.Ping
+		return nil
+	}}
 	if c.WebhookPort != 0 {
-		ready = mgr.GetWebhookServer().StartedChecker()
+		ready["webhooks"] = mgr.GetWebhookServer().StartedChecker()
+	}
+	for name, check := range ready {
+		if err := mgr.AddReadyzCheck(name, check); err != nil {
+			return fmt.Errorf("adding the readiness check %s: %w", name, err)
+		}
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("adding the liveness check: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("webhooks", ready); err != nil {
-		return fmt.Errorf("adding the readiness check: %w", err)
-	}
-	if err := mgr.AddReadyzCheck("rights", caches.Check); err != nil {
-		return fmt.Errorf("adding the readiness check of rights: %w", err)
 	}
 	return nil
 }
@@ -245,22 +239,17 @@ func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client
 }
 
 // completeOperator fills in what the reconciler of the Kruise object needs from the manager.
-func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) error {
-	operator.UnderOLM = underOLM()
+func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) (err error) {
 	operator.Recorder = mgr.GetEventRecorder(operatorconfig.Name)
-	if p.serving != nil && !operator.UnderOLM { // the Operator Lifecycle Manager makes webhook configurations of its own
-		operator.KeepWebhooks = p.serving.KeepEntries
-	}
-	var err error
-	if operator.UnderOLM {
+	if os.Getenv("OPERATOR_CONDITION_NAME") != "" { // the Operator Lifecycle Manager (v0) sets it in every container
 		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
 			return err
 		}
 	}
 	if c.LeaderElect {
-		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Kinds: c.Table, Waiting: c.Unconfirmed, Changed: operator.Restart}
-		if err := mgr.Add(recorder); err != nil {
-			return fmt.Errorf("adding the record of the kinds that are served: %w", err)
+		recorder := &confirmation.Recorder{Client: direct, Mapper: mgr.GetRESTMapper(), Lease: leaseOf(c), Kinds: c.Table, Waiting: c.Unconfirmed, Changed: operator.End}
+		if err := add(mgr, "the record of the kinds that are served", recorder); err != nil {
+			return err
 		}
 	}
 	if operator.Watch {
@@ -269,19 +258,10 @@ func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *con
 	if c.Deployment == "" {
 		return nil
 	}
-	operator.Operands = &operatorconfig.Operands{
-		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, MetricsAddress: c.MetricsAddress,
-	}
-	operator.NodeDaemon = &operatorconfig.NodeDaemon{
-		Client: direct, Deployment: client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}, Clock: clock.RealClock{},
-		Foreign: takeover.NodeDaemon(),
-	}
-	operator.Exists = func(ctx context.Context, replica string) (bool, error) {
-		pod := &metav1.PartialObjectMetadata{}
-		pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
-		err := direct.Get(ctx, client.ObjectKey{Namespace: c.Namespace, Name: replica}, pod)
-		return err == nil, client.IgnoreNotFound(err)
-	}
+	operator.Pods = c.Namespace
+	own := client.ObjectKey{Namespace: c.Namespace, Name: c.Deployment}
+	operator.Operands = &operatorconfig.Operands{Client: direct, Deployment: own, MetricsAddress: c.MetricsAddress, MetricsSecure: c.MetricsSecure}
+	operator.NodeDaemon = &operatorconfig.NodeDaemon{Client: direct, Deployment: own, Clock: clock.RealClock{}, Foreign: takeover.NodeDaemon()}
 	return nil
 }
 
@@ -299,31 +279,16 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 	return nil
 }
 
-// underOLM says whether the Operator Lifecycle Manager (v0) installed the operator: it sets this variable in every container.
-func underOLM() bool { return os.Getenv("OPERATOR_CONDITION_NAME") != "" }
-
 // acts says that nobody else manages the workloads.
 func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
 
 // underWay describes work to finish before an upgrade: a takeover, or else a migration.
 func underWay(guard *takeover.Guard, moving *migration.Migration) operatorconfig.Work {
-	if work := takingOver(guard); work.Reason != "" {
-		return work
+	if state := guard.State(); state.Reason != takeover.Acting && state.Reason != takeover.LeaseUnknown {
+		return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
 	}
 	if message := moving.Working(); message != "" {
 		return operatorconfig.Work{Reason: operatorv1alpha1.ReasonMigrating, Message: message}
 	}
 	return operatorconfig.Work{}
 }
-
-// takingOver describes a takeover from OpenKruise, if there is one.
-func takingOver(guard *takeover.Guard) operatorconfig.Work {
-	state := guard.State()
-	if state.Reason == takeover.Acting || state.Reason == takeover.LeaseUnknown {
-		return operatorconfig.Work{}
-	}
-	return operatorconfig.Work{Reason: operatorv1alpha1.ReasonTakingOver, Message: state.Message}
-}
-
-// off are the disabled kinds.
-func off(c *config.Config) []string { return slices.DeleteFunc(c.KnownKinds(), c.Enabled) }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -18,7 +19,6 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/internal/platform/resident"
 )
 
 // rightsInterval is how often missing read permissions are reported while the caches are being filled.
@@ -47,9 +47,7 @@ func (f *filling) Start(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case <-time.After(releaseMemoryDelay):
-		if err := resident.ReleaseMemory(); err != nil {
-			ctrl.Log.Info("Pages of the start stay resident", "err", err.Error())
-		}
+		debug.FreeOSMemory()
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -32,190 +32,76 @@ func TestIssue(t *testing.T) {
 
 	other := issue(t, Bundle{}, now, "127.0.0.1")
 	cases := map[string]struct {
-		previous          Bundle
-		at                time.Time
-		hosts             []string
-		sameCA, sameCerts bool
+		previous Bundle
+		at       time.Time
+		host     string
+		same     bool
 	}{
-		"nothing is due":                 {previous: first, at: now.Add(Lifetime/2 - day), hosts: []string{"127.0.0.1"}, sameCA: true, sameCerts: true},
-		"a third of its time left":       {previous: first, at: now.Add(2*Lifetime/3 + day), hosts: []string{"127.0.0.1"}, sameCA: true},
-		"it is over":                     {previous: first, at: now.Add(2 * Lifetime), hosts: []string{"127.0.0.1"}, sameCA: true},
-		"another host":                   {previous: first, at: now, hosts: []string{"192.0.2.7"}, sameCA: true},
-		"the authority nearly over":      {previous: first, at: now.Add(10*365*day - Lifetime/2), hosts: []string{"127.0.0.1"}},
-		"a damaged key":                  {previous: Bundle{CA: first.CA, CAKey: first.CAKey, Cert: first.Cert, Key: []byte("x")}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
-		"a damaged authority":            {previous: Bundle{CA: []byte("x"), CAKey: first.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
-		"another's certificate":          {previous: Bundle{CA: first.CA, CAKey: first.CAKey, Cert: other.Cert, Key: other.Key}, at: now, hosts: []string{"127.0.0.1"}, sameCA: true},
-		"made while the clock was ahead": {previous: issue(t, Bundle{}, now.Add(day), "127.0.0.1"), at: now, hosts: []string{"127.0.0.1"}},
-		"another's authority key":        {previous: Bundle{CA: first.CA, CAKey: other.CAKey, Cert: first.Cert, Key: first.Key}, at: now, hosts: []string{"127.0.0.1"}},
+		"nothing is due":                 {previous: first, at: now.Add(Lifetime / 2), host: "127.0.0.1", same: true},
+		"less than a third of its time":  {previous: first, at: now.Add(2*Lifetime/3 + day), host: "127.0.0.1"},
+		"it is over":                     {previous: first, at: now.Add(2 * Lifetime), host: "127.0.0.1"},
+		"another host":                   {previous: first, at: now, host: "192.0.2.7"},
+		"a damaged key":                  {previous: Bundle{CA: first.CA, Cert: first.Cert, Key: []byte("x")}, at: now, host: "127.0.0.1"},
+		"a damaged authority":            {previous: Bundle{CA: []byte("x"), Cert: first.Cert, Key: first.Key}, at: now, host: "127.0.0.1"},
+		"another's certificate":          {previous: Bundle{CA: first.CA, Cert: other.Cert, Key: other.Key}, at: now, host: "127.0.0.1"},
+		"made while the clock was ahead": {previous: first, at: now.Add(-day), host: "127.0.0.1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got := issue(t, tc.previous, tc.at, tc.hosts...)
-			if same := bytes.Equal(got.CA, first.CA); same != tc.sameCA {
-				t.Errorf("the same authority: %v, want %v", same, tc.sameCA)
+			got := issue(t, tc.previous, tc.at, tc.host)
+			if same := bytes.Equal(got.Cert, first.Cert) && bytes.Equal(got.CA, first.CA); same != tc.same {
+				t.Errorf("the same certificate: %v, want %v", same, tc.same)
 			}
-			if same := bytes.Equal(got.Cert, first.Cert); same != tc.sameCerts {
-				t.Errorf("the same certificate: %v, want %v", same, tc.sameCerts)
-			}
-			for _, host := range tc.hosts {
-				dial(t, got, tc.at, host)
-			}
+			dial(t, got, now, tc.host)
 		})
-	}
-
-	if _, err := Issue(Bundle{}, nil, now); err == nil {
-		t.Error("a certificate for no host was issued")
 	}
 }
 
-func TestReplicasShareOneCertificate(t *testing.T) {
-	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
-	now := time.Now()
-	c := newClient(t, interceptor.Funcs{})
+// local is an operator outside of the cluster, with a certificate of its own.
+func local(c client.Client, clock *testingclock.FakeClock, host string) *Serving {
+	return &Serving{options: Options{Client: c, Endpoint: Endpoint{Namespace: own, URL: "https://" + host}, Clock: clock}, hosts: []string{host}}
+}
 
-	first, err := ensureSecret(t.Context(), c, name, []string{"127.0.0.1"}, now)
+func found(t *testing.T, s *Serving) Bundle {
+	t.Helper()
+	bundle, err := s.find(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := ensureSecret(t.Context(), c, name, []string{"127.0.0.1"}, now.Add(day))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(first.Cert, again.Cert) || !bytes.Equal(first.Key, again.Key) {
+	return bundle
+}
+
+func TestReplicasShareOneCertificate(t *testing.T) {
+	clock := testingclock.NewFakeClock(time.Now())
+	c := newClient(t, interceptor.Funcs{})
+	first := found(t, local(c, clock, "127.0.0.1"))
+	if again := found(t, local(c, clock, "127.0.0.1")); !bytes.Equal(first.Cert, again.Cert) || !bytes.Equal(first.Key, again.Key) {
 		t.Error("a second process does not get the first one's certificate")
 	}
-
 	// A process with another address joins; the first one's address stays.
-	both, err := ensureSecret(t.Context(), c, name, []string{"192.0.2.7"}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dial(t, both, now, "127.0.0.1")
-	dial(t, both, now, "192.0.2.7")
-	if !bytes.Equal(first.CA, both.CA) {
-		t.Error("another address changes the authority")
+	both := found(t, local(c, clock, "192.0.2.7"))
+	dial(t, both, clock.Now(), "127.0.0.1")
+	dial(t, both, clock.Now(), "192.0.2.7")
+	if again := found(t, local(c, clock, "127.0.0.1")); !bytes.Equal(both.Cert, again.Cert) {
+		t.Error("two processes take the certificate from each other")
 	}
 }
 
 func TestAReplicaYieldsToAFasterOne(t *testing.T) {
-	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
-	now := time.Now()
+	clock := testingclock.NewFakeClock(time.Now())
 	var winner Bundle
 	overtaken := false
 	c := newClient(t, interceptor.Funcs{
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
 			if !overtaken {
 				overtaken = true
-				var err error
-				if winner, err = ensureSecret(ctx, c, name, []string{"127.0.0.1"}, now); err != nil {
-					return err
-				}
+				winner = found(t, local(c, clock, "127.0.0.1"))
 			}
 			return c.Update(ctx, object, options...)
 		},
 	})
-	got, err := ensureSecret(t.Context(), c, name, []string{"127.0.0.1"}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(got.Cert, winner.Cert) {
+	if got := found(t, local(c, clock, "127.0.0.1")); !bytes.Equal(got.Cert, winner.Cert) {
 		t.Error("the slower replica does not use what the faster one stored")
-	}
-}
-
-func TestSourceRenewsWhileServing(t *testing.T) {
-	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
-	now := time.Now()
-	clock := testingclock.NewFakeClock(now)
-	kept := &ownCertificate{Client: newClient(t, interceptor.Funcs{}), Secret: name, Hosts: []string{"127.0.0.1"}, Clock: clock}
-
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	kept.TLS(config)
-	if _, err := config.GetCertificate(nil); err == nil {
-		t.Error("there is a certificate before one is loaded")
-	}
-	bundle, err := kept.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	served := func() []byte {
-		pair, err := config.GetCertificate(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return pair.Certificate[0]
-	}
-	first := served()
-	dial(t, bundle, now, "127.0.0.1")
-
-	for bytes.Equal(served(), first) {
-		if clock.Since(now) > Lifetime {
-			t.Fatal("the certificate was not renewed")
-		}
-		clock.Step(day)
-		if _, err := kept.Load(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if elapsed := clock.Since(now); elapsed < Lifetime/2 {
-		t.Errorf("renewed after %v already", elapsed)
-	}
-}
-
-// A certificate of another authority is served only once the API server trusts that authority.
-func TestSourceIsTrustedBeforeItServes(t *testing.T) {
-	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
-	c := newClient(t, interceptor.Funcs{})
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	served := func() []byte {
-		pair, err := config.GetCertificate(nil)
-		if err != nil {
-			return nil
-		}
-		return pair.Certificate[0]
-	}
-	var published [][]byte
-	var servedThen []byte
-	var refusal error
-	kept := &ownCertificate{
-		Client: c, Secret: name, Hosts: []string{"127.0.0.1"}, Clock: testingclock.NewFakeClock(time.Now()),
-		Trust: func(_ context.Context, ca []byte) error {
-			published, servedThen = append(published, ca), served()
-			return refusal
-		},
-	}
-	kept.TLS(config)
-	first, err := kept.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(published) != 1 || !bytes.Equal(published[0], first.CA) || servedThen != nil {
-		t.Errorf("published %d authorities, and a certificate was served before: %v", len(published), servedThen != nil)
-	}
-	if _, err := kept.Load(t.Context()); err != nil || len(published) != 1 {
-		t.Errorf("published %d authorities after another look: %v", len(published), err)
-	}
-
-	before := served()
-	secret := &corev1.Secret{}
-	secret.Namespace, secret.Name = name.Namespace, name.Name
-	if err := c.Delete(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	refusal = errors.New("the API server is away")
-	if _, err := kept.Load(t.Context()); !errors.Is(err, refusal) {
-		t.Errorf("loading while it cannot be published: %v", err)
-	}
-	if !bytes.Equal(served(), before) {
-		t.Error("a certificate is served that nobody trusts")
-	}
-	refusal = nil
-	next, err := kept.Load(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if bytes.Equal(next.CA, first.CA) || bytes.Equal(served(), before) || !bytes.Equal(servedThen, before) {
-		t.Error("the next certificate is not served, or was before it was trusted")
 	}
 }
 
@@ -231,7 +117,7 @@ func issue(t *testing.T, previous Bundle, now time.Time, hosts ...string) Bundle
 // dial makes a TLS connection as the API server does: it knows the authority and the host only.
 func dial(t *testing.T, bundle Bundle, now time.Time, host string) {
 	t.Helper()
-	pair, err := bundle.Pair()
+	pair, err := tls.X509KeyPair(bundle.Cert, bundle.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,52 +149,55 @@ func newClient(t *testing.T, funcs interceptor.Funcs) client.Client {
 }
 
 // A new authority is trusted, and that has settled, before the first certificate of it is served.
-func TestSourceServesOnlyWhatIsTrusted(t *testing.T) {
-	name := types.NamespacedName{Namespace: "system", Name: "certificate"}
-	clock := testingclock.NewFakeClock(time.Now())
-	c := newClient(t, interceptor.Funcs{})
-	trusted := make(chan []byte, 2)
-	kept := &ownCertificate{
-		Client: c, Secret: name, Hosts: []string{"127.0.0.1"}, Clock: clock, Settle: 3 * time.Second,
-		Trust: func(_ context.Context, ca []byte) error { trusted <- ca; return nil },
-	}
-	first, err := kept.Load(t.Context()) // nothing is served yet, so there is nothing to wait for
-	if err != nil || !bytes.Equal(<-trusted, first.CA) {
-		t.Fatalf("the first authority: %v", err)
-	}
+func TestOnlyWhatIsTrustedIsServed(t *testing.T) {
+	w := newCluster(t, configuration())
+	refused := true
+	refusing := interceptor.NewClient(w.Client.(client.WithWatch), interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+			if _, is := object.(*corev1.Secret); !is && refused {
+				return errors.New("no")
+			}
+			return c.Update(ctx, object, options...)
+		},
+	})
+	endpoint := Endpoint{Namespace: own}
+	hosts, _ := endpoint.hosts()
+	s := &Serving{options: Options{Client: refusing, Endpoint: endpoint, Clock: w.clock}, hosts: hosts}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	kept.TLS(config)
-	before, err := config.GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
+	s.TLS(config)
+	served := func() *tls.Certificate {
+		pair, err := config.GetCertificate(nil)
+		if err != nil {
+			t.Error(err)
+		}
+		return pair
 	}
-
-	secret := &corev1.Secret{}
-	secret.Namespace, secret.Name = name.Namespace, name.Name
-	if err := c.Delete(t.Context(), secret); err != nil {
+	if err := s.refresh(t.Context()); err == nil || served() != nil {
+		t.Errorf("a certificate that nobody trusts is served: %v", err)
+	}
+	refused = false
+	if err := s.refresh(t.Context()); err != nil || served() == nil { // nothing is served yet, so there is nothing to wait for
+		t.Fatalf("the first certificate is not served: %v", err)
+	}
+	before := served()
+	if err := w.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: own, Name: OwnSecret}}); err != nil {
 		t.Fatal(err)
 	}
 	loaded := make(chan error)
-	go func() {
-		_, err := kept.Load(t.Context())
-		loaded <- err
-	}()
-	if bytes.Equal(<-trusted, first.CA) {
-		t.Error("the old authority is trusted again, want the new one")
-	}
-	if is, err := config.GetCertificate(nil); err != nil || is != before {
-		t.Errorf("the new certificate is served before API servers know its authority (%v)", err)
-	}
-	for deadline := time.Now().Add(30 * time.Second); !clock.HasWaiters(); {
+	go func() { loaded <- s.refresh(t.Context()) }()
+	for deadline := time.Now().Add(30 * time.Second); !w.clock.HasWaiters(); {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not wait")
 		}
 	}
-	clock.Step(3 * time.Second)
-	if err := <-loaded; err != nil {
-		t.Fatal(err)
+	if served() != before {
+		t.Error("the new certificate is served before API servers know its authority")
 	}
-	if is, err := config.GetCertificate(nil); err != nil || is == before {
-		t.Errorf("the old certificate is still served (%v)", err)
+	if got := certificatesIn(w.admission(t)[0].CABundle); len(got) != 2 {
+		t.Errorf("%d authorities are trusted meanwhile, want both", len(got))
+	}
+	w.clock.Step(settle)
+	if err := <-loaded; err != nil || served() == before {
+		t.Errorf("the old certificate is still served: %v", err)
 	}
 }

@@ -4,13 +4,15 @@
 package webhookserving
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
+	"k8s.io/client-go/util/cert"
 )
 
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
@@ -18,16 +20,24 @@ func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 // authorityAfter is the certificate of an authority that was made so many days after the start.
 func authorityAfter(t *testing.T, days int) []byte {
 	t.Helper()
-	bundle, err := Issue(Bundle{}, []string{"operator.example"}, start().AddDate(0, 0, days))
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bundle.CA
+	ca, err := cert.NewSelfSignedCACert(cert.Config{CommonName: "authority", NotBefore: start().AddDate(0, 0, days)}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := cert.EncodeCertificates(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return encoded
 }
 
 func TestAuthoritiesOf(t *testing.T) {
 	first, second, third := authorityAfter(t, 0), authorityAfter(t, 10), authorityAfter(t, 20)
-	decade := start().AddDate(11, 0, 0)
+	decade := time.Now().AddDate(11, 0, 0)
 	for name, tc := range map[string]struct {
 		present, wanted, want []byte
 		now                   time.Time
@@ -57,51 +67,6 @@ func TestAuthoritiesOf(t *testing.T) {
 			}
 			if again := authoritiesOf(got, tc.wanted, tc.now); !slices.Equal(again, got) {
 				t.Errorf("asked again, it becomes\n%s", again)
-			}
-		})
-	}
-}
-
-func TestConversionOf(t *testing.T) {
-	first, second := authorityAfter(t, 0), authorityAfter(t, 10)
-	service := func(ca []byte) apiextensionsv1.WebhookClientConfig {
-		return apiextensionsv1.WebhookClientConfig{CABundle: ca, Service: &apiextensionsv1.ServiceReference{
-			Namespace: "kruise-system", Name: "kruise-operator-manager-service", Path: ptr.To("/convert"),
-		}}
-	}
-	url := func(ca []byte) apiextensionsv1.WebhookClientConfig {
-		return apiextensionsv1.WebhookClientConfig{CABundle: ca, URL: ptr.To("https://192.0.2.7:9443/convert")}
-	}
-	conversion := func(client apiextensionsv1.WebhookClientConfig) *apiextensionsv1.CustomResourceConversion {
-		if client.Service != nil {
-			client.Service.Port = ptr.To[int32](443)
-		}
-		return &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
-			ClientConfig: &client, ConversionReviewVersions: []string{"v1"},
-		}}
-	}
-	for name, tc := range map[string]struct {
-		present *apiextensionsv1.CustomResourceConversion
-		want    apiextensionsv1.WebhookClientConfig
-		becomes *apiextensionsv1.CustomResourceConversion
-	}{
-		"no conversion":                        {want: service(first), becomes: conversion(service(first))},
-		"strategy None":                        {present: &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.NoneConverter}, want: service(first), becomes: conversion(service(first))},
-		"an upgrade that took the authority":   {present: conversion(service(nil)), want: service(first), becomes: conversion(service(first))},
-		"right already":                        {present: conversion(service(first)), want: service(first), becomes: conversion(service(first))},
-		"right already, authority not known":   {present: conversion(service(first)), want: service(nil), becomes: conversion(service(first))},
-		"another authority":                    {present: conversion(service(first)), want: service(second), becomes: conversion(service(slices.Concat(second, first)))},
-		"from the cluster to a local operator": {present: conversion(service(first)), want: url(second), becomes: conversion(url(slices.Concat(second, first)))},
-		"from a local operator to the cluster": {present: conversion(url(first)), want: service(second), becomes: conversion(service(slices.Concat(second, first)))},
-	} {
-		t.Run(name, func(t *testing.T) {
-			before := tc.present.DeepCopy()
-			got := conversionOf(tc.present, tc.want, start())
-			if diff := cmp.Diff(tc.becomes, got); diff != "" {
-				t.Errorf("conversion (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(before, tc.present); diff != "" {
-				t.Errorf("the present conversion was changed (-before +after):\n%s", diff)
 			}
 		})
 	}

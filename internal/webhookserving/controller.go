@@ -62,7 +62,7 @@ func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
 	if err := watch(corev1.SchemeGroupVersion.WithResource("secrets"), secret.Namespace, secret.Name); err != nil {
 		return fmt.Errorf("watching Secret %s: %w", secret, err)
 	}
-	if s.own == nil {
+	if s.mounted {
 		if err := watch(appsv1.SchemeGroupVersion.WithResource("deployments"), s.options.Endpoint.Namespace, deployment); err != nil {
 			return fmt.Errorf("watching Deployment %s: %w", deployment, err)
 		}
@@ -95,12 +95,5 @@ func informOf(ctx context.Context, client metadata.Interface, resource schema.Gr
 
 // Reconcile compares everything with what it should be, and repairs it.
 func (s *Serving) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	bundle, err := s.find(ctx)
-	if err != nil {
-		return reconcile.Result{}, err
-	}
-	if err = s.publish(ctx, bundle.CA); err == nil { // trusted first, then served
-		err = s.refresh(ctx, bundle)
-	}
-	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(err, s.keep(ctx))
+	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(s.refresh(ctx), s.keep(ctx))
 }

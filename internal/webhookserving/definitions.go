@@ -5,6 +5,8 @@ package webhookserving
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -28,8 +30,9 @@ type definitions struct {
 // Handle answers with the CRD as it should be stored.
 func (d *definitions) Handle(ctx context.Context, req admission.Request) admission.Response {
 	passed := admission.Allowed("")
-	authorities := d.serving.authorities()
-	if _, ours := d.serving.targetOf("CustomResourceDefinition", req.Name); len(authorities) == 0 || !ours {
+	authority := d.serving.authority.Load()
+	ours := slices.ContainsFunc(d.serving.targets(), func(t target) bool { return t.kind == "CustomResourceDefinition" && t.name == req.Name })
+	if authority == nil || !ours {
 		return passed
 	}
 	crd := &unstructured.Unstructured{}
@@ -37,16 +40,13 @@ func (d *definitions) Handle(ctx context.Context, req admission.Request) admissi
 		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass that cannot be decoded", "name", req.Name)
 		return passed
 	}
-	right, err := rightConversion(d.serving, crd, authorities)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass whose conversion cannot be decoded", "name", req.Name)
-	}
-	if err != nil || right == nil {
+	changed, err := rightConversion(d.serving, crd, *authority)
+	if err == nil && !changed {
 		return passed
 	}
-	content, err := right.MarshalJSON()
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass that cannot be encoded", "name", req.Name)
+	content, encodeErr := crd.MarshalJSON()
+	if err := errors.Join(err, encodeErr); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Letting a CRD pass whose conversion cannot be put right", "name", req.Name)
 		return passed
 	}
 	ctrl.LoggerFrom(ctx).Info("Pointed the API server to the operator in flight", "in", "CustomResourceDefinition", "name", req.Name)

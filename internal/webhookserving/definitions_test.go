@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
@@ -83,40 +82,6 @@ func TestConversionIsRightWhileItIsWritten(t *testing.T) {
 				t.Errorf("the conversion (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-// While the authority changes, replicas serve certificates of both. In flight there is nobody to argue with.
-func TestConversionTrustsBothAuthoritiesWhileItIsWritten(t *testing.T) {
-	before, after := authority(t, time.Now()), authority(t, time.Now().Add(time.Hour))
-	stored := secret("olmCAKey", before)
-	w := newCluster(t, stored)
-	serving := w.mounted(t)
-	reconciled(t, serving)
-	if err := w.Get(t.Context(), client.ObjectKeyFromObject(stored), stored); err != nil {
-		t.Fatal(err)
-	}
-	stored.Data["olmCAKey"] = after
-	if err := w.Update(t.Context(), stored); err != nil {
-		t.Fatal(err)
-	}
-	reconciled(t, serving)
-
-	alone := crd(func(c *apiextensionsv1.CustomResourceConversion) { c.Webhook.ClientConfig.CABundle = after })
-	both := string(after) + string(before)
-	for name, definition := range map[string]*apiextensionsv1.CustomResourceDefinition{"none": crd(nil), "the new one": alone} {
-		got := written(t, serving, definition)
-		if got == nil {
-			t.Errorf("%s is written and passes as it is", name)
-			continue
-		}
-		if diff := cmp.Diff(both, string(got.Webhook.ClientConfig.CABundle)); diff != "" {
-			t.Errorf("%s is written, and trusted are (-want +got):\n%s", name, diff)
-		}
-	}
-	w.clock.Step(overlap + time.Minute)
-	if got := written(t, serving, alone); got != nil {
-		t.Errorf("long after the change it becomes %+v", got)
 	}
 }
 

@@ -12,6 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// servicePort is the port that the API server fills in.
+const servicePort = 443
+
 // Endpoint is where the API server calls the operator.
 type Endpoint struct {
 	// Namespace is that of the operator's Service, whose name is ServiceName.
@@ -48,7 +51,9 @@ func (e Endpoint) Call(path string) apiextensionsv1.WebhookClientConfig {
 	if e.URL != "" {
 		return apiextensionsv1.WebhookClientConfig{URL: ptr.To(e.base() + path)}
 	}
-	return apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{Namespace: e.Namespace, Name: ServiceName, Path: &path}}
+	return apiextensionsv1.WebhookClientConfig{Service: &apiextensionsv1.ServiceReference{
+		Namespace: e.Namespace, Name: ServiceName, Path: &path, Port: ptr.To[int32](servicePort),
+	}}
 }
 
 // pathOf is the path that a call asks for. ours is false when the call leads elsewhere on purpose: to a URL that is not the endpoint's.

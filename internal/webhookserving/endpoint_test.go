@@ -55,7 +55,7 @@ func TestAuthorityReachesWhereverAURLIsCalled(t *testing.T) {
 	}))
 	serving := &Serving{options: Options{Client: w, Kinds: controllers.Table(), Endpoint: Endpoint{Namespace: own, URL: "https://192.0.2.7:9443/"}, Clock: w.clock}}
 	for range 2 {
-		if err := serving.publish(t.Context(), second); err != nil {
+		if _, err := serving.publish(t.Context(), second); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestAuthorityReachesWhereverAURLIsCalled(t *testing.T) {
 	service := crd(nil)
 	w = newCluster(t, service)
 	serving.options.Client = w
-	if err := serving.publish(t.Context(), second); err != nil || len(w.writes) > 0 {
+	if _, err := serving.publish(t.Context(), second); err != nil || len(w.writes) > 0 {
 		t.Errorf("wrote %v, %v", w.writes, err)
 	}
 	if err := w.Get(t.Context(), client.ObjectKeyFromObject(service), service); err != nil || service.Spec.Conversion.Webhook.ClientConfig.Service == nil {

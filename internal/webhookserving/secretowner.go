@@ -41,7 +41,7 @@ const (
 //
 // A Secret that no version owns is left alone: somebody else brings it.
 func (s *Serving) keep(ctx context.Context) error {
-	if s.own != nil {
+	if !s.mounted {
 		return nil
 	}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.keepOnce(ctx) })

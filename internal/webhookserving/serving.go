@@ -10,13 +10,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -29,22 +28,13 @@ import (
 const (
 	// ServiceName is the Service of the webhooks: what the Operator Lifecycle Manager makes, and every other install the same.
 	ServiceName = "kruise-operator-manager-service"
-	// MountedSecret is the Secret behind a mounted certificate: what the Operator Lifecycle Manager makes. With cert-manager, a
-	// Certificate must name it.
+	// MountedSecret has the certificate where somebody else brings it: the Operator Lifecycle Manager, or a Certificate of cert-manager that names it.
 	MountedSecret = "kruise-operator-manager-service-cert"
 	// OwnSecret keeps a certificate of our own.
 	OwnSecret = "kruise-operator-webhook-certificate"
 
-	// keyOLM and keyCertManager are where the authority is in MountedSecret.
-	keyOLM         = "olmCAKey"
-	keyCertManager = "ca.crt"
-
-	// settle is how long a process that serves already waits between making the API server trust a new authority and serving a
-	// certificate of it. API servers learn of a changed configuration by a watch, each for itself.
+	// settle is how long a new authority is trusted before a certificate of it is served: each API server learns of it by a watch.
 	settle = 3 * time.Second
-	// overlap is how long an authority that was replaced is still put beside the new one where the API server trusts neither.
-	// A kubelet takes up to about two minutes to bring a changed Secret to a mounted file.
-	overlap = 10 * time.Minute
 	// firstTimeout is how long the first certificate may take: the rights to read it may be applied after the process was started.
 	firstTimeout = 30 * time.Second
 	askEvery     = time.Second
@@ -56,16 +46,10 @@ type Options struct {
 	Client client.Client
 	// Endpoint is where the API server calls. Its namespace is also that of the Secrets.
 	Endpoint Endpoint
-	// Port is where this process listens, on all addresses.
-	Port int
-	// CertDir has tls.crt and tls.key. When empty, it is the default of controller-runtime's webhook server, and without files there the
-	// operator makes a certificate of its own. It is not used with a URL: that certificate is always our own.
+	// CertDir is where a certificate was mounted. When empty, it is the default of controller-runtime; without files there, the operator makes its own.
 	CertDir string
 	// Kinds are all kinds.
 	Kinds kinds.Table
-	// Configurations are our webhook configurations with the entries of all kinds, as they are installed, for KeepEntries.
-	Configurations []*unstructured.Unstructured
-	// Clock is the time.
 	Clock clock.Clock
 }
 
@@ -73,68 +57,70 @@ type Options struct {
 type Serving struct {
 	options Options
 	hosts   []string
-	// own is the certificate when it is ours; nil when it is mounted.
-	own *ownCertificate
-	// fresh is a mounted certificate that is served before its files are there.
-	fresh atomic.Pointer[tls.Certificate]
-
-	mutex sync.Mutex
-	// authority is the last one that was seen, previous the one before it, until it is forgotten.
-	authority, previous []byte
-	forget              time.Time
+	// mounted says that somebody else brings the certificate.
+	mounted bool
+	// current is what is served, authority the newest that the API server should trust.
+	current   atomic.Pointer[tls.Certificate]
+	authority atomic.Pointer[[]byte]
 }
 
-// Open finds out where the certificate comes from, makes or loads it when it is our own, and has the API server trust it before it is
-// served: a replica that is ready is called.
+// Open finds out where the certificate comes from, makes it when it is our own, and has the API server trust it: a replica that is ready is called.
 func Open(ctx context.Context, options Options) (*Serving, error) {
 	hosts, err := options.Endpoint.hosts()
 	if err != nil {
 		return nil, err
 	}
-	s := &Serving{options: options, hosts: hosts}
-	if options.mounted() {
-		return s, s.openMounted(ctx)
-	}
-	s.own = &ownCertificate{
-		Client: options.Client, Secret: s.name(OwnSecret), Hosts: hosts, Clock: options.Clock,
-		Trust: s.publish, Settle: settle,
-	}
-	err = s.try(ctx, func(ctx context.Context) error {
-		_, err := s.own.Load(ctx)
-		return err
+	s := &Serving{options: options, hosts: hosts, mounted: options.mounted()}
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, askEvery, firstTimeout, true, func(ctx context.Context) (bool, error) {
+		last = errors.Join(s.refresh(ctx), s.keep(ctx))
+		if apierrors.IsNotFound(last) && !s.mounted {
+			return false, last
+		}
+		if last != nil {
+			ctrl.LoggerFrom(ctx).Info("The webhook certificate is not there yet", "reason", last.Error())
+		}
+		return last == nil, nil
 	})
-	if apierrors.IsNotFound(err) { // the namespace
+	switch {
+	case apierrors.IsNotFound(err): // the namespace
 		return nil, fmt.Errorf("the operator is not installed in this cluster; run `make install` first: %w", err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("waiting for the webhook certificate: %w", err)
+	case err != nil:
+		return nil, fmt.Errorf("waiting for the webhook certificate: %w", errors.Join(last, ctx.Err()))
 	}
 	return s, nil
 }
 
-// openMounted has the API server trust a mounted certificate. When that cannot be, the operator starts all the same and goes on trying:
-// whoever mounts the certificate may have seen to it.
-func (s *Serving) openMounted(ctx context.Context) error {
-	changed := false
-	err := s.try(ctx, func(ctx context.Context) error {
-		bundle, err := s.find(ctx)
-		if err != nil {
+// refresh has the API server trust the certificate that there is, and serves it then.
+func (s *Serving) refresh(ctx context.Context) error {
+	bundle, err := s.find(ctx)
+	if err != nil {
+		return err
+	}
+	pair := tls.Certificate{}
+	if !s.files() {
+		if pair, err = bundle.verify(s.hosts[:1], s.options.Clock.Now()); err != nil {
+			return fmt.Errorf("the certificate in Secret %s cannot be served: %w", s.secret(), err)
+		}
+	}
+	s.authority.Store(&bundle.CA)
+	changed, err := s.publish(ctx, bundle.CA)
+	if err != nil {
+		return err
+	}
+	// A replica that serves our own certificate, or does not serve yet, loses nothing by waiting. When the Operator Lifecycle Manager replaces one, it
+	// has trusted the new authority alone already.
+	if first := s.current.Load() == nil; changed && first == s.mounted {
+		if err := s.wait(ctx); err != nil {
 			return err
 		}
-		wrote, err := s.publishAll(ctx, bundle.CA)
-		changed = changed || wrote
-		return errors.Join(err, s.keep(ctx))
-	})
-	if ctx.Err() != nil {
-		return fmt.Errorf("having the webhook certificate trusted: %w", ctx.Err())
 	}
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "The API server may not trust the webhook certificate")
-	}
-	if !changed {
-		return nil
-	}
-	// Other replicas serve meanwhile, whose certificate is trusted already.
+	s.current.Store(&pair)
+	return nil
+}
+
+// wait gives API servers time to learn whom to trust.
+func (s *Serving) wait(ctx context.Context) error {
 	timer := s.options.Clock.NewTimer(settle)
 	defer timer.Stop()
 	select {
@@ -145,75 +131,41 @@ func (s *Serving) openMounted(ctx context.Context) error {
 	}
 }
 
-// try tries until it succeeds, something does not exist, or firstTimeout is over, and returns the last error.
-func (s *Serving) try(ctx context.Context, what func(context.Context) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, askEvery, firstTimeout, true, func(ctx context.Context) (bool, error) {
-		last = what(ctx)
-		if apierrors.IsNotFound(last) && s.own != nil {
-			return false, last
-		}
-		if last != nil {
-			ctrl.LoggerFrom(ctx).Info("The webhook certificate is not there yet", "reason", last.Error())
-		}
-		return last == nil, nil
-	})
-	if err != nil {
-		return errors.Join(last, ctx.Err())
+// files says that files are served, which the server reads by itself: in a folder that somebody named they may have another certificate than the Secret.
+func (s *Serving) files() bool { return s.mounted && s.options.CertDir != "" }
+
+// TLS has a server present the right certificate. Whether a certificate of a client counts is decided for each path: it is never shown for conversion.
+func (s *Serving) TLS(config *tls.Config) {
+	config.NextProtos, config.ClientAuth = []string{"h2"}, tls.RequestClientCert
+	if s.files() {
+		return
 	}
-	return nil
+	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.current.Load(), nil }
+}
+
+// Call is how the API server is to call the operator at a path, as a webhook configuration has it.
+func (s *Serving) Call(path string) (admissionv1.WebhookClientConfig, error) {
+	call := s.options.Endpoint.Call(path)
+	return admissionv1.WebhookClientConfig{URL: call.URL, Service: (*admissionv1.ServiceReference)(call.Service), CABundle: *s.authority.Load()}, nil
 }
 
 // mounted says whether somebody else brings the certificate. A folder that was named must get files, now or later.
 func (o Options) mounted() bool {
-	if o.Endpoint.URL != "" {
-		return false
+	if o.Endpoint.URL != "" || o.CertDir != "" {
+		return o.Endpoint.URL == ""
 	}
-	if o.CertDir != "" {
-		return true
-	}
-	_, err := os.Stat(filepath.Join(defaultCertDir(), corev1.TLSCertKey))
+	_, err := os.Stat(filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs", corev1.TLSCertKey))
 	return err == nil
 }
 
-// defaultCertDir is the default of the webhook server.
-func defaultCertDir() string {
-	return filepath.Join(os.TempDir(), "k8s-webhook-server", "serving-certs")
+// secret is the one that holds the certificate.
+func (s *Serving) secret() types.NamespacedName {
+	if s.mounted {
+		return s.name(MountedSecret)
+	}
+	return s.name(OwnSecret)
 }
 
 func (s *Serving) name(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.options.Endpoint.Namespace, Name: name}
-}
-
-// secret is the one that holds the authority.
-func (s *Serving) secret() types.NamespacedName {
-	if s.own != nil {
-		return s.name(OwnSecret)
-	}
-	return s.name(MountedSecret)
-}
-
-// find returns what is served and its authority, which is never empty. Our own certificate is renewed on the way when it is due, or when
-// its Secret was deleted. The certificate of a mounted Secret is returned only when the Operator Lifecycle Manager mounted it at the default
-// place. Otherwise the files are served: in a folder that somebody named they may have another certificate, and other issuers keep the authority
-// when they renew.
-func (s *Serving) find(ctx context.Context) (Bundle, error) {
-	if s.own != nil {
-		return s.own.Load(ctx)
-	}
-	secret := &corev1.Secret{}
-	if err := s.options.Client.Get(ctx, s.secret(), secret); err != nil {
-		return Bundle{}, fmt.Errorf("reading the authority of the webhook certificate: %w", err)
-	}
-	if ca := secret.Data[keyOLM]; len(ca) > 0 {
-		bundle := Bundle{CA: ca}
-		if s.options.CertDir == "" {
-			bundle.Cert, bundle.Key = secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]
-		}
-		return bundle, nil
-	}
-	if ca := secret.Data[keyCertManager]; len(ca) > 0 {
-		return Bundle{CA: ca}, nil
-	}
-	return Bundle{}, fmt.Errorf("secret %s has neither %s nor %s: nobody knows which authority the API server should trust", s.secret(), keyOLM, keyCertManager)
 }

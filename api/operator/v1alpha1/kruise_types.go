@@ -64,8 +64,8 @@ const (
 )
 
 // KruiseSpec is how the operator should run. What is omitted is as the operator's flags say, and what those do not say either has a
-// default. Log levels change at once. For kinds, feature gates, workers and the metrics address the operator restarts by itself, the
-// replicas that stand by first; no pod is touched.
+// default. Log levels change at once. For kinds, feature gates, workers, admission and the metrics address the operator's own pods restart
+// one after another, the leader last; no other pod is touched.
 type KruiseSpec struct {
 	// kinds are the kinds of workloads to reconcile. A kind that is left out costs nothing: it is not watched and not kept in memory, and
 	// its objects and pods stay as they are until it is reconciled again. When omitted, all kinds are; an empty list means none.
@@ -113,8 +113,8 @@ type KruiseSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Controllers",xDescriptors="urn:alm:descriptor:com.tectonic.ui:advanced"
 	Controllers []ControllerSettings `json:"controllers,omitempty"`
 
-	// manager is where the operator's own pods run and what they may use. The operator sets it on its own Deployment, unless it was
-	// installed by the Operator Lifecycle Manager: then it has no effect, and config in the Subscription does the same.
+	// manager is deprecated and has no effect, as admission warns. Where the operator's own pods run and what they may use is said by
+	// kustomize, by the values of the chart, or by config in the Subscription.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec,displayName="Manager",xDescriptors="urn:alm:descriptor:com.tectonic.ui:advanced"
 	Manager *ManagerSettings `json:"manager,omitempty"`
@@ -168,7 +168,7 @@ type ControllerSettings struct {
 	LogLevel LogLevel `json:"logLevel,omitempty"`
 }
 
-// ManagerSettings are where the operator's pods run and what they may use. A change rolls the operator's Deployment.
+// ManagerSettings are where the operator's pods should run and what they may use. They have no effect.
 type ManagerSettings struct {
 	// resources are what the container asks for, and its limits. When omitted, they are those of the Deployment.
 	// +optional
@@ -353,7 +353,7 @@ const (
 	// KruiseConfirmationRequired is present and True while kinds wait for spec.confirmedKinds, since they have objects that the version before
 	// did not serve.
 	KruiseConfirmationRequired = "ConfirmationRequired"
-	// KruiseFieldsIgnored is present and True while the spec asks for something that the operator must leave to others.
+	// KruiseFieldsIgnored is present and True while the spec has fields without effect.
 	KruiseFieldsIgnored = "FieldsIgnored"
 	// KruiseNodeDaemonConflict is present and True while the node daemon of OpenKruise runs beside that of this operator.
 	KruiseNodeDaemonConflict = "NodeDaemonConflict"
@@ -371,10 +371,8 @@ const (
 	ReasonInvalidConfiguration = "InvalidConfiguration"
 	// ReasonOperandsFailed: something that the operator deploys for itself could not be applied.
 	ReasonOperandsFailed = "OperandsFailed"
-	// ReasonManagedByOLM: the Operator Lifecycle Manager owns the operator's Deployment.
-	ReasonManagedByOLM = "ManagedByOLM"
-	// ReasonNotInCluster: the operator runs outside of the cluster, or was started without --deployment, and has no Deployment.
-	ReasonNotInCluster = "NotInCluster"
+	// ReasonDeprecated: the fields are deprecated and have no effect.
+	ReasonDeprecated = "Deprecated"
 	// ReasonMigrating: stored objects are being moved to the version that is to be stored.
 	ReasonMigrating = "Migrating"
 	// ReasonTakingOver: workloads are being taken over from OpenKruise.
@@ -508,7 +506,7 @@ const (
 
 // ReplicaStatus is one process of the operator.
 type ReplicaStatus struct {
-	// name is the name of its pod; outside of the cluster, that of its machine and the address of its webhooks.
+	// name is the name of its pod; outside of the cluster, that of its machine.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

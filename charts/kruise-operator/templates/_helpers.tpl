@@ -1,7 +1,7 @@
 {{/* Further arguments of the manager, as a JSON list. */}}
 {{- define "kruise-operator.args" -}}
 {{- $m := .Values.manager -}}
-{{- $args := list (printf "--webhook-port=%v" $m.webhook.port) (printf "--metrics-bind-address=%s:%v" $m.metrics.addr $m.metrics.port) (printf "--log-level=%v" $m.log.level) -}}
+{{- $args := list (printf "--webhook-port=%v" $m.webhook.port) (printf "--metrics-bind-address=%s:%v" $m.metrics.addr $m.metrics.port) (printf "--metrics-secure=%v" $m.metrics.secure) (printf "--log-level=%v" $m.log.level) -}}
 {{- $args = append $args (printf "--log-format=%s" (trim $m.loggingFormat | default "console")) -}}
 {{- with $m.custom_resource_enable }}{{ $args = append $args (printf "--kinds=%s" (kindIs "slice" . | ternary (join "," .) .)) }}{{ end -}}
 {{- with .Values.featureGates }}{{ $args = append $args (printf "--feature-gates=%s" .) }}{{ end -}}

@@ -31,7 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/utils/clock"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -39,12 +39,9 @@ import (
 )
 
 const (
-	// attempt is the deadline of one list. After one that failed, the wait doubles from pause to longestPause.
-	attempt      = 15 * time.Second
-	pause        = 200 * time.Millisecond
-	longestPause = 2 * time.Second
-	// logEvery is when the log says again that a kind cannot be listed.
-	logEvery = 30 * time.Second
+	// attempt is the deadline of one list. One that failed is tried again after pause.
+	attempt = 15 * time.Second
+	pause   = time.Second
 	// poll is how often the store is looked at.
 	poll = 10 * time.Millisecond
 	// Timeout is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
@@ -61,9 +58,8 @@ type Store interface {
 
 // Gate holds passes back until the caches have caught up. It runs once, in the leader.
 type Gate struct {
-	live  client.Reader
-	clock clock.WithTicker
-	log   logr.Logger
+	live client.Reader
+	log  logr.Logger
 
 	mu      sync.Mutex
 	stores  map[schema.GroupVersionKind]Store
@@ -72,8 +68,8 @@ type Gate struct {
 }
 
 // New returns a gate that is closed and knows no kinds. live reads past the cache.
-func New(live client.Reader, clock clock.WithTicker, log logr.Logger) *Gate {
-	return &Gate{live: live, clock: clock, log: log, stores: map[schema.GroupVersionKind]Store{}, opened: make(chan struct{})}
+func New(live client.Reader, log logr.Logger) *Gate {
+	return &Gate{live: live, log: log, stores: map[schema.GroupVersionKind]Store{}, opened: make(chan struct{})}
 }
 
 // Follow has the gate wait for the store of a kind. After the election it does nothing.
@@ -93,7 +89,7 @@ func (g *Gate) Start(ctx context.Context) error {
 	g.mu.Lock()
 	g.started = true
 	g.mu.Unlock()
-	began := g.clock.Now()
+	began := time.Now()
 	var all sync.WaitGroup
 	for kind, store := range g.stores {
 		all.Go(func() {
@@ -105,7 +101,7 @@ func (g *Gate) Start(ctx context.Context) error {
 	all.Wait()
 	if ctx.Err() == nil {
 		close(g.opened)
-		g.log.Info("The cache holds what the server had at the election", "after", g.clock.Since(began).Round(time.Millisecond).String())
+		g.log.Info("The cache holds what the server had at the election", "after", time.Since(began).Round(time.Millisecond).String())
 	}
 	return nil
 }
@@ -113,11 +109,6 @@ func (g *Gate) Start(ctx context.Context) error {
 // Reconciler returns a reconciler whose passes wait for the gate.
 func (g *Gate) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-		select {
-		case <-g.opened:
-			return next.Reconcile(ctx, request)
-		default:
-		}
 		select {
 		case <-g.opened:
 			return next.Reconcile(ctx, request)
@@ -136,32 +127,25 @@ type state struct {
 
 func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store Store) error {
 	var had state
-	var said time.Time
-	for wait := pause; ; wait = min(2*wait, longestPause) {
+	told := false
+	err := wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) {
 		var err error
 		had, err = g.list(ctx, kind)
-		if err == nil {
-			break
-		}
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err) {
-			return nil // then the cache holds nothing of it either
+			return true, nil // then the cache holds nothing of it either
 		}
-		if now := g.clock.Now(); said.IsZero() || now.Sub(said) >= logEvery {
-			said = now
-			g.log.Info("Listing again", "kind", kind.Kind, "err", err.Error())
+		if err != nil && !told {
+			told = true
+			g.log.Info("Listing until it succeeds", "kind", kind.Kind, "err", err.Error())
 		}
-		if !g.wait(ctx, wait) {
-			return ctx.Err()
-		}
+		return err == nil, nil
+	})
+	if err != nil {
+		return err
 	}
-	limit := g.clock.Now().Add(Timeout)
-	for !had.isIn(store) {
-		if g.clock.Now().After(limit) {
-			return fmt.Errorf("the cache of %s has not caught up within %s", kind.Kind, Timeout)
-		}
-		if !g.wait(ctx, poll) {
-			return ctx.Err()
-		}
+	err = wait.PollUntilContextTimeout(ctx, poll, Timeout, true, func(context.Context) (bool, error) { return had.isIn(store), nil })
+	if err != nil {
+		return fmt.Errorf("the cache of %s has not caught up within %s", kind.Kind, Timeout)
 	}
 	return nil
 }
@@ -212,16 +196,4 @@ func later(a, b string) bool {
 	}
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order > 0
-}
-
-// wait lets time pass; false when ctx is done.
-func (g *Gate) wait(ctx context.Context, d time.Duration) bool {
-	timer := g.clock.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

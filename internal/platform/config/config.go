@@ -30,8 +30,6 @@ type Config struct {
 	// Unconfirmed are kinds whose objects wait for the administrator, with how many there are, or -1 where that is not known. After Merge
 	// they are those that nobody has confirmed, and none of them is among Kinds.
 	Unconfirmed map[string]int64
-	// ProbesPods says that something is to be probed: a PodProbeMarker or the list of a node exists. Until then nothing is kept of pods for it.
-	ProbesPods bool
 	// FeatureGates is the text of --feature-gates; Features is what it says.
 	FeatureGates string
 	Features     features.Set
@@ -56,6 +54,8 @@ type Config struct {
 	// MetricsAddress and ProbeAddress are where metrics and health are served; "0" serves none.
 	MetricsAddress string
 	ProbeAddress   string
+	// MetricsSecure serves metrics over https to those alone whom the API server lets read them.
+	MetricsSecure bool
 	// ProfilingAddress is where profiles are served; "0" serves none.
 	ProfilingAddress string
 	// WebhookPort is where admission is served; 0 serves none. WebhookCertDir holds tls.crt and tls.key; when empty, it is where
@@ -107,6 +107,18 @@ func (c *Config) KnownKinds() []string { return c.Table.Switchable().Names() }
 
 // AddFlags adds the flags, whose defaults are those of the operator.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
+	c.addKinds(flags)
+	c.addRequests(flags)
+	c.addServing(flags)
+	c.addInstallation(flags)
+	flags.StringVar(&c.LogLevel, "log-level", "info", "error, info, debug, trace, or the highest verbosity as a number.")
+	flags.StringToStringVar(&c.LogLevels, "log-levels", nil, "Log levels of the controllers of single kinds, such as StatefulSet=debug.")
+	flags.StringVar(&c.AdmissionMode, "admission-mode", "PreferPolicy",
+		"PreferPolicy: policies that the API server evaluates by itself, where they can express what is needed. Webhook: only webhooks.")
+	flags.StringVar(&c.LogFormat, "log-format", "json", "json or console.")
+}
+
+func (c *Config) addKinds(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&c.Kinds, "kinds", c.KnownKinds(),
 		"Kinds to manage. A kind that is left out has no watch, no cache and no reconciler.")
 	flags.StringVar(&c.FeatureGates, "feature-gates", "",
@@ -123,16 +135,33 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 		"Pods of BroadcastJobs get an affinity to their node, and the scheduler binds them. Otherwise they are created with spec.nodeName.")
 	flags.BoolVar(&c.AssignPodsByScheduler, "assign-pods-by-scheduler", true,
 		"The scheduler binds the pods of DaemonSets to their nodes. Otherwise they are created with spec.nodeName, without a check of free resources.")
+}
+
+// addRequests adds what limits the requests to the API server.
+func (c *Config) addRequests(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
 	flags.DurationVar(&c.ReconcileTimeout, "reconcile-timeout", 2*time.Minute, "Deadline of one reconcile.")
+	flags.Float32Var(&c.QPS, "qps", 0, "Limit of requests to the API server per second; 0 leaves that to the server's own fairness.")
+	flags.IntVar(&c.Burst, "burst", 0, "How many requests may exceed --qps for a moment.")
+	flags.DurationVar(&c.ResyncPeriod, "resync-period", 10*time.Hour,
+		"How often every object is reconciled although nothing has changed; at least 1s.")
+}
+
+func (c *Config) addServing(flags *pflag.FlagSet) {
 	flags.StringVar(&c.MetricsAddress, "metrics-bind-address", ":8080", "Address that serves metrics over http; 0 serves none.")
+	flags.BoolVar(&c.MetricsSecure, "metrics-secure", true,
+		"Serve metrics over https, to those who may get /metrics from the API server; false: over http, to everybody.")
 	flags.StringVar(&c.ProbeAddress, "health-probe-bind-address", ":8081", "Address that serves /healthz and /readyz; 0 serves none.")
 	flags.StringVar(&c.ProfilingAddress, "pprof-bind-address", "0", "Address that serves profiles of the process; 0 serves none.")
 	flags.IntVar(&c.WebhookPort, "webhook-port", 9443, "Port that serves admission; 0 serves none.")
 	flags.StringVar(&c.WebhookCertDir, "webhook-cert-dir", "",
 		"Directory of the serving certificate, tls.crt and tls.key. When empty, k8s-webhook-server/serving-certs below the temporary directory; "+
 			"without files there, the operator makes its own certificate.")
+}
+
+// addInstallation adds where the operator runs, and beside whom.
+func (c *Config) addInstallation(flags *pflag.FlagSet) {
 	flags.StringVar(&c.WebhookURL, "webhook-url", "",
 		"Outside of the cluster: where the API server reaches this process, such as https://192.0.2.7:9443; the webhook configurations must call that.")
 	flags.StringVar(&c.ServiceAccount, "service-account", "",
@@ -146,15 +175,6 @@ func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "How long others wait for a leader that does not renew.")
 	flags.DurationVar(&c.RenewDeadline, "leader-elect-renew-deadline", 10*time.Second, "How long a leader tries to renew before it gives up.")
 	flags.DurationVar(&c.RetryPeriod, "leader-elect-retry-period", time.Second, "How long to wait between tries to get or renew the lease.")
-	flags.Float32Var(&c.QPS, "qps", 0, "Limit of requests to the API server per second; 0 leaves that to the server's own fairness.")
-	flags.IntVar(&c.Burst, "burst", 0, "How many requests may exceed --qps for a moment.")
-	flags.DurationVar(&c.ResyncPeriod, "resync-period", 10*time.Hour,
-		"How often every object is reconciled although nothing has changed; at least 1s.")
-	flags.StringVar(&c.LogLevel, "log-level", "info", "error, info, debug, trace, or the highest verbosity as a number.")
-	flags.StringToStringVar(&c.LogLevels, "log-levels", nil, "Log levels of the controllers of single kinds, such as StatefulSet=debug.")
-	flags.StringVar(&c.AdmissionMode, "admission-mode", "PreferPolicy",
-		"PreferPolicy: policies that the API server evaluates by itself, where they can express what is needed. Webhook: only webhooks.")
-	flags.StringVar(&c.LogFormat, "log-format", "json", "json or console.")
 }
 
 // Complete checks the configuration and fills in what follows from it. Notes are explanations for the user.

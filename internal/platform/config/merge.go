@@ -23,19 +23,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
 
-// Where a setting comes from.
-const (
-	FromDefault = "default"
-	FromFlag    = "flag"
-	FromObject  = "object"
-)
-
 // Merged is what the flags and the Kruise object come to.
 type Merged struct {
 	// Config is complete.
 	Config Config
-	// Sources says where each setting that the object can make comes from, by its name there.
-	Sources map[string]string
 	// Notes are for the log: which gates are ignored or forced, and why.
 	Notes []string
 	// Faults are what the object asks for and cannot have, sorted. They are left out, and the rest of the object is in force.
@@ -53,51 +44,62 @@ func Given(flags *pflag.FlagSet) sets.Set[string] {
 // were set. Spec is nil when there is no object. The error is about the flags alone: a fault of the object never keeps the operator from
 // running, and it depends on nothing that was in force before, so a restart changes nothing.
 func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSpec) (Merged, error) {
-	m := Merged{Config: flags, Sources: map[string]string{}}
-	for setting, flag := range map[string]string{
-		"kinds": "kinds", "featureGates": "feature-gates", "workers": "workers", "logLevel": "log-level", "metrics.bindAddress": "metrics-bind-address",
-		"admission.mode": "admission-mode",
-	} {
-		m.Sources[setting] = FromDefault
-		if given.Has(flag) {
-			m.Sources[setting] = FromFlag
-		}
+	m := Merged{Config: flags}
+	c := &m.Config
+	c.KindWorkers, c.KindLogLevels = map[string]int{}, map[string]string{}
+	if spec == nil {
+		spec = &operatorv1alpha1.KruiseSpec{}
 	}
-	m.Config.KindWorkers, m.Config.KindLogLevels = map[string]int{}, map[string]string{}
-	if spec != nil {
-		m.overlay(spec)
+	m.kinds(spec)
+	m.gates(spec.FeatureGates)
+	m.workers(spec)
+	m.metrics(spec.Metrics)
+	m.admission(spec.Admission)
+	if spec.Kinds == nil && !given.Has("kinds") { // who names kinds confirms them
+		m.leaveUnconfirmedOut(spec.ConfirmedKinds)
+	} else {
+		c.Unconfirmed = nil
 	}
-	m.Config.NodeDaemon = m.Config.Deployment != "" &&
-		(spec == nil || spec.NodeDaemon == nil || spec.NodeDaemon.Mode != operatorv1alpha1.NodeDaemonDisabled)
-	m.leaveUnconfirmedOut(spec)
-	notes, err := m.Config.Complete()
-	m.Config.NodeDaemon = m.Config.NodeDaemon && m.Config.Features.Enabled(features.KruiseDaemon)
+	notes, err := c.Complete()
 	m.Notes = notes
+	disabled := spec.NodeDaemon != nil && spec.NodeDaemon.Mode == operatorv1alpha1.NodeDaemonDisabled
+	c.NodeDaemon = c.Deployment != "" && !disabled && c.Features.Enabled(features.KruiseDaemon)
 	slices.Sort(m.Faults)
 	return m, err
 }
 
-func (m *Merged) overlay(spec *operatorv1alpha1.KruiseSpec) {
-	if spec.Kinds != nil {
-		m.Config.Kinds = nil
-		m.Sources["kinds"] = FromObject
-		for _, kind := range spec.Kinds {
-			if m.knows("spec.kinds", kind) {
-				m.Config.Kinds = append(m.Config.Kinds, string(kind))
-			}
+func (m *Merged) kinds(spec *operatorv1alpha1.KruiseSpec) {
+	if spec.Kinds == nil {
+		return
+	}
+	m.Config.Kinds = nil
+	for _, kind := range spec.Kinds {
+		if m.knows("spec.kinds", kind) {
+			m.Config.Kinds = append(m.Config.Kinds, string(kind))
 		}
 	}
-	m.gates(spec.FeatureGates)
-	if spec.Workers != nil {
-		if m.positive("spec.workers", *spec.Workers) {
-			// All kinds: also those for which a flag says something.
-			m.Config.Workers, m.Config.flagWorkers = int(*spec.Workers), nil
-			m.Sources["workers"] = FromObject
+}
+
+// leaveUnconfirmedOut leaves kinds that wait for the administrator out of the default list.
+func (m *Merged) leaveUnconfirmedOut(confirmed []operatorv1alpha1.Kind) {
+	left := maps.Clone(m.Config.Unconfirmed)
+	for _, kind := range confirmed {
+		if m.knows("spec.confirmedKinds", kind) {
+			delete(left, string(kind))
 		}
+	}
+	m.Config.Unconfirmed = left
+	m.Config.Kinds = slices.DeleteFunc(slices.Clone(m.Config.Kinds), func(kind string) bool { _, waits := left[kind]; return waits })
+}
+
+// workers reads what is said of controllers: of all, and of single ones.
+func (m *Merged) workers(spec *operatorv1alpha1.KruiseSpec) {
+	if spec.Workers != nil && m.positive("spec.workers", *spec.Workers) {
+		// All kinds: also those for which a flag says something.
+		m.Config.Workers, m.Config.flagWorkers = int(*spec.Workers), nil
 	}
 	if spec.LogLevel != "" && m.level("spec.logLevel", spec.LogLevel) {
 		m.Config.LogLevel = string(spec.LogLevel)
-		m.Sources["logLevel"] = FromObject
 	}
 	for _, controller := range spec.Controllers {
 		kind := string(controller.Kind)
@@ -107,54 +109,38 @@ func (m *Merged) overlay(spec *operatorv1alpha1.KruiseSpec) {
 		}
 		if controller.Workers != nil && m.positive(path+".workers", *controller.Workers) {
 			m.Config.KindWorkers[kind] = int(*controller.Workers)
-			m.Sources["controllers["+kind+"].workers"] = FromObject
 		}
 		if controller.LogLevel != "" && m.level(path+".logLevel", controller.LogLevel) {
 			m.Config.KindLogLevels[kind] = string(controller.LogLevel)
-			m.Sources["controllers["+kind+"].logLevel"] = FromObject
-		}
-	}
-	if spec.Metrics != nil && spec.Metrics.BindAddress != "" {
-		if err := CheckAddress(spec.Metrics.BindAddress); err != nil {
-			m.fault("spec.metrics.bindAddress: %v", err)
-		} else {
-			m.Config.MetricsAddress = spec.Metrics.BindAddress
-			m.Sources["metrics.bindAddress"] = FromObject
-		}
-	}
-	if spec.Admission != nil && spec.Admission.ClientCA != "" {
-		if x509.NewCertPool().AppendCertsFromPEM([]byte(spec.Admission.ClientCA)) {
-			m.Config.ClientCA = spec.Admission.ClientCA
-			m.Sources["admission.clientCA"] = FromObject
-		} else {
-			m.fault("spec.admission.clientCA: must hold a certificate in PEM")
-		}
-	}
-	if spec.Admission != nil && spec.Admission.Mode != "" {
-		if mode := string(spec.Admission.Mode); slices.Contains(admissionModes(), mode) {
-			m.Config.AdmissionMode = mode
-			m.Sources["admission.mode"] = FromObject
-		} else {
-			m.fault("spec.admission.mode: unknown mode %q: know %s", mode, strings.Join(admissionModes(), ", "))
 		}
 	}
 }
 
-// leaveUnconfirmedOut leaves kinds that wait for the administrator out of the default list. Who names kinds means them.
-func (m *Merged) leaveUnconfirmedOut(spec *operatorv1alpha1.KruiseSpec) {
-	left := map[string]int64{}
-	if m.Sources["kinds"] == FromDefault {
-		maps.Copy(left, m.Config.Unconfirmed)
+func (m *Merged) metrics(settings *operatorv1alpha1.MetricsSettings) {
+	if settings == nil || settings.BindAddress == "" {
+		return
 	}
-	if spec != nil {
-		for _, kind := range spec.ConfirmedKinds {
-			if m.knows("spec.confirmedKinds", kind) {
-				delete(left, string(kind))
-			}
-		}
+	if err := checkAddress(settings.BindAddress); err != nil {
+		m.fault("spec.metrics.bindAddress: %v", err)
+		return
 	}
-	m.Config.Unconfirmed = left
-	m.Config.Kinds = slices.DeleteFunc(slices.Clone(m.Config.Kinds), func(kind string) bool { _, waits := left[kind]; return waits })
+	m.Config.MetricsAddress = settings.BindAddress
+}
+
+func (m *Merged) admission(settings *operatorv1alpha1.AdmissionSettings) {
+	if settings == nil {
+		return
+	}
+	if settings.ClientCA != "" && x509.NewCertPool().AppendCertsFromPEM([]byte(settings.ClientCA)) {
+		m.Config.ClientCA = settings.ClientCA
+	} else if settings.ClientCA != "" {
+		m.fault("spec.admission.clientCA: must hold a certificate in PEM")
+	}
+	if mode := string(settings.Mode); slices.Contains(admissionModes(), mode) {
+		m.Config.AdmissionMode = mode
+	} else if mode != "" {
+		m.fault("spec.admission.mode: unknown mode %q: know %s", mode, strings.Join(admissionModes(), ", "))
+	}
 }
 
 // gates puts the object's gates over those of the flag, one by one.
@@ -174,7 +160,6 @@ func (m *Merged) gates(wanted []operatorv1alpha1.FeatureGate) {
 	}
 	if len(values) > 0 {
 		m.Config.FeatureGates = features.Override(m.Config.FeatureGates, values)
-		m.Sources["featureGates"] = FromObject
 	}
 }
 
@@ -206,8 +191,8 @@ func (m *Merged) level(path string, level operatorv1alpha1.LogLevel) bool {
 	return true
 }
 
-// CheckAddress says why an address cannot be listened at; nil for 0, which means not to listen.
-func CheckAddress(address string) error {
+// checkAddress says why an address cannot be listened at; nil for 0, which means not to listen.
+func checkAddress(address string) error {
 	if address == "0" {
 		return nil
 	}
@@ -235,27 +220,4 @@ func (c *Config) Hash() string {
 	})
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
-}
-
-// Summary lists the settings that the object can make, with where each comes from, for the log.
-func (m *Merged) Summary() map[string]string {
-	c := &m.Config
-	values := map[string]string{
-		"kinds": strings.Join(c.Kinds, ","), "featureGates": c.FeatureGates, "workers": strconv.Itoa(c.Workers), "logLevel": c.LogLevel,
-		"metrics.bindAddress": c.MetricsAddress, "admission.mode": c.AdmissionMode,
-	}
-	for kind, workers := range c.KindWorkers {
-		values["controllers["+kind+"].workers"] = strconv.Itoa(workers)
-	}
-	for kind, level := range c.KindLogLevels {
-		values["controllers["+kind+"].logLevel"] = level
-	}
-	for setting, value := range values {
-		from := m.Sources[setting]
-		if from == "" {
-			from = FromFlag // of one controller
-		}
-		values[setting] = strings.TrimSpace(value + " (" + from + ")")
-	}
-	return values
 }

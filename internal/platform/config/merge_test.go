@@ -50,7 +50,6 @@ func TestMerge(t *testing.T) {
 		level, set string
 		metrics    string
 		mode       string
-		sources    map[string]string // those that are not from the default
 		faults     []string
 	}
 	all := strings.Join(known().Names(), ",")
@@ -72,9 +71,7 @@ func TestMerge(t *testing.T) {
 		"flags win over defaults": {
 			args: []string{"--kinds=", "--workers=4", "--feature-gates=StatefulSetStartOrdinal=true", "--log-level=debug", "--log-levels=StatefulSet=trace", "--metrics-bind-address=0", "--admission-mode=Webhook"},
 			spec: &Spec{},
-			want: want{workers: 4, start: true, level: "debug", set: "trace", metrics: "0", mode: "Webhook", sources: map[string]string{
-				"kinds": FromFlag, "workers": FromFlag, "featureGates": FromFlag, "logLevel": FromFlag, "metrics.bindAddress": FromFlag, "admission.mode": FromFlag,
-			}},
+			want: want{workers: 4, start: true, level: "debug", set: "trace", metrics: "0", mode: "Webhook"},
 		},
 		"the object wins over flags": {
 			args: []string{"--kinds=", "--workers=4", "--statefulset-workers=9", "--feature-gates=StatefulSetStartOrdinal=true", "--log-level=debug", "--log-levels=StatefulSet=trace", "--metrics-bind-address=0", "--admission-mode=Webhook"},
@@ -85,24 +82,21 @@ func TestMerge(t *testing.T) {
 				Metrics:      &operatorv1alpha1.MetricsSettings{BindAddress: ":9"},
 				Admission:    &operatorv1alpha1.AdmissionSettings{Mode: "PreferPolicy"},
 			},
-			want: want{kinds: "StatefulSet", workers: 5, resize: true, level: "Error", set: "Debug", metrics: ":9", mode: "PreferPolicy", sources: map[string]string{
-				"kinds": FromObject, "workers": FromObject, "featureGates": FromObject, "logLevel": FromObject, "metrics.bindAddress": FromObject, "admission.mode": FromObject,
-				"controllers[StatefulSet].logLevel": FromObject,
-			}},
+			want: want{kinds: "StatefulSet", workers: 5, resize: true, level: "Error", set: "Debug", metrics: ":9", mode: "PreferPolicy"},
 		},
 		"gates of flags and object are put together": {
 			args: []string{"--feature-gates=StatefulSetStartOrdinal=true"},
 			spec: &Spec{FeatureGates: []operatorv1alpha1.FeatureGate{gate("StatefulSetAutoResizePVCGate", "Enabled")}},
-			want: want{kinds: all, workers: 3, start: true, resize: true, level: "info", metrics: ":8080", mode: "PreferPolicy", sources: map[string]string{"featureGates": FromObject}},
+			want: want{kinds: all, workers: 3, start: true, resize: true, level: "info", metrics: ":8080", mode: "PreferPolicy"},
 		},
 		"no kind at all": {
 			spec: &Spec{Kinds: []operatorv1alpha1.Kind{}},
-			want: want{workers: 3, level: "info", metrics: ":8080", mode: "PreferPolicy", sources: map[string]string{"kinds": FromObject}},
+			want: want{workers: 3, level: "info", metrics: ":8080", mode: "PreferPolicy"},
 		},
 		"one controller's workers win over all others'": {
 			args: []string{"--statefulset-workers=9"},
 			spec: &Spec{Workers: ptr.To[int32](5), Controllers: []operatorv1alpha1.ControllerSettings{{Kind: "StatefulSet", Workers: ptr.To[int32](7)}}},
-			want: want{kinds: all, workers: 7, level: "info", metrics: ":8080", mode: "PreferPolicy", sources: map[string]string{"workers": FromObject, "controllers[StatefulSet].workers": FromObject}},
+			want: want{kinds: all, workers: 7, level: "info", metrics: ":8080", mode: "PreferPolicy"},
 		},
 		"what is wrong is left out, and the rest holds": {
 			args: []string{"--workers=4"},
@@ -115,7 +109,6 @@ func TestMerge(t *testing.T) {
 			},
 			want: want{
 				kinds: "StatefulSet", workers: 4, start: true, level: "info", metrics: ":8080", mode: "PreferPolicy",
-				sources: map[string]string{"kinds": FromObject, "workers": FromFlag, "featureGates": FromObject},
 				faults: []string{
 					`spec.admission.mode: unknown mode "Both"`, `spec.controllers[Other]: unknown kind "Other": know `, `spec.controllers[StatefulSet].logLevel: unknown log level "loud"`,
 					`spec.controllers[StatefulSet].workers: -1 is less than 1`, `spec.featureGates[Nonsense]: unknown feature gate: know AdvancedDeployment, `,
@@ -132,14 +125,6 @@ func TestMerge(t *testing.T) {
 			got := want{
 				kinds: strings.Join(c.Kinds, ","), workers: c.WorkersOf("StatefulSet"), start: c.Features.Enabled(features.StatefulSetStartOrdinal),
 				resize: c.Features.Enabled(features.StatefulSetAutoResizePVC), level: c.LogLevel, set: c.KindLogLevels["StatefulSet"], metrics: c.MetricsAddress, mode: c.AdmissionMode,
-			}
-			for setting, from := range m.Sources {
-				if from != FromDefault {
-					if got.sources == nil {
-						got.sources = map[string]string{}
-					}
-					got.sources[setting] = from
-				}
 			}
 			if len(m.Faults) != len(tc.want.faults) {
 				t.Errorf("faults %q, want %q", m.Faults, tc.want.faults)

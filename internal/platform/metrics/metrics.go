@@ -56,89 +56,78 @@ type Metrics struct {
 
 // New returns the metrics, registered with registerer.
 func New(registerer prometheus.Registerer) (*Metrics, error) {
+	all := &set{}
 	m := &Metrics{
-		Objects: newObjects(),
-		Actions: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_podset_actions_total",
-			Help: "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
-		}, []string{"kind", "verb", "result"}),
-		StaleViews: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_podset_stale_views_total",
-			Help: "Reconciles that waited for the cache to show the operator's own writes for the workload.",
-		}, []string{"kind"}),
-		TakeoverWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_takeover_waiting",
-			Help: "1 while no reconciler acts, since OpenKruise's Lease cannot be read (LeaseUnknown) or is renewed (OpenKruiseRuns), or it left objects that no controller would manage (UnservedKinds).",
-		}, []string{"reason"}),
-		IsLeader: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "kruise_manager_is_leader",
-			Help: "1 while this replica leads, 0 otherwise.",
-		}),
-		CronSkew: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "kruise_advancedcronjob_skew_seconds",
-			Help:    "How many seconds after its time a run of an AdvancedCronJob was created; also of one that was started late, because the operator was away or another run was active.",
-			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600},
-		}),
-		CronLeftOut: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "kruise_advancedcronjob_left_out_total",
-			Help: "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once.",
-		}),
-		LaunchWaiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_launch_priority_waiting_pods",
-			Help: "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
-		}, []string{"long"}),
-		PodsHeld: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_pods_held_not_ready",
-			Help: "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
-		}, []string{"holder"}),
-		PodsHeldSince: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_pods_held_not_ready_since_seconds",
-			Help: "Since when the longest of these holds lasts, in seconds since 1970; 0 without one. A hold that nobody gives up shows in time() minus this.",
-		}, []string{"holder"}),
-		SidecarStops: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_sidecar_terminator_stops_total",
-			Help: "Writes that stop sidecars of finished pods, by method (request: a ContainerRecreateRequest; phase: the pod got its phase; image: virtual nodes) and result, as of actions.",
-		}, []string{"method", "result"}),
-		SidecarLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "kruise_sidecar_terminator_latency_seconds",
-			Help:    "How many seconds after its last main container a pod ended whose sidecars had to be stopped.",
-			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900},
-		}),
-		SidecarSetInjection: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_sidecarset_injection",
-			Help: "SidecarSets, by reason and status of their condition InjectionPath. A set that is paused by annotation counts as before, and not at all after a restart of the operator.",
-		}, []string{"reason", "status"}),
-		SidecarSetPods: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "kruise_sidecarset_pods",
-			Help: "Pods of all SidecarSets together: matched, updated, ready, updated_ready, as in the statuses of the sets, and without_sidecar. A pod of two sets counts twice.",
-		}, []string{"state"}),
-		RecreateRequests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_recreate_requests_total",
-			Help: "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded; Recreated is success.",
-		}, []string{"reason"}),
-		RecreateLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "kruise_recreate_request_duration_seconds",
-			Help:    "How many seconds after its creation a ContainerRecreateRequest ended.",
-			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600},
-		}),
-		ImagePullAnswers: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "kruise_imagepulljob_nodes_total",
-			Help: "Answers of nodes to ImagePullJobs: succeeded or failed. An answer that came while no replica led is not counted.",
-		}, []string{"result"}),
-		ImagePullLatency: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name:    "kruise_imagepulljob_node_duration_seconds",
-			Help:    "Seconds between asking a node for an image and its answer, including the time in that node's queue.",
-			Buckets: []float64{.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
-		}),
+		Objects: add(all, newObjects()),
+		Actions: all.counters("kruise_podset_actions_total", "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
+			"kind", "verb", "result"),
+		StaleViews: all.counters("kruise_podset_stale_views_total", "Reconciles that waited for the cache to show the operator's own writes for the workload.",
+			"kind"),
+		TakeoverWaiting: all.gauges("kruise_takeover_waiting", "1 while no reconciler acts, since OpenKruise's Lease cannot be read (LeaseUnknown) or is renewed (OpenKruiseRuns), or it left objects that no controller would manage (UnservedKinds).",
+			"reason"),
+		IsLeader: all.gauge("kruise_manager_is_leader", "1 while this replica leads, 0 otherwise."),
+		CronSkew: all.histogram("kruise_advancedcronjob_skew_seconds", "How many seconds after its time a run of an AdvancedCronJob was created; also of one that was started late, because the operator was away or another run was active.",
+			.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600),
+		CronLeftOut: all.counter("kruise_advancedcronjob_left_out_total", "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once."),
+		LaunchWaiting: all.gauges("kruise_launch_priority_waiting_pods", "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
+			"long"),
+		PodsHeld: all.gauges("kruise_pods_held_not_ready", "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
+			"holder"),
+		PodsHeldSince: all.gauges("kruise_pods_held_not_ready_since_seconds", "Since when the longest of these holds lasts, in seconds since 1970; 0 without one. A hold that nobody gives up shows in time() minus this.",
+			"holder"),
+		SidecarStops: all.counters("kruise_sidecar_terminator_stops_total", "Writes that stop sidecars of finished pods, by method (request: a ContainerRecreateRequest; phase: the pod got its phase; image: virtual nodes) and result, as of actions.",
+			"method", "result"),
+		SidecarLatency: all.histogram("kruise_sidecar_terminator_latency_seconds", "How many seconds after its last main container a pod ended whose sidecars had to be stopped.",
+			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900),
+		SidecarSetInjection: all.gauges("kruise_sidecarset_injection", "SidecarSets, by reason and status of their condition InjectionPath. A set that is paused by annotation counts as before, and not at all after a restart of the operator.",
+			"reason", "status"),
+		SidecarSetPods: all.gauges("kruise_sidecarset_pods", "Pods of all SidecarSets together: matched, updated, ready, updated_ready, as in the statuses of the sets, and without_sidecar. A pod of two sets counts twice.",
+			"state"),
+		RecreateRequests: all.counters("kruise_recreate_requests_total", "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded; Recreated is success.",
+			"reason"),
+		RecreateLatency: all.histogram("kruise_recreate_request_duration_seconds", "How many seconds after its creation a ContainerRecreateRequest ended.",
+			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3600),
+		ImagePullAnswers: all.counters("kruise_imagepulljob_nodes_total", "Answers of nodes to ImagePullJobs: succeeded or failed. An answer that came while no replica led is not counted.",
+			"result"),
+		ImagePullLatency: all.histogram("kruise_imagepulljob_node_duration_seconds", "Seconds between asking a node for an image and its answer, including the time in that node's queue.",
+			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600),
 	}
-	for _, collector := range []prometheus.Collector{
-		m.Actions, m.Objects, m.StaleViews, m.TakeoverWaiting, m.IsLeader, m.CronSkew, m.CronLeftOut, m.LaunchWaiting, m.SidecarStops, m.SidecarLatency,
-		m.PodsHeld, m.PodsHeldSince, m.SidecarSetInjection, m.SidecarSetPods,
-		m.RecreateRequests, m.RecreateLatency, m.ImagePullAnswers, m.ImagePullLatency,
-	} {
-		if err := registerer.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering metrics: %w", err)
+	return m, all.register(registerer)
+}
+
+// set is metrics that are registered together.
+type set []prometheus.Collector
+
+func (s *set) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return add(s, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+}
+
+func (s *set) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	return add(s, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels))
+}
+
+func (s *set) counter(name, help string) prometheus.Counter {
+	return add(s, prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help}))
+}
+
+func (s *set) gauge(name, help string) prometheus.Gauge {
+	return add(s, prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help}))
+}
+
+func (s *set) histogram(name, help string, buckets ...float64) prometheus.Histogram {
+	return add(s, prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}))
+}
+
+func add[C prometheus.Collector](s *set, c C) C {
+	*s = append(*s, c)
+	return c
+}
+
+func (s *set) register(registerer prometheus.Registerer) error {
+	for _, c := range *s {
+		if err := registerer.Register(c); err != nil {
+			return fmt.Errorf("registering metrics: %w", err)
 		}
 	}
-	return m, nil
+	return nil
 }

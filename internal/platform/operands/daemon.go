@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"path"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/resid"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
@@ -69,83 +71,81 @@ func RenderDaemonPolicy() ([]*unstructured.Unstructured, error) {
 
 // RenderDaemon renders all objects of the node daemon but its policy, its namespace first. They have no owner.
 func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
-	set := []map[string]any{replace("/spec/template/spec/containers/0/image", d.Image)}
+	objects, err := manifests.RenderOver("operands/daemon", types.Kustomization{Labels: labels()})
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		switch {
+		case object.GetKind() == "DaemonSet":
+			err = change(object, &appsv1.DaemonSet{}, func(set *appsv1.DaemonSet) { d.change(&set.Spec.Template.Spec) })
+		case object.GetName() == "kruise-operator-pull-secrets":
+			err = change(object, &rbacv1.RoleBinding{}, func(binding *rbacv1.RoleBinding) { binding.Subjects[0].Namespace = d.Namespace })
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s %s: %w", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return objects, nil
+}
+
+// change changes an object as the type that it has.
+func change[T any](object *unstructured.Unstructured, typed *T, how func(*T)) error {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
+		return err
+	}
+	how(typed)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
+	delete(content, "status")
+	object.Object = content
+	return err
+}
+
+// change makes the pods as they are to be deployed.
+func (d Daemon) change(pod *corev1.PodSpec) {
+	c := &pod.Containers[0]
+	c.Image, pod.PriorityClassName, c.SecurityContext.SELinuxOptions = d.Image, d.PriorityClass, d.SELinux
 	if d.Resources != nil {
-		set = append(set, replace("/spec/template/spec/containers/0/resources", d.Resources))
+		c.Resources = *d.Resources
 	}
 	if d.Tolerations != nil {
-		set = append(set, replace("/spec/template/spec/tolerations", d.Tolerations))
-	}
-	if d.PriorityClass != "" {
-		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/priorityClassName", "value": d.PriorityClass})
-	}
-	const security = "/spec/template/spec/containers/0/securityContext"
-	if d.SELinux != nil {
-		set = append(set, map[string]any{"op": "add", "path": security + "/seLinuxOptions", "value": d.SELinux})
+		pod.Tolerations = d.Tolerations
 	}
 	if d.Privileged {
 		// The API server refuses a privileged container that says that it must not get further rights.
-		set = append(set, replace(security+"/privileged", true), map[string]any{"op": "remove", "path": security + "/allowPrivilegeEscalation"})
+		c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = ptr.To(true), nil
 	}
-	var args []string
 	if d.Socket != "" {
-		set = append(set, replace("/spec/template/spec/volumes/0/hostPath/path", path.Dir(d.Socket)))
-		args = append(args, "--runtime-socket="+path.Join(mounted, path.Base(d.Socket)))
+		pod.Volumes[0].HostPath.Path = path.Dir(d.Socket)
+		c.Args = append(c.Args, "--runtime-socket="+path.Join(mounted, path.Base(d.Socket)))
 	}
 	if d.CredentialConfig != "" {
-		set = append(set, mount("credential-config", path.Dir(d.CredentialConfig), mountedConfig)...)
-		set = append(set, mount("credential-plugins", d.CredentialFolder, mountedPlugins)...)
-		args = append(args, "--credential-provider-config="+path.Join(mountedConfig, path.Base(d.CredentialConfig)), "--credential-provider-bin-dir="+mountedPlugins)
+		mount(pod, "credential-config", path.Dir(d.CredentialConfig), mountedConfig)
+		mount(pod, "credential-plugins", d.CredentialFolder, mountedPlugins)
+		c.Args = append(c.Args, "--credential-provider-config="+path.Join(mountedConfig, path.Base(d.CredentialConfig)), "--credential-provider-bin-dir="+mountedPlugins)
 	}
-	set = append(set, portOf(d.Port)...)
 	if d.Port != nil {
-		args = append(args, addressOf(*d.Port))
+		listen(c, *d.Port)
 	}
 	if d.NoProbes {
-		args = append(args, "--no-probes")
+		c.Args = append(c.Args, "--no-probes")
 	}
 	if d.NoReports {
-		args = append(args, "--no-reports")
+		c.Args = append(c.Args, "--no-reports")
 	}
-	if len(args) > 0 {
-		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": args})
+	for _, name := range d.PullSecrets {
+		pod.ImagePullSecrets = append(pod.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
-	if len(d.PullSecrets) > 0 {
-		var secrets []corev1.LocalObjectReference
-		for _, name := range d.PullSecrets {
-			secrets = append(secrets, corev1.LocalObjectReference{Name: name})
-		}
-		set = append(set, map[string]any{"op": "add", "path": "/spec/template/spec/imagePullSecrets", "value": secrets})
-	}
-	overlay := types.Kustomization{Labels: labels(), Patches: []types.Patch{
-		patchOf("DaemonSet", DaemonName, set),
-		patchOf("RoleBinding", "kruise-operator-pull-secrets", []map[string]any{replace("/subjects/0/namespace", d.Namespace)}),
-	}}
-	return manifests.RenderOver("operands/daemon", overlay)
 }
 
-// portOf changes the port in the manifest. Without one, the kubelet has nothing to check.
-func portOf(port *int32) []map[string]any {
-	const container = "/spec/template/spec/containers/0/"
-	switch {
-	case port == nil:
-		return nil
-	case *port == 0:
-		var gone []map[string]any
-		for _, field := range []string{"ports", "readinessProbe", "livenessProbe"} {
-			gone = append(gone, map[string]any{"op": "remove", "path": container + field})
-		}
-		return gone
-	}
-	return []map[string]any{replace(container+"ports/0/containerPort", *port), replace(container+"ports/0/hostPort", *port)}
-}
-
-// addressOf is the flag for a port.
-func addressOf(port int32) string {
+// listen changes the port. Without one, the kubelet has nothing to check.
+func listen(c *corev1.Container, port int32) {
 	if port == 0 {
-		return "--addr=0"
+		c.Ports, c.ReadinessProbe, c.LivenessProbe, c.Args = nil, nil, nil, append(c.Args, "--addr=0")
+		return
 	}
-	return fmt.Sprintf("--addr=:%d", port)
+	c.Ports[0].ContainerPort, c.Ports[0].HostPort = port, port
+	c.Args = append(c.Args, fmt.Sprintf("--addr=:%d", port))
 }
 
 // DaemonImage is the image of the node daemon: the one that is asked for, else the one that the environment names, else the operator's own,
@@ -158,22 +158,12 @@ func DaemonImage(asked, related, own, repository string) string {
 	return cmp.Or(asked, image)
 }
 
-// mount adds a folder of the node, read-only. It is the folder of a file and not the file, so that a file that is replaced is seen. A node that does not have
-// it gets an empty one: its daemon works without.
-func mount(name, from, to string) []map[string]any {
-	return []map[string]any{
-		{"op": "add", "path": "/spec/template/spec/volumes/-", "value": map[string]any{
-			"name": name, "hostPath": map[string]any{"path": from, "type": "DirectoryOrCreate"},
-		}},
-		{"op": "add", "path": "/spec/template/spec/containers/0/volumeMounts/-", "value": map[string]any{"name": name, "mountPath": to, "readOnly": true}},
-	}
-}
-
-func replace(at string, value any) map[string]any {
-	return map[string]any{"op": "replace", "path": at, "value": value}
-}
-
-func patchOf(kind, name string, operations []map[string]any) types.Patch {
-	text, _ := yaml.Marshal(operations) // strings, numbers and API types
-	return types.Patch{Patch: string(text), Target: &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{Kind: kind}, Name: name}}}
+// mount adds a folder of the node, read-only. It is the folder of a file and not the file, so that a file that is replaced is seen. A node without it gets
+// an empty one: its daemon works without.
+func mount(pod *corev1.PodSpec, name, from, to string) {
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+		HostPath: &corev1.HostPathVolumeSource{Path: from, Type: ptr.To(corev1.HostPathDirectoryOrCreate)},
+	}})
+	c := &pod.Containers[0]
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: name, MountPath: to, ReadOnly: true})
 }

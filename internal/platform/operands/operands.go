@@ -39,8 +39,9 @@ func Bases() []Base { return []Base{Access, Prometheus} }
 type Values struct {
 	// Namespace is the operator's own.
 	Namespace string
-	// MetricsPort is where every replica serves metrics.
-	MetricsPort int
+	// MetricsPort is where every replica serves metrics, over https if they are secure.
+	MetricsPort   int
+	MetricsSecure bool
 }
 
 // PortOf is the port of an address that the manager listens at; zero when it listens nowhere.
@@ -61,30 +62,22 @@ func PortOf(address string) (int, error) {
 
 // Render returns the objects of a base, in the operator's namespace, with its labels.
 func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
-	return manifests.RenderOver(path.Join("operands", string(base)), overlayOf(base, v))
-}
-
-// overlayOf puts the values over a base.
-func overlayOf(base Base, v Values) types.Kustomization {
-	k := types.Kustomization{
-		Namespace: v.Namespace,
-		Labels:    labels(),
-	}
-	ports := func(kind string, paths ...string) {
-		var operations []map[string]any
-		for _, path := range paths {
-			operations = append(operations, map[string]any{"op": "replace", "path": path, "value": v.MetricsPort})
-		}
-		patch, _ := yaml.Marshal(operations) // strings and numbers
+	k := types.Kustomization{Namespace: v.Namespace, Labels: labels()}
+	replace := func(kind, at string, value any) {
+		patch, _ := yaml.Marshal([]map[string]any{{"op": "replace", "path": at, "value": value}}) // strings and numbers
 		k.Patches = append(k.Patches, types.Patch{Patch: string(patch), Target: &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{Kind: kind}}}})
 	}
 	switch base {
 	case Access:
-		ports("NetworkPolicy", "/spec/ingress/0/ports/0/port")
+		replace("NetworkPolicy", "/spec/ingress/0/ports/0/port", v.MetricsPort)
 	case Prometheus:
-		ports("Service", "/spec/ports/0/port", "/spec/ports/0/targetPort")
+		replace("Service", "/spec/ports/0/port", v.MetricsPort)
+		replace("Service", "/spec/ports/0/targetPort", v.MetricsPort)
+		if !v.MetricsSecure {
+			replace("ServiceMonitor", "/spec/endpoints", []map[string]any{{"port": "metrics", "interval": "30s"}})
+		}
 	}
-	return k
+	return manifests.RenderOver(path.Join("operands", string(base)), k)
 }
 
 // labels are on everything that the operator deploys.

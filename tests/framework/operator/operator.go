@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,6 +48,8 @@ type Options struct {
 	NoWait bool
 	// NoWebhooks leaves admission and conversion to another operator on the same cluster.
 	NoWebhooks bool
+	// Env is added to the environment.
+	Env []string
 	// Kubeconfig is how `run` reaches the API server, for a proxy in between. When empty, it is the cluster's administrator.
 	Kubeconfig string
 }
@@ -57,7 +60,8 @@ type Operator struct {
 	options  Options
 	program  string
 	ports    ports
-	process  *cluster.Process
+	process  atomic.Pointer[cluster.Process]
+	stopping atomic.Bool
 	starts   int
 	baseCPU  time.Duration
 	basePeak int64
@@ -180,21 +184,43 @@ func (o *Operator) Run(ctx context.Context) error {
 	args := slices.Concat([]string{
 		"run",
 		"--service-account=kruise-system/kruise-operator-manager",
-		"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.metrics),
+		"--metrics-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.metrics), "--metrics-secure=false",
 		"--health-probe-bind-address=127.0.0.1:" + strconv.Itoa(o.ports.probes),
 		"--leader-elect=" + strconv.FormatBool(o.options.LeaderElect),
 	}, webhooks, o.options.Args)
-	process, err := o.cluster.StartProcess(o.options.Name, o.program, args, []string{
-		"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig()),
-	})
+	env := append([]string{"KUBECONFIG=" + cmp.Or(o.options.Kubeconfig, o.cluster.AdminKubeconfig())}, o.options.Env...)
+	start := func() (*cluster.Process, error) { return o.cluster.StartProcess(o.options.Name, o.program, args, env) }
+	process, err := start()
 	if err != nil {
 		return err
 	}
-	o.process = process
+	o.stopping.Store(false)
+	o.process.Store(process)
+	go o.startAgain(process, start)
 	if o.options.NoWait {
 		return nil
 	}
 	return o.WaitReady(ctx)
+}
+
+// startAgain starts the process again whenever it has ended without an error, as its Deployment does when the configuration has changed, until it is
+// stopped.
+func (o *Operator) startAgain(process *cluster.Process, start func() (*cluster.Process, error)) {
+	for {
+		<-process.Done()
+		if !endedWell(process) || o.stopping.Load() {
+			return
+		}
+		next, err := start()
+		if err != nil {
+			return
+		}
+		process = next
+		o.process.Store(process)
+		if o.stopping.Load() {
+			_ = o.cluster.StopProcess(process)
+		}
+	}
 }
 
 // WaitReady returns when the operator answers its readiness probe.
@@ -208,10 +234,11 @@ func (o *Operator) WaitReady(ctx context.Context) error {
 		if _, err := get(ctx, url); err == nil {
 			return nil
 		}
+		if process := o.process.Load(); process.Err() != nil && !endedWell(process) {
+			return fmt.Errorf("the operator ended: %w", process.Err())
+		}
 		select {
 		case <-tick.C:
-		case <-o.process.Done():
-			return fmt.Errorf("the operator ended: %w", o.process.Err())
 		case <-ctx.Done():
 			return fmt.Errorf("waiting for the operator to become ready: %w; its log is %s", ctx.Err(), o.Log())
 		}
@@ -222,21 +249,27 @@ func (o *Operator) WaitReady(ctx context.Context) error {
 func (o *Operator) Log() string { return o.cluster.Logs(o.options.Name) }
 
 // Done is closed when the process has ended.
-func (o *Operator) Done() <-chan struct{} { return o.process.Done() }
+func (o *Operator) Done() <-chan struct{} { return o.process.Load().Done() }
+
+// endedWell says that the process has ended without an error.
+func endedWell(p *cluster.Process) bool { return p.Err() != nil && strings.Contains(p.Err().Error(), "exit status 0") }
 
 // PID is the process ID.
-func (o *Operator) PID() int { return o.process.PID() }
+func (o *Operator) PID() int { return o.process.Load().PID() }
 
 // Kill ends the process with SIGKILL, as a crash or a lost node does.
 func (o *Operator) Kill() error {
+	o.stopping.Store(true)
 	o.account()
-	return o.cluster.StopProcess(o.process)
+	return o.cluster.StopProcess(o.process.Load())
 }
 
 // Stop ends the process with SIGTERM and waits: the lease is released.
 func (o *Operator) Stop() error {
+	o.stopping.Store(true)
 	o.account()
-	return errors.Join(o.process.Stop(30*time.Second), o.cluster.StopProcess(o.process))
+	process := o.process.Load()
+	return errors.Join(process.Stop(30*time.Second), o.cluster.StopProcess(process))
 }
 
 // Metrics returns the operator's metrics in text form.
@@ -279,7 +312,7 @@ type Usage struct {
 
 // Usage reads what the process has used.
 func (o *Operator) Usage() (Usage, error) {
-	u, err := processUsage(o.process.PID())
+	u, err := processUsage(o.process.Load().PID())
 	u.CPU += o.baseCPU
 	u.PeakRSS = max(u.PeakRSS, o.basePeak)
 	return u, err
@@ -287,14 +320,14 @@ func (o *Operator) Usage() (Usage, error) {
 
 // account keeps what the process used, since the kernel forgets it when it ends.
 func (o *Operator) account() {
-	if u, err := processUsage(o.process.PID()); err == nil {
+	if u, err := processUsage(o.process.Load().PID()); err == nil {
 		o.baseCPU += u.CPU
 		o.basePeak = max(o.basePeak, u.PeakRSS)
 	}
 }
 
 // Signal sends a signal to the process alone.
-func (o *Operator) Signal(s syscall.Signal) error { return syscall.Kill(o.process.PID(), s) }
+func (o *Operator) Signal(s syscall.Signal) error { return syscall.Kill(o.process.Load().PID(), s) }
 
 // UsageOf reads what a process has used.
 func UsageOf(pid int) (Usage, error) { return processUsage(pid) }

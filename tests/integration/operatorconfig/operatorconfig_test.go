@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -76,7 +78,7 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// Inside of a cluster the operator deploys for itself what Prometheus needs, once its CRDs are there, and changes its own Deployment.
+// Inside of a cluster the operator deploys for itself what Prometheus needs, once its CRDs are there, and leaves its own Deployment alone.
 func TestOperands(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)
@@ -94,27 +96,15 @@ func TestOperands(t *testing.T) {
 		spec: {replicas: 0, selector: {matchLabels: {app: x}}, template: {metadata: {labels: {app: x}},
 		spec: {containers: [{name: manager, image: example/manager, resources: {limits: {memory: 512Mi}}}]}}}}`)
 	e.start(operator.Options{Name: "deployed", Args: []string{"--deployment=kruise-operator-manager"}})
-	limit := func(want string) {
-		t.Helper()
-		n.Eventually("the Deployment's limit is "+want, func(ctx context.Context) error {
-			if err := e.Client.Get(ctx, client.ObjectKeyFromObject(deployment), deployment); err != nil {
-				return err
-			}
-			containers, _, _ := unstructured.NestedSlice(deployment.Object, "spec", "template", "spec", "containers")
-			memory, _, _ := unstructured.NestedString(containers[0].(map[string]any), "resources", "limits", "memory")
-			if memory != want {
-				return fmt.Errorf("it is %q", memory)
-			}
-			return nil
-		})
+	kruise := e.mustConfigure(n, "{logLevel: Info, manager: {resources: {limits: {memory: 1Gi}}}}")
+	if ignored := meta.FindStatusCondition(kruise.Status.Conditions, operatorv1alpha1.KruiseFieldsIgnored); ignored == nil || ignored.Reason != operatorv1alpha1.ReasonDeprecated {
+		t.Errorf("the status does not say that spec.manager has no effect: %+v", kruise.Status.Conditions)
 	}
-	e.mustConfigure(n, "{logLevel: Info, manager: {resources: {limits: {memory: 1Gi}}}}")
-	limit("1Gi")
-	e.mustConfigure(n, "{logLevel: Info}")
-	limit("512Mi")
+	n.Eventually("what is deployed is applied", func(ctx context.Context) error {
+		return e.Client.Get(ctx, client.ObjectKey{Namespace: "kruise-system", Name: "kruise-operator-metrics"}, &networkingv1.NetworkPolicy{})
+	})
 	for _, id := range []string{"networking.k8s.io/v1 NetworkPolicy kruise-operator-metrics", "v1 Service kruise-operator-metrics",
-		"monitoring.coreos.com/v1 ServiceMonitor kruise-operator-metrics", "monitoring.coreos.com/v1 PodMonitor kruise-daemon-metrics",
-		"monitoring.coreos.com/v1 PrometheusRule kruise-operator-alerts"} {
+		"monitoring.coreos.com/v1 ServiceMonitor kruise-operator-metrics", "monitoring.coreos.com/v1 PodMonitor kruise-daemon-metrics", "monitoring.coreos.com/v1 PrometheusRule kruise-operator-alerts"} {
 		words := strings.Fields(id)
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": words[0], "kind": words[1]}}
 		if err := e.Client.Get(t.Context(), client.ObjectKey{Namespace: "kruise-system", Name: words[2]}, object); err != nil {
@@ -137,6 +127,20 @@ func TestOperands(t *testing.T) {
 		}
 		return client.IgnoreNotFound(err)
 	})
+}
+
+// What has no effect is warned of where it is written.
+func TestWhatHasNoEffectIsWarnedOf(t *testing.T) {
+	e := take(t)
+	e.start(operator.Options{Name: "warned"})
+	manifest := filepath.Join(t.TempDir(), "kruise.yaml")
+	if err := os.WriteFile(manifest, []byte("apiVersion: operator.kruise.io/v1alpha1\nkind: Kruise\nmetadata: {name: cluster}\nspec: {manager: {priorityClassName: high}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.Namespace(t).Kubectl("apply", "--dry-run=server", "-f", manifest)
+	if err != nil || !strings.Contains(out, "Warning: spec.manager: deprecated, it has no effect") {
+		t.Errorf("kubectl apply: %v\n%s", err, out)
+	}
 }
 
 // The sample is taken without a warning.

@@ -441,7 +441,7 @@ spec:
 	kubectl(t, "--namespace="+namespace, "rollout", "status", "--timeout=60s", "deployment", manager)
 	pods := ready(n, 2)
 	t.Logf("measured: exchanged managers while %d questions were answered", p.end(t))
-	pair, err := bundle.Pair()
+	pair, err := tls.X509KeyPair(bundle.Cert, bundle.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -468,7 +468,7 @@ spec:
 	if err := env.Client.Update(t.Context(), is); err != nil {
 		t.Fatal(err)
 	}
-	if pair, err = bundle.Pair(); err != nil {
+	if pair, err = tls.X509KeyPair(bundle.Cert, bundle.Key); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
