@@ -252,7 +252,9 @@ func (o *Operator) Log() string { return o.cluster.Logs(o.options.Name) }
 func (o *Operator) Done() <-chan struct{} { return o.process.Load().Done() }
 
 // endedWell says that the process has ended without an error.
-func endedWell(p *cluster.Process) bool { return p.Err() != nil && strings.Contains(p.Err().Error(), "exit status 0") }
+func endedWell(p *cluster.Process) bool {
+	return p.Err() != nil && strings.Contains(p.Err().Error(), "exit status 0")
+}
 
 // PID is the process ID.
 func (o *Operator) PID() int { return o.process.Load().PID() }
