@@ -28,7 +28,7 @@ import (
 // LeaseName is the name of the leader's Lease, in the operator's namespace.
 const LeaseName = "kruise-operator-manager"
 
-// Annotation, on the Lease of the leader, lists the kinds of the last leader, enabled or not. Waiting ones are left out.
+// Annotation on the Lease of the leader lists the kinds of the last leader, enabled or not. Waiting ones are left out.
 const Annotation = "operator.kruise.io/served-kinds"
 
 // Unknown stands for objects after a failed count.

@@ -72,11 +72,11 @@ type State string
 const (
 	// Idle is the state without a rollout.
 	Idle State = ""
-	// NotUseful: pulling ahead would gain nothing.
+	// NotUseful means pulling ahead would gain nothing.
 	NotUseful State = "NotUseful"
-	// Waiting: jobs are created as soon as enough updated pods are ready.
+	// Waiting means jobs are created as soon as enough updated pods are ready.
 	Waiting State = "Waiting"
-	// Wanted: there are jobs for the update revision, or the decision creates them.
+	// Wanted means there are jobs for the update revision, or the decision creates them.
 	Wanted State = "Wanted"
 )
 

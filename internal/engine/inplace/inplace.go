@@ -19,15 +19,15 @@ import (
 type Progress string
 
 const (
-	// None: the pod was never updated in place, or is complete and back in service.
+	// None means the pod was never updated in place, or is complete and back in service.
 	None Progress = ""
-	// Grace: the pod is out of service and its edit waits for the grace period.
+	// Grace means the pod is out of service and its edit waits for the grace period.
 	Grace Progress = "Grace"
-	// Running: the edit was sent without proof of its effect yet, or a later batch waits.
+	// Running means the edit was sent without proof of its effect yet, or a later batch waits.
 	Running Progress = "Running"
-	// Done: the effect is proven; the pod's condition and state are to say so.
+	// Done means the effect is proven; the pod's condition and state are to say so.
 	Done Progress = "Done"
-	// Blocked: the update cannot go on by itself. The node may refuse a resize, or another
+	// Blocked means the update cannot go on by itself. The node may refuse a resize, or another
 	// manager's update may need the node daemon.
 	Blocked Progress = "Blocked"
 )

@@ -24,11 +24,11 @@ import (
 type Unwanted string
 
 const (
-	// UnwantedFinished: the pod succeeded or failed and has to be replaced.
+	// UnwantedFinished means the pod succeeded or failed and has to be replaced.
 	UnwantedFinished Unwanted = "Finished"
-	// UnwantedSurplus: the spec does not ask for the slot.
+	// UnwantedSurplus means the spec does not ask for the slot.
 	UnwantedSurplus Unwanted = "Surplus"
-	// UnwantedSpecified: the user asked for the deletion, within the workload's limits.
+	// UnwantedSpecified means the user asked for the deletion, within the workload's limits.
 	UnwantedSpecified Unwanted = "SpecifiedDelete"
 )
 

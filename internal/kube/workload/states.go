@@ -14,7 +14,8 @@ import (
 
 // states yields for each object of the kind which of Stalled and Reconciling is True, and why; Settled if none is. Before the cache is filled it yields nothing.
 func (b *Base) states(yield func(state, reason string) bool) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	// A collector of metrics gets no context.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // see above
 	defer cancel()
 	stored, err := b.List(ctx, b.Kind)
 	if err != nil {
