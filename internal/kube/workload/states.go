@@ -14,8 +14,7 @@ import (
 
 // states yields for each object of the kind which of Stalled and Reconciling is True, and why; Settled if none is. Before the cache is filled it yields nothing.
 func (b *Base) states(yield func(state, reason string) bool) {
-	// A collector of metrics gets no context.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // see above
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
 	defer cancel()
 	stored, err := b.List(ctx, b.Kind)
 	if err != nil {
