@@ -14,14 +14,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// Kept is the value of the annotation: the same fields of one object in the version that it is about, and in the version of the
-// object that carries it.
+// Kept is the annotation's value: the same fields of one object in both versions.
 type Kept[F, Shown any] struct {
 	// APIVersion is the version of Fields.
 	APIVersion string `json:"apiVersion"`
 	// Fields are the original.
 	Fields F `json:"fields"`
-	// Shown is what the conversion made of them. Where the object differs from it now, a client changed it.
+	// Shown is their converted form. A difference from the object now was written by a
+	// client.
 	Shown Shown `json:"shown"`
 }
 
@@ -35,11 +35,12 @@ func Keep[F, Shown any](o *Object, version schema.GroupVersion, fields F, shown 
 	return nil
 }
 
-// maxConversionData is the longest annotation that is decoded, in bytes. The API server stores no longer ones.
+// maxConversionData is the longest annotation to decode, in bytes: the API server's own
+// limit.
 const maxConversionData = 256 << 10
 
-// Take removes the annotation from an object and returns the fields of another version in it, or nil. An annotation that cannot be
-// decoded, or is about a version that it should not be about, comes from somebody else: there are no fields then.
+// Take removes the annotation and returns the fields of the other version, or nil. An
+// annotation that does not decode, or names a wrong version, is foreign and gives nil.
 func Take[F, Shown any](o *Object, version schema.GroupVersion) *Kept[F, Shown] {
 	text, found := o.Meta.Annotations[shared.AnnotationConversionData]
 	delete(o.Meta.Annotations, shared.AnnotationConversionData)
@@ -53,7 +54,8 @@ func Take[F, Shown any](o *Object, version schema.GroupVersion) *Kept[F, Shown] 
 	return kept
 }
 
-// Rebase brings to original what changed from shown to written. Lists are replaced as a whole.
+// Rebase applies the change from shown to written to original. It replaces lists as a
+// whole.
 func Rebase[F any](original, shown, written F) (F, error) {
 	if equality.Semantic.DeepEqual(shown, written) {
 		return original, nil

@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
-// head is what comes before the objects of a review.
+// head precedes the objects of a review.
 const head = `{"kind":"ConversionReview","request":{"uid":"u","desiredAPIVersion":"apps.kruise.io/v1beta1","objects":[`
 
 // reviewOf begins a review of CloneSets; each of them has an annotation of so many bytes.
@@ -36,7 +36,7 @@ func reviewOf(count, size int) io.Reader {
 	return io.MultiReader(append(parts, strings.NewReader(`]}}`))...)
 }
 
-// measuring is a response that remembers how much memory was in use when the first byte of it was written.
+// measuring remembers the memory in use at the first byte of the response.
 type measuring struct {
 	header http.Header
 	inUse  uint64
@@ -84,7 +84,7 @@ func TestARequestThatIsTooLargeIsRefusedUnread(t *testing.T) {
 	}
 }
 
-// refusal is what the API server tells who has asked for the objects. It passes on the text of this error alone.
+// refusal is the error text, all the API server passes on to the client.
 func refusal(t *testing.T, answer *httptest.ResponseRecorder) string {
 	t.Helper()
 	if answer.Code != http.StatusInternalServerError {
@@ -93,10 +93,11 @@ func refusal(t *testing.T, answer *httptest.ResponseRecorder) string {
 	return answer.Body.String()
 }
 
-// unread is a body that may not be read.
+// unread is a body nobody may read.
 func unread(t *testing.T) io.Reader { return then(func() { t.Error("the objects were read") }) }
 
-// What is answered at one time has a limit, too: who comes later waits, unread, until others are done, or nobody waits for the answer any more.
+// Requests answered at one time have a total limit. Later ones wait, unread, until there is
+// room or nobody waits for the answer.
 func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := handler()
@@ -138,8 +139,8 @@ func TestRequestsThatAreTooLargeTogetherWait(t *testing.T) {
 	})
 }
 
-// The API server gives up after half a minute, and tells the user nothing but that a deadline was exceeded. The operator does not learn that it has left while
-// the body is unread, so that the list would keep its place before others.
+// The API server gives up after half a minute and reports only a deadline. While the body
+// is unread the operator does not notice, and the list would keep its place.
 func TestAListWaitsForOthersSecondsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		served := handler()
@@ -165,7 +166,7 @@ func TestAListWaitsForOthersSecondsOnly(t *testing.T) {
 	})
 }
 
-// Who still sends a list that is refused reads why, by both versions of HTTP.
+// Clients still sending a refused list read why, by both versions of HTTP.
 func TestWhoStillSendsAListReadsWhyItIsRefused(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		server := httptest.NewUnstartedServer(handler())
@@ -200,7 +201,7 @@ func (spaces) Read(into []byte) (int, error) {
 	return len(into), nil
 }
 
-// The order of the fields is up to the client, and what is no review is refused in words.
+// Clients choose the order of fields. A body that is no review gets an error in words.
 func TestReviewsOfAnyForm(t *testing.T) {
 	const object = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web"}}`
 	const beta = `"desiredAPIVersion":"apps.kruise.io/v1beta1"`
@@ -238,7 +239,7 @@ func TestNothingIsConvertedWhenNobodyWaits(t *testing.T) {
 	}
 }
 
-// then is a reader that does something, and has nothing.
+// then calls a function and reads as empty.
 type then func()
 
 func (f then) Read([]byte) (int, error) {

@@ -84,7 +84,7 @@ func TestOneObjectWithLongListsIsConvertedInLittleMemory(t *testing.T) {
 	}
 }
 
-// A status that is too long to be read is left as it is: what an older manager wrote beside it does not replace it.
+// A status too long to read stays: the annotation of an older manager does not replace it.
 func TestALongStatusIsNotReplacedByAnnotations(t *testing.T) {
 	long := `[` + strings.Repeat(`{"type":"x"},`, 6_000) + `{"type":"y"}]`
 	raw := `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"ContainerRecreateRequest","metadata":{"name":"web","annotations":{` +

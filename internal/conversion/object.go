@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conversion is the frame in which kinds convert their objects between the version that the code works with, the hub, and older versions, the
-// spokes. It promises for every kind:
+// Package conversion converts objects between the hub, the version of the code, and older
+// versions, the spokes. For every kind:
 //
-//   - an object that is converted and converted back is the same object, in both directions, but for defaults that only one version needs;
-//   - what a client writes in one version reads back as written, and leaves alone what only the other version can say.
+//   - an object converted there and back is the same, in both directions, but for defaults
+//     only one version needs;
+//   - a client's write in one version reads back as written, and leaves alone the fields
+//     only the other version has.
 //
-// Some values of one version cannot be expressed in the other. They are kept in one annotation, shared.AnnotationConversionData. Converting back
-// is a three-way merge of the original, what the client was shown, and what it wrote. An object that loses nothing carries no annotation.
+// Values of one version without a form in the other are kept in one annotation,
+// shared.AnnotationConversionData. Converting back merges the original, the form shown to
+// the client, and its write. An object that loses nothing carries no annotation.
 //
-// It works on JSON, because templates have no schema: one may hold fields that our types do not know. An object whose conversion fails can be neither
-// read nor corrected nor deleted.
+// It works on JSON: templates have no schema and may hold fields our types do not know. An
+// object that fails to convert can be neither read, corrected nor deleted.
 package conversion
 
 import (
@@ -72,7 +75,7 @@ func (c Converter) convert(ctx context.Context, raw []byte, apiVersion string) (
 // Members are the fields of a JSON object.
 type Members map[string]json.RawMessage
 
-// Object is an object whose parts are changed where they are. What no Converter touches passes through.
+// Object is edited in place. Parts no Converter touches pass through.
 type Object struct {
 	apiVersion string
 	// Top has all fields; of metadata and spec it has them as they were.
@@ -89,12 +92,13 @@ const (
 	StatusField   = "status"
 )
 
-// MaxDecoded is the longest part of an object that is decoded where it decides the memory of a conversion, in bytes: two bytes can be a list's item of
-// hundreds.
+// MaxDecoded is the longest part decoded where it decides the memory of a conversion, in
+// bytes: two bytes can become a list item of hundreds.
 const MaxDecoded = 64 << 10
 
 func open(raw []byte) (*Object, error) {
-	// Stored objects are far below: the API server limits annotations and labels, and drops what is not in the schema.
+	// Stored objects are far below: the API server limits metadata and drops fields not in
+	// the schema.
 	for _, large := range wire.Oversized(raw) {
 		known := slices.Contains([]string{"", metadataField, specField}, large.Path)
 		listed := large.Path == "metadata.annotations" || large.Path == "metadata.labels"
@@ -123,7 +127,7 @@ func open(raw []byte) (*Object, error) {
 	return o, nil
 }
 
-// listed are the parts of the metadata that are decoded.
+// listed are the decoded parts of the metadata.
 func (o *Object) listed() map[string]*map[string]string {
 	return map[string]*map[string]string{"annotations": &o.Meta.Annotations, "labels": &o.Meta.Labels}
 }
@@ -176,17 +180,18 @@ func MembersOf(text json.RawMessage) (Members, bool) {
 	return inner, err == nil && inner != nil
 }
 
-// tooMany says whether the list or object at path is among those that have too many members.
+// tooMany is true if the list or object at path has too many members.
 func tooMany(found []wire.Oversize, path string) bool {
 	return slices.ContainsFunc(found, func(o wire.Oversize) bool { return o.Path == path && o.IsList() })
 }
 
-// DecodeShort decodes a value that is not too long for it, and says whether it could.
+// DecodeShort decodes a value within the length limit. It is false if it could not.
 func DecodeShort(text json.RawMessage, into any) bool {
 	return len(text) <= MaxDecoded && json.Unmarshal(text, into) == nil
 }
 
-// Tree decodes a value as JSON, nothing as nil. Numbers stay as they are written. What has too many members in any place is an error.
+// Tree decodes a value as JSON, nothing as nil. Numbers stay as written. Too many members
+// anywhere are an error.
 func Tree(text json.RawMessage) (value any, err error) {
 	for _, large := range wire.Oversized(text) {
 		if large.Path == wire.WholeObject || large.IsList() {
@@ -200,7 +205,8 @@ func Tree(text json.RawMessage) (value any, err error) {
 	return value, err
 }
 
-// Edit changes a member that is an object, unless change says that there is nothing to change. Others stay as they are, and so does one with too many members.
+// Edit changes a member that is an object, unless change returns that nothing changed.
+// Other members, and one with too many members of its own, stay as they are.
 func Edit(in Members, name string, change func(members map[string]any) bool) error {
 	value, _ := Tree(in[name])
 	members, isObject := value.(map[string]any)

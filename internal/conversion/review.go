@@ -26,12 +26,13 @@ import (
 const Path = "/convert"
 
 const (
-	// maxReview is how many bytes a request may have, and all requests of one client together that are answered at one time. The API server sends the
-	// objects of a whole list at once; a longer list has to be read in pages.
+	// maxReview bounds the bytes of a request, and of all requests of one client answered
+	// at one time. The API server sends a whole list at once; a longer list has to be read
+	// in pages.
 	maxReview = 64 << 20
 	// maxReviews is how many bytes the requests of all clients may have together.
 	maxReviews = maxReview + 16<<20
-	// ordinary is up to how many bytes a request waits for no other: one object has at most that.
+	// ordinary requests wait for no other: one object has at most so many bytes.
 	ordinary = 3 << 20
 	// waitTimeout is how long a list waits for others. The API server waits half a minute for the answer.
 	waitTimeout = 10 * time.Second
@@ -39,12 +40,13 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// errBody is about a body that is no ConversionReview.
+// errBody refuses a body that is no ConversionReview.
 var errBody = errors.New("the body must be a ConversionReview with a request")
 
-// Handler answers the API server's requests to convert objects. Of a list that would make all lists together too long nothing is read for some
-// seconds. That holds up no other request: the API server calls webhooks by HTTP/1.1, each on a connection of its own. Only where it finds the webhook at
-// a local address, as a process beside it, requests share a connection.
+// Handler answers the API server's requests to convert objects. A list beyond the limit for
+// all lists is left unread for some seconds. This holds up no other request: the API server
+// calls webhooks by HTTP/1.1, each on its own connection. Requests share one only if the
+// webhook has a local address.
 type Handler struct {
 	limits     *peers.Limits
 	converters []Converter
@@ -115,20 +117,21 @@ func awaited(ctx context.Context) error {
 	return nil
 }
 
-// review is what is read of a ConversionReview.
+// review is the part of a ConversionReview we read.
 type review struct {
 	metav1.TypeMeta
 	Request *request `json:"request"`
 }
 
-// request has the objects, and later what they are converted to.
+// request has the objects, later the converted ones.
 type request struct {
 	UID     types.UID         `json:"uid"`
 	Version string            `json:"desiredAPIVersion"`
 	Objects []json.RawMessage `json:"objects"`
 }
 
-// read reads a review whose length is known, if it is above zero. What it returns is not a part of the body, which takes as much memory.
+// read reads a review; length is known if above zero. The result does not share the body's
+// memory, which is large.
 func read(body io.Reader, length int64) (*review, error) {
 	text := bytes.NewBuffer(make([]byte, 0, max(length, 0)+bytes.MinRead))
 	if _, err := text.ReadFrom(body); err != nil {

@@ -1,19 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package daemon is the process that runs on every node while something needs it: it pulls images ahead of need, restarts containers, carries
-// out probes, and reports what containers were created from.
+// Package daemon runs on every node that needs it: it pulls images ahead, restarts
+// containers, runs probes, and reports on containers.
 //
 // What it promises:
 //
-//   - It watches objects of its own node only, so that what it costs does not depend on the size of the cluster.
-//   - It keeps no state in memory that it needs: after a restart of itself, of the runtime or of the kubelet it continues from the objects and
-//     from what the runtime reports.
-//   - It answers /healthz as long as it runs, even when the runtime fails, since a restart would not help. /readyz says whether it has read its
-//     objects and the runtime answers.
+//   - It watches only its own node's objects, so its cost does not grow with the cluster.
+//   - It needs no state in memory: after any restart, of the runtime or kubelet too, it
+//     continues from the objects and the runtime's reports.
+//   - It answers /healthz while it runs, even if the runtime fails: a restart would not
+//     help. /readyz needs its objects read and an answering runtime.
 //
-// A feature is a package of its own below this one, and one line in workers.go. What the daemon may do is in config/rbac/daemon/roles.yaml, and
-// docs/operations/node-daemon.md says what an attacker with its token can do.
+// A feature is a package below this one, and a line in workers.go. Its rights are in
+// config/rbac/daemon/roles.yaml; docs/operations/node-daemon.md tells what a stolen token
+// allows.
 package daemon
 
 import (
@@ -52,23 +53,23 @@ import (
 // Name is the name of the daemon, of its account, and the reportingController of its events.
 const Name = "kruise-daemon"
 
-// Host is what a worker of the node daemon is given.
+// Host is given to a worker of the node daemon.
 type Host = host.Host
 
 // Worker is one feature of the daemon; added by one line in workers.go.
 type Worker = host.Worker
 
 const (
-	// graceful is how long work that is under way has to end. What the runtime was asked for goes on without the daemon.
+	// graceful is the time work has to end. The runtime's tasks go on without the daemon.
 	graceful = 5 * time.Second
 	// answering is how long the runtime may take to answer for the daemon to be ready.
 	answering = 2 * time.Second
-	// releaseMemoryEvery is how often memory is given back that is not used any more. Each time costs some milliseconds: a collection of the heap, and the
-	// pages that are used again.
+	// releaseMemoryEvery is how often unused memory is given back. Each time costs some
+	// milliseconds of collection and page faults.
 	releaseMemoryEvery = time.Minute
 )
 
-// Options are what the daemon is started with.
+// Options configure the daemon.
 type Options struct {
 	// Node is the name of the node. It must not be empty.
 	Node string
@@ -80,18 +81,20 @@ type Options struct {
 	Sockets []string
 	// MaxPulls is how many images are pulled at the same time, at least 1.
 	MaxPulls int
-	// CredentialProviders is a file with a CredentialProviderConfig of the kubelet, and CredentialFolder the folder of the programs that it names. The
-	// file is read for each pull that needs it. Empty: no program is asked for credentials.
+	// CredentialProviders is a CredentialProviderConfig of the kubelet, read for each pull
+	// in need, and CredentialFolder the folder of its programs. Empty: no program is asked
+	// for credentials.
 	CredentialProviders, CredentialFolder string
 	// NoProbes leaves the probes of PodProbeMarkers alone.
 	NoProbes bool
-	// NoReports reports nothing about containers, and restarts none for labels and annotations that they read.
+	// NoReports disables reports on containers, and restarts for the labels and annotations
+	// they read.
 	NoReports bool
 	// LogLevel is how much is logged.
 	LogLevel string
 }
 
-// errNoNode says that the daemon does not know where it is.
+// errNoNode: the daemon does not know its node.
 var errNoNode = errors.New("the name of the node is empty: set NODE_NAME from the field spec.nodeName of the pod, or --node")
 
 // Run runs the daemon until ctx ends.
@@ -123,7 +126,7 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-// New returns the manager of a daemon, which does nothing yet.
+// New returns the manager of a daemon, not started yet.
 func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, error) {
 	switch {
 	case o.Node == "":
@@ -171,7 +174,8 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 	return mgr, nil
 }
 
-// cacheOf limits the cache to objects of the node. A kind that is not listed here must not be read through it.
+// cacheOf limits the cache to the node's objects. Kinds not listed here must not be read
+// through it.
 func cacheOf(node string) cache.Options {
 	options := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -187,7 +191,7 @@ func cacheOf(node string) cache.Options {
 
 // readiness says whether the daemon can work.
 type readiness struct {
-	// runtime is the one that runs the pods of the node. It is asked for when the cache holds these.
+	// runtime returns the runtime of the node's pods; the cache holds these by then.
 	runtime func(ctx context.Context) cri.Runtime
 	synced  atomic.Bool
 }
@@ -196,7 +200,7 @@ type readiness struct {
 func (r *readiness) started(ctx context.Context) error {
 	r.synced.Store(true)
 	for {
-		// Lists were decoded whole, and work may have been done since: what neither needs any more is given back.
+		// Lists were decoded whole, and work may have been done: give the memory back.
 		debug.FreeOSMemory()
 		select {
 		case <-time.After(releaseMemoryEvery):

@@ -27,7 +27,8 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-// A node may have a name that no label can have. A list by such a label is refused, and nothing would begin before that list is there.
+// A node's name may be no valid label. A list by such a label is refused, and nothing would
+// begin.
 func TestTheDaemonOfANodeWithALongNameWatchesNoRequests(t *testing.T) {
 	for node, want := range map[string]int{"node-a": 3, strings.Repeat("n", 60) + ".example": 2} {
 		watched, requests := byNode(node), 0

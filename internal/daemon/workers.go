@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// workers are the features of the daemon that the options leave on.
+// workers are the enabled features.
 func workers(o Options) []Worker {
 	all := []Worker{imagepuller.Setup}
 	if restart.Findable(o.Node) {
@@ -32,7 +32,7 @@ func workers(o Options) []Worker {
 	return all
 }
 
-// byNode are the kinds that features watch, beside pods, each limited to the objects of the node.
+// byNode are the kinds watched beside pods, limited to the node's objects.
 func byNode(node string) map[client.Object]cache.ByObject {
 	kinds := map[client.Object]cache.ByObject{
 		&appsv1beta1.NodeImage{}:     {Field: fields.OneTermEqualSelector("metadata.name", node)},

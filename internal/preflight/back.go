@@ -28,8 +28,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 )
 
-// goingBack returns the command for going back. OpenKruise's webhook fills templates with defaults at their first write.
-// That would recreate pods, so the defaults are written before, into revisions, too.
+// goingBack returns the command for going back. OpenKruise's webhook fills templates with
+// defaults at their first write. This would recreate pods, so we write the defaults before,
+// into revisions, too.
 func goingBack(namespace *string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "going-back",
@@ -73,7 +74,7 @@ func GoBack(ctx context.Context, c client.Client, report func(string)) error {
 	return nil
 }
 
-// fill fills the template of a workload, and those of its revisions.
+// fill fills the templates of a workload and its revisions.
 func fill(ctx context.Context, c client.Client, set *unstructured.Unstructured, report func(string)) error {
 	revisions := &appsv1.ControllerRevisionList{}
 	if err := c.List(ctx, revisions, client.InNamespace(set.GetNamespace())); err != nil {

@@ -20,8 +20,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// Workloads that were applied under this operator lacked OpenKruise's defaults, so that their first change under it recreated all pods. The revisions of what
-// users applied have to become the bytes that OpenKruise recorded for the same manifests.
+// Workloads applied under this operator lacked OpenKruise's defaults: their first change
+// under it recreated all pods. Their revisions have to become OpenKruise's bytes for the
+// same manifests.
 func TestTemplatesGetTheDefaultsOfOpenKruise(t *testing.T) {
 	tested := 0
 	for _, name := range fixtures.Cases(t) {
@@ -50,7 +51,7 @@ func TestTemplatesGetTheDefaultsOfOpenKruise(t *testing.T) {
 	}
 }
 
-// What is written keeps the name of the revision, which pods carry; a second time nothing is written.
+// Revisions keep the name their pods carry; a second run writes nothing.
 func TestGoingBackFillsTemplatesAndRevisions(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {

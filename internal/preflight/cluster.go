@@ -44,7 +44,7 @@ const (
 // named is how many objects a finding names.
 const named = 5
 
-// Cluster is the part of a cluster that concerns a takeover.
+// Cluster is the part of a cluster a takeover concerns.
 type Cluster struct {
 	Leases   []LeaseState
 	Webhooks []Webhooks
@@ -52,7 +52,7 @@ type Cluster struct {
 	Objects  []Objects
 	Managers []Manager
 	Daemons  []types.NamespacedName
-	// Unconfirmed are kinds that an upgrade has not confirmed, with their numbers of objects.
+	// Unconfirmed are kinds an upgrade has not confirmed, with their numbers of objects.
 	Unconfirmed confirmation.Waiting
 	// Version is the version of Kubernetes.
 	Version string
@@ -102,7 +102,7 @@ type Reading struct {
 	Progress func(string)
 }
 
-// Read reads the cluster. A Lease that nobody renews takes as long as it is valid.
+// Read reads the cluster. A Lease nobody renews takes as long as it is valid.
 func (r Reading) Read(ctx context.Context) (Cluster, error) {
 	c := Cluster{Version: r.Version}
 	for _, read := range []func(context.Context, *Cluster) error{r.readWebhooks, r.readCRDs, r.readObjects, r.readPods, r.readOurs, r.readManagers} {
@@ -222,7 +222,7 @@ func (c *Cluster) look(kind string, o *unstructured.Unstructured) {
 	}
 }
 
-// readPods finds pods in an update that needs the node daemon.
+// readPods finds pods in an update in need of the node daemon.
 func (r Reading) readPods(ctx context.Context, c *Cluster) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

@@ -30,7 +30,7 @@ type CRD struct {
 	Stored []string
 	// ConvertedBy is OpenKruise's Service, when conversion leads to it; of a URL (WEBHOOK_HOST) it has only the name.
 	ConvertedBy types.NamespacedName
-	// Ours says that this operator has the CRD, too, with OursVersions and OursConverts.
+	// Ours is true if this operator has the CRD, too, with OursVersions and OursConverts.
 	Ours         bool
 	OursVersions []string
 	OursConverts bool
@@ -87,8 +87,8 @@ func calledBy(crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.We
 
 var errRuns = errors.New("OpenKruise still renews its Lease, or its Deployment wants replicas: it needs this, and would put it back. Scale its manager down first")
 
-// ClearConversion makes the conversion None where this operator needs none. An apply would keep the webhook's settings
-// beside None, and the API server refuses that.
+// ClearConversion makes the conversion None if this operator needs none. An apply would
+// keep the webhook's settings beside None, and the API server refuses both together.
 func ClearConversion(ctx context.Context, c client.Client, found *Cluster, report func(string)) error {
 	none := client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/spec/conversion","value":{"strategy":"None"}}]`))
 	for i := range found.CRDs {

@@ -20,7 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
-// OpenKruise with WEBHOOK_HOST has its CRDs converted by a URL. That was not seen, and the CRDs of this operator could not be applied.
+// OpenKruise with WEBHOOK_HOST converts its CRDs by a URL. This was missed, and our CRDs
+// could not be applied.
 func TestConversionByAURL(t *testing.T) {
 	const url = "https://10.0.0.1:9876/convert"
 	for name, tc := range map[string]struct {
@@ -66,7 +67,7 @@ func TestConversionByAURL(t *testing.T) {
 	}
 }
 
-// A request that was open lost its daemon with OpenKruise, and nothing had said so.
+// An open request lost its daemon with OpenKruise, without a warning.
 func TestOpenRequestsAreFound(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "ContainerRecreateRequest"}
 	var stored []client.Object

@@ -220,7 +220,7 @@ func findConversions(c Cluster, _ Options) (all []Finding) {
 	return all
 }
 
-// clears says that the conversion has to become None.
+// clears is true if the conversion has to become None.
 func (crd CRD) clears() bool { return crd.ConvertedBy.Name != "" && crd.Ours && !crd.OursConverts }
 
 func findDaemons(c Cluster, _ Options) (all []Finding) {

@@ -331,7 +331,7 @@ func TestRemovingWaitsForOpenKruiseToStop(t *testing.T) {
 	unelected := running
 	unelected.Leases, unelected.Managers = nil, []Manager{{Replicas: 1}}
 	for name, found := range map[string]Cluster{"": running, " without leader election": unelected} {
-		// Neither may reach the client, of which there is none.
+		// Neither may reach the client: there is none.
 		if err := RemoveWebhooks(t.Context(), nil, &found, Options{}, nil); err == nil {
 			t.Errorf("webhooks of a running OpenKruise%s are removed", name)
 		}

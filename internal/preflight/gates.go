@@ -9,8 +9,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// danger is a field of StatefulSets that deletes something when a gate is off here and on in OpenKruise, or on here.
-// Empty: nothing.
+// danger is a field of StatefulSets that deletes something if a gate is off here and on in
+// OpenKruise, or on here. Empty: nothing.
 type danger struct{ field, off, on string }
 
 // dangers are the dangerous fields by gate.

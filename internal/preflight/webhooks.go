@@ -50,7 +50,7 @@ func findWebhooks(c Cluster, _ Options) (all []Finding) {
 	return all
 }
 
-// createsPods says that creating pods needs an answer.
+// createsPods is true if creating pods needs an answer.
 func createsPods(entry admissionv1.MutatingWebhook) bool {
 	return slices.ContainsFunc(entry.Rules, func(rule admissionv1.RuleWithOperations) bool {
 		return slices.Contains(rule.Resources, "pods") && (slices.Contains(rule.Operations, admissionv1.Create) || slices.Contains(rule.Operations, admissionv1.OperationAll))

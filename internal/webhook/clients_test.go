@@ -46,7 +46,7 @@ func authority(t *testing.T) (ca, client *x509.Certificate) {
 	return ca, client
 }
 
-// paths is a webhook server that keeps its handlers.
+// paths is a webhook server keeping its handlers.
 type paths struct {
 	ctrlwebhook.Server
 	handlers map[string]http.Handler

@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 )
 
-// TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator: none of the objects keeps what is to be deleted, so all have to be looked at. What is not
-// looked at refuses the deletion.
+// TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator: no object refuses the
+// deletion, so all have to be read. Unread ones refuse it.
 func TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator(t *testing.T) {
 	const size = maxStored - 8<<10
 	marker, pod, claim, thing := listed()

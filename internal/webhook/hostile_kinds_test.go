@@ -32,17 +32,18 @@ import (
 type place struct {
 	at []string
 	of reflect.Type
-	// foreign says that Kubernetes defines the field. All kinds with pod templates have these, so they get fewer bodies.
+	// foreign fields are Kubernetes' own. All kinds with pod templates share them, so they
+	// get fewer bodies.
 	foreign bool
 }
 
 func (p place) String() string { return strings.Join(p.at, ".") }
 
-// maxStored is the largest object that an etcd takes, unless somebody changed that.
+// maxStored is the largest object etcd takes by default.
 const maxStored = 3 << 19
 
-// Of the requests about a place one in every is sent each day, and of those that hardly find anything new one in every*rarer. All of them take more than an
-// hour.
+// Each day sends one in every of a place's requests, and one in every*rarer of those that
+// rarely find anything new. All take more than an hour.
 const every, rarer = 48, 8
 
 // foreignLevels is how deep the places of Kubernetes' own types go.
@@ -84,7 +85,7 @@ func places(of reflect.Type, at []string, foreign int) []place {
 	return found
 }
 
-// shapesOf are what a hostile client puts at a place.
+// shapesOf are hostile values for a place.
 func shapesOf(of reflect.Type, size int) map[string]func() string {
 	const long = 500 << 10 // just short enough
 	shapes := map[string]func() string{
@@ -130,12 +131,12 @@ func shapesOf(of reflect.Type, size int) map[string]func() string {
 	return shapes
 }
 
-// refusedForSize are shapes that are refused before anything is decoded.
+// refusedForSize are shapes refused before decoding.
 func refusedForSize() []string {
 	return []string{"a longer text", "more empty objects", "more keys", "a long key", "an object under a long key", "more unknown fields"}
 }
 
-// exampleOf is an object of a type whose texts are all the given one. Its own lists have n items.
+// exampleOf is an object of a type with one text everywhere and n items in its own lists.
 func exampleOf(of reflect.Type, text string, n int) string {
 	for of.Kind() == reflect.Pointer {
 		of = of.Elem()
@@ -234,7 +235,7 @@ func full(t testing.TB, kind kinds.Kind, version string) map[string]any {
 	return object
 }
 
-// typed are the places of a version of a kind, those of the templates of a UnitedDeployment included.
+// typed are the places of a version of a kind, with the templates of a UnitedDeployment.
 func typed(t testing.TB, kind kinds.Kind, version string) []place {
 	t.Helper()
 	known, err := scheme.New()
@@ -259,10 +260,11 @@ func typed(t testing.TB, kind kinds.Kind, version string) []place {
 	return found
 }
 
-// attempt is one request: what is put where, and the stored object, if there is one.
+// attempt is one request: the value, the object it is in, and any stored object.
 type attempt struct{ what, object, stored string }
 
-// attempts are what a hostile client sends about one version of a kind: today's part of it, since most bodies differ by the place alone.
+// attempts are a hostile client's requests for a version of a kind. Each day sends a part:
+// most differ by place alone.
 func attempts(t testing.TB, kind kinds.Kind, version string, send func(attempt)) {
 	const size = hostileSize - 1<<16
 	base := full(t, kind, version)
@@ -304,7 +306,8 @@ func memoryOf(kind kinds.Kind) uint64 {
 	return maxMemory
 }
 
-// TestNoFieldOfAKindOccupiesTheOperator puts what is hostile at the fields of every kind, one after the other.
+// TestNoFieldOfAKindOccupiesTheOperator puts hostile values into the fields of every kind,
+// one by one.
 func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	s, c := serve()
 	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
@@ -336,7 +339,7 @@ func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	}
 }
 
-// TestFieldsOfAKindDoNotOccupyTheOperatorTogether has lists that are looked up in each other.
+// TestFieldsOfAKindDoNotOccupyTheOperatorTogether has lists looked up in each other.
 func TestFieldsOfAKindDoNotOccupyTheOperatorTogether(t *testing.T) {
 	s, c := serve()
 	c.pod = podWithManyContainers()

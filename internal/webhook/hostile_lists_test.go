@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// metadataOf is the metadata of an object of a namespace, with labels that have so many bytes.
+// metadataOf is the metadata of a namespaced object with so many bytes of labels.
 func metadataOf(name string, labels int) string {
 	return `{"name":"` + name + `","namespace":"default","uid":"u","resourceVersion":"1","labels":{"app":"web",` + many(`"example.com/l%d":"v"`, labels) + `}}`
 }
@@ -22,7 +22,7 @@ func named(prefix string, n int, object func(name string) string) [][]byte {
 	all := make([][]byte, n)
 	shared := []byte(object(prefix))
 	for i := range all {
-		// Most of them share their memory: only what is read of them is to be measured.
+		// Most share their memory, so the measurement sees only the reads.
 		all[i] = shared
 		if i%50 == 0 {
 			all[i] = []byte(object(fmt.Sprintf("%s%03d", prefix, i)))

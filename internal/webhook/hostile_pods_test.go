@@ -38,7 +38,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// others are the handlers that are not about a kind of ours, by path, with what hostile requests ask them: all are sent pods, but for one.
+// others are the handlers beyond our kinds, by path, with their hostile requests: all but
+// one get pods.
 func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
 	all := map[string]func() map[string]*admissionv1.AdmissionRequest{}
 	for _, kind := range controllers.All() {
@@ -52,13 +53,13 @@ func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
 	return all
 }
 
-// asksAbout says that the tests of a kind send what is hostile about it to the handler at a path.
+// asksAbout is true if a kind's tests send hostile objects to the handler at a path.
 func asksAbout(at string, kind kinds.Kind) bool {
 	return strings.HasSuffix(at, "-"+kind.Lower()) || at == conversion.Path && kind.Converted
 }
 
-// TestEveryHandlerIsSentHostileBodies fails when Register gets a handler that no table is about. The one that internal/webhookserving adds is about CRDs of
-// the operator, which only administrators write.
+// TestEveryHandlerIsSentHostileBodies fails for a handler of Register without a table. The
+// handler of internal/webhookserving is about our CRDs, written by administrators only.
 func TestEveryHandlerIsSentHostileBodies(t *testing.T) {
 	s, _ := serve()
 	all := controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission })
@@ -72,7 +73,7 @@ func TestEveryHandlerIsSentHostileBodies(t *testing.T) {
 	}
 }
 
-// goodPod is a pod for which every webhook on pods has something to do; what a hostile client puts into it is at the markers.
+// goodPod has work for every webhook on pods; hostile values go to the markers.
 const goodPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","labels":{"logs":"on"LABELS},` +
 	`"annotations":{"apps.kruise.io/container-launch-priority":"Ordered"ANNOTATIONS}METADATA},` +
 	`"spec":{"containers":[{"name":"main","image":"example/web:1"CONTAINER}CONTAINERS]POD}}`
@@ -150,7 +151,7 @@ func newPod(text string) *admissionv1.AdmissionRequest {
 	}
 }
 
-// goodDefinition is a CustomResourceDefinition that is in use.
+// goodDefinition is a CustomResourceDefinition in use.
 const goodDefinition = `{"metadata":{"name":"things.example.com","labels":{"policy.kruise.io/delete-protection":"Cascading"LABELS}METADATA},` +
 	`"spec":{"group":"example.com","names":{"kind":"Thing","plural":"things"NAMES},"versions":[{"name":"v1","served":true,"storage":true}VERSIONS]SPEC}}`
 
@@ -193,7 +194,8 @@ func deletion(resource, text string) *admissionv1.AdmissionRequest {
 	}
 }
 
-// cluster is an API server with what the webhooks on pods read: what to inject, and lists that are read as over the wire.
+// cluster is an API server for the webhooks on pods: things to inject, and lists as over
+// the wire.
 type cluster struct {
 	*apiServer
 	// injections are by the names of revisions.
@@ -225,7 +227,7 @@ func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...c
 	return c.lists.List(ctx, list, options...)
 }
 
-// listed are the kinds whose objects the webhooks on pods and deletions read.
+// listed are the kinds read by the webhooks on pods and deletions.
 func listed() (marker, pod, claim, thing schema.GroupVersionKind) {
 	return appsv1alpha1.GroupVersion().WithKind("PodProbeMarker"), corev1.SchemeGroupVersion.WithKind("Pod"),
 		corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
@@ -243,7 +245,7 @@ func (c *cluster) holds(t testing.TB, lists map[schema.GroupVersionKind][][]byte
 	return server
 }
 
-// injections are what is called for a set beside many others, each with everything that a set can have.
+// injections are the calls for a set beside many others, each as full as a set can be.
 func injections(t testing.TB) map[string][]byte {
 	t.Helper()
 	var sets []*sidecar.Set
@@ -314,7 +316,8 @@ func send(t testing.TB, at string, handler http.Handler, request *admissionv1.Ad
 	return answer, recorder.Code
 }
 
-// reviewOf is a request as text. An object that is no JSON makes it no JSON either, as it would be if a client could send it.
+// reviewOf is a request as text. An object of invalid JSON spoils the whole, as a client's
+// would.
 func reviewOf(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	t.Helper()
 	const object, stored = `"@object@"`, `"@stored@"`
@@ -334,8 +337,7 @@ func reviewOf(t testing.TB, request *admissionv1.AdmissionRequest) []byte {
 	return bytes.Replace(body, []byte(stored), or(request.OldObject.Raw), 1)
 }
 
-// TestNoPodOccupiesTheOperator sends what a client that may create pods can send, and what may be deleted in a cluster: each
-// body every other day.
+// TestNoPodOccupiesTheOperator sends hostile pods and deletions: each body every other day.
 func TestNoPodOccupiesTheOperator(t *testing.T) {
 	s, c := servePods(t)
 	handlers := others()
@@ -360,10 +362,10 @@ func TestNoPodOccupiesTheOperator(t *testing.T) {
 	}
 }
 
-// maxAnswer is how many bytes an answer about a pod may have: no more than the pod that it is about.
+// maxAnswer bounds the answer about a pod, in bytes: no more than the pod.
 const maxAnswer = hostileSize
 
-// discarded counts what is written and keeps nothing.
+// discarded counts written bytes and keeps none.
 type discarded struct {
 	header  http.Header
 	written int

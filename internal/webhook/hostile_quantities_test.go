@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// withQuantity is an object in which every container and every claim asks for a quantity, and how many of them there are.
+// withQuantity is an object with a quantity in every container and claim, and their number.
 func withQuantity(object any, quantity string) (places int) {
 	switch object := object.(type) {
 	case map[string]any:
@@ -40,8 +40,8 @@ func withQuantity(object any, quantity string) (places int) {
 	return places
 }
 
-// TestAQuantityOfAFewLettersDoesNotOccupyTheOperator sends quantities that take minutes to be parsed, compared or written. A thirtieth of what can be sent is
-// enough to see it.
+// TestAQuantityOfAFewLettersDoesNotOccupyTheOperator sends quantities that take minutes to
+// parse, compare or write. A thirtieth of the possible number is enough to see it.
 func TestAQuantityOfAFewLettersDoesNotOccupyTheOperator(t *testing.T) {
 	s, c := serve()
 	sent := 0

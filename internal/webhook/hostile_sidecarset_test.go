@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// goodSet is a SidecarSet that nothing is wrong with; what a hostile client puts into it is at the markers.
+// goodSet is a valid SidecarSet; hostile values go to the markers.
 const goodSet = `{"apiVersion":"apps.kruise.io/VERSION","kind":"SidecarSet","metadata":{"name":"NAME"METADATA},"spec":{"selector":{"matchLabels":{"app":"web"}SELECTOR},` +
 	`"containers":[{"name":"agent","image":"example/agent:1"CONTAINER}CONTAINERS]SPEC}}`
 
@@ -69,7 +69,7 @@ func hostileSets() map[string]map[string]string {
 	}
 }
 
-// crowd is an API server that has other SidecarSets, which can select the same pods and are as large.
+// crowd is an API server with other SidecarSets, equally large, for the same pods.
 type crowd struct {
 	*apiServer
 	others []unstructured.Unstructured
@@ -84,8 +84,8 @@ func (c *crowd) List(ctx context.Context, list client.ObjectList, options ...cli
 	return c.apiServer.List(ctx, list, options...)
 }
 
-// TestALargeSidecarSetDoesNotOccupyTheOperator sends what users who may create SidecarSets can send, beside twenty others that are as large:
-// each body in one of three ways a day.
+// TestALargeSidecarSetDoesNotOccupyTheOperator sends hostile SidecarSets beside twenty
+// equally large ones: each body in one of three ways a day.
 func TestALargeSidecarSetDoesNotOccupyTheOperator(t *testing.T) {
 	sent, turn := 0, 0
 	all := controllers.Table()

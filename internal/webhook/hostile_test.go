@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	// hostileSize is the largest body that the API server takes.
+	// hostileSize is the largest body the API server takes.
 	hostileSize = 3 << 20
 	// maxMemory is how many bytes may be allocated to answer one request, given back in between or not.
 	maxMemory = 50 << 20
@@ -53,7 +53,7 @@ const (
 	maxWords  = 512 << 10
 )
 
-// served is what the operator serves, by path: every webhook that Register registers.
+// served is every webhook of Register, by path.
 type served struct {
 	ctrlwebhook.Server
 	handlers map[string]http.Handler
@@ -102,7 +102,7 @@ func serve() (*served, *apiServer) {
 	return s, c
 }
 
-// allGates are the gates with which the handlers have most to do.
+// allGates are the gates with the most work for handlers.
 func allGates() features.Set {
 	gates := features.Set{}
 	for _, gate := range []features.Gate{
@@ -114,11 +114,11 @@ func allGates() features.Set {
 	return gates
 }
 
-// good is an object of a kind that nothing is wrong with; what a hostile client puts into it is at the markers.
+// good is a valid object of a kind; hostile values go to the markers.
 const good = `{"apiVersion":"apps.kruise.io/VERSION","kind":"KIND","metadata":{"name":"web","namespace":"default"METADATA},"spec":{"selector":{"matchLabels":{"app":"web"}SELECTOR},` +
 	`"template":{"metadata":{"labels":{"app":"web"LABELS}},"spec":{"containers":[{"name":"main","image":"example/web:1"CONTAINER}CONTAINERS]POD}}SPEC}}`
 
-// fill puts texts at markers. What it does not name is empty.
+// fill puts texts at markers. Markers it does not name become empty.
 func fill(kind, version string, at map[string]string) string {
 	pairs := []string{"VERSION", version, "KIND", kind}
 	for _, marker := range []string{"METADATA", "SELECTOR", "LABELS", "CONTAINERS", "CONTAINER", "POD", "SPEC"} {
@@ -152,7 +152,7 @@ func times(element string, n int) string {
 	return strings.Join(parts, ",")
 }
 
-// hostile are the bodies: what is put at which marker.
+// hostile are the bodies: texts by marker.
 func hostile() map[string]map[string]string {
 	const size = hostileSize - 1<<10 // what is around it has the rest
 	strategy := func(member string) map[string]string {
@@ -225,7 +225,7 @@ func kindNamed(name string) kinds.Kind {
 	return controllers.Table().Where(func(k kinds.Kind) bool { return k.Name == name })[0]
 }
 
-// cost runs a function and returns what it took.
+// cost runs a function and returns its memory and time.
 func cost(run func()) (memory uint64, spent time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -286,7 +286,8 @@ func said(response ctrladmission.Response) (causes, length int) {
 	return len(response.Result.Details.Causes), length
 }
 
-// TestASmallRequestDoesNotOccupyTheOperator sends what a client with create rights in one namespace can send: each body in one of four ways a day.
+// TestASmallRequestDoesNotOccupyTheOperator sends requests of a client with create rights
+// in one namespace: each body in one of four ways a day.
 func TestASmallRequestDoesNotOccupyTheOperator(t *testing.T) {
 	s, c := serve()
 	sent, turn := 0, 0
@@ -320,7 +321,8 @@ func TestASmallRequestDoesNotOccupyTheOperator(t *testing.T) {
 	}
 }
 
-// FuzzWorkloads gives the handlers of workloads objects that are changed at several places. None may panic, or cost more than the bounds.
+// FuzzWorkloads sends workloads changed at several places. None may panic or exceed the
+// cost bounds.
 func FuzzWorkloads(f *testing.F) {
 	s, c := serve()
 	for name, put := range hostile() {

@@ -21,28 +21,30 @@ import (
 )
 
 const (
-	// small is the size up to which a request never waits for others, in bytes. Nearly all requests are smaller.
+	// small requests never wait for others, in bytes. Nearly all are smaller.
 	small = 128 << 10
 	// largest is how many bytes of a request are read: enough for two objects of 3 MiB and the review around them. Handlers refuse longer requests.
 	largest = 7 << 20
-	// maxAnswered is how many bytes all larger requests may have together that are being answered: answering takes several times as much memory.
+	// maxAnswered bounds the bytes of all larger requests being answered: answering takes
+	// several times the memory.
 	maxAnswered = 12 << 20
-	// maxRead is how many bytes they may have together that have been read, answered or not.
+	// maxRead bounds the bytes read of them, answered or not.
 	maxRead = 64 << 20
-	// maxPeer is how many of these one client may have: what is left is for others.
+	// maxPeer is one client's part of these; the rest is for others.
 	maxPeer = maxRead / 2
 	// readTimeout is how long the body of one of them may take to come. The API server waits ten seconds for an answer.
 	readTimeout = 10 * time.Second
 )
 
-// errTooMany is about a request for which there is no room.
+// errTooMany refuses a request without room.
 var errTooMany = errors.New("too many large requests wait to be answered")
 
-// limited is a webhook server whose handlers answer only a few large requests at a time. The cost of one request is bounded, but clients could send any
-// number of them at once. Requests are read before they wait, because unread bytes would block small requests on the same connection.
+// limited is a webhook server answering only a few large requests at a time: clients could
+// send any number of them at once. Requests are read before they wait, because unread bytes
+// would block small requests on the same connection.
 type limited struct {
 	webhook.Server
-	// read bounds the bytes of requests that have been read, answered those of requests that are being answered.
+	// read bounds the bytes of requests read, answered those being answered.
 	read     *peers.Limits
 	answered *semaphore.Weighted
 	// clients are who may ask for admission; nil: anybody.
@@ -63,8 +65,9 @@ func (l limited) Register(path string, handler http.Handler) {
 	l.Server.Register(path, handler)
 }
 
-// known lets only clients ask that have a certificate of the authority, where there is one. An API server shows one only where an administrator has
-// configured it, and never for conversion.
+// known admits only clients with a certificate of the authority, if there is one. An API
+// server shows a certificate only if an administrator configured it, and never for
+// conversion.
 func (l limited) known(next http.Handler) http.Handler {
 	if l.clients == nil {
 		return next
@@ -119,7 +122,7 @@ func (l limited) handler(next http.Handler) http.Handler {
 	})
 }
 
-// readAll reads the body of a request up to a size. What is beyond it is left for the handler, which refuses it.
+// readAll reads a body up to a size. The handler refuses one with more.
 func readAll(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(readTimeout)); err != nil {

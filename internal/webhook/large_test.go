@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
-// registered is a webhook server that only remembers its handlers.
+// registered is a webhook server remembering only its handlers.
 type registered struct {
 	ctrlwebhook.Server
 	handlers map[string]http.Handler
@@ -120,8 +120,8 @@ func TestWhatHasBeenReadOfLargeRequestsIsBounded(t *testing.T) {
 	})
 }
 
-// Where the API server speaks HTTP/2, to a webhook at a local address, all requests share a connection. What nobody reads of one of them would keep the others from
-// being sent.
+// With HTTP/2, as at a local address, all requests share a connection. Unread bytes of one
+// would block the others.
 func TestSmallRequestsOfTheSameConnectionDoNotWaitForLargeOnes(t *testing.T) {
 	handler, answer := limitedLengths("/validate")
 	server := httptest.NewUnstartedServer(handler)
@@ -164,7 +164,7 @@ func TestSmallRequestsOfTheSameConnectionDoNotWaitForLargeOnes(t *testing.T) {
 	}
 }
 
-// Handlers refuse bodies that are too long themselves, and see that they are.
+// Handlers refuse bodies that are too long, and so must see their length.
 func TestABodyOfAnyLengthReachesItsHandler(t *testing.T) {
 	for _, path := range []string{"/validate", conversion.Path} {
 		for _, length := range []int{0, small, small + 1, largest, largest + 1, 2 * largest} {

@@ -14,7 +14,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/config"
 )
 
-// While the operator is down, the API server refuses what our webhooks match. So they match nothing but our own kinds.
+// While the operator is down, the API server refuses all our webhooks match. So they match
+// only our own kinds.
 func TestNoWebhookMatchesPods(t *testing.T) {
 	manifests, err := config.Files.ReadFile("webhook/manifests.yaml")
 	if err != nil {

@@ -29,11 +29,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// leaving is an API server whose first answer comes when nobody waits for the whole any more. Its lists go on without end.
+// leaving is an API server whose first answer comes after the client has left. Its lists
+// never end.
 type leaving struct {
 	client.Client
 	leave func()
-	// refuses says that what is created is refused.
+	// refuses is true if creation is refused.
 	refuses bool
 	asked   []string
 }

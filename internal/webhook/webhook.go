@@ -24,7 +24,8 @@ import (
 // +kubebuilder:webhookconfiguration:mutating=true,name=kruise-operator-mutating
 // +kubebuilder:webhookconfiguration:mutating=false,name=kruise-operator-validating
 
-// Setup registers every webhook at the manager's webhook server, with a limit on what is answered at one time.
+// Setup registers every webhook at the manager's server, and limits the requests answered
+// at one time.
 func Setup(mgr ctrl.Manager, all []controller.Kind, deps admit.Deps) error {
 	if deps.Client == nil {
 		return errors.New("setting up webhooks: there is no client")
@@ -38,8 +39,8 @@ func Setup(mgr ctrl.Manager, all []controller.Kind, deps admit.Deps) error {
 	return nil
 }
 
-// Register registers every webhook at a server. Conversion is also served for kinds that are not managed: without it the API server could not even delete
-// their stored objects.
+// Register registers every webhook at a server. Kinds not managed are converted, too:
+// otherwise the API server could not even delete their stored objects.
 func Register(server webhook.Server, all []controller.Kind, deps admit.Deps) {
 	var converters []conversion.Converter
 	for _, kind := range all {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The daemon that runs on nodes. It is a program of its own, so that nodes do not keep in memory what only the manager needs.
+// The node daemon. Its own program, so nodes do not hold the manager's memory.
 package main
 
 import (

@@ -12,7 +12,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
-// The operator writes the command line of the daemon. With arguments that it does not know it would end at once, on every node.
+// The operator writes the daemon's command line. An unknown argument would stop it on every
+// node.
 func TestTheDaemonTakesTheArgumentsOfItsDaemonSet(t *testing.T) {
 	for name, d := range map[string]operands.Daemon{
 		"as it is":                  {Namespace: "op", Image: "x"},

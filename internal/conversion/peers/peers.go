@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peers bounds what requests of one client may use together, so that nobody uses up what all of them share.
+// Package peers bounds the shared resources requests of one client may use together.
 package peers
 
 import (
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Limits bound what all requests use together, and what those of each client use. Clients are told apart by their address.
+// Limits bound the use of all requests together and of each client. A client is an address.
 type Limits struct {
 	each int64
 	all  *semaphore.Weighted

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// One client that sends large requests slowly closed a webhook for all others.
+// One client sending large requests slowly closed a webhook for all others.
 func TestOneClientDoesNotUseUpWhatOthersNeed(t *testing.T) {
 	l := New(10, 1<<40)
 	greedy, other := &http.Request{RemoteAddr: "10.0.0.1:1"}, &http.Request{RemoteAddr: "10.0.0.2:1"}

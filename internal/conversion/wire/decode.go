@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package wire decodes and edits objects as clients sent them: JSON with fields that our types may not know and values that they may not be able
-// to hold. Admission and conversion use it so that nothing is lost of what a client wrote, and so that a value that cannot be decoded is refused
-// with its path and never reaches a cache.
+// Package wire decodes and edits objects as clients sent them: JSON with fields and values
+// our types may not know. So admission and conversion lose nothing a client wrote, and
+// refuse an undecodable value with its path before it reaches a cache.
 package wire
 
 import (
@@ -25,15 +25,16 @@ import (
 
 // Decode reads raw into a pointer to one of our types, by the rules of the API server (field names are case-sensitive).
 //
-// unknown are the paths of fields that the type does not have, and of fields that occur twice; they are left out of the result.
-// Values of the wrong type are returned as errors that carry their path, their value and what is expected, the first MaxErrors of them.
-// There is no result then.
+// unknown are the paths of unknown and repeated fields, left out of the result. Values of
+// the wrong type are errors with path, value and expectation, the first MaxErrors of them;
+// there is no result then.
 func Decode(raw []byte, into any) (unknown []string, errs field.ErrorList) {
 	unknown, errs, _ = decode(raw, into)
 	return unknown, errs
 }
 
-// DecodeRest is Decode for stored objects: what can be decoded is in the result although there are errors.
+// DecodeRest is Decode for stored objects: besides the errors it returns all it could
+// decode.
 func DecodeRest(raw []byte, into any) field.ErrorList {
 	_, errs, rest := decode(raw, into)
 	if rest == nil {
@@ -54,8 +55,8 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 		}
 	}
 
-	// The decoder stops at the first value of a wrong type and names its field without indexes. The walk below finds all of them. Nor does it stop
-	// at quantities that take minutes to read.
+	// The decoder stops at the first value of a wrong type and names it without indexes.
+	// The walk below finds all, and does not stop at quantities that take minutes to read.
 	var value any
 	if syntax := kjson.UnmarshalCaseSensitivePreserveInts(raw, &value); syntax != nil {
 		return nil, field.ErrorList{field.Invalid(nil, "", fmt.Sprintf("is not JSON: %v", syntax))}, nil
@@ -63,7 +64,8 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 	w := walk{}
 	decodable := w.mistyped(value, reflect.TypeOf(into), nil)
 	if len(w.errs) == 0 && err == nil {
-		// No quantity is costly after all. Of members with the same name the walk has seen the last one, so only what it has seen is decoded.
+		// No quantity is costly after all. Of members with one name the walk saw only the
+		// last, so decode only that.
 		seen, marshalErr := json.Marshal(value)
 		if marshalErr != nil {
 			return nil, field.ErrorList{field.Invalid(nil, "", marshalErr.Error())}, nil
@@ -82,7 +84,7 @@ func decode(raw []byte, into any) (unknown []string, errs field.ErrorList, rest 
 	return unknown, w.errs, rest
 }
 
-// strictly decodes what quantity.Suspect does not suspect, or the walk has seen.
+// strictly decodes only text cleared by quantity.Suspect or by the walk.
 func strictly(raw []byte, into any) (unknown []string, err error) {
 	strict, err := kjson.UnmarshalStrict(raw, into)
 	for _, e := range strict {
@@ -96,7 +98,7 @@ func strictly(raw []byte, into any) (unknown []string, err error) {
 // MaxErrors is how many errors are returned about one object. More would not help anybody, and a client could ask for any number.
 const MaxErrors = 50
 
-// decodeAgain fills into with what is left of an object without its values of wrong types.
+// decodeAgain fills into from an object without its mistyped values.
 func decodeAgain(value, into any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -109,8 +111,8 @@ func decodeAgain(value, into any) error {
 // walk goes through an object and looks for values of wrong types.
 type walk struct{ errs field.ErrorList }
 
-// mistyped takes every value that does not fit the Go type at its place out of the object that holds it; in a list, null takes its place.
-// It says whether the value itself can be decoded then.
+// mistyped removes each value that does not fit its Go type from its object; in a list,
+// null replaces it. It is true if the value itself can then be decoded.
 func (w *walk) mistyped(value any, t reflect.Type, path *field.Path) bool {
 	if value == nil {
 		return true // null leaves a field as it is
@@ -176,7 +178,7 @@ func brief(value any) any {
 	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
-// readsAs says whether a value that has no parts can be decoded as a type.
+// readsAs is true if a value without parts decodes as the type.
 func readsAs(value any, t reflect.Type) bool {
 	given, isText := value.(string)
 	switch {
@@ -192,7 +194,7 @@ func readsAs(value any, t reflect.Type) bool {
 	return kjson.UnmarshalCaseSensitivePreserveInts(text, reflect.New(t).Interface()) == nil
 }
 
-// composite tells types that are walked into from types that are decoded whole. A []byte is text in JSON.
+// composite types are walked into; others are decoded whole. A []byte is text in JSON.
 func composite(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Struct, reflect.Map:
@@ -208,7 +210,7 @@ func decodesItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// fieldsOf returns the types of the JSON fields of a struct, those of embedded structs included.
+// fieldsOf returns the types of a struct's JSON fields, embedded structs included.
 func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	fields := map[string]reflect.Type{}
 	for f := range t.Fields() {
@@ -232,7 +234,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// expected says in words what a type accepts.
+// expected says in words how a type is written.
 func expected(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[resource.Quantity]():

@@ -17,8 +17,8 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Merge brings to raw what changed from before to after, and nothing else: fields that our types do not know, nulls and zero
-// values stay as the client wrote them. Lists are replaced as a whole.
+// Merge applies the change from before to after to raw, and nothing else: unknown fields,
+// nulls and zero values stay as the client wrote them. It replaces lists as a whole.
 func Merge(raw []byte, before, after any) ([]byte, error) {
 	was, err := json.Marshal(before)
 	if err != nil {
@@ -39,7 +39,8 @@ func Merge(raw []byte, before, after any) ([]byte, error) {
 	return merged, nil
 }
 
-// Part is an object without most of its metadata, its status and some fields of its spec: what defaults are about.
+// Part is the part of an object with defaults: without status, most metadata and some
+// fields of the spec.
 type Part struct {
 	Metadata struct {
 		Labels json.RawMessage `json:"labels,omitempty"`
@@ -48,7 +49,7 @@ type Part struct {
 	Spec map[string]json.RawMessage `json:"spec,omitzero"`
 }
 
-// PartOf returns the part of raw that has the labels, and the spec without the named fields.
+// PartOf returns the part of raw with the labels, and the spec without the named fields.
 func PartOf(raw []byte, without ...string) (*Part, error) {
 	part := &Part{}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, part); err != nil {
@@ -60,8 +61,8 @@ func PartOf(raw []byte, without ...string) (*Part, error) {
 	return part, nil
 }
 
-// With returns the part with the named fields of the spec of old where it leaves them out or has null. Fields that it names, empty ones
-// too, stay.
+// With returns the part with the named fields of old's spec where its own are omitted or
+// null. Fields it has, even empty, stay.
 func (p *Part) With(old *Part, names ...string) *Part {
 	result := &Part{Metadata: p.Metadata, Spec: maps.Clone(p.Spec)}
 	for _, name := range names {
@@ -86,10 +87,11 @@ func (p *Part) Size() int {
 
 func absent(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
-// SameSpec says whether two objects have the same spec, byte order and white space aside.
+// SameSpec is true if two objects have the same spec, apart from byte order and white
+// space.
 func SameSpec(a, b []byte) bool { return sameSpecs(a, b, sameFields) }
 
-// SameSpecText says whether two objects have the same spec, byte by byte. Nothing of it is decoded.
+// SameSpecText is true if two specs are equal byte by byte. It decodes nothing.
 func SameSpecText(a, b []byte) bool { return sameSpecs(a, b, bytes.Equal) }
 
 func sameSpecs(a, b []byte, same func(x, y []byte) bool) bool {
@@ -106,7 +108,8 @@ func sameSpecs(a, b []byte, same func(x, y []byte) bool) bool {
 	return same(x.Spec, y.Spec)
 }
 
-// sameFields compares two JSON objects field by field, and decodes only fields whose bytes differ: of large objects an update mostly changes few.
+// sameFields compares objects field by field and decodes only differing bytes: an update of
+// a large object mostly changes few.
 func sameFields(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true

@@ -11,8 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Sizes that an object may have. They bound what one request costs, whatever a client sends: a byte of JSON can become hundreds of bytes
-// of memory. They are far above what workloads need; the etcd of a cluster stores at most 1.5 MiB of an object.
+// Limits on an object's sizes. They bound the cost of any request: a byte of JSON can
+// become hundreds of bytes of memory. They are far above the needs of workloads; etcd
+// stores at most 1.5 MiB of an object.
 const (
 	// MaxItems is how many members a list or an object may have.
 	MaxItems = 10_000
@@ -22,10 +23,11 @@ const (
 	maxPerPod = 200
 	// MaxValues is how many values an object may hold in all.
 	MaxValues = 40_000
-	// maxText is how many bytes of JSON one text may have. The longest annotation that the API server takes has half of that.
+	// maxText is the longest text, in bytes of JSON: twice the longest annotation the API
+	// server takes.
 	maxText = 512 << 10
-	// maxName is how many bytes of JSON the name of a member may have. The longest key of a label has 317 characters. Errors name the members
-	// on the way to what they are about, so each of them costs what the names do.
+	// maxName is the longest member name, in bytes of JSON. The longest label key has 317
+	// characters. Each error names all members of its path, and so costs their length.
 	maxName = 4 << 10
 	// maxWord is how many bytes a number may have.
 	maxWord = 1 << 10
@@ -33,17 +35,18 @@ const (
 	maxDepth = 200
 )
 
-// TooLarge returns the lists and objects in raw that are too large, with their paths. A list that is not longer than in old is admitted, so that
-// an update of a stored object is refused only for lists that it makes longer; nor is the whole object refused again while its spec stays as it is. old
-// is nil for a new object.
+// TooLarge returns the oversized lists and objects in raw, with their paths. A list no
+// longer than in old is admitted: an update is refused only for lists it lengthens, and
+// never while the spec stays. old is nil for a new object.
 //
-// It reads raw once, and allocates nothing that grows with it.
+// It reads raw once; its memory does not grow with raw.
 func TooLarge(raw, old []byte) field.ErrorList { return tooLarge(raw, old, nil) }
 
-// TooLargeWorkload is TooLarge for the kinds of this operator, which admits fewer objects in some lists than it decodes.
+// TooLargeWorkload is TooLarge for our kinds: some of their lists have a lower limit than
+// decoding.
 func TooLargeWorkload(raw, old []byte) field.ErrorList { return tooLarge(raw, old, perPod) }
 
-// perPod says that each object of the list with this name is looked up for each pod of a workload, and in each pass.
+// perPod is true for lists looked up for every pod of a workload in every pass.
 func perPod(list string) bool {
 	switch list {
 	case "weightPriority", "orderPriority", "scatterStrategy", "topologySpreadConstraints", "volumeClaimTemplates":
@@ -82,7 +85,8 @@ func tooLarge(raw, old []byte, shorter func(list string) bool) field.ErrorList {
 	return errs
 }
 
-// Oversize is a value that has more than it may have: a list or an object its members, a text its bytes.
+// Oversize is a value beyond its limit: of members for lists and objects, of bytes for
+// texts.
 type Oversize struct {
 	// Path is where it is: spec.template.spec.containers[3].env. Empty: it is the outermost one. WholeObject: Has counts all values.
 	Path string
@@ -102,25 +106,27 @@ const (
 	ofName    = "bytes in its name"
 )
 
-// IsList says that it is a list or an object, and Has its members.
+// IsList is true for a list or an object; Has counts its members.
 func (o Oversize) IsList() bool { return o.of == ofItems || o.of == ofObjects }
 
-// WholeObject is the Path of an Oversize that is about all values together.
+// WholeObject is the Path of an Oversize about all values together.
 const WholeObject = "*"
 
-// level is a list or an object that the scan is in.
+// level is a list or object around the scan.
 type level struct {
 	list bool
-	// key is the name of the member of an object at which the scan is, as it is written.
+	// key is the current member's name, as written.
 	key []byte
 	// members and objects are how many there are so far. For a list, members is one more than the index of the present one.
 	members, objects int
 }
 
-// Oversized returns what is too large in raw. It takes what is not JSON for what it looks like; decoding refuses it later.
+// Oversized returns the oversized values in raw. It guesses at invalid JSON; decoding
+// refuses it later.
 func Oversized(raw []byte) []Oversize { return oversized(raw, nil) }
 
-// oversized is Oversized, and also returns lists for whose names shorter holds, which have more than maxPerPod objects. Nil holds for none.
+// oversized is Oversized, and applies maxPerPod to lists whose names shorter accepts.
+// shorter may be nil.
 func oversized(raw []byte, shorter func(list string) bool) []Oversize {
 	s := scan{raw: raw, shorter: shorter}
 	for at := 0; at < len(raw); {
@@ -153,15 +159,15 @@ func oversized(raw []byte, shorter func(list string) bool) []Oversize {
 // scan is one reading of raw.
 type scan struct {
 	raw []byte
-	// levels are the lists and objects that it is in, the outermost first.
+	// levels are the lists and objects around the scan, outermost first.
 	levels []level
 	values int
 	found  []Oversize
-	// shorter says that a list of this name may have fewer objects; may be nil.
+	// shorter accepts names of lists with the lower limit; may be nil.
 	shorter func(list string) bool
 }
 
-// note notes that the value at which the scan is has more than it may have, if it has.
+// note records the current value if it exceeds its limit.
 func (s *scan) note(has, most int, of string) {
 	if has > most {
 		s.found = append(s.found, Oversize{Path: pathOf(s.levels), Has: has, Max: most, of: of})
@@ -183,7 +189,7 @@ func (s *scan) enter(isObject bool) {
 	}
 }
 
-// open goes into a list or an object. It is false when that is too deep.
+// open enters a list or object. It is false if too deep.
 func (s *scan) open(list bool) bool {
 	s.enter(!list)
 	if len(s.levels) == maxDepth {
@@ -209,7 +215,7 @@ func (s *scan) close() {
 	}
 }
 
-// allowedObjects is how many objects a list may have that was just left.
+// allowedObjects is the limit on objects in the list just left.
 func (s *scan) allowedObjects(is level) int {
 	last := len(s.levels) - 1
 	if s.shorter == nil || is.objects <= maxPerPod || last < 0 || s.levels[last].list {
@@ -221,7 +227,7 @@ func (s *scan) allowedObjects(is level) int {
 	return MaxObjects
 }
 
-// text reads the key or text that begins at a place, and returns where it is over.
+// text reads the key or text at a place and returns its end.
 func (s *scan) text(at int) int {
 	end := endOfString(s.raw, at)
 	if last := len(s.levels) - 1; last >= 0 && !s.levels[last].list && isKey(s.raw, end) {
@@ -235,7 +241,7 @@ func (s *scan) text(at int) int {
 	return end
 }
 
-// endOfWord is where the number, true, false or null that begins at raw[at] is over.
+// endOfWord is the end of the number, true, false or null at raw[at].
 func endOfWord(raw []byte, at int) int {
 	for at++; at < len(raw); at++ {
 		switch raw[at] {
@@ -246,7 +252,7 @@ func endOfWord(raw []byte, at int) int {
 	return at
 }
 
-// endOfString is where the string that begins at raw[at] is over.
+// endOfString is the end of the string at raw[at].
 func endOfString(raw []byte, at int) int {
 	for i := at + 1; i < len(raw); i++ {
 		switch raw[i] {
@@ -271,7 +277,7 @@ func isKey(raw []byte, at int) bool {
 	return false
 }
 
-// pathOf is the path of the value at which a scan is: spec.template.spec.containers[3].env.
+// pathOf is the path of the current value: spec.template.spec.containers[3].env.
 func pathOf(levels []level) string {
 	var path strings.Builder
 	for _, in := range levels {

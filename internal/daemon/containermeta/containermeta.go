@@ -1,22 +1,26 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package containermeta reports what the containers of a pod were made from, in an annotation of the pod, and restarts containers that read labels
-// or annotations of their pod through their environment when an update in place has changed these. The operator considers such an update done
-// when the report says so.
+// Package containermeta reports, in an annotation of the pod, how its containers were made.
+// It restarts containers whose environment reads labels or annotations changed by an update
+// in place. The operator waits for the report before it considers the update done.
 //
 // What it promises:
 //
-//   - Pods of our kinds and pods with injected sidecars are reported on, no others. The runtime is asked when the pod's status shows another
-//     container than the report, and a report is written when it says something new: at most once for each container that is made, never at
-//     rest. A daemon that starts looks at pods that have a report already; the others get theirs with the next change of their status.
-//   - A container is stopped only while its pod is out of service for such an update, and only when it is known to run with other values. Where
-//     the runtime says what it was created with, images without any program work, too. Where it does not, as cri-dockerd, a command in the
-//     container says so; when that fails, an event says that the values are not known.
+//   - Only pods of our kinds and pods with injected sidecars get a report. The runtime is
+//     asked when the pod's status shows a container not in the report; a report is written
+//     at most once per container made, never at rest. A starting daemon looks only at pods
+//     with a report; the others get theirs at the next change of status.
+//   - A container is stopped only while its pod is out of service for the update, and only
+//     if it is known to run with other values. Some runtimes tell the values a container
+//     was created with, so images without any program work, too. For others, as
+//     cri-dockerd, a command in the container tells; if it fails, an event says the values
+//     are unknown.
 //   - A stop takes as long as the grace period says, and holds up neither the reports of its node nor the stops of other pods.
-//   - It is restarted at most three times for the same values. If values still differ then, an event says so. A stop that has failed is no restart;
-//     it is tried again, at longer and longer intervals.
-//   - It keeps no state in memory that it needs. After a restart it asks the runtime, and finds containers that were restarted meanwhile.
+//   - A container is restarted at most three times for the same values; then an event tells
+//     of the difference. A failed stop is no restart; it is retried at growing intervals.
+//   - It needs no state in memory. After a restart it asks the runtime, and so finds
+//     containers restarted meanwhile.
 package containermeta
 
 import (
@@ -56,13 +60,14 @@ const (
 	workers = 10
 	// gatherDelay is how long a pod's changes are gathered before it is looked at: its containers start one after the other.
 	gatherDelay = time.Second
-	// kubeletDelay is how long the kubelet gets to hear of the new values before a container is stopped: one that it makes earlier has the old ones.
+	// kubeletDelay lets the kubelet hear of the new values before a stop: earlier it would
+	// make the container with the old ones.
 	kubeletDelay = 2 * time.Second
 	// again is when to look again while an update is under way.
 	again = 2 * time.Second
 	// maxRestarts is how often a container is restarted for the same values.
 	maxRestarts = 3
-	// longest is the longest time between two tries of what has failed.
+	// longest is the longest time between two tries.
 	longest = time.Minute
 	// maxDifferences is how many differences are remembered of a pod at most: whoever may change its metadata can make any number of values.
 	maxDifferences = 1000
@@ -94,14 +99,16 @@ func Add(h host.Host) error {
 	return nil
 }
 
-// looksAgain looks at a pod whose stop is over. The kubelet needs a moment to make the new instance.
+// looksAgain looks at a pod once its stop is over. The kubelet needs a moment to make the
+// new instance.
 func looksAgain() handler.Funcs {
 	return handler.Funcs{GenericFunc: func(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}, again)
 	}}
 }
 
-// podEvents says which events of pods are looked at: at once while containers have to restart, after a while when the report is about others than there are.
+// podEvents filters events of pods: at once while containers have to restart, after a while
+// for a report on outdated containers.
 func podEvents() handler.TypedFuncs[*corev1.Pod, reconcile.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(q queue, pod *corev1.Pod, stale bool) {
@@ -127,36 +134,37 @@ type reconciler struct {
 	// client reads the pods of the node and writes.
 	client client.Client
 	stops  recreate.Stops
-	// stopped has the pods of containers that were stopped, or could not be.
+	// stopped has the pods of ended or failed stops.
 	stopped chan event.GenericEvent
 
 	mu sync.Mutex
-	// known is what is remembered of pods whose update is under way.
+	// known remembers pods with an update under way.
 	known map[types.NamespacedName]*memory
 }
 
-// memory is what is remembered of a pod while its update is under way. Losing it costs time, and another restart at most.
+// memory is kept of a pod during its update. Losing it costs time, and at most another
+// restart.
 type memory struct {
 	uid types.UID
 	// wanted are the containers that were seen to differ from some values, by both.
 	wanted map[string]*difference
-	// asked are the containers that were asked for their environment by a command, by name.
+	// asked are the containers asked for their environment by a command, by name.
 	asked map[string]*asked
 }
 
-// difference is a container that was seen to differ from the values that it should have.
+// difference is a container seen with other values than it should have.
 type difference struct {
 	// since is when it was seen first.
 	since time.Time
-	// instance is the one that was to be stopped for it last; restarts counts those that others have taken the place of.
+	// instance was to be stopped last; restarts counts replaced instances.
 	instance string
 	restarts int
-	// told says that the restarts are used up, and that an event said so.
+	// told is true once an event told of the used-up restarts.
 	told bool
 	retry
 }
 
-// retry says when to try again what was tried in vain: after intervals that get longer.
+// retry is the time of the next try, at growing intervals.
 type retry struct {
 	tries int
 	next  time.Time
@@ -172,7 +180,8 @@ func newReconciler(h host.Host, c client.Client) *reconciler {
 	return &reconciler{Host: h, client: c, stopped: make(chan event.GenericEvent, maxStopped), known: map[types.NamespacedName]*memory{}}
 }
 
-// Reconcile reports on a pod. While containers of it have to restart for other values, it has the first that runs with others stopped, before.
+// Reconcile reports on a pod. If containers have to restart for new values, it first stops
+// the first with old ones.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod := &corev1.Pod{}
 	err := r.client.Get(ctx, req.NamespacedName, pod)
@@ -233,16 +242,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, r.report(ctx, pod, report)
 }
 
-// ours says that a workload of ours, or of OpenKruise, runs the pod.
+// ours is true for pods run by a workload of ours or of OpenKruise.
 func ours(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && strings.HasPrefix(owner.APIVersion, appsv1beta1.GroupVersion().Group+"/")
 }
 
-// restarts says that containers of the pod have to restart because of metadata that they read.
+// restarts is true if containers of the pod have to restart for metadata they read.
 func restarts(pod *corev1.Pod) bool { return inplace.RestartsForMetadata(pod) && ours(pod) }
 
-// reported says that the pod is reported on: one of ours, or one with sidecars of a SidecarSet, until it ends or is deleted.
+// reported is true for our pods and those with sidecars of a SidecarSet, until they end or
+// are deleted.
 func reported(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && !podstate.Finished(pod) && (ours(pod) || pod.Annotations[shared.AnnotationSidecarSetHash] != "")
 }
@@ -263,8 +273,9 @@ func (r *reconciler) forget(name types.NamespacedName) {
 	delete(r.known, name)
 }
 
-// stop has a container stopped that runs with other values, once the kubelet has had the time to hear of these. It says how long to wait for that, or that
-// the container is being stopped: then the pod is looked at again when that is over.
+// stop stops a container with old values, once the kubelet has had time to hear of the new.
+// It returns the time to wait, or that a stop is under way: the pod is looked at again
+// afterwards.
 func (r *reconciler) stop(
 	ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string, seen seen, m *memory,
 ) (wait time.Duration, stopping bool, err error) {
@@ -284,7 +295,7 @@ func (r *reconciler) stop(
 	if left := kubeletDelay - now.Sub(of.since); left > 0 {
 		return left, false, nil
 	}
-	// The runtime may end a container and report a failure, so what counts is that another instance runs.
+	// The runtime may end a container and report a failure: only another instance counts.
 	if of.instance != "" && of.instance != id {
 		of.instance, of.retry = "", retry{}
 		of.restarts++
@@ -315,8 +326,8 @@ func (r *reconciler) stop(
 	return 0, true, nil
 }
 
-// begin has an instance stopped in the background, unless that has to wait. The controller sets no limit on passes, so ctx ends with the daemon, and not
-// with the pass.
+// begin stops an instance in the background, unless it has to wait. Passes have no time
+// limit, so ctx ends with the daemon.
 func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *corev1.Container, at recreate.Attempt) bool {
 	kill := &restart.Kill{
 		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
@@ -356,7 +367,7 @@ func hookOf(container *corev1.Container) *appsv1beta1.ProbeHandler {
 	return &appsv1beta1.ProbeHandler{Exec: hook.Exec, HTTPGet: hook.HTTPGet, TCPSocket: hook.TCPSocket, Sleep: hook.Sleep}
 }
 
-// plainHash is the hash of its spec with which the kubelet made a container; 0 when it does not say.
+// plainHash is the kubelet's hash of the container's spec; 0 if unknown.
 func plainHash(instance *cri.Container) uint64 {
 	hash, err := strconv.ParseUint(instance.Annotations[kubeletHash], 16, 64)
 	if err != nil {
@@ -365,7 +376,7 @@ func plainHash(instance *cri.Container) uint64 {
 	return hash
 }
 
-// report writes what the containers run with, when that is not what the pod says already.
+// report writes the containers' values unless the pod has them already.
 func (r *reconciler) report(ctx context.Context, pod *corev1.Pod, containers []inplace.Reported) error {
 	value := inplace.Report(pod, containers)
 	if value == "" {

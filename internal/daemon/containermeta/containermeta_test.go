@@ -43,10 +43,10 @@ type bench struct {
 	clock   *clocktesting.FakeClock
 	events  *events.FakeRecorder
 	writes  int
-	// hash and state are those of containers that are made now. Zero: 255, and running.
+	// hash and state are for containers made now. Zero: 255, and running.
 	hash  uint64
 	state cri.State
-	// made is the value that a container gets which is made now; empty: that of the label.
+	// made is the value given to a container made now; empty: the label's.
 	made string
 }
 
@@ -116,7 +116,7 @@ func (b *bench) pod() *corev1.Pod {
 	return pod
 }
 
-// pass reconciles the pod, and waits for what it has begun.
+// pass reconciles the pod and waits for the work it began.
 func (b *bench) pass() error {
 	b.t.Helper()
 	_, err := b.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web-0"}})
@@ -149,7 +149,7 @@ func (b *bench) told(text string) int {
 	return told
 }
 
-// calls are what was asked of the runtime about containers.
+// calls are the runtime's calls about containers.
 func (b *bench) calls() string {
 	var all []string
 	for _, call := range b.runtime.Calls() {
@@ -216,8 +216,8 @@ func TestAContainerThatNeverGetsTheValues(t *testing.T) {
 	}
 }
 
-// A stop that fails restarts nothing, so it is neither counted nor told as a restart. It is tried again at longer and longer intervals.
-// Whoever may change the metadata of a pod could make the daemon remember any number of values.
+// A failed stop restarts nothing, and is neither counted nor told as a restart. Anybody who
+// may change a pod's metadata could make the daemon remember any number of values.
 func TestValuesThatChangeWithoutEndAreNotAllRemembered(t *testing.T) {
 	b := newBench(t)
 	for i := range maxDifferences + 10 {
@@ -268,7 +268,8 @@ func TestAStopThatFailsIsNoRestart(t *testing.T) {
 	}
 }
 
-// A runtime may end a container and fail to say so: every new instance counts, so that restarts end.
+// A runtime may end a container and report a failure: each new instance counts, so restarts
+// end.
 func TestAStopThatFailsAndEndsTheContainerIsARestart(t *testing.T) {
 	b := newBench(t)
 	b.made = "other"
@@ -291,7 +292,7 @@ func TestAStopThatFailsAndEndsTheContainerIsARestart(t *testing.T) {
 	}
 }
 
-// A container may take hours to stop. Its pod is left meanwhile, so that workers are free for the others, and looked at again when it has stopped.
+// A container may take hours to stop. Meanwhile workers are free for other pods.
 func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
 	b := newBench(t)
 	gate := make(chan struct{})
@@ -325,7 +326,7 @@ func TestAContainerThatTakesLongToStopHoldsUpNoWorker(t *testing.T) {
 	}
 }
 
-// A restart of the daemon writes nothing about pods that have not changed, and stops nothing.
+// A restarted daemon writes nothing about unchanged pods, and stops nothing.
 func TestARestartOfTheDaemonWritesNothing(t *testing.T) {
 	b := newBench(t)
 	b.passes(6)
@@ -340,7 +341,7 @@ func TestARestartOfTheDaemonWritesNothing(t *testing.T) {
 	}
 }
 
-// A daemon that was killed after a stop finds the new container, and does not stop it again.
+// A daemon killed after a stop finds the new container and does not stop it again.
 func TestADaemonThatWasKilledDoesNotRepeatAStop(t *testing.T) {
 	b := newBench(t)
 	b.passes(2)
@@ -364,7 +365,7 @@ func TestARuntimeThatDoesNotAnswerIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Both tags are of one image, so that nothing but the report proves the update at once.
+// Both tags are of one image: only the report proves the update at once.
 func TestAnUpdateOfAnImageIsProvenByOneReport(t *testing.T) {
 	b := newBench(t, func(p *corev1.Pod) {
 		p.Generation, p.Status.ObservedGeneration = 2, 2
@@ -406,10 +407,10 @@ func TestAnUpdateOfAnImageIsProvenByOneReport(t *testing.T) {
 	}
 }
 
-// hashOfNone is the hash that OpenKruise reports of a container that reads no metadata, as its fixtures have it.
+// hashOfNone is OpenKruise's hash of a container without metadata, from its fixtures.
 const hashOfNone = 86995377
 
-// A container that ends at once is reported like any other: an update must not wait for it to run.
+// A container that ends at once is reported, too: an update must not wait for it to run.
 func TestAContainerThatHasEndedIsReported(t *testing.T) {
 	b := newBench(t, func(p *corev1.Pod) { p.Annotations = nil })
 	b.state = cri.Exited
@@ -420,7 +421,7 @@ func TestAContainerThatHasEndedIsReported(t *testing.T) {
 	}
 }
 
-// enqueued records what is enqueued at once and what later.
+// enqueued records immediate and delayed additions.
 type enqueued struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	now, later int

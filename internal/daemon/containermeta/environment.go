@@ -19,14 +19,15 @@ import (
 const (
 	// answering is how long the command in a container may take.
 	answering = 3 * time.Second
-	// failuresUntilEvent is how often the command fails before an event says so: a container that was started just now may not have what it needs.
+	// failuresUntilEvent tolerates a container still starting.
 	failuresUntilEvent = 3
 	// maxMessage limits the text of a failure in an event, in bytes.
 	maxMessage = 512
 )
 
-// command prints the environment that a process gets in the container. A value may have several lines, so what env prints cannot be read; here each variable
-// ends with a zero byte. It is the command's own environment: the process 1 may be that of another container, or of the node.
+// command prints the environment of a new process in the container: process 1 may belong to
+// another container or the node. Values may have several lines, so each variable ends with
+// a zero byte.
 func command() []string { return []string{"cat", "/proc/self/environ"} }
 
 var (
@@ -34,15 +35,15 @@ var (
 	errVariable = errors.New("the command does not print all variables that come from labels and annotations")
 )
 
-// seen is what was found out about the variables of a container: the hash of those that it runs with, 0 where that is not known;
-// and that they are others than they should be, which is wanted.
+// seen is the knowledge of a container's variables: the hash of the current ones, 0 if
+// unknown; and, if they are outdated, the wanted one.
 type seen struct {
 	hash, wanted uint64
 	differs      bool
 }
 
-// look finds out what a container runs with: from the runtime, or, while its pod has to be restarted, from the container itself. m is nil otherwise: nobody
-// needs the values then.
+// look finds the container's values: from the runtime or, while its pod has to restart,
+// from the container itself. Otherwise m is nil: nobody needs them.
 func (r *reconciler) look(
 	ctx context.Context, from cri.Runtime, pod *corev1.Pod, container *corev1.Container, id string, m *memory,
 ) (seen, error) {
@@ -69,17 +70,19 @@ func (r *reconciler) look(
 	return seen{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
 }
 
-// asked is what came of asking a container by a command. What an instance was created with never changes, so it is asked until it has answered.
+// asked is the answer of a container's command. An instance never changes its environment,
+// so one answer is enough.
 type asked struct {
 	instance string
 	hash     uint64
 	known    bool
-	// told says that an event said that there is no answer.
+	// told is true once an event told of the missing answer.
 	told bool
 	retry
 }
 
-// ask asks a container for the variables that it reads from metadata. Values are not kept, and never logged: only their hash is.
+// ask asks a container for the variables read from metadata. It keeps their hash only, and
+// never logs values.
 func (r *reconciler) ask(
 	ctx context.Context, from cri.Runtime, pod *corev1.Pod, container *corev1.Container, status *cri.ContainerStatus, m *memory,
 ) (hash uint64, known bool, err error) {

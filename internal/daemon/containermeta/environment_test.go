@@ -18,7 +18,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 )
 
-// newSilentBench is one whose runtime, as cri-dockerd, does not tell the environment of containers. A command in them prints what it is told to.
+// newSilentBench has a runtime like cri-dockerd, silent about environments. A command in
+// the container prints instead.
 func newSilentBench(t *testing.T, print func(container string) (cri.ExecResult, error), change ...func(*corev1.Pod)) *bench {
 	t.Helper()
 	b := newBench(t, change...)
@@ -40,7 +41,7 @@ func prints(variables ...string) (cri.ExecResult, error) {
 	return cri.ExecResult{Stdout: []byte(strings.Join(variables, "\x00") + "\x00")}, nil
 }
 
-// Where the runtime does not say what a container was created with, a command in the container does. Each instance is asked once.
+// If the runtime is silent, a command in the container answers, once per instance.
 func TestAContainerIsAskedForWhatTheRuntimeDoesNotTell(t *testing.T) {
 	b := newSilentBench(t, func(container string) (cri.ExecResult, error) {
 		if container == "app-1" {
@@ -61,7 +62,8 @@ func TestAContainerIsAskedForWhatTheRuntimeDoesNotTell(t *testing.T) {
 	}
 }
 
-// What is not known is no reason to stop anything. The user hears why the update waits, and the container is not asked with every pass.
+// Unknown values are no reason for a stop. The user hears why the update waits, and the
+// container is not asked in every pass.
 func TestAnEnvironmentThatIsNotKnown(t *testing.T) {
 	for what, tc := range map[string]struct {
 		print func(string) (cri.ExecResult, error)
@@ -116,7 +118,7 @@ func TestAnEnvironmentThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// Only an update that waits needs to know what a container runs with.
+// Only a waiting update needs the container's values.
 func TestNoContainerIsAskedWithoutAnUpdate(t *testing.T) {
 	b := newSilentBench(t, func(string) (cri.ExecResult, error) { return prints("RELEASE=r1") }, func(p *corev1.Pod) { p.Annotations = nil })
 	b.passes(3)
@@ -125,7 +127,8 @@ func TestNoContainerIsAskedWithoutAnUpdate(t *testing.T) {
 	}
 }
 
-// A runtime that does not answer says nothing about the container, and a container that does not run cannot be asked.
+// A silent runtime proves nothing about a container, and a stopped container cannot be
+// asked.
 func TestAContainerThatCannotBeAskedNowIsAskedLater(t *testing.T) {
 	away := true
 	b := newSilentBench(t, func(string) (cri.ExecResult, error) {

@@ -23,15 +23,15 @@ import (
 const (
 	// longestMessage is the limit of one answer, in bytes: a node with many containers has long lists.
 	longestMessage = 16 << 20
-	// longestOutput is the limit of what a command in a container may write, in bytes. Commands are users', many run at the same time, and the daemon has
-	// little memory.
+	// longestOutput limits a command's output, in bytes: commands are users', many run at
+	// once, and the daemon has little memory.
 	longestOutput = 1 << 20
 	// probing is how long one socket may take to answer while a runtime is looked for.
 	probing = 5 * time.Second
 )
 
-// Sockets are where runtimes listen by default, below the folder into which /run of the node is mounted, in the order in which they are
-// tried.
+// Sockets are the default sockets of runtimes, below the mount of the node's /run, in order
+// of trial.
 func Sockets(run string) []string {
 	var sockets []string
 	for _, name := range []string{
@@ -43,11 +43,11 @@ func Sockets(run string) []string {
 	return sockets
 }
 
-// Client is the Runtime that listens on one of the sockets of the node: the one of its name, or the first that answers. It connects with the first
-// request.
+// Client is the Runtime on one of the node's sockets: the one of its name, or the first to
+// answer. It connects at the first request.
 type Client struct {
 	*pool
-	// name is that of the runtime; empty for the first that answers.
+	// name is the runtime's; empty for the first to answer.
 	name string
 }
 
@@ -57,7 +57,7 @@ type pool struct {
 	requests *prometheus.CounterVec
 	took     *prometheus.HistogramVec
 	up       *prometheus.GaugeVec
-	// timeout is the deadline of a request that a runtime answers at once.
+	// timeout is the deadline of quick requests.
 	timeout time.Duration
 
 	mu sync.Mutex // guards the links of the sockets
@@ -66,12 +66,12 @@ type pool struct {
 // socket is where a runtime may listen.
 type socket struct {
 	path string
-	// dialing lets one at a time connect: a socket that hangs holds up only those that need it.
+	// dialing lets one connect at a time: a hanging socket holds up only its own users.
 	dialing chan struct{}
 	link    *link // nil while there is none
 }
 
-// link is a connection to a runtime that has answered.
+// link is a connection to an answering runtime.
 type link struct {
 	socket        *socket
 	connection    *grpc.ClientConn
@@ -80,7 +80,8 @@ type link struct {
 	name, version string
 }
 
-// New returns a client of the first runtime that answers on one of the sockets. Its metrics go to registry.
+// New returns a client of the first runtime to answer on one of the sockets. Its metrics go
+// to registry.
 func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 	p := &pool{
 		timeout: timeout,
@@ -144,15 +145,15 @@ func (c *Client) connected(ctx context.Context) (*link, error) {
 	return nil, fmt.Errorf("%w: no socket at %s", ErrUnavailable, strings.Join(paths, ", "))
 }
 
-// answer is what was found at a socket.
+// answer is the result of trying a socket.
 type answer struct {
 	at   *socket
 	link *link
 	err  error
 }
 
-// look connects to all sockets. For a runtime of any name it does so one after the other, so that the first is found first; one of a name is not kept
-// waiting by a socket that hangs.
+// look connects to all sockets: for any runtime in order, so the first wins; for a named
+// one at once, so a hanging socket delays nothing.
 func (c *Client) look(ctx context.Context) <-chan answer {
 	answers := make(chan answer, len(c.sockets))
 	ask := func(at *socket) (found bool) {
@@ -176,7 +177,7 @@ func (c *Client) look(ctx context.Context) <-chan answer {
 	return answers
 }
 
-// linked returns the connection that there is already to the runtime of the client's name.
+// linked returns the existing connection to the client's runtime.
 func (c *Client) linked() *link {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -216,7 +217,7 @@ func (p *pool) reach(ctx context.Context, at *socket) (*link, error) {
 	return found, nil
 }
 
-// dial connects to a socket and makes sure that who listens knows CRI v1: both the runtime's part of it and that for images.
+// dial connects to a socket and checks for CRI v1, of containers and of images.
 func (p *pool) dial(ctx context.Context, at *socket) (*link, error) {
 	connection, err := grpc.NewClient("unix://"+at.path,
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the file's permissions are the authentication
@@ -242,7 +243,7 @@ func (p *pool) dial(ctx context.Context, at *socket) (*link, error) {
 	return found, nil
 }
 
-// drop forgets a connection that leads nowhere. Requests that others have under way on it end by themselves.
+// drop forgets a broken connection. Other requests on it end by themselves.
 func (p *pool) drop(of *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -268,7 +269,7 @@ func (c *Client) Close() {
 	}
 }
 
-// count counts requests by what became of them, and how long they took where that is up to the runtime.
+// count counts requests by result, and their time if it is the runtime's.
 func (p *pool) count(
 	ctx context.Context, method string, request, reply any, connection *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
@@ -282,7 +283,8 @@ func (p *pool) count(
 	return err
 }
 
-// lasts says that a request takes as long as what was asked for: an image, a grace period, or a command. That says nothing about the runtime.
+// lasts is true for requests as long as their task: an image, a grace period, a command.
+// Their time says nothing about the runtime.
 func lasts(method string) bool {
 	return method == "PullImage" || method == "StopContainer" || method == "ExecSync"
 }

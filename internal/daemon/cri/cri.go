@@ -1,14 +1,16 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cri is the node daemon's client of the container runtimes of its node, over the Container Runtime Interface v1. Where a
-// node has several, the ID of a container says which of them is asked about it.
+// Package cri is the daemon's client of the node's container runtimes, over the Container
+// Runtime Interface v1. With several runtimes, the ID of a container tells its own.
 //
 // What it promises:
 //
 //   - It never starts or changes a container. It lists containers, stops them, runs commands in them, and lists and pulls images.
-//   - Every request has a deadline: that of its context, or one of its own.
-//   - A runtime that is not there yet, restarts or moves to another of the known sockets is found again by itself. Requests fail with ErrUnavailable meanwhile, which does not say whether the requested object exists.
+//   - Every request has a deadline: its context's, or its own.
+//   - A runtime that starts late, restarts or moves to another known socket is found again.
+//     Meanwhile requests fail with ErrUnavailable; the requested object may or may not
+//     exist.
 //   - Credentials are passed only to the runtime, and never to logs, errors or metrics.
 package cri
 
@@ -20,52 +22,55 @@ import (
 	"time"
 )
 
-// ErrUnavailable says that no runtime answers. What was asked for is neither done nor refused: ask again later.
+// ErrUnavailable: no runtime answers. The request is neither done nor refused: ask again
+// later.
 var ErrUnavailable = errors.New("the container runtime does not answer")
 
-// ErrNotFound says that the runtime does not have what was asked for.
+// ErrNotFound: the runtime does not have the requested object.
 var ErrNotFound = errors.New("the container runtime does not have it")
 
-// ErrOutput says that a command in a container has written more than is read. Whether it has succeeded is not known.
+// ErrOutput: a command wrote more than is read. It may have succeeded or failed.
 var ErrOutput = errors.New("the command writes more than the limit")
 
 // Runtime is a container runtime. It is safe for concurrent use.
 type Runtime interface {
-	// Status asks whether the runtime is there, and what it is.
+	// Status asks for the runtime's state and identity.
 	Status(ctx context.Context) (Status, error)
 
 	// ListPods lists the sandboxes of pods.
 	ListPods(ctx context.Context, filter PodFilter) ([]Pod, error)
-	// ListContainers lists containers, also those that have ended.
+	// ListContainers lists containers, ended ones too.
 	ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error)
 	// ContainerStatus returns the status of one container; ErrNotFound when it does not exist any more.
 	ContainerStatus(ctx context.Context, id string) (ContainerStatus, error)
-	// StopContainer ends a container: its own signal first, and the end by force after grace. It returns when the container has ended. One
-	// that has ended already is no error.
+	// StopContainer ends a container: by its own signal, and by force after grace. It
+	// returns after the end. An ended one is no error.
 	StopContainer(ctx context.Context, id string, grace time.Duration) error
-	// Exec runs a command in a container and returns what it wrote. A command that ends with another code than 0 is no error; one that
-	// takes longer than timeout is, and one that writes more than a MiB: ErrOutput.
+	// Exec runs a command in a container and returns its output. Exit codes above 0 are no
+	// error; taking longer than timeout is, and so is output above a MiB: ErrOutput.
 	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error)
 
 	// ListImages lists the images of the node.
 	ListImages(ctx context.Context) ([]Image, error)
 	// ImageStatus looks an image up by any of its references; ErrNotFound when the node does not have it.
 	ImageStatus(ctx context.Context, reference string) (Image, error)
-	// PullImage pulls an image and returns the reference by which the runtime knows it. It takes as long as ctx lets it.
+	// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits
+	// its time.
 	PullImage(ctx context.Context, pull Pull) (string, error)
-	// RemoveImage removes an image. One that is gone is no error.
+	// RemoveImage removes an image. A missing one is no error.
 	RemoveImage(ctx context.Context, reference string) error
 }
 
-// Several is a Runtime that stands for all runtimes of a node: by itself it is the first of them that answers.
+// Several stands for all runtimes of a node; by itself it is the first to answer.
 type Several interface {
 	Runtime
-	// Of returns the runtime of a name, which is the scheme of its container IDs. Its requests fail with a NoRuntimeError while other runtimes of
-	// the node answer, but not this one.
+	// Of returns the runtime of a name, the scheme of its container IDs. Its requests fail
+	// with a NoRuntimeError while only other runtimes of the node answer.
 	Of(name string) Runtime
 }
 
-// Of returns the runtime of a name, where there are several, and runtime otherwise. Without a name it is the first that answers.
+// Of returns the named runtime of several, otherwise runtime. Without a name it is the
+// first to answer.
 func Of(runtime Runtime, name string) Runtime {
 	if several, ok := runtime.(Several); ok && name != "" {
 		return several.Of(name)
@@ -73,12 +78,12 @@ func Of(runtime Runtime, name string) Runtime {
 	return runtime
 }
 
-// NoRuntimeError says that runtimes answer on all sockets that exist, and that none of them has the name. It is an ErrUnavailable: the one with the name
-// may be starting.
+// NoRuntimeError: all existing sockets answer, none under the name. It is an
+// ErrUnavailable: the named runtime may be starting.
 type NoRuntimeError struct {
-	// Name is the one that is looked for.
+	// Name is the wanted runtime's.
 	Name string
-	// Answering are the names of those that answer.
+	// Answering are the names of the answering runtimes.
 	Answering []string
 }
 
@@ -90,11 +95,12 @@ func (e *NoRuntimeError) Error() string {
 // Unwrap says what it is.
 func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
-// Status is the status that a runtime reports.
+// Status is the status a runtime reports.
 type Status struct {
-	// Name is for example containerd; container IDs in the status of pods have it as their scheme. Version is that of the runtime.
+	// Name is for example containerd, the scheme of container IDs in pod status. Version is
+	// the runtime's.
 	Name, Version string
-	// Ready says that it could start containers. One that is not may still answer, and pull images.
+	// Ready runtimes can start containers. Others may still answer and pull images.
 	Ready bool
 	// Message says why it is not ready.
 	Message string
@@ -116,13 +122,13 @@ type Pod struct {
 	Ready bool
 	// Created is when it was created.
 	Created time.Time
-	// Annotations are those that the kubelet gave it.
+	// Annotations come from the kubelet.
 	Annotations map[string]string
 }
 
 // ContainerFilter narrows ListContainers. Empty fields let everything through.
 type ContainerFilter struct {
-	// ID is that of one container, without a scheme.
+	// ID has no scheme.
 	ID string
 	// PodUID is that of its pod.
 	PodUID string
@@ -143,18 +149,18 @@ const (
 type Container struct {
 	// ID is the runtime's, without a scheme.
 	ID string
-	// Name is the container's name in its pod, Attempt counts those of that name from 0.
+	// Name is the container's in its pod, Attempt counts its instances from 0.
 	Name    string
 	Attempt uint32
-	// PodNamespace, PodName and PodUID are those of its pod.
+	// PodNamespace, PodName and PodUID are the pod's.
 	PodNamespace, PodName, PodUID string
 	// State is what it is at.
 	State State
 	// Created is when it was created.
 	Created time.Time
-	// Image is the image that was asked for, ImageRef the one that it runs, as the runtime names them.
+	// Image is the requested image, ImageRef the running one, in the runtime's names.
 	Image, ImageRef string
-	// Labels and Annotations are those that the kubelet gave it.
+	// Labels and Annotations come from the kubelet.
 	Labels, Annotations map[string]string
 }
 
@@ -178,12 +184,12 @@ type ContainerStatus struct {
 	// ExitCode and Reason say how it has ended.
 	ExitCode int32
 	Reason   string
-	// Environment is the environment that it was created with, in the order of the runtime, as NAME=value. It is nil where the runtime does
-	// not tell. It may hold secrets.
+	// Environment is the initial environment as NAME=value, in the runtime's order; nil if
+	// the runtime does not tell. It may hold secrets.
 	Environment []string
 }
 
-// ExecResult is what a command wrote, and how it ended.
+// ExecResult is a command's output and exit.
 type ExecResult struct {
 	Stdout, Stderr []byte
 	ExitCode       int32
@@ -193,7 +199,7 @@ type ExecResult struct {
 type Image struct {
 	// ID is the runtime's.
 	ID string
-	// Tags and Digests are the references that it has.
+	// Tags and Digests are the image's references.
 	Tags, Digests []string
 	// Size is in bytes.
 	Size uint64
@@ -205,12 +211,13 @@ type Pull struct {
 	Image string
 	// Credentials are for the registry; nil pulls without.
 	Credentials *Credentials
-	// Labels and Annotations tell the runtime for what kind of pod the image is pulled.
+	// Labels and Annotations tell the runtime the kind of pod to pull for.
 	Labels, Annotations map[string]string
 }
 
-// Credentials are what a registry wants to see. Fields that are empty are not sent. The address of a server never is: containerd gives credentials with
-// one to nobody but the host of that URL, so not to a mirror. Whoever gives credentials has found out that they are for the image.
+// Credentials are for a registry. Empty fields are not sent, and never a server's address:
+// containerd gives credentials with one only to its host, so not to a mirror. The caller
+// has checked they are for the image.
 type Credentials struct {
 	Username, Password           string
 	Auth                         string

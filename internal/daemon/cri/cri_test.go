@@ -26,19 +26,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// server is a runtime that listens on a socket.
+// server is a runtime on a socket.
 type server struct {
 	runtimev1.UnimplementedRuntimeServiceServer
 	runtimev1.UnimplementedImageServiceServer
 
-	// name is what it says that it is.
+	// name is the runtime's answer.
 	name string
 	// mute keeps it from saying even that.
 	mute   atomic.Bool
 	pulled chan *runtimev1.PullImageRequest
-	// hangs are what does not answer until it is closed.
+	// hangs are requests without an answer until it is closed.
 	hangs chan struct{}
-	// silent keeps it from saying what images there are.
+	// silent withholds the list of images.
 	silent atomic.Bool
 }
 
@@ -151,7 +151,7 @@ func open(t *testing.T, sockets ...string) *cri.Client {
 	return c
 }
 
-// folder is a folder for sockets, whose paths may only be short.
+// folder is for sockets: their paths must be short.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cri")
@@ -162,7 +162,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// A socket that is left over, beside one whose runtime answers.
+// A leftover socket beside a runtime's.
 func TestTheFirstSocketThatAnswersIsUsed(t *testing.T) {
 	dir := folder(t)
 	stale := filepath.Join(dir, "stale.sock")
@@ -233,7 +233,7 @@ func TestOfTwoRuntimesTheOneOfTheNameIsAsked(t *testing.T) {
 	}
 }
 
-// A runtime that listens and says nothing holds up only what is asked of it.
+// A runtime that listens in silence holds up only its own requests.
 func TestARuntimeThatHangsHoldsUpNoOther(t *testing.T) {
 	dir := folder(t)
 	sockets := []string{filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "crio.sock")}
@@ -282,7 +282,7 @@ func TestARuntimeThatRestartsIsFoundAgain(t *testing.T) {
 	}
 }
 
-// A registry that is away for a while is no runtime that is: the try has failed, and pulls of others go on.
+// An absent registry is no absent runtime: the try has failed, other pulls go on.
 func TestARegistryThatIsAwayLeavesOtherPullsAlone(t *testing.T) {
 	socket := filepath.Join(folder(t), "c.sock")
 	s, _ := listen(t, socket)
@@ -303,7 +303,8 @@ func TestARegistryThatIsAwayLeavesOtherPullsAlone(t *testing.T) {
 	}
 }
 
-// One request finds that nobody answers, and the connection is closed. What others have under way on it says nothing about their images.
+// One request finds nobody and closes the connection. For the others on it this says
+// nothing about their images.
 func TestAPullThatEndsWithTheConnectionWasNotRefused(t *testing.T) {
 	socket := filepath.Join(folder(t), "c.sock")
 	s, _ := listen(t, socket)
@@ -328,7 +329,7 @@ func TestAPullThatEndsWithTheConnectionWasNotRefused(t *testing.T) {
 	}
 }
 
-// silenced is connected to a runtime that does not say what images there are.
+// silenced connects to a runtime that lists no images.
 func silenced(t *testing.T) *cri.Client {
 	t.Helper()
 	socket := filepath.Join(folder(t), "c.sock")
@@ -341,7 +342,7 @@ func silenced(t *testing.T) *cri.Client {
 	return c
 }
 
-// A runtime that hangs answers neither yes nor no.
+// A hanging runtime answers neither yes nor no.
 func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
 	c := silenced(t)
 	c.SetTimeout(50 * time.Millisecond)
@@ -355,7 +356,7 @@ func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
 	}
 }
 
-// The runtime is told of the deadline of who asks, and may say that it has passed before that is seen here.
+// The runtime knows the caller's deadline, and may report it first.
 func TestADeadlineThatTheRuntimeSeesFirstIsThatOfWhoAsks(t *testing.T) {
 	c := silenced(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -460,7 +461,8 @@ func TestWhatTheRuntimeAnswersAtOnceIsTimedByMethod(t *testing.T) {
 	}
 }
 
-// A command of a user that writes without end must not use up the memory of the daemon, which all pods of the node share.
+// A user's endless output must not use up the memory of the daemon all pods of the node
+// share.
 func TestACommandThatWritesTooMuchIsAnErrorOfItsOwn(t *testing.T) {
 	socket := filepath.Join(folder(t), "c.sock")
 	listen(t, socket)

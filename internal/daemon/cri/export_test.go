@@ -5,5 +5,5 @@ package cri
 
 import "time"
 
-// SetTimeout changes the deadline of requests that a runtime answers at once.
+// SetTimeout changes the deadline of quick requests.
 func (c *Client) SetTimeout(timeout time.Duration) { c.timeout = timeout }

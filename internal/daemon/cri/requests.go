@@ -18,7 +18,7 @@ import (
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The labels by which the kubelet says whose a container is.
+// The kubelet's labels for the owner of a container.
 const (
 	labelPodName       = "io.kubernetes.pod.name"
 	labelPodNamespace  = "io.kubernetes.pod.namespace"
@@ -27,15 +27,15 @@ const (
 )
 
 const (
-	// timeout is the deadline of a request that a runtime answers at once.
+	// timeout is the deadline of quick requests.
 	timeout = 10 * time.Second
 	// stopMargin is how much longer than its grace the end of a container may take.
 	stopMargin = 30 * time.Second
-	// shortestGrace is the least grace that a container is stopped with: the runtime counts in seconds.
+	// shortestGrace is the least grace period: the runtime counts in seconds.
 	shortestGrace = time.Second
 )
 
-// errSilent says that a request has ended by its own deadline, timeout, and not by its caller's.
+// errSilent: a request ended by its own timeout, not its caller's deadline.
 var errSilent = errors.New("the container runtime takes too long to answer")
 
 // Status implements Runtime.
@@ -131,8 +131,8 @@ func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatu
 	return result, nil
 }
 
-// environmentOf reads the environment of a container from what the runtime tells beside its status. containerd and CRI-O both put the
-// configuration that the container was created with there, in their own forms.
+// environmentOf reads a container's environment from the details beside its status.
+// containerd and CRI-O both put its configuration there, in different forms.
 func environmentOf(info string) []string {
 	if info == "" {
 		return nil
@@ -256,7 +256,7 @@ func (c *Client) PullImage(ctx context.Context, pull Pull) (string, error) {
 	case err == nil:
 		return answer.GetImageRef(), nil
 	case status.Code(err) == codes.Unavailable && len(header)+len(trailer) > 0 && link.answers(ctx):
-		// The runtime says so, of a registry: it is there itself, and what else it is asked for goes on.
+		// The runtime speaks of a registry: it answers itself, and other requests go on.
 		return "", fmt.Errorf("pulling an image: %w", errors.New(status.Convert(err).Message()))
 	}
 	return "", c.failed(ctx, link, "pulling an image", err)
@@ -274,7 +274,7 @@ func (c *Client) RemoveImage(ctx context.Context, reference string) error {
 	return c.unanswered(ctx, link, "removing an image", err)
 }
 
-// answers says whether the runtime answers for itself on a connection.
+// answers is true if the runtime itself answers on a connection.
 func (l *link) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, probing)
 	defer cancel()
@@ -282,11 +282,11 @@ func (l *link) answers(ctx context.Context) bool {
 	return err == nil
 }
 
-// early is how long before a deadline the runtime, which is told of it, may say that it has passed.
+// early is how long before a deadline the runtime may report it.
 const early = 100 * time.Millisecond
 
-// unanswered is failed for requests that a runtime answers at once. One that takes longer than their own deadline hangs, which says nothing about
-// what was asked for. The connection is kept: others may wait for an answer on it that takes longer by nature.
+// unanswered is failed for quick requests. One beyond its own deadline hangs, and says
+// nothing about the object. The connection stays: slower requests may be waiting on it.
 func (c *Client) unanswered(ctx context.Context, link *link, doing string, err error) error {
 	err = c.failed(ctx, link, doing, err)
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -301,7 +301,7 @@ func (c *Client) unanswered(ctx context.Context, link *link, doing string, err e
 	return err
 }
 
-// failed says what an error of a request means. After one that tells that nobody answers, the runtime is looked for again.
+// failed interprets a request's error. If nobody answers, the runtime is looked for again.
 func (c *Client) failed(ctx context.Context, link *link, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -356,7 +356,7 @@ func stateOf(state runtimev1.ContainerState) State {
 	return Unknown
 }
 
-// moment is a time of the runtime, which counts nanoseconds and says 0 for none.
+// moment is a time in nanoseconds, 0 for none.
 func moment(nanoseconds int64) time.Time {
 	if nanoseconds == 0 {
 		return time.Time{}
@@ -364,5 +364,5 @@ func moment(nanoseconds int64) time.Time {
 	return time.Unix(0, nanoseconds)
 }
 
-// seconds rounds up, so that nothing gets less time than it was given.
+// seconds rounds up, so nothing gets less time than given.
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

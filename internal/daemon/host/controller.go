@@ -15,19 +15,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Trigger has the object of the node reconciled again, for what changes on the node and not in the cluster. It is safe for concurrent use.
+// Trigger reconciles the node's object after changes on the node. It is safe for concurrent
+// use.
 type Trigger struct {
 	object client.Object
 	events chan event.GenericEvent
 }
 
-// NewTrigger returns a Trigger for an object of the kind that has the name of the node.
+// NewTrigger returns a Trigger for the object of the kind with the node's name.
 func NewTrigger(kind client.Object, node string) *Trigger {
 	kind.SetName(node)
 	return &Trigger{object: kind, events: make(chan event.GenericEvent, 1)}
 }
 
-// Enqueue adds the object to the queue. It never blocks: calls that come before the event of an earlier one was received cause no further one.
+// Enqueue adds the object to the queue. It never blocks: calls before an earlier event is
+// received add no other.
 func (t *Trigger) Enqueue() {
 	select {
 	case t.events <- event.GenericEvent{Object: t.object}:
@@ -38,8 +40,8 @@ func (t *Trigger) Enqueue() {
 // Events has an event after a call of Enqueue, until it is received.
 func (t *Trigger) Events() <-chan event.GenericEvent { return t.events }
 
-// AddController adds a controller for the object of the node that t enqueues. It tells begin for how long the daemon lives, and reconciles the object then,
-// whatever the cache had before.
+// AddController adds a controller for the object t enqueues. It gives begin the daemon's
+// lifetime, and then reconciles the object, whatever was cached before.
 func (h Host) AddController(name string, t *Trigger, options controller.Options, begin func(lifetime context.Context)) error {
 	live := func(ctx context.Context) error {
 		begin(ctx)

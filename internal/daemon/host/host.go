@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package host is the interface between the node daemon and its features. It is separate from package daemon because that one imports the
-// features.
+// Package host joins the node daemon and its features. Package daemon imports the features,
+// so it is separate.
 package host
 
 import (
@@ -13,15 +13,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// Host is what a worker of the node daemon is given.
+// Host is given to a worker of the node daemon.
 type Host struct {
 	// Node is the name of the node.
 	Node string
-	// Namespace is the daemon's own: the only one whose Secrets it may read.
+	// Namespace is the daemon's own, the only one whose Secrets it may read.
 	Namespace string
 	// Manager runs controllers, and has a client. Its cache is limited to objects of this node; Secrets are read past it.
 	Manager ctrl.Manager
-	// Runtime stands for the container runtimes of the node. RuntimeOf and NodeRuntime say which of them a pod is in, and which pulls images.
+	// Runtime stands for all container runtimes of the node; RuntimeOf finds a pod's,
+	// NodeRuntime the one for pulls.
 	Runtime cri.Runtime
 	// Events takes events.
 	Events events.EventRecorder
@@ -29,7 +30,8 @@ type Host struct {
 	Clock clock.WithTicker
 	// MaxPulls is how many images are pulled at the same time.
 	MaxPulls int
-	// CredentialProviders is the file that configures the kubelet's credential provider plugins, empty for none; CredentialFolder has the programs.
+	// CredentialProviders configures the kubelet's credential provider plugins, empty for
+	// none; CredentialFolder has the programs.
 	CredentialProviders, CredentialFolder string
 	// Metrics count what features do.
 	Metrics *Metrics

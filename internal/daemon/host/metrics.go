@@ -19,7 +19,8 @@ const (
 	Failed  = "failed"
 )
 
-// Metrics are those of features of the daemon. Labels come from small fixed sets, never from objects. One that is nil counts nothing.
+// Metrics of the features. Labels come from small fixed sets, never from objects. Nil
+// counts nothing.
 type Metrics struct {
 	pulls    *prometheus.CounterVec
 	duration prometheus.Histogram
@@ -58,7 +59,7 @@ func NewMetrics(registry prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// register registers a collector, or takes the one that is registered already.
+// register registers a collector, or returns the registered one.
 func register[C prometheus.Collector](registry prometheus.Registerer, c *C) error {
 	err := registry.Register(*c)
 	var known prometheus.AlreadyRegisteredError
@@ -72,7 +73,7 @@ func register[C prometheus.Collector](registry prometheus.Registerer, c *C) erro
 	return err
 }
 
-// PullBegins counts an image that is being pulled from now on; the function that it returns ends that.
+// PullBegins counts an image as being pulled until the returned function is called.
 func (m *Metrics) PullBegins() (ends func()) {
 	if m == nil {
 		return func() {}
@@ -81,7 +82,7 @@ func (m *Metrics) PullBegins() (ends func()) {
 	return m.inFlight.Dec
 }
 
-// PullEnded counts what became of an image, after all tries.
+// PullEnded counts the result of an image after all tries.
 func (m *Metrics) PullEnded(result string, took time.Duration) {
 	if m == nil {
 		return
@@ -92,7 +93,7 @@ func (m *Metrics) PullEnded(result string, took time.Duration) {
 	}
 }
 
-// Stopped counts a container that was stopped for a reason, or could not be.
+// Stopped counts a stop for a reason, done or failed.
 func (m *Metrics) Stopped(reason string, err error) {
 	if m == nil {
 		return

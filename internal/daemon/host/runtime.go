@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// RuntimeOf returns the container runtime that has the containers of a pod: where the ID of its newest container comes from. For a pod that has none yet
-// it is the one that NodeRuntime returns.
+// RuntimeOf returns the runtime in the ID of the pod's newest container; for a pod without
+// any, NodeRuntime's.
 func (h Host) RuntimeOf(ctx context.Context, pods client.Reader, pod *corev1.Pod) cri.Runtime {
 	var newest instance
 	newest.of(pod, false)
@@ -26,8 +26,8 @@ func (h Host) RuntimeOf(ctx context.Context, pods client.Reader, pod *corev1.Pod
 	return cri.Of(h.Runtime, newest.runtime)
 }
 
-// NodeRuntime returns the container runtime that the kubelet uses: where the ID of the newest running container of the node comes from. An image is of no
-// use to pods in another one. While the node runs nothing that is known, it is the first runtime that answers.
+// NodeRuntime returns the kubelet's runtime, from the ID of the newest running container:
+// pods cannot use images in another one. On an idle node it is the first to answer.
 func (h Host) NodeRuntime(ctx context.Context, pods client.Reader) cri.Runtime {
 	var all corev1.PodList
 	if err := pods.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -41,13 +41,13 @@ func (h Host) NodeRuntime(ctx context.Context, pods client.Reader) cri.Runtime {
 	return cri.Of(h.Runtime, newest.runtime)
 }
 
-// instance is when a container was started, and the name of the runtime that its ID comes from.
+// instance is a container's start, and the runtime in its ID.
 type instance struct {
 	runtime string
 	started time.Time
 }
 
-// of makes it the newest container of the pod, if that is newer.
+// of keeps the pod's newest container if it is newer.
 func (n *instance) of(pod *corev1.Pod, running bool) {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses} {
 		for i := range statuses {

@@ -18,7 +18,8 @@ import (
 // began is when containers of the tests were started.
 var began = time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
 
-// container is the status of a container with an ID: one that runs since some minutes after began, or has ended when that is negative.
+// container is the status of a container with an ID: running since some minutes after
+// began, or ended if negative.
 func container(id string, minute int) corev1.ContainerStatus {
 	status := corev1.ContainerStatus{Name: "app", ContainerID: id}
 	if minute < 0 {

@@ -25,8 +25,8 @@ type entry struct {
 	RegistryToken string `json:"registrytoken"`
 }
 
-// credentialsFor returns what Secrets say of the registry of an image: those of the longest path first, each once. What cannot be read is
-// left out.
+// credentialsFor returns the Secrets' credentials for an image's registry, longest path
+// first, each once. It leaves out unreadable ones.
 func credentialsFor(image string, secrets []*corev1.Secret) []cri.Credentials {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -77,7 +77,8 @@ func entriesOf(secret *corev1.Secret) map[string]entry {
 	return entries
 }
 
-// matchesRegistry says whether a key of a Secret is about a repository, and by how long a path. Labels of its host may be patterns.
+// matchesRegistry matches a Secret's key with a repository and returns the length of its
+// path. Labels of the host may be patterns.
 func matchesRegistry(key, host, repository string) (int, bool) {
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
 	name, prefix, _ := strings.Cut(key, "/")
@@ -111,8 +112,9 @@ func matchesHost(pattern, host string) bool {
 }
 
 func (e entry) credentials() cri.Credentials {
-	// No server address: containerd gives credentials with one only to the host of that URL, so to none behind a bare host or a mirror. Which
-	// of them are for the registry has been found out already, as the kubelet does.
+	// No server address: containerd gives credentials with one only to its host, so to none
+	// behind a bare host or a mirror. We have matched the registry already, as the kubelet
+	// does.
 	c := cri.Credentials{
 		Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken,
 	}
@@ -122,7 +124,8 @@ func (e entry) credentials() cri.Credentials {
 	return c
 }
 
-// basic decodes the field auth, which comes before username and password, as with the kubelet. Some tools write it without padding.
+// basic decodes the field auth, which beats username and password, as with the kubelet.
+// Some tools write it without padding.
 func basic(auth string) (username, password string, ok bool) {
 	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(auth), "="))
 	if err != nil {

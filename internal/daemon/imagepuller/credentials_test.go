@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// A Secret with which the kubelet pulls for pods is as good for images that are pulled ahead.
+// A Secret good for the kubelet is good for images pulled ahead.
 func TestCredentialsAreReadAsTheKubeletReadsThem(t *testing.T) {
 	ann := cri.Credentials{Username: "ann", Password: "secret:1"}
 	for name, tc := range map[string]struct {

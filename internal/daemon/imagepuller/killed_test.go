@@ -25,11 +25,11 @@ import (
 
 var errKilled = errors.New("the daemon was killed")
 
-// mortal is what a daemon sees of the world until it is killed: at its step of a number, a request to the runtime or to the API server.
-// Afterwards it reaches nothing.
+// mortal is a daemon's world until it is killed at the given request to the runtime or API
+// server. Afterwards it reaches nothing.
 type mortal struct {
 	cri.Runtime
-	// at is the step, 0 for none; carriedOut says that the request is, and its answer lost.
+	// at is the step, 0 for none; carriedOut requests take effect, their answer is lost.
 	at         int
 	carriedOut bool
 	end        context.CancelFunc
@@ -121,8 +121,9 @@ func (m *mortal) live(t *testing.T, c client.WithWatch, runtime *critest.Runtime
 	}
 }
 
-// TestKilledAtEveryStep kills the daemon at each of its requests, carried out or not, and starts it again: an image that the runtime has got is not
-// pulled again unless the registry is to be asked, nothing is tried more often than allowed beyond the one that was lost, and the status is right.
+// TestKilledAtEveryStep kills the daemon at each request, carried out or not, and restarts
+// it. A pulled image is not pulled again unless the registry is to be asked, only the lost
+// try may be repeated, and the status is right.
 func TestKilledAtEveryStep(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "registry"}, Data: map[string][]byte{
 		corev1.DockerConfigJsonKey: []byte(`{"auths":{"docker.io":{"username":"me","password":"secret"}}}`),
@@ -133,7 +134,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 		tags []v1beta1.ImageTagSpec
 		// refused is how many pulls the registry refuses at first.
 		refused int
-		// steps are those of a daemon that lives, least; pulls are how many pulls there are then, and again how many more when it is killed.
+		// steps are the least of a living daemon; pulls are its pulls, again the additional
+		// ones after a kill.
 		steps, pulls, again int
 		failed              int32
 	}{
@@ -148,7 +150,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 			images := map[string]v1beta1.ImageSpec{"nginx": {
 				Tags: tc.tags, PullSecrets: []v1beta1.ImagePullSecret{{Namespace: namespace, Name: "registry"}},
 			}}
-			// once lives through it all, killed at a step, and returns whether it came that far.
+			// once runs to the end, killed at a step, and tells if the step was reached.
 			once := func(at int, carriedOut bool) bool {
 				what := fmt.Sprintf("killed at step %d, carried out: %v", at, carriedOut)
 				refused := 0

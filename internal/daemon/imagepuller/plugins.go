@@ -30,22 +30,23 @@ import (
 const (
 	// pluginTime is how long a plugin may run, as with the kubelet.
 	pluginTime = time.Minute
-	// pluginEnd is how long a plugin that was killed may keep its output open: what it has started may hold it.
+	// pluginEnd bounds how long children of a killed plugin may hold its output open.
 	pluginEnd = 2 * time.Second
-	// pluginOutput and pluginErrors are how much of its two outputs is read, in bytes. One that answers with more has failed.
+	// pluginOutput and pluginErrors limit its two outputs, in bytes. Longer answers fail.
 	pluginOutput = 1 << 20
 	pluginErrors = 2 << 10
-	// maxConfiguration is the size of a configuration that is read, in bytes.
+	// maxConfiguration limits the configuration, in bytes.
 	maxConfiguration = 1 << 20
 	// maxAnswers is how many answers are remembered.
 	maxAnswers = 100
-	// pluginGroup is the API group of plugins, configurationGroup that of their configuration.
+	// pluginGroup is the API group of plugins, configurationGroup of their configuration.
 	pluginGroup        = "credentialprovider.kubelet.k8s.io"
 	configurationGroup = "kubelet.config.k8s.io"
 )
 
-// The types below are the fields of the kubelet's CredentialProviderConfig and of the plugins' requests and answers that are used here. The module
-// that publishes them brings the whole configuration of the kubelet along.
+// These types are the used fields of the kubelet's CredentialProviderConfig and of the
+// plugins' protocol. The published module would bring the kubelet's whole configuration
+// along.
 
 type configuration struct {
 	metav1.TypeMeta `json:",inline"`
@@ -93,7 +94,7 @@ type plugins struct {
 	turn chan struct{}
 
 	mu sync.Mutex
-	// read is the sum of the configuration that the answers are from.
+	// read is the sum of the configuration behind the answers.
 	read    [sha256.Size]byte
 	answers map[answerKey]remembered
 }
@@ -102,7 +103,7 @@ func newPlugins(file, folder string, now func() time.Time) *plugins {
 	return &plugins{file: file, folder: folder, now: now, limit: pluginTime, turn: make(chan struct{}, 1)}
 }
 
-// answerKey is what an answer is for: a provider, and an image, a registry or everything.
+// answerKey is an answer's scope: a provider, and an image, a registry or everything.
 type answerKey struct{ provider, of string }
 
 type remembered struct {
@@ -110,8 +111,8 @@ type remembered struct {
 	until  time.Time
 }
 
-// lookup returns what the plugins know for an image, those of the longest key first. The errors of plugins that could not say are returned beside what
-// others know.
+// lookup returns the plugins' credentials for an image, longest key first, and the errors
+// of failing plugins beside them.
 func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, error) {
 	if p == nil || p.file == "" {
 		return nil, nil
@@ -146,7 +147,8 @@ func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, 
 	return all, errors.Join(failures...)
 }
 
-// configured reads the configuration, and forgets the answers of another one. A file that does not exist counts as an empty configuration.
+// configured reads the configuration, and forgets the answers of another one. A missing
+// file is an empty configuration.
 func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
 	var sum [sha256.Size]byte
 	failed := func(err error) ([]provider, [sha256.Size]byte, error) {
@@ -187,10 +189,10 @@ func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
 	return c.Providers, sum, nil
 }
 
-// errPlugin says that a plugin, or its configuration, is not as it has to be.
+// errPlugin: a plugin or its configuration is invalid.
 var errPlugin = errors.New("invalid")
 
-// check says what is wrong with a provider.
+// check validates a provider.
 func (p *provider) check() error {
 	group, _, _ := strings.Cut(p.APIVersion, "/")
 	switch {
@@ -235,7 +237,7 @@ func (p *plugins) ask(ctx context.Context, of *provider, sum [sha256.Size]byte, 
 	return answer, nil
 }
 
-// remembered returns the answer of a plugin that still holds for an image; nil when there is none.
+// remembered returns a plugin's valid answer; nil if there is none.
 func (p *plugins) remembered(of *provider, named reference.Named) *pluginAnswer {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,7 +251,8 @@ func (p *plugins) remembered(of *provider, named reference.Named) *pluginAnswer 
 	return nil
 }
 
-// run runs a plugin. What it writes as errors goes to the log and not into the status, which more people may read.
+// run runs a plugin. Its errors go to the log, not into the status, which more people may
+// read.
 func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginAnswer, error) {
 	request, err := json.Marshal(pluginRequest{TypeMeta: metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: of.APIVersion}, Image: image})
 	if err != nil {
@@ -288,7 +291,7 @@ func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginA
 	return answer, nil
 }
 
-// bounded keeps the beginning of what is written.
+// bounded keeps the beginning of the output.
 type bounded struct {
 	kept bytes.Buffer // not embedded: it would be read into past Write
 	most int
@@ -310,8 +313,8 @@ func (b *bounded) Write(text []byte) (int, error) {
 	return b.kept.Write(text)
 }
 
-// matchesImage says whether a pattern of matchImages is about an image: labels of its host may be patterns, its port is the same, and its path begins
-// that of the image.
+// matchesImage matches a pattern of matchImages with an image: labels of the host may be
+// patterns, the port is equal, the path a prefix.
 func matchesImage(pattern string, named reference.Named) bool {
 	pattern = strings.TrimPrefix(strings.TrimPrefix(pattern, "https://"), "http://")
 	host, path, _ := strings.Cut(pattern, "/")

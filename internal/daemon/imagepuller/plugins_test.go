@@ -48,7 +48,8 @@ providers:
 %s`, name, image, more))
 }
 
-// write writes a file by another process: a fork of this one would inherit the open file, and a program that is open for writing cannot be run.
+// write writes a file by another process: a fork of this one would inherit the open file,
+// and a program open for writing cannot run.
 func (n *node) write(name, text string) {
 	n.t.Helper()
 	file := filepath.Join(n.folder, name)
@@ -59,7 +60,7 @@ func (n *node) write(name, text string) {
 	}
 }
 
-// answer is a script that counts its runs and answers for a registry.
+// answer is a script counting its runs and answering for a registry.
 func answer(registry, password, more string) string {
 	return fmt.Sprintf(`#!/bin/sh
 cat > "$(dirname "$0")/request"
@@ -205,7 +206,8 @@ func TestMatchesImage(t *testing.T) {
 	}
 }
 
-// A registry that takes only what the plugin knows. What the plugin says when it fails is beside what the registry says.
+// The registry takes only the plugin's credentials. A plugin's failure stands beside the
+// registry's answer.
 func TestAnImageIsPulledWithThePasswordOfAPlugin(t *testing.T) {
 	n := newNode(t)
 	runtime := &critest.Runtime{OnPull: func(_ context.Context, p cri.Pull) error {

@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// endWithChildren has a command that is canceled end together with the processes that it has started. A plugin is often a script, and what hangs is the
-// program that it runs: each try would leave one more of them.
+// endWithChildren makes a canceled command end with its children. A plugin is often a
+// script around a hanging program: each try would leave one more.
 func endWithChildren(command *exec.Cmd) {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	command.Cancel = func() error {

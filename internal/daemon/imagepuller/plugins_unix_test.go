@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// A plugin that hangs is a script whose program hangs. The pipe ends when nobody can write to it any more.
+// The hanging plugin is a script whose program hangs. The pipe ends once nobody can write
+// to it.
 func TestAPluginEndsTogetherWithWhatItHasStarted(t *testing.T) {
 	n := newNode(t)
 	n.limit = time.Second

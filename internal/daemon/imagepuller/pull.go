@@ -27,11 +27,13 @@ const (
 	// firstWait and longestWait are between two tries: the wait doubles.
 	firstWait   = time.Second
 	longestWait = 30 * time.Second
-	// lookForRuntime is when to try again while the runtime does not answer, which counts as no try.
+	// lookForRuntime is the time between tries while the runtime is silent; they count as
+	// none.
 	lookForRuntime = 5 * time.Second
-	// logSecretEvery is how long a Secret that cannot be read is not logged again.
+	// logSecretEvery is the least time between logs of an unreadable Secret.
 	logSecretEvery = time.Hour
-	// longestText is the limit of a message in the status, in bytes, longestNote that of an event: the API server takes 1024.
+	// longestText limits a message in the status, in bytes, longestNote an event: the API
+	// server takes 1024.
 	longestText = 512
 	longestNote = 1000
 	// attribution identifies the puller to the runtime.
@@ -39,7 +41,7 @@ const (
 	attributionBy = "kruise-daemon"
 )
 
-// errDeadline says that all tries together took too long.
+// errDeadline: all tries together took too long.
 var errDeadline = errors.New("pulling exceeds the activeDeadlineSeconds")
 
 // task is one round of pulling one tag.
@@ -59,7 +61,7 @@ func (t *task) tenant() string {
 	return t.Namespace
 }
 
-// run pulls a tag, as often as its policy lets it. It notes what it is at, and ends when ctx does.
+// run pulls a tag as often as its policy allows, and notes its progress. It ends with ctx.
 func (p *puller) run(ctx context.Context, t task) {
 	defer p.trigger.Enqueue()
 	release := p.slot(ctx, t.tenant())
@@ -73,7 +75,7 @@ func (p *puller) run(ctx context.Context, t task) {
 		if s.StartTime == nil {
 			s.StartTime = stamp(began)
 		}
-		// What follows is measured from began, and not by the stored time: the node's clock may be set meanwhile, or may have been set since.
+		// Measure from began, not from the stored time: the node's clock may have been set.
 		first = began.Add(-max(0, began.Sub(s.StartTime.Time).Truncate(time.Second)))
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
@@ -95,13 +97,13 @@ func (p *puller) run(ctx context.Context, t task) {
 	p.emit(t, took, err)
 }
 
-// pulled is an image that is there: its ID, and whether it was before.
+// pulled is a present image: its ID, and if it was there before.
 type pulled struct {
 	id     string
 	before bool
 }
 
-// resultOf is what metrics call what became of an image.
+// resultOf names a pull's result in metrics.
 func resultOf(got pulled, err error) string {
 	switch {
 	case err != nil:
@@ -155,7 +157,8 @@ func (p *puller) pull(ctx context.Context, t task, first time.Time, release func
 	return pulled{}, ctx.Err()
 }
 
-// awaitRuntime waits until the runtime answers, but not longer than limit. Until then the tag is Waiting, with what was heard of the runtime.
+// awaitRuntime waits up to limit for the runtime to answer. Meanwhile the tag is Waiting,
+// with the runtime's error.
 func (p *puller) awaitRuntime(ctx context.Context, t task, heard error, limit time.Duration) {
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(heard.Error(), longestText)
@@ -181,7 +184,7 @@ func (p *puller) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// try pulls once. An image that is there is not pulled again unless the registry is to be asked.
+// try pulls once. A present image is not pulled again unless the registry is to be asked.
 func (p *puller) try(ctx context.Context, t task, full string, limit time.Duration) (pulled, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -202,7 +205,7 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 			pull.Annotations[key] = value
 		}
 	}
-	// The plugins are asked when the Secrets know no credentials that the registry takes.
+	// Ask the plugins if the registry takes no credentials of the Secrets.
 	all := credentialsFor(full, p.read(ctx, t))
 	id, over, failed := pullWith(ctx, runtime, pull, all)
 	if over {
@@ -239,7 +242,7 @@ func pullWith(ctx context.Context, runtime cri.Runtime, pull cri.Pull, all []cri
 	return "", false, errors.Join(failures...)
 }
 
-// read reads the Secrets that serve a pull: those in the daemon's own namespace that are copies of its namespace's.
+// read reads the Secrets for a pull: copies of its namespace's in the daemon's own.
 func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 	var secrets []*corev1.Secret
 	for _, name := range p.secretsOf(t) {
@@ -260,8 +263,8 @@ func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 	return secrets
 }
 
-// serves says whether a Secret is for a pull. What is no copy is for jobs of the daemon's namespace and for tags that were written by hand. A tag of v0.4.0 may
-// have jobs of several namespaces.
+// serves is true if a Secret is for a pull. Originals serve jobs of the daemon's namespace
+// and tags written by hand. A tag of v0.4.0 may have jobs of several namespaces.
 func (p *puller) serves(secret *corev1.Secret, t task) bool {
 	of, _, copied := strings.Cut(secret.Annotations[image.AnnotationSource], "/")
 	if !copied {
@@ -274,7 +277,8 @@ func (p *puller) serves(secret *corev1.Secret, t task) bool {
 	return len(owners) == 0 && !copied || slices.ContainsFunc(owners, func(o corev1.ObjectReference) bool { return o.Namespace == of })
 }
 
-// toldOf says that the log has named a Secret in the last hour. Each try reads it, and one that is missing would fill the log.
+// toldOf is true if the log named the Secret in the last hour: each try reads it, and a
+// missing one would fill the log.
 func (p *puller) toldOf(secret string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -290,7 +294,7 @@ func (p *puller) toldOf(secret string) bool {
 	return false
 }
 
-// emit emits events: on the node's list, and on every job that has failed by it.
+// emit emits events on the node's list, and on every job failed by it.
 func (p *puller) emit(t task, took time.Duration, err error) {
 	name := t.Repository + ":" + t.tag.Tag
 	list := &v1beta1.NodeImage{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage"}}
@@ -311,7 +315,8 @@ func stamp(at time.Time) *metav1.Time {
 	return &t
 }
 
-// short is a text in one line that has no more bytes than limit. Errors of several registries have a line each.
+// short is a text in one line of at most limit bytes. Errors of several registries have a
+// line each.
 func short(text string, limit int) string {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 	return strings.ToValidUTF8(text[:min(len(text), limit)], "")

@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package imagepuller pulls the images that the NodeImage of the node asks for.
+// Package imagepuller pulls the images in the node's NodeImage.
 //
 // What it promises:
 //
-//   - No more images of a namespace are pulled at a time than the flag --max-pulls allows; the others wait. All but one of these slots are shared by
-//     all namespaces, so images of one never wait for all of another. A pull that has failed waits for its next try without a slot.
+//   - At most --max-pulls images of a namespace are pulled at a time. All namespaces share
+//     all but one of these slots, so images of one never wait for all of another. A failed
+//     pull waits for its next try without a slot.
 //   - A tag is pulled with the pull secrets of its jobs' namespace alone.
-//   - A tag that has ended in a round is not pulled again in that round, whatever restarts. One that was being pulled is pulled again after a
-//     restart: the runtime continues with the layers that it has, and an image that exists by then is not pulled unless the pull policy is
-//     Always.
-//   - A runtime that does not answer uses up no try.
+//   - A tag ended in a round is not pulled again in this round, whatever restarts. An
+//     interrupted pull starts again: the runtime keeps its layers, and an image there by
+//     then is pulled only with the policy Always.
+//   - A silent runtime uses up no try.
 //   - The status is written when it has changed, soon after the first change and at most every two seconds; at rest, never.
-//   - Secrets are read only in the daemon's namespace, for each pull, and are not stored. A Secret that is named later is used for the remaining
-//     tries.
+//   - Secrets are read for each pull, in the daemon's namespace only, and not stored. One
+//     named later serves the remaining tries.
 package imagepuller
 
 import (
@@ -52,12 +53,12 @@ type key struct {
 	tag string
 }
 
-// work is a round that is under way, or has ended and is not in the stored status yet.
+// work is a round under way, or ended and not yet in the stored status.
 type work struct {
 	version int64
 	cancel  context.CancelFunc
 	status  v1beta1.ImageTagStatus
-	// secrets are those that the list names now, and owners the jobs: some may come when tries have failed already.
+	// secrets and owners, the jobs, are the list's now: some may come after failed tries.
 	secrets []v1beta1.ImagePullSecret
 	owners  []corev1.ObjectReference
 }
@@ -79,7 +80,7 @@ type puller struct {
 	rounds   map[key]*work
 	id       types.UID
 	lifetime context.Context
-	// told is when the log named a Secret that cannot be read.
+	// told is when the log named an unreadable Secret.
 	told map[string]time.Time
 }
 
@@ -92,8 +93,8 @@ func Setup(h host.Host) error {
 	return h.AddController("imagepuller", p.trigger, options(p), p.live)
 }
 
-// options are those of the controller. What the API server refuses is tried again within the minute: a status that comes later than the operator
-// waits for a node would have the tag fail.
+// options are the controller's. Refused writes are retried within the minute: the operator
+// fails a tag if its node stays silent too long.
 func options(p *puller) controller.Options {
 	return controller.Options{
 		Reconciler:  p,
@@ -114,7 +115,7 @@ func (p *puller) uid() types.UID {
 	return p.id
 }
 
-// note changes what is known of a round, unless it is over or another one has begun.
+// note changes a round's state, unless it is over or another has begun.
 func (p *puller) note(t task, change func(*v1beta1.ImageTagStatus)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,7 +124,7 @@ func (p *puller) note(t task, change func(*v1beta1.ImageTagStatus)) {
 	}
 }
 
-// Reconcile starts what should be pulled, ends what should not, and writes what has changed.
+// Reconcile starts and ends pulls, and writes the changes.
 func (p *puller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Name != p.host.Node {
 		return reconcile.Result{}, nil
@@ -164,9 +165,9 @@ func (p *puller) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, nil
 }
 
-// patchOf renders the patch that makes status the status of stored. All counters are in it: a list without a status has none, and a difference
-// would leave out those that are 0. It is tied to the version: the operator fails a tag that stays silent, and its word must not be lost by
-// accident.
+// patchOf renders the patch from stored to status. It has all counters: a new status has
+// none, and a difference would omit zeros. It is tied to the version: the operator fails a
+// silent tag, and its word must not be lost.
 func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte, error) {
 	text, err := json.Marshal(status)
 	if err != nil {
@@ -190,7 +191,7 @@ func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte,
 	return body, nil
 }
 
-// dropGone has a merge patch take out what is stored in a map and no longer there.
+// dropGone makes a merge patch remove stored keys of a map that are gone.
 func dropGone(content map[string]any, field string, stored map[string]v1beta1.ImageStatus) {
 	images, _ := content[field].(map[string]any)
 	for key := range stored {
@@ -204,7 +205,8 @@ func dropGone(content map[string]any, field string, stored map[string]v1beta1.Im
 	}
 }
 
-// sync ends rounds that are not wanted any more and starts those that are and have not ended. It says whether it started one.
+// sync ends unwanted rounds and starts wanted ones not ended yet. It is true if it started
+// one.
 func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -232,7 +234,8 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 			ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 			if round := p.rounds[at]; round != nil {
 				if ended {
-					// What is stored counts: it is this round's own answer, or the operator gave it up.
+					// The stored answer counts: it is this round's, or the operator gave it
+					// up.
 					round.cancel()
 					delete(p.rounds, at)
 				}
@@ -249,7 +252,7 @@ func (p *puller) sync(stored *v1beta1.NodeImage) (started bool) {
 	return started
 }
 
-// begin starts a round. The start time of a pull that was under way when the daemon ended is kept.
+// begin starts a round. An interrupted pull keeps its start time.
 func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1.ImagePullSecret) {
 	ctx, cancel := context.WithCancel(p.lifetime)
 	round := &work{version: t.tag.Version, cancel: cancel, secrets: secrets, owners: t.tag.OwnerReferences}
@@ -261,14 +264,14 @@ func (p *puller) begin(t task, before *v1beta1.ImageTagStatus, secrets []v1beta1
 	go p.run(ctx, t)
 }
 
-// secretsOf are the Secrets that the list names for a round now.
+// secretsOf are the list's Secrets for a round now.
 func (p *puller) secretsOf(t task) []v1beta1.ImagePullSecret {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return t.round.secrets
 }
 
-// ownersOf are the jobs that want a round now.
+// ownersOf are the jobs of a round now.
 func (p *puller) ownersOf(t task) []corev1.ObjectReference {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +287,7 @@ func (p *puller) endAll() {
 	}
 }
 
-// statusOf is what the status should be: what is known of rounds here, and of the others what is stored.
+// statusOf is the wanted status: own rounds as known here, others as stored.
 func (p *puller) statusOf(stored *v1beta1.NodeImage) v1beta1.NodeImageStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -307,7 +310,8 @@ func (p *puller) statusOf(stored *v1beta1.NodeImage) v1beta1.NodeImageStatus {
 	return status
 }
 
-// slot waits for a slot: one of its namespace, or one that all share. It returns how to give it back; nil when ctx has ended.
+// slot waits for a slot, its namespace's or a shared one. It returns the release; nil if
+// ctx has ended.
 func (p *puller) slot(ctx context.Context, namespace string) func() {
 	p.mu.Lock()
 	own, known := p.own[namespace]

@@ -36,7 +36,7 @@ import (
 
 const namespace = "kruise-daemon-config"
 
-// daemon is a puller whose passes the test makes.
+// daemon is a puller; the test makes its passes.
 type daemon struct {
 	t       *testing.T
 	p       *puller
@@ -88,7 +88,7 @@ func tag(name string, backoff int32) v1beta1.ImageTagSpec {
 	}
 }
 
-// A list that has no status yet gets all its counters: the server refuses a status without them.
+// A list without status gets all counters: the server refuses a status without them.
 func TestAllCountersAreWritten(t *testing.T) {
 	body, err := patchOf(&v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}}, v1beta1.NodeImageStatus{Desired: 1, Pulling: 1})
 	want := `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"desired":1,"failed":0,"pulling":1,"succeeded":0,"waiting":0}}`
@@ -142,7 +142,7 @@ func ended(n int32) func(v1beta1.NodeImageStatus) bool {
 
 const nginx = "docker.io/library/nginx:"
 
-// A node with containerd whose kubelet uses CRI-O: an image in containerd is of no use to pods.
+// A node with containerd whose kubelet uses CRI-O: pods cannot use images in containerd.
 func TestAnImageIsPulledByTheRuntimeOfThePods(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
@@ -194,7 +194,7 @@ func TestAnImageThatIsThereIsLeftAlone(t *testing.T) {
 	}
 }
 
-// What is pulled, is there already, fails, and is under way is counted.
+// Pulled, present, failed and running pulls are counted.
 func TestPullsAreMeasured(t *testing.T) {
 	release := make(chan struct{})
 	runtime := &critest.Runtime{OnPull: func(ctx context.Context, pull cri.Pull) error {
@@ -265,7 +265,8 @@ func TestNoMoreThanMayBeArePulledAtOnce(t *testing.T) {
 	}
 }
 
-// Three jobs of one namespace with a registry that does not answer kept the images of all others waiting, on every node.
+// Three jobs of one namespace with a silent registry kept the images of all others waiting,
+// on every node.
 func TestASlowRegistryOfOneNamespaceHoldsUpNobodyElse(t *testing.T) {
 	runtime := &critest.Runtime{OnPull: func(ctx context.Context, pull cri.Pull) error {
 		if strings.Contains(pull.Image, "slow") {
@@ -286,7 +287,7 @@ func TestASlowRegistryOfOneNamespaceHoldsUpNobodyElse(t *testing.T) {
 	d.until("the other namespace has its image", func(s v1beta1.NodeImageStatus) bool { return s.Succeeded == 1 && s.Pulling == 3 })
 }
 
-// A pull that had failed kept its slot while it waited for its next try.
+// A failed pull kept its slot while it waited for its next try.
 func TestAPullThatWaitsForItsNextTryHasNoSlot(t *testing.T) {
 	runtime := &critest.Runtime{OnPull: func(_ context.Context, pull cri.Pull) error {
 		if strings.Contains(pull.Image, "broken") {
@@ -298,7 +299,8 @@ func TestAPullThatWaitsForItsNextTryHasNoSlot(t *testing.T) {
 	d.until("the good one is there", func(s v1beta1.NodeImageStatus) bool { return s.Succeeded == 1 && s.Failed == 0 })
 }
 
-// The pull secrets and the sandbox of one namespace's job served the pulls of all others of that repository.
+// One namespace's pull secrets and sandbox served the pulls of all others of that
+// repository.
 func TestAPullHasTheCredentialsOfItsNamespaceAlone(t *testing.T) {
 	copied := func(name, of, user string) *corev1.Secret {
 		return &corev1.Secret{
@@ -403,7 +405,7 @@ func TestARuntimeThatIsDownUsesUpNoTry(t *testing.T) {
 	}
 }
 
-// It used to be Waiting, with the words of the runtime that was away, until it was there.
+// It used to stay Waiting, with the error of the absent runtime, until it was there.
 func TestATagIsPulledVisiblyWhenTheRuntimeIsBack(t *testing.T) {
 	release := make(chan struct{})
 	runtime := &critest.Runtime{OnPull: func(ctx context.Context, _ cri.Pull) error {
@@ -440,7 +442,7 @@ func TestATagIsPulledVisiblyWhenTheRuntimeIsBack(t *testing.T) {
 	}
 }
 
-// A daemon that is killed again and again would never come to the end of a deadline that begins with it.
+// A daemon killed again and again would never reach a deadline begun by itself.
 func TestADeadlineBeginsWithTheFirstDaemonThatPulls(t *testing.T) {
 	limited := tag("1", 0)
 	limited.PullPolicy.ActiveDeadlineSeconds = ptr.To[int64](60)
@@ -475,7 +477,7 @@ func TestADeadlineBeginsWithTheFirstDaemonThatPulls(t *testing.T) {
 	}
 }
 
-// A daemon that was restarted after the clock of its node had been set back pulled for longer than the deadline, by as much as the clock was set back.
+// A daemon restarted after its node's clock was set back exceeded the deadline by as much.
 func TestADeadlineDoesNotBeginInTheFuture(t *testing.T) {
 	limited := tag("1", 0)
 	limited.PullPolicy.ActiveDeadlineSeconds = ptr.To[int64](1)
@@ -526,7 +528,8 @@ func TestAJobThatJoinsAPullHearsOfItsEnd(t *testing.T) {
 	}
 }
 
-// A tag is taken out and asked for again. What its first round still says is about nothing any more, though both have the same number.
+// A tag is removed and asked for again. Reports of its first round are void, although both
+// have the same number.
 func TestWhatAnEarlierRoundSaysIsNotBelieved(t *testing.T) {
 	at := key{image.Place{Repository: "nginx"}, "1"}
 	former, now := &work{}, &work{}
@@ -539,7 +542,8 @@ func TestWhatAnEarlierRoundSaysIsNotBelieved(t *testing.T) {
 	}
 }
 
-// An API server that was away for an hour must not leave the operator without an answer for another: after ten minutes the tag would have failed.
+// After an hour without API server the operator must not wait another: after ten minutes
+// the tag would have failed.
 func TestAStatusThatCannotBeWrittenIsTriedAgainSoon(t *testing.T) {
 	limiter, longest := options(&puller{}).RateLimiter, time.Duration(0)
 	for range 100 {

@@ -23,11 +23,11 @@ import (
 )
 
 const (
-	// agent is what requests say that they are from, as those of the kubelet do without its version.
+	// agent is the user agent, the kubelet's without its version.
 	agent = "kube-probe"
 	// maxRedirects is how many redirects a request follows.
 	maxRedirects = 10
-	// maxRead is how much of an answer is read, in bytes: what it says does not matter.
+	// maxRead limits the answer read, in bytes: its content does not matter.
 	maxRead = 10 << 10
 )
 
@@ -48,7 +48,7 @@ func (p *probe) carryOut(ctx context.Context, spec *corev1.Probe, ip, id string)
 	return probing.Outcome{Error: "the probe asks for nothing that is known"}
 }
 
-// command runs a command in the container. One that takes too long has failed.
+// command runs a command in the container. A timeout is a failure.
 func (p *probe) command(ctx context.Context, command []string, id string, limit time.Duration) probing.Outcome {
 	result, err := p.runtime.Exec(ctx, id, command, limit)
 	switch {
@@ -158,7 +158,7 @@ func requestOf(ctx context.Context, action *corev1.HTTPGetAction, to string) (*h
 	return request, nil
 }
 
-// stable is an error without what is another one each time: the port that a connection came from.
+// stable removes the changing part of an error: the connection's source port.
 func stable(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -1,16 +1,17 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package probe carries out the probes that the NodePodProbe of the node asks for. Package probing of the engine decides what a series of tries
-// means; this package carries out the tries and writes the results.
+// Package probe carries out the probes in the node's NodePodProbe and writes their results.
+// Package probing of the engine interprets series of tries.
 //
 // What it promises:
 //
 //   - Each probe of each container is tried by itself, once in its period. Changed times and thresholds take effect with the next try.
-//   - At most 16 tries are under way at a time, plus 4 for each namespace, so that probes that hang delay those of their own namespace only. At most
-//     20 commands start in a second. Further probes wait, so their period gets longer.
-//   - The status is written when a state changes, soon after the first change. Messages that change without a state are written once a minute at
-//     most. At rest nothing is written.
+//   - At most 16 tries run at a time, plus 4 for each namespace: hanging probes delay only
+//     their own namespace. At most 20 commands start in a second. Further probes wait, so
+//     their period gets longer.
+//   - The status is written soon after a state changes; for messages alone once a minute at
+//     most; at rest never.
 //   - After a restart of the daemon it continues from the stored states: unchanged states are not reported again.
 //   - Events report changed states. Output of commands is written to the status and nowhere else.
 package probe
@@ -42,7 +43,7 @@ import (
 )
 
 const (
-	// messageInterval is how far apart writes are that change nothing but messages.
+	// messageInterval is the least time between writes for messages alone.
 	messageInterval = time.Minute
 	// tries is how many probes are tried at the same time, ownTries how many more of each namespace.
 	tries    = 16
@@ -51,7 +52,7 @@ const (
 	commands = 20
 )
 
-// key names a probe: of a pod, by its UID, and among those of the pod.
+// key names a probe: its pod's UID and its name.
 type key struct{ uid, name string }
 
 // prober is the worker of a node.
@@ -65,8 +66,8 @@ type prober struct {
 	// spread is a random share of 1.
 	spread func() float64
 
-	// writes are when the status was written last; told when a message was. said is what was written, of id. They are for the
-	// one pass that runs at a time.
+	// writes and told are the last writes of the status and of a message; said is the
+	// status written, of id. Only the pass uses them.
 	writes host.Writes
 	told   time.Time
 	said   *appsv1alpha1.NodePodProbeStatus
@@ -74,7 +75,7 @@ type prober struct {
 
 	mu     sync.Mutex
 	probes map[key]*probe
-	// own are the slots of each namespace that has probes.
+	// own are the slots by namespace with probes.
 	own      map[string]chan struct{}
 	lifetime context.Context
 }
@@ -96,7 +97,7 @@ func (p *prober) live(lifetime context.Context) {
 	p.lifetime = lifetime
 }
 
-// Reconcile begins what should be probed, ends what should not, and writes what has changed.
+// Reconcile begins and ends probes, and writes the changes.
 func (p *prober) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if req.Name != p.host.Node {
 		return reconcile.Result{}, nil
@@ -154,7 +155,7 @@ func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Dura
 	return p.writes.Wait(p.host.Clock.Now())
 }
 
-// urgentState is what has to be written soon when it changes.
+// urgentState is written soon after it changes.
 type urgentState struct {
 	uid, name string
 	state     appsv1alpha1.ProbeState
@@ -173,7 +174,7 @@ func urgentStates(s *appsv1alpha1.NodePodProbeStatus) []urgentState {
 	return states
 }
 
-// sync ends probes that are not wanted any more, begins those that are, and tells the others what has changed.
+// sync ends unwanted probes, begins new ones, and tells the others of changes.
 func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -236,7 +237,7 @@ func stateOf(stored *appsv1alpha1.NodePodProbe, at key) *appsv1alpha1.ContainerP
 	return nil
 }
 
-// statusOf is what the status should be: what is known of the probes of the list, in its order.
+// statusOf is the wanted status: the known results of the list's probes, in order.
 func (p *prober) statusOf(stored *appsv1alpha1.NodePodProbe) appsv1alpha1.NodePodProbeStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()

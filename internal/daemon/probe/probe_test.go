@@ -37,7 +37,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// daemon is a prober whose passes the test makes, on a node with one pod of two containers.
+// daemon is a prober on a node with one pod of two containers; the test makes its passes.
 type daemon struct {
 	*prober
 	t       *testing.T
@@ -77,7 +77,7 @@ func start(t *testing.T, list *appsv1alpha1.NodePodProbe) *daemon {
 	return d
 }
 
-// restart begins a daemon that knows nothing, in place of the one before.
+// restart replaces the daemon by a new one without memory.
 func (d *daemon) restart(c client.Client) {
 	if d.end != nil {
 		d.end()
@@ -332,7 +332,7 @@ func TestAnotherPeriodHoldsAtOnce(t *testing.T) {
 	d.until("m#idle Failed busy")
 }
 
-// OpenKruise leaves in a list what its users left out. Its daemon takes one second and one failure then.
+// OpenKruise's lists omit defaults; its daemon takes one second and one failure then.
 func TestWhatAProbeLeavesOutIsTheDefaultOfTheKubelet(t *testing.T) {
 	probe := exec("idle", "app", "idle")
 	probe.Probe = corev1.Probe{ProbeHandler: probe.Probe.ProbeHandler, PeriodSeconds: 5}
@@ -344,7 +344,7 @@ func TestWhatAProbeLeavesOutIsTheDefaultOfTheKubelet(t *testing.T) {
 	}
 }
 
-// A try may take as long as its timeoutSeconds, and admission lets that be a day.
+// A try may take its timeoutSeconds, up to a day by admission.
 func TestProbesThatHangHoldUpNoOtherNamespace(t *testing.T) {
 	var hang []appsv1alpha1.ContainerProbe
 	for i := range tries + 2*ownTries {

@@ -29,11 +29,12 @@ type probe struct {
 	cancel               context.CancelFunc
 	uid, container, name string
 	pod                  *corev1.Pod
-	// redefined tells that the period may be another one.
+	// redefined signals a possibly new period.
 	redefined chan struct{}
 	// own are the slots of the namespace.
 	own chan struct{}
-	// id and started are the container that was seen last, and since when it runs; runtime is where. They are for run alone.
+	// id and started are the last seen container and its start; runtime has it. Only run
+	// uses them.
 	id      string
 	runtime cri.Runtime
 	started time.Time
@@ -113,7 +114,7 @@ func periodOf(spec *corev1.Probe) time.Duration {
 	return time.Duration(max(spec.PeriodSeconds, 1)) * time.Second
 }
 
-// try runs the probe, if it is due, and returns what has changed.
+// try runs the probe if due, and returns the changes.
 func (p *probe) try(ctx context.Context) {
 	before := p.state()
 	container, err := p.look(ctx)
@@ -146,7 +147,7 @@ func (p *probe) try(ctx context.Context) {
 	})
 }
 
-// note records the outcome, and returns what has changed.
+// note records the outcome and returns the changes.
 func (p *probe) note(before appsv1alpha1.ContainerProbeState, change func(*probing.Machine, time.Time)) {
 	p.mu.Lock()
 	change(p.machine, p.host.Clock.Now())
@@ -203,7 +204,7 @@ func (p *probe) look(ctx context.Context) (probing.Container, error) {
 	return is, nil
 }
 
-// from returns the container runtime that the pod is in.
+// from returns the pod's container runtime.
 func (p *probe) from(ctx context.Context) (cri.Runtime, error) {
 	pod := &corev1.Pod{}
 	err := p.client.Get(ctx, client.ObjectKeyFromObject(p.pod), pod, client.UnsafeDisableDeepCopy)
@@ -236,7 +237,8 @@ func resultOf(o *probing.Outcome) string {
 	return "failure"
 }
 
-// plain is an error without the ID of a container, which would make each restart another message.
+// plain removes a container's ID from an error: it would change the message at each
+// restart.
 func plain(err error, id, name string) string {
 	return strings.ReplaceAll(err.Error(), id, name)
 }

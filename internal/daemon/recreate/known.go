@@ -13,7 +13,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// times are since when a request is known here, and since when that its pod is out of service; zero while it is not. They are of this node's clock.
+// times are since when this node knows a request, and since when its pod is out of service;
+// zero if it is not. By this node's clock.
 type times struct{ known, held time.Time }
 
 // known are the times of the requests for the pods of the node, by the UID of the request. The zero value is ready for use.
@@ -22,7 +23,8 @@ type known struct {
 	pods  map[types.NamespacedName]map[types.UID]times
 }
 
-// note notes all requests for a pod, and returns their times. It forgets those of requests that are not there any more.
+// note notes all requests for a pod and returns their times. It forgets requests that are
+// gone.
 func (k *known) note(pod types.NamespacedName, all []*appsv1beta1.ContainerRecreateRequest, now time.Time) map[types.UID]times {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package recreate carries out ContainerRecreateRequests for pods of the daemon's node. Package restart of the engine decides what is done and
-// when; this package reads, writes and stops containers.
+// Package recreate carries out ContainerRecreateRequests for pods of its node. Package
+// restart of the engine decides; this package reads, writes and stops containers.
 //
-// A pass is about one pod, and does not wait for a container to stop: that happens in the background, for up to its grace period, and the next pass
-// continues from there. So a request is taken up whatever other pods wait for, and a request that ends or is deleted makes room for the next one
-// at once; a container whose stop has begun is still stopped.
+// A pass is about one pod and does not wait for a stop: this runs in the background, for up
+// to the grace period, and the next pass continues. So waiting pods delay nobody, and an
+// ended or deleted request makes room at once; a stop already begun goes on.
 package recreate
 
 import (
@@ -42,7 +42,7 @@ const (
 	workers = 32
 	// after is when to look again after something was stopped, or when the view was out of date.
 	after = 100 * time.Millisecond
-	// maxTold is how many requests are told in one pass that they wait.
+	// maxTold is how many waiting requests are told so in one pass.
 	maxTold = 20
 	// turn is when to look again while too many other containers are being stopped.
 	turn = time.Second
@@ -56,7 +56,7 @@ const (
 	forcing = 30 * time.Second
 )
 
-// Selector is what the requests of a node have that are not over.
+// Selector selects the node's unfinished requests.
 func Selector(node string) labels.Selector {
 	return labels.SelectorFromSet(labels.Set{appsv1beta1.LabelRequestNode: node, appsv1beta1.LabelRequestActive: "true"})
 }
@@ -98,14 +98,14 @@ type reconciler struct {
 	client client.Client
 	stops  Stops
 	known  known
-	// stopped has the pods of containers that were stopped, or could not be.
+	// stopped has the pods of ended or failed stops.
 	stopped chan event.GenericEvent
 }
 
 // Reconcile brings the current request for a pod one step further, and marks the others as waiting.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list appsv1beta1.ContainerRecreateRequestList
-	// There may be thousands for other pods: only those for this one are copied.
+	// There may be thousands for other pods: copy only this pod's.
 	if err := r.client.List(ctx, &list, client.InNamespace(req.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing requests: %w", err)
 	}
@@ -140,8 +140,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, nil
 }
 
-// tell writes to the status of requests that they wait, to at most maxTold in one pass. The request whose turn it is depends on neither: not on their number,
-// nor on whether a write fails. refused is the last error of these writes.
+// tell writes to waiting requests that they wait, to at most maxTold in one pass. Neither
+// their number nor a failing write delays the current one. refused is the last write's
+// error.
 func (r *reconciler) tell(ctx context.Context, waiting []*appsv1beta1.ContainerRecreateRequest) (told int, refused error) {
 	for _, request := range waiting {
 		status, changed := restart.Waiting(request)
@@ -192,8 +193,8 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 	return r.stop(ctx, request, pod, todo.Kill, todo.RecheckAfter)
 }
 
-// stop has a container stopped in the background. Where that has failed, it says so in the status. The controller sets no limit on passes, so ctx ends with
-// the daemon, and not with the pass.
+// stop stops a container in the background. A failure goes into the status. Passes have no
+// time limit, so ctx ends with the daemon.
 func (r *reconciler) stop(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill, recheck time.Duration,
 ) (ctrl.Result, error) {
@@ -235,8 +236,8 @@ func (r *reconciler) wrote(
 	return ctrl.Result{RequeueAfter: recheck}, err
 }
 
-// write makes status that of the request, by a patch of the difference that is tied to the version it was decided on. Stale says that there
-// is a newer version.
+// write sets the request's status by a patch tied to the version it was decided on. Stale:
+// there is a newer version.
 func (r *reconciler) write(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus,
 ) (stale bool, err error) {
@@ -276,7 +277,7 @@ func difference(request *appsv1beta1.ContainerRecreateRequest, status *appsv1bet
 	})
 }
 
-// observe asks the runtime for the newest instances of the containers that a request names.
+// observe asks the runtime for the newest instances of the requested containers.
 func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) (restart.Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()

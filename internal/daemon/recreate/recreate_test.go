@@ -41,7 +41,7 @@ type bench struct {
 	*reconciler
 	t       *testing.T
 	runtime *critest.Runtime
-	// scheme is what the kubelet begins IDs of containers with.
+	// scheme begins the kubelet's container IDs.
 	scheme string
 	// writes counts what the daemon has written.
 	writes int
@@ -97,7 +97,7 @@ func request(name string, containers ...string) *v1beta1.ContainerRecreateReques
 	return r
 }
 
-// kubelet makes the pod say what the runtime has: the newest containers, all ready.
+// kubelet brings the pod up to the runtime: the newest containers, all ready.
 func (b *bench) kubelet() {
 	b.t.Helper()
 	all, err := b.runtime.ListContainers(b.t.Context(), cri.ContainerFilter{PodUID: "uid"})
@@ -129,7 +129,7 @@ func (b *bench) pass() (ctrl.Result, error) {
 	return result, err
 }
 
-// look is one pass of the daemon for a pod, which does not wait for what it has stopped.
+// look is one pass for a pod, without waiting for its stops.
 func (b *bench) look(pod string) (ctrl.Result, error) {
 	b.t.Helper()
 	b.kubelet()
@@ -159,7 +159,7 @@ func (b *bench) settle(names ...string) {
 	b.t.Fatalf("%v are not completed: %+v", names, b.status(names[0]))
 }
 
-// killed are the IDs of what was stopped.
+// killed are the stopped IDs.
 func (b *bench) killed() []string {
 	var ids []string
 	for _, call := range b.runtime.Calls() {
@@ -197,7 +197,7 @@ func TestOneContainerIsRestartedAndTheOtherUntouched(t *testing.T) {
 	}
 }
 
-// newBenchInCRIO is a bench whose pod is in CRI-O, on a node that has containerd, too.
+// newBenchInCRIO has its pod in CRI-O, on a node with containerd, too.
 func newBenchInCRIO(t *testing.T, created metav1.Time) *bench {
 	t.Helper()
 	r := request("restart", "app")
@@ -220,7 +220,7 @@ func TestAContainerOfTheSecondRuntimeIsRestarted(t *testing.T) {
 	}
 }
 
-// The runtime of a pod may be starting, and another one answers: that one does not know the container.
+// While the pod's runtime starts, another one answers: it does not know the container.
 func TestARequestWaitsForTheRuntimeOfItsPodAndThenSaysThatThereIsNone(t *testing.T) {
 	b := newBenchInCRIO(t, metav1.Now())
 	b.Runtime = critest.Several{Runtime: &critest.Runtime{}}
@@ -239,8 +239,8 @@ func TestARequestWaitsForTheRuntimeOfItsPodAndThenSaysThatThereIsNone(t *testing
 	}
 }
 
-// A request was past its deadline at once on a node whose clock is ahead, and its runtime could not be starting. Where the clock is behind, the daemon kept
-// at both for longer.
+// With the node's clock ahead, a request was past its deadline at once, and its runtime
+// could not be starting. With the clock behind, both took longer.
 func TestTheClockOfTheNodeMayDiffer(t *testing.T) {
 	for name, differs := range map[string]time.Duration{"ahead": 2 * time.Minute, "behind": -2 * time.Minute} {
 		server := metav1.NewTime(time.Now().Add(-differs))
@@ -323,7 +323,7 @@ func TestWritesAreFew(t *testing.T) {
 	t.Logf("%d writes", was)
 }
 
-// Requests for one pod are carried out in turn. What the first one has restarted, the second one does not restart again.
+// Requests for one pod take turns. The second does not repeat the restarts of the first.
 func TestASecondRequestFollowsTheFirst(t *testing.T) {
 	second := request("second", "app", "log")
 	second.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
@@ -379,7 +379,7 @@ func TestARuntimeThatRefusesFailsTheContainer(t *testing.T) {
 func TestADaemonThatDiesAfterAStopDoesNotRepeatIt(t *testing.T) {
 	b := newBench(t, request("restart", "app"))
 	died := errors.New("the daemon died")
-	// What the runtime was asked for is done, and nobody hears of it.
+	// The runtime has done it, and nobody hears of it.
 	b.runtime.OnStop = func(ctx context.Context, _ cri.Container, _ time.Duration) error {
 		b.runtime.OnStop = nil
 		if err := b.runtime.StopContainer(ctx, "app", 0); err != nil {

@@ -26,13 +26,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// leastGrace is what is left to a container whose hook has used up its grace period.
+// leastGrace is left to a container whose hook used up its grace period.
 const leastGrace = 2 * time.Second
 
 var errHook = errors.New("the hook failed")
 
-// Stop runs the hook of a container, and stops it in what is left of its grace period. A hook that fails is reported, and the container is
-// stopped all the same. Events are about the pod, and related to what it is stopped for, if that is an object; why says so in words.
+// Stop runs a container's hook, and stops it in the rest of its grace period. A failing
+// hook is reported and stops nothing else. Events are about the pod, related to the cause
+// if it is an object; why is the cause in words.
 func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill, related runtime.Object, why string) error {
 	name := kill.Container.Name
 	r.Events.Eventf(pod, related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, why)

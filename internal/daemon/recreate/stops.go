@@ -11,31 +11,34 @@ import (
 )
 
 const (
-	// maxStops is how many containers are begun to be stopped within mayTake. One that takes longer does not count any more: it waits for its grace
-	// period, which costs nothing, and must not hold up the pods of others.
+	// maxStops limits the stops begun within mayTake. Longer ones do not count any more:
+	// waiting for a grace period costs nothing, and must not hold up others' pods.
 	maxStops = 32
 	mayTake  = 30 * time.Second
-	// ownStops is how many of these a namespace may have in any case, so that one never waits for all of another.
+	// ownStops of these are a namespace's in any case, so one never waits for all of
+	// another.
 	ownStops = 4
-	// forgotten is when the failure of a stop is forgotten that nobody has asked for: its request is gone.
+	// forgotten is when a failed stop is forgotten if nobody asks: its request is gone.
 	forgotten = 10 * time.Minute
 )
 
-// Attempt names the stop of one instance of a container of a namespace for one reason: the UID of the object that asks for it.
+// Attempt names the stop of an instance in a namespace for one reason: the UID of the
+// asking object.
 type Attempt struct {
 	Reason    types.UID
 	Namespace string
 	Instance  string
 }
 
-// stop is an attempt that has begun. Ended is zero until it is over.
+// stop is a begun attempt. Ended is zero until it is over.
 type stop struct {
 	begun, ended time.Time
 	err          error
 }
 
-// Stops are the attempts that are under way, and those that have failed and whose error nobody has taken yet. They outlive the passes that begin them: a stop takes as
-// long as the grace period says, and meanwhile this pod and others have to be looked at. The zero value is ready for use.
+// Stops are the attempts under way, and failed ones with an untaken error. They outlive
+// their passes: a stop takes up to the grace period, and other pods have to be looked at
+// meanwhile. The zero value is ready for use.
 type Stops struct {
 	mutex sync.Mutex
 	all   map[Attempt]*stop
@@ -47,18 +50,19 @@ type Stops struct {
 type Progress string
 
 const (
-	// Begun says that it has been begun just now, or before, and is under way.
+	// Begun: it has begun, now or before, and is under way.
 	Begun Progress = "Begun"
-	// Waits says that there are too many others.
+	// Waits: there are too many others.
 	Waits Progress = "Waits"
-	// Failed says that it is over, and its error has been taken.
+	// Failed: it is over, and its error has been taken.
 	Failed Progress = "Failed"
 )
 
 // Wait returns when no attempt is under way.
 func (s *Stops) Wait() { s.running.Wait() }
 
-// Look says whether an attempt is under way, or takes its error when it has failed. Nothing is known of others, nor of those that have succeeded.
+// Look finds an attempt under way, or takes the error of a failed one. It knows nothing of
+// other attempts, nor of successes.
 func (s *Stops) Look(at Attempt) (Progress, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

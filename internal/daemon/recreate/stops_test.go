@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// slowly makes the container of a name take as long to stop as the function that is returned lets it.
+// slowly makes a named container stop only when the returned function is called.
 func (b *bench) slowly(name string) (end func()) {
 	b.t.Helper()
 	gate := make(chan struct{})
@@ -64,7 +64,7 @@ func (b *bench) looks(pod string, times int) {
 	}
 }
 
-// A container may take hours to stop. What waits behind its request must not.
+// A container may take hours to stop; later requests must not wait.
 func TestARequestThatIsOverMakesRoomAlthoughItsContainerIsStillStopping(t *testing.T) {
 	first, second := request("first", "app"), request("second", "log")
 	first.UID, second.UID = "first", "second"
@@ -105,7 +105,8 @@ func TestAContainerThatTakesLongIsStoppedOnce(t *testing.T) {
 	}
 }
 
-// A request that nobody takes up for a minute is over. One tenant's pods with a long grace period must not do that to another's.
+// A request nobody takes up for a minute is over. One tenant's long grace periods must not
+// cause it for another.
 func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 	var requests []*v1beta1.ContainerRecreateRequest
 	for i := range maxStops {
@@ -153,7 +154,7 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 	b.settle("restart")
 }
 
-// Requests for many pods of one namespace kept those of all others from being carried out.
+// Requests for many pods of one namespace kept those of all others waiting.
 func TestManyStopsOfOneNamespaceHoldUpNobodyElse(t *testing.T) {
 	var s Stops
 	var gate atomic.Bool

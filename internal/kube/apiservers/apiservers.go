@@ -49,7 +49,8 @@ func New(live client.Reader, config *rest.Config, options client.Options) *Serve
 	return &Servers{live: live, config: config, options: options, clients: map[string]client.Client{}}
 }
 
-// Each asks all servers at the same time, and returns what is wrong at one of them. Servers that cannot be reached are left out, unless none can.
+// Each asks all servers at once, and returns one's error. Unreachable ones are left out,
+// unless all are.
 func (s *Servers) Each(ctx context.Context, ask func(context.Context, client.Client) error) error {
 	clients, err := s.all(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (s *Servers) Each(ctx context.Context, ask func(context.Context, client.Cli
 	return errors.Join(reached...)
 }
 
-// Until asks until nothing is wrong at any server, or ctx ends. Then it returns what was wrong last.
+// Until asks until no server returns an error, or ctx ends. Then it returns the last error.
 func (s *Servers) Until(ctx context.Context, ask func(context.Context, client.Client) error) error {
 	pause := firstPause
 	for {
@@ -89,13 +90,14 @@ func (s *Servers) Until(ctx context.Context, ask func(context.Context, client.Cl
 	}
 }
 
-// unreachable says that an error is no answer of a server.
+// unreachable is true if an error is no server's answer.
 func unreachable(err error) bool {
 	var connection *net.OpError
 	return errors.As(err, &connection)
 }
 
-// all are clients of the servers, in the order of their addresses. Where the cluster does not say which there are, it is the configured one.
+// all are clients of the servers, by address; of the configured one if the cluster names
+// none.
 func (s *Servers) all(ctx context.Context) ([]client.Client, error) {
 	addresses, err := s.addresses(ctx)
 	if err != nil {
@@ -116,7 +118,8 @@ func (s *Servers) all(ctx context.Context) ([]client.Client, error) {
 	return clients, nil
 }
 
-// to is the configuration for one server. Its name stays the configured one, for which its certificate is valid.
+// to is the configuration for one server. It keeps the configured name, for the
+// certificate.
 func (s *Servers) to(address string) *rest.Config {
 	config := rest.CopyConfig(s.config)
 	config.QPS = -1
@@ -128,7 +131,7 @@ func (s *Servers) to(address string) *rest.Config {
 	return config
 }
 
-// addresses are those of the servers; an empty one is the configured server.
+// addresses are the servers'; an empty one is the configured server.
 func (s *Servers) addresses(ctx context.Context) ([]string, error) {
 	slice := &discoveryv1.EndpointSlice{}
 	err := s.live.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "kubernetes"}, slice)

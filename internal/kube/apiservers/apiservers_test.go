@@ -60,7 +60,7 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// serversOf are those of a cluster that names some ports.
+// serversOf are a cluster's, by ports.
 func serversOf(t *testing.T, ports ...int32) *apiservers.Servers {
 	t.Helper()
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, AddressType: discoveryv1.AddressTypeIPv4}
@@ -78,7 +78,7 @@ func shows(ctx context.Context, c client.Client) error {
 	return c.Get(ctx, client.ObjectKey{Namespace: "b", Name: "a"}, &corev1.ConfigMap{})
 }
 
-// One API server does not speak for another: what only one shows is not shown. One that cannot be reached is left out.
+// Each API server answers for itself. An unreachable one is left out.
 func TestEveryServerThatIsReachedHasToShowIt(t *testing.T) {
 	one, other, gone := newServer(t), newServer(t), int32(1)
 	servers := serversOf(t, one.port, other.port, gone)

@@ -1,11 +1,13 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cache configures the informer cache: what it keeps, which depends on the enabled kinds, and its indexes.
+// Package cache configures the informer cache by the enabled kinds: its contents and
+// indexes.
 //
-// Most pods and revisions of a cluster are not ours. An object that no enabled kind needs is kept as its identity alone: name, labels,
-// owners and whether it is being deleted, which is what adoption needs. So a cached object may be trimmed: it is never written back, and
-// changes go out as patches. Even of pods that are kept whole, leaveOutUnread removes what nothing reads.
+// Most pods and revisions of a cluster are not ours. Objects no enabled kind needs are kept
+// as their identity alone: name, labels, owners and deletion, enough for adoption. Cached
+// objects may be trimmed, so they are never written back; changes go out as patches. Even
+// of whole pods, leaveOutUnread removes fields nobody reads.
 package cache
 
 import (
@@ -29,15 +31,17 @@ import (
 // Owners are kinds of owners. The version of an ownerReference says nothing, so it is not part of them.
 type Owners = sets.Set[schema.GroupKind]
 
-// Contents is what the cache keeps. The zero value keeps the identity of pods and revisions, and all other objects whole.
+// Contents configures the cache. The zero value keeps the identity of pods and revisions,
+// and all other objects whole.
 type Contents struct {
-	// controllers are, by kind of object, the kinds whose objects are kept whole: those that they control.
+	// controllers are, by kind of object, the owners whose objects are kept whole.
 	controllers map[schema.GroupVersionKind]Owners
-	// podAnnotations are keys of annotations. Pods that carry one are kept whole, whoever controls them.
+	// podAnnotations are annotation keys. Pods with one are kept whole, whoever controls
+	// them.
 	podAnnotations []string
 	// keeps say which further pods are kept whole.
 	keeps []func(*corev1.Pod) bool
-	// probedPods says that of every pod there is kept what Needs.ProbedPods says.
+	// probedPods keeps Needs.ProbedPods of every pod.
 	probedPods bool
 }
 
@@ -64,13 +68,13 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 	return c
 }
 
-// Keeping returns contents that keep further pods whole: those for which keeps holds.
+// Keeping also keeps the pods whole for which keeps is true.
 func (c Contents) Keeping(keeps func(*corev1.Pod) bool) Contents {
 	c.keeps = append(slices.Clone(c.keeps), keeps)
 	return c
 }
 
-// controlledBy are the kinds of objects that workloads of the kind control.
+// controlledBy are the kinds of objects the kind's workloads control.
 func controlledBy(kind kinds.Kind) []schema.GroupVersionKind {
 	controlled := slices.Clone(kind.Needs.Controls)
 	if kind.Needs.ControlsPods {
@@ -82,7 +86,8 @@ func controlledBy(kind kinds.Kind) []schema.GroupVersionKind {
 	return controlled
 }
 
-// Options configures a manager's cache accordingly. all are the kinds that have definitions of ours. Informers start when something asks for them. managedFields are never kept.
+// Options configures a manager's cache. all are the kinds with definitions of ours.
+// Informers start on demand. managedFields are never kept.
 func (c Contents) Options(all kinds.Table) cache.Options {
 	options := cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -107,7 +112,7 @@ func (c Contents) Options(all kinds.Table) cache.Options {
 	return options
 }
 
-// needsPod says whether an enabled kind needs the whole pod.
+// needsPod is true if an enabled kind needs the whole pod.
 func (c Contents) needsPod(pod client.Object) bool {
 	if ControllerOf(pod, c.controllers[podKind()]) != nil {
 		return true
@@ -119,7 +124,7 @@ func (c Contents) needsPod(pod client.Object) bool {
 	return slices.ContainsFunc(c.podAnnotations, func(key string) bool { _, found := annotations[key]; return found })
 }
 
-// ControllerOf returns the owner that controls object, if it is of one of the kinds.
+// ControllerOf returns the object's controller if it is of one of the kinds.
 func ControllerOf(object metav1.Object, owners Owners) *metav1.OwnerReference {
 	owner := metav1.GetControllerOfNoCopy(object)
 	if owner == nil {
@@ -132,7 +137,7 @@ func ControllerOf(object metav1.Object, owners Owners) *metav1.OwnerReference {
 	return owner
 }
 
-// trimUnless reduces objects that are not needed by trim.
+// trimUnless trims unneeded objects.
 func trimUnless(needed func(client.Object) bool, trim func(client.Object) client.Object) toolscache.TransformFunc {
 	return func(stored any) (any, error) {
 		object, ok := stored.(client.Object)
@@ -147,7 +152,7 @@ func trimUnless(needed func(client.Object) bool, trim func(client.Object) client
 	}
 }
 
-// leaveOutUnread removes managedFields, and two fields that the server fills in every pod.
+// leaveOutUnread removes managedFields, and two fields the server fills in every pod.
 func leaveOutUnread(object client.Object) {
 	object.SetManagedFields(nil)
 	pod, isPod := object.(*corev1.Pod)
@@ -162,8 +167,8 @@ func leaveOutUnread(object client.Object) {
 	}
 }
 
-// withProbes keeps of a pod, beside its identity, what Needs.ProbedPods says. The annotation with kubectl's last applied configuration is
-// dropped: it is as long as the whole pod.
+// withProbes keeps a pod's identity and Needs.ProbedPods. It drops kubectl's last applied
+// configuration, as long as the whole pod.
 func withProbes(full client.Object) client.Object {
 	trimmed := identity(full)
 	from, isPod := full.(*corev1.Pod)
@@ -191,8 +196,9 @@ func withProbes(full client.Object) client.Object {
 	return to
 }
 
-// identity returns an object of the same type with what decides whose it is: name, labels, owners, and whether it is being deleted.
-// The number of a revision is kept, too, and where a pod is, whether it has ended, and its ephemeral containers, of which nearly no pod has any.
+// identity returns an object of the same type with name, labels, owners and deletion. It
+// also keeps a revision's number, and a pod's node, its end, and its ephemeral containers,
+// rare as they are.
 func identity(full client.Object) client.Object {
 	trimmed, ok := reflect.New(reflect.TypeOf(full).Elem()).Interface().(client.Object)
 	if !ok {
@@ -222,7 +228,7 @@ func identity(full client.Object) client.Object {
 	return trimmed
 }
 
-// withNamedPorts is a container with nothing but its name and those of its ports.
+// withNamedPorts is a container with only its name and its ports' names.
 func withNamedPorts(from *corev1.Container) corev1.Container {
 	container := corev1.Container{Name: from.Name}
 	for _, port := range from.Ports {

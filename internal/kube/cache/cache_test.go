@@ -28,7 +28,7 @@ import (
 
 const group = "apps.kruise.io"
 
-// sidecars is the annotation that a kind needs which edits pods of others.
+// sidecars is the annotation of a kind that edits others' pods.
 const sidecars = "example.com/sidecars"
 
 func ofStatefulSet() kinds.Kind {
@@ -45,7 +45,7 @@ func ofCronJob() kinds.Kind {
 
 func jobKind() schema.GroupVersionKind { return batchv1.SchemeGroupVersion.WithKind("Job") }
 
-// transform returns what the cache does to objects of a kind.
+// transform returns the cache's transformation of a kind.
 func transform(t *testing.T, c Contents, kind schema.GroupVersionKind) toolscache.TransformFunc {
 	t.Helper()
 	for object, options := range c.Options(nil).ByObject {
@@ -57,7 +57,7 @@ func transform(t *testing.T, c Contents, kind schema.GroupVersionKind) toolscach
 	return nil
 }
 
-// controlledAs returns a full pod whose controller reference has this version and kind.
+// controlledAs returns a full pod with this controller's version and kind.
 func controlledAs(name, apiVersion, kind string) *corev1.Pod {
 	pod := testutil.Pod(name).UID("pod").Labels(map[string]string{"app": "web"}).ControlledBy(testutil.StatefulSet("web").UID("set").Obj()).Obj()
 	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = apiVersion, kind
@@ -214,7 +214,8 @@ func TestIndexesFindOursAndOrphans(t *testing.T) {
 	}
 }
 
-// Each name takes several hundred bytes of the index: the 256 KiB of annotations that a pod may have took 80 MB.
+// Each name takes several hundred bytes of the index: a pod's 256 KiB of annotations took
+// 80 MB.
 func TestAPodThatListsVeryManySidecarSetsTakesLittleOfTheIndex(t *testing.T) {
 	var list strings.Builder
 	for i := range 40_000 {
@@ -265,7 +266,8 @@ func names(pods []corev1.Pod) []string {
 	return all
 }
 
-// TestPodsForEphemeralContainers: a kind that adds containers to pods of others sees of each what it decides by, and nothing else is kept.
+// TestPodsForEphemeralContainers: a kind adding containers to others' pods sees the fields
+// it decides by; nothing else is kept.
 func TestPodsForEphemeralContainers(t *testing.T) {
 	full := controlledAs("web-0", "apps/v1", "ReplicaSet")
 	full.CreationTimestamp = metav1.Unix(1000, 0)
@@ -305,7 +307,7 @@ func TestFurtherPodsAreKeptWhole(t *testing.T) {
 	}
 }
 
-// What probes need of pods of others is kept, with whatever else is.
+// The fields probes need of others' pods are kept with any others.
 func TestPodsForProbes(t *testing.T) {
 	full := controlledAs("web-0", "apps/v1", "ReplicaSet")
 	full.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"

@@ -14,19 +14,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ControlledPods returns the pods that the workload with this UID controls in namespace. They are the cache's own: read-only.
+// ControlledPods returns the pods the workload with this UID controls in namespace. They
+// are the cache's own: read-only.
 func ControlledPods(ctx context.Context, reader client.Reader, namespace string, owner types.UID) ([]*corev1.Pod, error) {
 	return indexedPods(ctx, reader, namespace, byController, string(owner))
 }
 
-// Annotated returns the pods in namespace, or in all where that is empty, whose annotation key has name among the names that it lists. An
-// enabled kind must need pods with this annotation. They are the cache's own: read-only.
+// Annotated returns the pods in namespace, or in all if empty, whose annotation key lists
+// name. An enabled kind must need pods with this annotation. They are the cache's own:
+// read-only.
 func Annotated(ctx context.Context, reader client.Reader, key, namespace, name string) ([]*corev1.Pod, error) {
 	return indexedPods(ctx, reader, namespace, byAnnotation(key), name)
 }
 
-// indexedPods asks one of the indexes of pods. A list copies each pod, without what is below it: more than a megabyte for a thousand pods, in each
-// pass. So a cache is asked for the pods themselves.
+// indexedPods asks an index of pods. A list copies each pod shallowly: more than a megabyte
+// for a thousand pods, in each pass. So a cache is asked for the pods themselves.
 func indexedPods(ctx context.Context, reader client.Reader, namespace, index, value string) ([]*corev1.Pod, error) {
 	if c, ok := reader.(ctrlcache.Cache); ok {
 		if pods, ok := storedPods(ctx, c, namespace, index, value); ok {
@@ -45,8 +47,8 @@ func indexedPods(ctx context.Context, reader client.Reader, namespace, index, va
 	return pods, nil
 }
 
-// storedPods asks an index of the informer, by the name and the keys that controller-runtime gives it. It returns false where there is no such
-// index, and before the informer is filled.
+// storedPods asks an index of the informer, by controller-runtime's names and keys. It
+// returns false without such an index, and before the informer is filled.
 func storedPods(ctx context.Context, c ctrlcache.Cache, namespace, index, value string) ([]*corev1.Pod, bool) {
 	informer, err := c.GetInformer(ctx, &corev1.Pod{}, ctrlcache.BlockUntilSynced(false))
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// filled is a cache whose informers hold the pods, and nothing else.
+// filled is a cache whose informers hold just these pods.
 func filled(t *testing.T, c Contents, pods ...*corev1.Pod) ctrlcache.Cache {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)
@@ -56,7 +56,8 @@ func filled(t *testing.T, c Contents, pods ...*corev1.Pod) ctrlcache.Cache {
 	return filled
 }
 
-// Each pass over 2000 pods used to copy 2 MB that it threw away: a tenth of all that an update allocated.
+// Each pass over 2000 pods used to copy 2 MB for nothing: a tenth of an update's
+// allocations.
 func TestPassesReadPodsWithoutCopies(t *testing.T) {
 	own := controlledAs("web-0", "apps.kruise.io/v1beta1", "StatefulSet")
 	own.Annotations[sidecars] = "logs,mesh"

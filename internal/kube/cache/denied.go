@@ -18,11 +18,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// denialLasts is for how long the server's word counts that something may not be read. An informer tries again within half of it.
+// denialLasts is how long a refused read counts. An informer tries again within half of it.
 const denialLasts = time.Minute
 
-// Denied are the resources that the server does not let the cache read. An informer of such a resource retries silently, and everything that
-// needs its objects waits. It is safe for concurrent use; nil denies nothing.
+// Denied are the resources the server does not let the cache read. Their informers retry
+// silently, and everything in need of the objects waits. It is safe for concurrent use; nil
+// denies nothing.
 type Denied struct {
 	clock clock.PassiveClock
 
@@ -33,17 +34,18 @@ type Denied struct {
 type denial struct {
 	message string
 	at      time.Time
-	// version is what the informer had read when it was refused; read says what it has read by now. Another version: it may read again.
+	// version is the informer's at the refusal; read is its current one. If they differ, it
+	// may read again.
 	version string
 	read    func() string
 }
 
-// NewDenied returns a Denied that has seen nothing yet.
+// NewDenied returns an empty Denied.
 func NewDenied(c clock.PassiveClock) *Denied {
 	return &Denied{clock: c, by: map[schema.GroupResource]denial{}}
 }
 
-// Handle is the handler of errors of informers: beside what they do without one, it keeps what the server refuses.
+// Handle handles errors of informers: beside the default it notes refusals.
 func (d *Denied) Handle(ctx context.Context, r *toolscache.Reflector, err error) {
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 	if d.note(err, r.LastSyncResourceVersion) {
@@ -51,7 +53,7 @@ func (d *Denied) Handle(ctx context.Context, r *toolscache.Reflector, err error)
 	}
 }
 
-// note keeps an error that says that something may not be read, and says whether it is news. read is the version that the informer has read.
+// note keeps a refusal to read, and is true if it is news. read is the informer's version.
 func (d *Denied) note(err error, read func() string) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsForbidden(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -66,17 +68,17 @@ func (d *Denied) note(err error, read func() string) bool {
 	return !known
 }
 
-// Of is what the server said when it refused to let the resource be read; empty when it does not refuse.
+// Of is the server's refusal to let the resource be read; empty if there is none.
 func (d *Denied) Of(resource schema.GroupResource) string {
 	return d.current()[resource]
 }
 
-// Messages are the server's answers about all resources that the operator may not read, sorted.
+// Messages are the server's refusals of all unreadable resources, sorted.
 func (d *Denied) Messages() []string {
 	return slices.Sorted(maps.Values(d.current()))
 }
 
-// current forgets what was refused too long ago, or was read since.
+// current forgets refusals too old, or read since.
 func (d *Denied) current() map[schema.GroupResource]string {
 	if d == nil {
 		return nil

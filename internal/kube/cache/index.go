@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// byController finds what a workload of ours controls, by its UID.
+	// byController finds objects by their controller's UID.
 	byController = "controller"
 	// withoutController finds what nothing controls: value yes.
 	withoutController = "orphan"
@@ -32,7 +32,8 @@ const (
 	yes   = "true"
 )
 
-// Index adds the indexes on pods and revisions that Controlled, Orphans and Annotated ask. It has informers of both started.
+// Index adds the indexes on pods and revisions for Controlled, Orphans and Annotated. It
+// starts informers of both.
 func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error {
 	for object, owners := range map[client.Object]Owners{
 		&corev1.Pod{}: c.controllers[podKind()], &appsv1.ControllerRevision{}: c.controllers[revisionKind()],
@@ -79,8 +80,8 @@ func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error 
 	return nil
 }
 
-// OnNode lists the pods of all namespaces that are on a node. An enabled kind must need ProbedPods. The items are the cache's own: read-only, and
-// most are trimmed.
+// OnNode lists a node's pods of all namespaces. An enabled kind must need ProbedPods. The
+// items are the cache's own: read-only, and most are trimmed.
 func OnNode(ctx context.Context, reader client.Reader, node string) ([]corev1.Pod, error) {
 	var list corev1.PodList
 	if err := reader.List(ctx, &list, client.MatchingFields{byNode: node}, client.UnsafeDisableDeepCopy); err != nil {
@@ -91,7 +92,8 @@ func OnNode(ctx context.Context, reader client.Reader, node string) ([]corev1.Po
 
 func byAnnotation(key string) string { return "annotation:" + key }
 
-// IndexByController adds the index that Controlled asks to objects of one more kind, whatever controls them. It has their informer started.
+// IndexByController adds the index of Controlled to one more kind, whatever controls its
+// objects. It starts their informer.
 func IndexByController(ctx context.Context, indexer client.FieldIndexer, object client.Object) error {
 	err := indexer.IndexField(ctx, object, byController, func(object client.Object) []string {
 		if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
@@ -105,18 +107,20 @@ func IndexByController(ctx context.Context, indexer client.FieldIndexer, object 
 	return nil
 }
 
-// Controlled lists, into list, what the workload with this UID controls in namespace; in all namespaces where namespace is empty. The
-// items are the cache's own: read-only.
+// Controlled lists, into list, the objects the workload with this UID controls in
+// namespace; in all namespaces if empty. The items are the cache's own: read-only.
 func Controlled(ctx context.Context, reader client.Reader, list client.ObjectList, namespace string, owner types.UID) error {
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{byController: string(owner)}, client.UnsafeDisableDeepCopy)
 }
 
-// Orphans lists, into list, what nothing controls in namespace. The items are the cache's own: read-only, and trimmed.
+// Orphans lists, into list, the objects of namespace without a controller. The items are
+// the cache's own: read-only, and trimmed.
 func Orphans(ctx context.Context, reader client.Reader, list client.ObjectList, namespace string) error {
 	return reader.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{withoutController: yes}, client.UnsafeDisableDeepCopy)
 }
 
-// IndexInstanceClaims adds the index on volume claims that InstanceClaims and ClaimsOfPods ask. It may be added when the cache runs already.
+// IndexInstanceClaims adds the index on volume claims for InstanceClaims and ClaimsOfPods.
+// It may be added while the cache runs.
 func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error {
 	owners := func(object client.Object) []string {
 		if object.GetLabels()[shared.LabelInstanceID] == "" {
@@ -137,13 +141,15 @@ func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error
 	return nil
 }
 
-// InstanceClaims lists the volume claims with an instance ID that the workload with this UID owns in namespace, and ClaimsOfPods those
-// that any pod owns. The items are the cache's own: read-only.
+// InstanceClaims lists the volume claims with an instance ID the workload with this UID
+// owns in namespace; ClaimsOfPods those of any pod. The items are the cache's own:
+// read-only.
 func InstanceClaims(ctx context.Context, reader client.Reader, namespace string, owner types.UID) ([]corev1.PersistentVolumeClaim, error) {
 	return instanceClaims(ctx, reader, namespace, string(owner))
 }
 
-// ClaimsOfPods lists the volume claims with an instance ID that pods own in namespace. See InstanceClaims.
+// ClaimsOfPods lists the volume claims with an instance ID pods own in namespace. See
+// InstanceClaims.
 func ClaimsOfPods(ctx context.Context, reader client.Reader, namespace string) ([]corev1.PersistentVolumeClaim, error) {
 	return instanceClaims(ctx, reader, namespace, ofPod)
 }

@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// trimNode keeps of a node what decides which pods it may have: labels, taints, whether it may be scheduled to, how much there is to give to
-// pods, and its conditions without their times and messages. The images, addresses and annotations of a node are the most of it, and nothing here reads them.
+// trimNode keeps the fields of a node that decide about its pods: labels, taints,
+// schedulability, allocatable resources, and conditions without times and messages. Images,
+// addresses and annotations are most of a node, and nobody here reads them.
 func trimNode(stored any) (any, error) {
 	node, ok := stored.(*corev1.Node)
 	if !ok {
@@ -39,8 +40,8 @@ func trimNode(stored any) (any, error) {
 	return trimmed, nil
 }
 
-// NodeChanges drops updates of a node that change nothing of what the cache keeps of it: the kubelet writes its status every few minutes
-// to say that it is alive.
+// NodeChanges drops updates of a node outside its cached fields: the kubelet writes its
+// status every few minutes as a sign of life.
 func NodeChanges() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)

@@ -18,7 +18,7 @@ import (
 	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// podLists lists and watches all pods of the cluster on a connection of its own: that of all other requests must not pause.
+// podLists lists and watches all pods on its own connection: other requests must not pause.
 func podLists(config *rest.Config, scheme *runtime.Scheme) (*toolscache.ListWatch, error) {
 	config = rest.CopyConfig(config)
 	config.Dial = pausing(config.Dial)

@@ -25,7 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// protobuf is the serializer of the encoding that the cache asks for.
+// protobuf is the serializer of the cache's encoding.
 func protobuf(t testing.TB) runtime.SerializerInfo {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
@@ -35,7 +35,7 @@ func protobuf(t testing.TB) runtime.SerializerInfo {
 	return info
 }
 
-// fullPod has each field that is not kept, more than once, and neighbors of them.
+// fullPod has each dropped field, more than once, and neighbors of them.
 func fullPod(name string) *corev1.Pod {
 	pod := controlledAs(name, "apps.kruise.io/v1beta1", "StatefulSet")
 	pod.Annotations = map[string]string{"a": "b"}
@@ -58,7 +58,7 @@ func fullPod(name string) *corev1.Pod {
 	return pod
 }
 
-// unread makes a pod what is kept of it.
+// unread trims a pod.
 func unread(pod *corev1.Pod) {
 	pod.ManagedFields, pod.Spec.Tolerations = nil, nil
 	for i := range pod.Spec.Volumes {
@@ -68,7 +68,8 @@ func unread(pod *corev1.Pod) {
 	}
 }
 
-// served is the cache of a manager, filled by a server that lists one pod and then sends others, over connections that are opened by the dialer.
+// served is a manager's cache. Its server lists one pod and then sends others, over the
+// dialer's connections.
 func served(t *testing.T, open dial, listed *corev1.Pod, watched func(send func(*corev1.Pod))) (context.Context, ctrlcache.Cache) {
 	t.Helper()
 	info := protobuf(t)

@@ -13,14 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Source is what lets a controller watch objects of one kind: [source.Kind], but synced as soon as the cache holds the objects of that kind.
-// source.Kind waits for everything the cache reads. One kind of object that the operator may not list, needed by a single workload, would
-// keep controllers that have not started yet from ever starting.
+// Source lets a controller watch a kind: [source.Kind], but synced as soon as the cache
+// holds this kind. source.Kind waits for everything the cache reads. One kind the operator
+// may not list, needed by a single workload, would keep further controllers from ever
+// starting.
 func Source(c ctrlcache.Cache, object client.Object, events handler.EventHandler, predicates ...predicate.Predicate) source.SyncingSource {
 	return source.Kind(ownInformer{c}, object, events, predicates...)
 }
 
-// ownInformer is a cache whose user waits for the informers that it gets, and for no others.
+// ownInformer is a cache whose user waits only for its own informers.
 type ownInformer struct{ ctrlcache.Cache }
 
 // WaitForCacheSync has nothing to wait for: GetInformer returns when the informer is synced.

@@ -10,21 +10,24 @@ import (
 )
 
 const (
-	// readEvery is how often the connection that pods are watched on is read at most. A rollout of thousands of pods causes hundreds of events a second.
-	// Reading one by one wakes half a dozen goroutines for each, which costs more than to decode it. The first event after a quiet time is read at once.
+	// readEvery is the least time between reads of the pods' watch. A rollout of thousands
+	// of pods causes hundreds of events a second. Reading one by one wakes half a dozen
+	// goroutines for each and costs more than decoding. After a quiet time the first event
+	// is read at once.
 	readEvery = 20 * time.Millisecond
 	// readBusyEvery is readEvery while the connection is busy: while each read brings at least busyBytes, a pod or two.
 	readBusyEvery, busyBytes = 50 * time.Millisecond, 4 << 10
-	// bulkBytes is how much arrives during a pause when it is no rollout but a list of pods: after that, bulkReads reads are not preceded by a pause.
+	// bulkBytes arriving during a pause are a list of pods, no rollout: then bulkReads
+	// reads have no pause.
 	bulkBytes, bulkReads = 256 << 10, 256
-	// dialTimeout and keepAlive are those of the connections of client-go.
+	// dialTimeout and keepAlive are client-go's.
 	dialTimeout, keepAlive = 30 * time.Second, 30 * time.Second
 )
 
 // dial opens a connection to a server; see rest.Config.
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// pausing opens connections that are read in batches, by a dialer or, with nil, as client-go does.
+// pausing opens connections read in batches, by a dialer or, if nil, as client-go does.
 func pausing(open dial) dial {
 	if open == nil {
 		open = (&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext
@@ -38,8 +41,9 @@ func pausing(open dial) dial {
 	}
 }
 
-// pausingConn is a connection that is read again only some time after everything was read that had arrived: readEvery, or readBusyEvery. While there is more
-// it does not pause, and while very much arrives it seldom does: all pods of a cluster come this way, too.
+// pausingConn is read again only some time after all arrived bytes were read: readEvery, or
+// readBusyEvery. While there is more it does not pause, and under heavy traffic seldom: the
+// list of all pods comes this way, too.
 type pausingConn struct {
 	net.Conn
 	// next is when it may be read again.

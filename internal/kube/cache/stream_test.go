@@ -26,7 +26,7 @@ import (
 // readAhead is how much the layers above a connection take at once, in bytes.
 const readAhead = 64 << 10
 
-// frames reads what comes over a connection, through a buffer as that of TLS and HTTP/2.
+// frames reads a connection through a buffer like TLS's and HTTP/2's.
 func frames(t *testing.T, conn net.Conn) io.ReadCloser {
 	t.Helper()
 	return protobuf(t).StreamSerializer.NewFrameReader(struct {
@@ -41,7 +41,7 @@ type arrival struct {
 	bytes []byte
 }
 
-// stream is a connection whose bytes arrive at certain times. Reading waits for the next.
+// stream is a connection with bytes at certain times. Reading waits for the next.
 type stream struct {
 	net.Conn
 	arrivals []arrival
@@ -92,8 +92,8 @@ func frame(t *testing.T, text string) []byte {
 	return encoded.Bytes()
 }
 
-// arrive has events arrive one after the other, reads them all, and returns how often that took a read of the connection and how late the first and the
-// latest were.
+// arrive reads a series of events, and returns the number of reads and the delay of the
+// first and the latest.
 func arrive(t *testing.T, events, size int, apart time.Duration) (reads int, first, latest time.Duration) {
 	t.Helper()
 	start, from := time.Now().Add(time.Hour), &stream{}
@@ -147,7 +147,8 @@ func TestAConnectionIsReadInBatches(t *testing.T) {
 	}
 }
 
-// More events than a rollout causes are a list that arrives slowly. Pauses would make the server wait; after the list there are pauses again.
+// More events than a rollout's are a slow list. Pauses would make the server wait; after
+// the list they resume.
 func TestAListThatArrivesSlowlyIsReadWithFewPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, from := time.Now(), &stream{}

@@ -1,20 +1,21 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catchup keeps a new leader from planning on a cache that lags behind.
+// Package catchup keeps a new leader from planning on a stale cache.
 //
-// A replica that waits for the lease has a warm cache, which shows what the watches have brought so far. The last writes of the earlier leader
-// may be missing: pods would be created twice, or one more taken out of service than allowed. So after the election each kind is listed once,
-// directly from the API server and as metadata only, and passes begin when the cache holds what the list shows:
+// A waiting replica has a warm cache, as far as the watches have come. The earlier leader's
+// last writes may be missing: pods would be created twice, or one more taken out of service
+// than allowed. So after the election each kind is listed once, directly from the API
+// server and as metadata only. Passes begin when the cache has the list:
 //
-//   - every object in it, at that version or a later one. An informer receives events in the order of their versions, so this holds when its
-//     store has reached the highest version of them. The version of the list itself would not do: on a quiet kind no event brings it for a
-//     minute.
-//   - no object that was deleted before. An object in the store that the list does not have, with a version below that of the list, must first
-//     be removed from the store.
+//   - every object in it, at its version or a later one. Informers receive events in the
+//     order of versions, so it is enough for the store to reach the highest of them. The
+//     list's own version would not do: on a quiet kind no event brings it for a minute.
+//   - no object deleted before. An object not in the list, with a version below the list's,
+//     must first leave the store.
 //
-// Kinds that the cache begins to watch later are not waited for: their first list is a consistent read where the server streams lists, as
-// those that the operator supports do.
+// Kinds watched later need no wait: all supported servers stream lists, and their first
+// list is a consistent read.
 package catchup
 
 import (
@@ -44,13 +45,14 @@ const (
 	pause   = time.Second
 	// poll is how often the store is looked at.
 	poll = 10 * time.Millisecond
-	// Timeout is how long the cache is waited for after a list. It is long: a watch that breaks is made again within seconds.
+	// Timeout bounds the wait for the cache after a list. It is long: a broken watch is
+	// made again within seconds.
 	Timeout = time.Minute
-	// again is when a pass comes back that could not wait any longer.
+	// again is when a pass that waited too long comes back.
 	again = time.Second
 )
 
-// Store is what an informer holds. The store of a client-go informer is one.
+// Store is an informer's content. A client-go informer's store is one.
 type Store interface {
 	LastStoreSyncResourceVersion() string
 	List() []any
@@ -67,7 +69,7 @@ type Gate struct {
 	opened  chan struct{}
 }
 
-// New returns a gate that is closed and knows no kinds. live reads past the cache.
+// New returns a closed gate without kinds. live reads past the cache.
 func New(live client.Reader, log logr.Logger) *Gate {
 	return &Gate{live: live, log: log, stores: map[schema.GroupVersionKind]Store{}, opened: make(chan struct{})}
 }
@@ -121,7 +123,7 @@ func (g *Gate) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
 // state is what the server had.
 type state struct {
 	objects map[types.UID]struct{}
-	// highest is the highest version of an object, listed that of the list.
+	// highest is the highest version of an object, listed the list's.
 	highest, listed string
 }
 
@@ -172,7 +174,7 @@ func (g *Gate) list(ctx context.Context, kind schema.GroupVersionKind) (state, e
 	return had, nil
 }
 
-// isIn says that the store holds what the server had.
+// isIn is true if the store has the server's state.
 func (s state) isIn(store Store) bool {
 	if s.highest != "" && later(s.highest, store.LastStoreSyncResourceVersion()) {
 		return false
@@ -189,7 +191,8 @@ func (s state) isIn(store Store) bool {
 	return true
 }
 
-// later says whether version a is later than b, or b is not known. Versions that cannot be compared hold nothing back.
+// later is true if version a is later than b, or b is unknown. Incomparable versions hold
+// nothing back.
 func later(a, b string) bool {
 	if b == "" {
 		return true

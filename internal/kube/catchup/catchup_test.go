@@ -87,7 +87,8 @@ func (s *store) List() []any {
 	return all
 }
 
-// A leader that was elected just after another one had died created a third pod of two, and took a second one out of service.
+// A leader elected just after another's death created a third pod of two, and took a second
+// one out of service.
 func TestANewLeaderWaitsUntilItsCacheHoldsWhatTheServerHad(t *testing.T) {
 	type view struct {
 		at   string
@@ -176,7 +177,8 @@ func TestANewLeaderWaitsUntilItsCacheHoldsWhatTheServerHad(t *testing.T) {
 	}
 }
 
-// A list that failed for an hour was asked for five times a second, each time with a line in the log.
+// A list failing for an hour was asked for five times a second, each time with a line in
+// the log.
 func TestAListThatFailsForLongIsAskedForLessOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const outage = time.Hour

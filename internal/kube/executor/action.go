@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// longestNote is the limit of an event's note in bytes, longestMessage that of a failure's message.
+	// longestNote limits an event's note, longestMessage a failure's message, in bytes.
 	longestNote    = 1024
 	longestMessage = 512
 )
@@ -70,7 +70,7 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, ownerKey f
 	return err
 }
 
-// checkAbsent fails when the object exists that must not for the action to be carried out, or when that is not known.
+// checkAbsent fails if the object the action must not meet exists, or if this is unknown.
 func (e *Executor) checkAbsent(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) error {
 	if a.IfAbsent == nil {
 		return nil
@@ -86,8 +86,9 @@ func (e *Executor) checkAbsent(ctx context.Context, ownerKey freshness.Owner, a 
 	return fmt.Errorf("%s %s exists: %w", nameOf(a.IfAbsent.Kind), a.IfAbsent.Name, errBusy)
 }
 
-// create carries out what comes before, creates the object, and then writes the first change to it. Quiet says that the event of the action
-// would be wrong: the object was there already, or what comes before it failed, which has an event of its own.
+// create does the preparations, creates the object, and writes its first change. Quiet
+// suppresses the action's event: the object existed, or a preparation failed, with its own
+// event.
 func (e *Executor) create(ctx context.Context, owner client.Object, ownerKey freshness.Owner, a *planning.Action) (related runtime.Object, quiet bool, err error) {
 	for i := range a.Before {
 		if err := e.carryOut(ctx, owner, ownerKey, &a.Before[i]); err != nil {
@@ -117,15 +118,16 @@ func (e *Executor) create(ctx context.Context, owner client.Object, ownerKey fre
 	if a.Change == nil {
 		return object, false, nil
 	}
-	// The object exists: whatever becomes of its first change, the action succeeded. What is missing will be seen and written later.
+	// The object exists: the action succeeded, with or without its first change. A later
+	// pass writes the rest.
 	if err := e.change(ctx, ownerKey, a, object); err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("First change not written", a.Kind.Kind, klog.KObj(object), "err", err.Error())
 	}
 	return object, false, nil
 }
 
-// checkSelected fails when the server has stored a new object with labels by which its owner does not select it, and deletes the object again. Its
-// owner would release it and create another one, for ever.
+// checkSelected deletes a new object and fails if the server stored it with labels its
+// owner does not select. The owner would release it and create another, for ever.
 func (e *Executor) checkSelected(ctx context.Context, ownerKey freshness.Owner, a *planning.Action, stored client.Object) error {
 	if a.Selector == nil || maps.Equal(a.Object.GetLabels(), stored.GetLabels()) {
 		return nil
@@ -144,12 +146,15 @@ func (e *Executor) checkSelected(ctx context.Context, ownerKey freshness.Owner, 
 		fmt.Errorf("a webhook changed the labels of the %s, and the selector %s does not match them any more, %s", name, selector, becomes))
 }
 
-// adoptAnswer decides what it means that an object to be created exists already. The first that holds:
+// adoptAnswer interprets an existing object of a name to be created. The first rule to
+// hold:
 //
 //  1. It is being deleted, whoever's it is: the creation is tried again soon.
-//  2. Any object of that name will do, or it is from an earlier try of ours that the cache does not show yet: a success.
-//  3. It belongs to an earlier owner of the same kind and name. The garbage collector deletes it, and the creation is tried again soon. The pods of a
-//     native StatefulSet of that name are no such objects, since its API group is another one: they stay.
+//  2. Any object of the name will do, or it is from an earlier try of ours the cache lacks:
+//     a success.
+//  3. It belongs to an earlier owner of the same kind and name. The garbage collector
+//     deletes it; try again soon. Pods of a native StatefulSet of the name stay: its API
+//     group is another one.
 //  4. Otherwise it is somebody else's and in the way: the creation is refused.
 func (e *Executor) adoptAnswer(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) error {
 	found, err := e.Writer.Look(ctx, a.Kind, client.ObjectKeyFromObject(a.Object))
@@ -186,7 +191,8 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()
 }
 
-// change sends the requests of an action's change to the object in order, each for the version that the one before returned.
+// change sends the requests of an action's change in order, each for the version returned
+// by the last.
 func (e *Executor) change(ctx context.Context, ownerKey freshness.Owner, a *planning.Action, object client.Object) error {
 	ref := freshness.RefOf(a.Kind, object)
 	version := planning.Version{ResourceVersion: ref.ResourceVersion, Generation: object.GetGeneration()}
@@ -221,7 +227,7 @@ func nameOf(kind schema.GroupVersionKind) string {
 	return strings.ToLower(kind.Kind)
 }
 
-// verdict is what an action's error means for the run. The values are those of the metric's label.
+// verdict is an action's error for the run. The values are the metric's label.
 type verdict string
 
 const (
@@ -232,10 +238,12 @@ const (
 	verdictDoubt    verdict = "doubt"
 )
 
-// errBusy is an object that is there but on its way out, or in, against expectation: ordinary, and over soon.
+// errBusy: the object is on its way out or in, against expectation; ordinary, and over
+// soon.
 var errBusy = errors.New("not settled yet")
 
-// isNotServed says that the API server does not know the kind. It answers "not found" as for an object, but not in its own words.
+// isNotServed is true if the API server does not know the kind. It answers "not found" as
+// for an object, but in other words.
 func isNotServed(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
@@ -257,7 +265,7 @@ func judge(err error) verdict {
 	}
 }
 
-// report emits the event of an action that is over. Ordinary outcomes have none.
+// report emits the event of a finished action. Ordinary outcomes have none.
 func (e *Executor) report(ctx context.Context, owner client.Object, related runtime.Object, a *planning.Action, err error) {
 	event := a.Success
 	switch judge(err) {

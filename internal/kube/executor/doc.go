@@ -6,22 +6,29 @@
 //
 // What it promises:
 //
-//   - Actions begin in the order of the plan. As in the controllers of Kubernetes the start is slow: one action runs at first, and their
-//     number doubles with every round of successes, up to the size of the pool that all owners of a manager share. It falls back to one when
-//     the server refuses something, and when nobody wrote to the namespace for ten seconds.
-//   - Actions are independent: one that fails holds back no other, except that the others of a step (all creations, say) in a namespace
-//     wait for a while after it was refused three times in a row, or met nothing but ten conflicts.
-//   - Every request has a deadline. Actions that have not begun when the time slice is over are left for the next plan,
-//     so that a long list of creations does not hold back what became urgent meanwhile.
-//   - Namespaces do not wait for each other, neither those of different owners nor those that one owner writes to: what counts is where
-//     the object lies. A namespace in which requests hang leaves most of the pool to the others, and an owner that writes to several namespaces
-//     gives up requests that hang a few seconds after its time slice.
-//   - An action that is refused is tried again after 1 s, doubling to 15 min, or to 8 s when the server failed instead of refusing, had too many
-//     requests, or did not recognize the operator. It is identified by its step, its namespace and its object's name, or by the key that the plan
-//     gives it where names are new each time. A changed spec and a restart forget this; then the next try comes at once. It counts as a failure
-//     until it succeeds, also where there is no time for its next try.
-//   - A pod that has failed is replaced at once the first time. If its slot's next ones fail too, each waits twice as long, from 1 s to
-//     15 min, until ten minutes go well or the pods are created from something else, such as another revision.
-//   - Conflicts, and objects that are gone, are ordinary: no event, no error; the next plan sees the newer state.
-//   - It keeps no state but State, which the caller keeps with the owner, and for ten seconds how many actions ran at a time in each namespace.
+//   - Actions begin in the order of the plan. As in the controllers of Kubernetes the start
+//     is slow: one action first, and with every round of successes twice as many, up to the
+//     pool all owners of a manager share. A refusal, or ten seconds without writes to the
+//     namespace, starts again at one.
+//   - A failed action holds back no other. But after three refusals in a row, or ten
+//     conflicts and nothing else, the other actions of its step (all creations, say) in the
+//     namespace wait for a while.
+//   - Every request has a deadline. Actions not begun within the time slice are left to the
+//     next plan, so a long list of creations does not hold back urgent ones.
+//   - Namespaces of objects do not wait for each other, even those of one owner. A
+//     namespace with hanging requests leaves most of the pool to the others, and an owner
+//     of objects in several namespaces gives up hanging requests a few seconds after its
+//     time slice.
+//   - A refused action is retried after 1 s, doubling to 15 min, or to 8 s if the server
+//     failed, had too many requests, or did not recognize the operator. Its identity is its
+//     step, namespace and object's name, or the plan's key if names are new each time. A
+//     changed spec or a restart forgets the refusal and retries at once. It counts as a
+//     failure until it succeeds, even without time for its next try.
+//   - A failed pod is replaced at once the first time. If the slot's next ones fail too,
+//     each waits twice as long, from 1 s to 15 min, until ten minutes go well or the pods'
+//     source, such as the revision, changes.
+//   - Conflicts and missing objects are ordinary: no event, no error; the next plan sees
+//     the newer state.
+//   - Its only state is State, kept by the caller with the owner, and for ten seconds the
+//     number of parallel actions by namespace.
 package executor

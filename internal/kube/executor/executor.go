@@ -36,8 +36,8 @@ type Options struct {
 	Metrics *metrics.Metrics
 	// Clock is the time; the real one when nil.
 	Clock clock.PassiveClock
-	// Prepare completes an object just before it is created, which is the executor's own copy. What it fails with, the creation fails with.
-	// Nil: every object is created as it was planned.
+	// Prepare completes the executor's copy of an object just before its creation; its
+	// error fails the creation. Nil: objects are created as planned.
 	Prepare func(ctx context.Context, ownerKey freshness.Owner, object client.Object) error
 	// Slice is how long one call of Apply begins new actions. Zero is DefaultSlice.
 	Slice time.Duration
@@ -61,7 +61,8 @@ func New(options Options) *Executor {
 	return &Executor{Options: options, windows: cache.NewLRUExpireCacheWithClock(maxWindows, options.Clock)}
 }
 
-// Apply carries out as much of plan as it can in one time slice, waits for what it began, and says what became of it. state is the owner's.
+// Apply carries out the plan within one time slice, waits for the begun actions, and
+// returns the outcome. state is the owner's.
 func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object, plan planning.Plan) planning.Outcome {
 	if len(plan.Actions) == 0 {
 		state.refused = nil
@@ -78,16 +79,17 @@ func (e *Executor) Apply(ctx context.Context, state *State, owner client.Object,
 	return r.outcome
 }
 
-// windowFor is how many actions may be in flight in a namespace at first: as many as when the last plan for it ended, if that was a moment ago. A rollout is
-// many short plans; only the first starts slowly. So does only the first of hundreds of small workloads: what the server refuses, it mostly refuses to a
-// whole namespace.
+// windowFor is the number of actions in flight in a namespace at first: the last plan's
+// final one, if recent. A rollout is many short plans, and only the first starts slowly. So
+// does only the first of hundreds of small workloads: the server mostly refuses a whole
+// namespace.
 func (e *Executor) windowFor(namespace string) int {
 	last, _ := e.windows.Get(namespace)
 	size, _ := last.(int)
 	return max(size, 1)
 }
 
-// leave notes the windows with which a run ended.
+// leave notes the final windows of a run.
 func (e *Executor) leave(r *run) {
 	r.state.keepFor(r.actions, e.Clock.Now())
 	for _, l := range r.lanes {

@@ -47,7 +47,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// deadline is when a test that waits for something gives up.
+// deadline is when a waiting test gives up.
 const deadline = time.Minute
 
 // defaultWrites is the size of the pool without flags.
@@ -452,7 +452,7 @@ func TestAnActionInDoubtKeepsItsPlace(t *testing.T) {
 	}
 }
 
-// oneAtATime is a plan whose limit has room for one of the actions, beside those that yield.
+// oneAtATime is a plan with room for one action, beside yielding ones.
 func oneAtATime(actions []planning.Action, retries planning.Retries) planning.Plan {
 	var plan planning.Plan
 	room := 1
@@ -470,7 +470,7 @@ func oneAtATime(actions []planning.Action, retries planning.Retries) planning.Pl
 	return plan
 }
 
-// What waits for an action waits no longer once the action, or all of its step, has failed for long.
+// Once an action, or all of its step, has failed for long, nothing waits for it.
 func TestRetriesSayForHowLongActionsHaveFailed(t *testing.T) {
 	f := newFixture(t, nil)
 	f.server.SetFault(func(_ context.Context, w testutil.Write, _ func() error) error { return quotaError(w) })
@@ -548,7 +548,8 @@ func TestApplyIsSoonBackAfterTroubleOfTheServer(t *testing.T) {
 	}
 }
 
-// A server with too many requests, or one that does not recognize the operator for a while, says nothing about what was asked.
+// A busy server, or one that does not recognize the operator for a while, says nothing
+// about the request.
 func TestApplyIsSoonBackAfterAnswersThatSayNothingAboutTheRequest(t *testing.T) {
 	for name, answer := range map[string]error{
 		"too many requests": apierrors.NewTooManyRequestsError("the server has received too many requests"),
@@ -634,7 +635,8 @@ func TestApplySaysThatANativeStatefulSetOfTheSameNameHasThePods(t *testing.T) {
 	}
 }
 
-// A webhook of others set the label app of all pods to the name of their team. The set released each pod that it created, and created another one.
+// A webhook set the label app of all pods to their team. The set released each new pod, and
+// created another.
 func TestAPodWhoseLabelsAWebhookChangesIsNotCreatedAgainAndAgain(t *testing.T) {
 	relabel := func(_ context.Context, write testutil.Write, forward func() error) error {
 		if write.Verb == "create" {
@@ -667,7 +669,8 @@ func TestAPodWhoseLabelsAWebhookChangesIsNotCreatedAgainAndAgain(t *testing.T) {
 		t.Errorf("it is tried again at once: %+v", outcome)
 	}
 
-	// Whether the template matches the selector is not the webhook's fault, and where its labels match, too, all is well.
+	// A mismatch of template and selector is not the webhook's fault, and matching labels
+	// are fine.
 	for _, app := range []string{"db", "team-a"} {
 		f = newFixture(t, nil)
 		f.server.SetFault(relabel)
@@ -686,7 +689,7 @@ func TestAPodWhoseLabelsAWebhookChangesIsNotCreatedAgainAndAgain(t *testing.T) {
 		t.Errorf("a pod with another label: %+v", outcome)
 	}
 
-	// A pod that cannot be deleted again says so.
+	// A pod that cannot be deleted again is reported.
 	f = newFixture(t, nil)
 	f.server.SetFault(func(ctx context.Context, write testutil.Write, forward func() error) error {
 		if write.Verb == "delete" {
@@ -725,7 +728,7 @@ func TestApplySurvivesLostAnswers(t *testing.T) {
 	if got := f.names(t); len(got) != 2 {
 		t.Fatalf("pods %v", got)
 	}
-	// The next pass asks again, on a view that lags: names chosen beforehand make it harmless.
+	// The next pass asks again on a stale view: names chosen beforehand make it harmless.
 	f.clock.SetTime(f.clock.Now().Add(time.Second))
 	if outcome := f.apply(t, create(f.set, 0), create(f.set, 1)); outcome.Done != 2 || len(outcome.Failures) != 0 {
 		t.Errorf("outcome of the second try %+v, want both done", outcome)
@@ -735,7 +738,7 @@ func TestApplySurvivesLostAnswers(t *testing.T) {
 	}
 }
 
-// laggingStore is a cache that has seen nothing yet.
+// laggingStore is an empty cache.
 type laggingStore struct{}
 
 func (*laggingStore) LastStoreSyncResourceVersion() string { return "" }
@@ -843,7 +846,7 @@ func TestApplyDeletesAClaimOnlyAsItWasSeen(t *testing.T) {
 	}
 }
 
-// A new leader whose cache lagged behind deleted the claim of a pod that it did not see yet.
+// A new leader with a stale cache deleted the claim of a pod it did not see yet.
 func TestApplyDeletesNoClaimWhosePodExists(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: testutil.Namespace, Name: "data-web-0", UID: "claim"}}
 	pod := testutil.Pod("web-0").UID("pod").Obj()
@@ -940,7 +943,7 @@ func TestApplyCreatesClaimsFirst(t *testing.T) {
 	}
 }
 
-// A node that refuses every pod must not be sent a new one many times a second.
+// A node refusing every pod must not get a new one many times a second.
 func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	f := newFixture(t, nil)
 	f.set.Generation = 1
@@ -989,7 +992,7 @@ func TestApplySlowsDownTheReplacementOfFailingPods(t *testing.T) {
 	if outcome := fails(); outcome.RecheckAfter != time.Second {
 		t.Errorf("waits %v after a steady time, want a second again", outcome.RecheckAfter)
 	}
-	// An autoscaler that changed replicas had failing pods made again at once, each time.
+	// An autoscaler changed replicas, and failing pods were made again at once, each time.
 	f.set.Generation = 2
 	if outcome := fails(); outcome.Done != 0 {
 		t.Errorf("outcome %+v after another part of the spec changed, want it left", outcome)
@@ -1039,8 +1042,8 @@ func TestApplyLeavesWhatTheSliceHasNoTimeFor(t *testing.T) {
 	}
 }
 
-// While thousands of pods were made or updated, one that the server had refused was not tried again before there was time for all others, and until then
-// nothing told of it.
+// During thousands of creations or updates a refused pod was not retried before all others,
+// and nothing told of it.
 func TestApplyTriesAndTellsOfARefusedActionWhileOthersTakeLong(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Slice = 100 * time.Millisecond; o.Pool = writer.NewPool(2) })
 	var tries atomic.Int32
@@ -1162,7 +1165,7 @@ func podsOf(namespace string, n int) []client.Object {
 	return pods
 }
 
-// relabelAll are the edits of pods that are read from the server.
+// relabelAll are the edits of pods read from the server.
 func (f *fixture) relabelAll(t *testing.T, pods []client.Object, value string) []planning.Action {
 	t.Helper()
 	var actions []planning.Action
@@ -1215,7 +1218,7 @@ func TestHangingNamespaceDoesNotStopAClusterScopedOwner(t *testing.T) {
 	if spent := time.Since(began); spent > deadline {
 		t.Errorf("it took %v: the healthy namespace waited for the deadlines of the other one", spent)
 	}
-	// While the namespace that hangs is left alone, nothing of it keeps the owner.
+	// Nothing of a hanging namespace left alone keeps the owner.
 	outcome := f.Apply(t.Context(), &f.state, owner, planning.Plan{Actions: slices.Concat(f.relabelAll(t, hanging, "newer"), f.relabelAll(t, healthy, "newer"))})
 	if outcome.Done == 0 || len(outcome.Left)+len(outcome.Failures) < len(hanging) {
 		t.Errorf("outcome %+v, want the healthy pods begun and the others left", outcome)
@@ -1261,7 +1264,7 @@ func TestApplyKeepsTwoPodsOfOneSlotApart(t *testing.T) {
 	}
 }
 
-// Children that are no pods are actions like any other.
+// Other children than pods are ordinary actions.
 func TestApplyWritesObjectsOfAnyKind(t *testing.T) {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "backup-1", UID: "job"}}
 	f := newFixture(t, nil, job)
@@ -1299,7 +1302,7 @@ func TestApplyWritesObjectsOfAnyKind(t *testing.T) {
 	}
 }
 
-// An owner whose child's kind was not served said that the child was being created, for ever.
+// An owner of a child of an unserved kind reported its creation for ever.
 func TestApplySaysThatAKindIsNotServed(t *testing.T) {
 	f := newFixture(t, nil)
 	served := false
@@ -1329,7 +1332,8 @@ func TestApplySaysThatAKindIsNotServed(t *testing.T) {
 	}
 }
 
-// A write that is refused for long is tried once in 15 minutes. An alert about less time ends between two tries, so that it never fires.
+// A long-refused write is tried once in 15 minutes. An alert on a shorter time would never
+// fire.
 func TestTheAlertAboutRefusedWritesOutlastsTheBackOff(t *testing.T) {
 	text, err := config.Files.ReadFile("operands/prometheus/prometheus_rule.yaml")
 	if err != nil {

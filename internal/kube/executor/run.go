@@ -21,16 +21,19 @@ import (
 )
 
 const (
-	// recheckLeft is when to plan again after actions were left for lack of time. recheckConflict is the latest time to plan again after a conflict:
-	// the event about the object that has changed usually comes first.
+	// recheckLeft is when to plan again after leaving actions for lack of time.
+	// recheckConflict is the latest time to plan after a conflict: the object's event
+	// usually comes first.
 	recheckLeft     = 10 * time.Millisecond
 	recheckConflict = time.Second
-	// refusalsToPause is after how many refusals in a row, of one step in one namespace, the other actions of that step wait. conflictsToPause is the
-	// same for conflicts. One conflict is ordinary, but after ten without a success the next request has no better chance.
+	// refusalsToPause refusals in a row, of one step in one namespace, make the step's
+	// other actions wait; conflictsToPause conflicts likewise. One conflict is ordinary,
+	// but after ten without a success the next request has no better chance.
 	refusalsToPause  = 3
 	conflictsToPause = 10
-	// overtime is how long after its time slice a run over several namespaces waits for its last writes. A namespace in which writes hang until their
-	// deadline must not keep the owner from the other namespaces for so long.
+	// overtime is how long after its time slice a run over several namespaces waits for its
+	// last writes. One namespace's hanging writes must not keep the owner from the others
+	// until their deadline.
 	overtime = 5 * time.Second
 )
 
@@ -40,24 +43,24 @@ type run struct {
 	owner    client.Object
 	ownerKey freshness.Owner
 	actions  []planning.Action
-	// yielding are the keys of actions that are not carried out.
+	// yielding are the keys of actions not carried out.
 	yielding map[planning.RetryKey]bool
-	// lanes are the namespaces that the actions write to, in the order of their first action.
+	// lanes are the actions' namespaces, in the order of first use.
 	lanes []*lane
 
-	// mu guards what follows, and the lanes: each action ends in a goroutine of its own.
+	// mu guards the fields below, and the lanes: each action ends in its own goroutine.
 	mu    sync.Mutex
 	state *State
-	// refusedNow says that an action was tried and failed.
+	// refusedNow is true after a failed try.
 	refusedNow bool
 	failures   map[int]planning.Failure
 	outcome    planning.Outcome
 }
 
-// lane is what a run does in one namespace. Lanes do not wait for each other.
+// lane is a run in one namespace. Lanes do not wait for each other.
 type lane struct {
 	namespace string
-	// queue are the actions that have not begun, as indexes.
+	// queue are indexes of actions not begun.
 	queue []int
 	// window is how many actions may be in flight, inFlight how many are. over is signaled when one is over.
 	window, inFlight int
@@ -96,9 +99,9 @@ func (r *run) lane(namespace string) *lane {
 	return l
 }
 
-// order is the order of the plan, except that actions that were refused last time come last: a few that can never succeed must not pause the whole step.
-// When there are fewer than pause a step, they keep their place once they are due. Otherwise they would not be tried again before there is time for all
-// others.
+// order is the plan's, with recently refused actions last: a few hopeless ones must not
+// pause the whole step. Fewer than pause a step keep their place once due. Otherwise they
+// would wait for all others.
 func (r *run) order() []int {
 	order := make([]int, len(r.actions))
 	for i := range order {
@@ -177,7 +180,8 @@ func (r *run) do(ctx context.Context, l *lane, i int, end func()) {
 	l.over.Signal()
 }
 
-// log says in one line what was done: a line for each of thousands of pods would cost more than it says. Those are at level Debug.
+// log tells the outcome in one line: thousands of lines, one per pod, cost too much. They
+// are at level Debug.
 func (r *run) log(ctx context.Context) {
 	if r.outcome.Done == 0 {
 		return
@@ -189,8 +193,8 @@ func (r *run) log(ctx context.Context) {
 	ctrl.LoggerFrom(ctx).Info("Carried out", counts...)
 }
 
-// waits says whether the action has to wait, because it, or its step, was refused lately, because it replaces the slot's object once more, or because it
-// yields to others, and notes it.
+// waits is true, and noted, if the action has to wait: it or its step was refused lately,
+// it replaces the slot's object once more, or it yields.
 func (r *run) waits(i int, l *lane) bool {
 	a := &r.actions[i]
 	now := r.executor.Clock.Now()
@@ -212,12 +216,12 @@ func (r *run) waits(i int, l *lane) bool {
 	return true
 }
 
-// step is what is remembered of all actions like this one in the namespace.
+// step is the memory of all such actions in the namespace.
 func (l *lane) step(a *planning.Action) planning.RetryKey {
 	return planning.RetryKey{Step: a.Step, Namespace: l.namespace}
 }
 
-// leave notes that actions were not begun for lack of time.
+// leave notes actions not begun for lack of time.
 func (r *run) leave(actions ...int) {
 	for _, i := range actions {
 		r.postpone(i)
@@ -225,8 +229,8 @@ func (r *run) leave(actions ...int) {
 	r.recheck(recheckLeft)
 }
 
-// postpone notes that an action is not begun now. One that was refused at its last try has not succeeded since, and is reported with that failure: how
-// fast the server takes the others must not decide whether the owner tells of it.
+// postpone notes an action not begun now. If its last try was refused, it is reported with
+// this failure: the speed of other actions must not decide if the owner tells of it.
 func (r *run) postpone(i int) {
 	a := &r.actions[i]
 	last := r.state.refused[a.RetryKey()]
@@ -237,7 +241,7 @@ func (r *run) postpone(i int) {
 	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
 }
 
-// conclude draws the consequences of an action that is over.
+// conclude processes a finished action.
 func (r *run) conclude(l *lane, i int, err error) {
 	e, a, s := r.executor, &r.actions[i], r.state
 	now := e.Clock.Now()

@@ -16,36 +16,41 @@ const (
 	// firstDelay, doubled with every refusal in a row up to longestDelay, is how long a refused action waits for its next try.
 	firstDelay   = time.Second
 	longestDelay = 15 * time.Minute
-	// longestDoubt bounds it for an action that was not refused, or only because there were too many requests or the operator was not recognized:
-	// the server or the way to it was in trouble, which says nothing about the action and may be over at any time. The pause of the whole step spares a server that stays in trouble.
+	// longestDoubt bounds the delay of actions not refused, or only for too many requests
+	// or an unrecognized operator: the trouble lay with the server or the way to it, and
+	// may end at any time. The step's pause spares such a server.
 	longestDoubt = 8 * time.Second
-	// longestPause bounds how long an owner waits whose actions of one step were all refused in a namespace.
+	// longestPause bounds an owner's wait after all actions of a step were refused in a
+	// namespace.
 	longestPause = time.Minute
 	// steady is how long a slot's objects must last without failing for the next failure to be the first again.
 	steady = 10 * time.Minute
 	// failuresInARow is how many objects of a slot have to fail one after the other before the slot is reported as failing.
 	failuresInARow = 3
-	// windowLasts is for how long a window holds: a namespace that nobody wrote to for longer starts slowly again. maxWindows are remembered.
+	// windowLasts is how long a window holds; an older namespace starts slowly again.
+	// maxWindows are remembered.
 	windowLasts = 10 * time.Second
 	maxWindows  = 4096
 )
 
 const (
-	// afterRefusal is when to plan again after an action was refused and others wait, which may get its place. It is less than its shortest delay.
+	// afterRefusal is when to plan again after a refusal, for others that may get its
+	// place. It is less than the shortest delay.
 	afterRefusal = firstDelay / 2
 	// maxYielding is how many refused actions of a step leave their place to others in a namespace. Where more are refused, most likely all are, as by a
 	// quota: each further one would only add tries of its own.
 	maxYielding = 10
 )
 
-// State is what is remembered of one owner between its plans: what failed. The zero State knows nothing, and losing it costs time only. It belongs to
-// the goroutine that applies the owner's plan.
+// State is an owner's memory between plans: its failures. The zero State is empty, and
+// losing it costs only time. It belongs to the goroutine applying the owner's plan.
 type State struct {
-	// generation is that of the spec that the refusals belong to.
+	// generation is the refusals' spec.
 	generation int64
-	// refused are the actions that failed, by what they are; without a name it is a whole step in a namespace.
+	// refused are the failed actions by identity; without a name, a whole step in a
+	// namespace.
 	refused map[planning.RetryKey]retry
-	// replaced are the slots whose object had failed and was deleted so that another one takes its place.
+	// replaced are slots whose failed object was deleted for a replacement.
 	replaced map[planning.Slot]replacement
 }
 
@@ -54,7 +59,7 @@ type retry struct {
 	// count is how often in a row it failed.
 	count int
 	until time.Time
-	// doubt says that the last one may have happened all the same.
+	// doubt is true if the last try may have taken effect.
 	doubt bool
 	// message is the last error.
 	message string
@@ -62,7 +67,8 @@ type retry struct {
 	since time.Time
 }
 
-// replacement is how often in a row the object of a slot was replaced because it had failed, and until when the next one that fails stays.
+// replacement counts a slot's failed objects replaced in a row, and how long the next
+// failed one stays.
 type replacement struct {
 	count int
 	until time.Time
@@ -75,9 +81,9 @@ func delay(failures int, longest time.Duration) time.Duration {
 	return min(firstDelay<<min(failures-1, 16), longest)
 }
 
-// begin forgets all refusals when the owner's spec is another one than theirs: its user may have repaired what was refused, and
-// waits for it now. What failing objects are made from is a part of the spec only, and says itself when it is another one: an autoscaler, which
-// changes the number of objects every minute, does not repair them.
+// begin forgets all refusals of another spec: its user may have repaired it, and waits.
+// Failing objects depend on a part of the spec only: an autoscaler's change of replicas
+// every minute does not repair them.
 func (s *State) begin(generation int64) {
 	if s.generation != generation {
 		s.generation, s.refused = generation, nil
@@ -89,8 +95,9 @@ func (s *State) wait(key planning.RetryKey, now time.Time) time.Duration {
 	return max(s.refused[key].until.Sub(now), 0)
 }
 
-// Retries says which actions of an owner failed at their last try. generation is that of its spec. One whose outcome is in doubt keeps its place: the
-// request may still be under way, and take effect after another action has got that place.
+// Retries returns the owner's actions whose last try failed. generation is the spec's. An
+// action in doubt keeps its place: the request may still take effect after another action
+// got the place.
 func (s *State) Retries(generation int64, now time.Time) planning.Retries {
 	if s.generation != generation || len(s.refused) == 0 {
 		return nil
@@ -126,7 +133,7 @@ func (s *State) Retries(generation int64, now time.Time) planning.Retries {
 	}
 }
 
-// stepOf is what is remembered of all actions of the step in the namespace.
+// stepOf is the memory of all the step's actions in the namespace.
 func stepOf(key planning.RetryKey) planning.RetryKey {
 	return planning.RetryKey{Step: key.Step, Namespace: key.Namespace}
 }
@@ -144,7 +151,7 @@ func (s *State) refuse(key planning.RetryKey, message string, doubt bool, longes
 	return wait
 }
 
-// keepFor forgets failures that are over and whose action the plan does not ask for any more.
+// keepFor forgets finished failures whose action the plan no longer has.
 func (s *State) keepFor(actions []planning.Action, now time.Time) {
 	if len(s.refused) == 0 {
 		return
@@ -160,8 +167,9 @@ func (s *State) keepFor(actions []planning.Action, now time.Time) {
 	}
 }
 
-// replacementDue is how long the failed object of a slot stays, for its user to look at: a node that refuses its pods, for example, would
-// otherwise be sent new ones many times a second. It stays no longer when the one that replaces it is made from something else.
+// replacementDue is how long a slot's failed object stays for its user to look at: a node
+// refusing its pods, for example, would otherwise get new ones many times a second. It
+// stays no longer if its replacement has another source.
 func (s *State) replacementDue(a *planning.Action, now time.Time) time.Duration {
 	last := s.replaced[a.Slot]
 	if last.madeFrom != a.MadeFrom {
@@ -170,7 +178,7 @@ func (s *State) replacementDue(a *planning.Action, now time.Time) time.Duration 
 	return max(last.until.Sub(now), 0)
 }
 
-// replace notes that the object of a slot was replaced, and forgets slots that have been steady.
+// replace notes the replacement of a slot's object, and forgets steady slots.
 func (s *State) replace(a *planning.Action, now time.Time) {
 	for other, last := range s.replaced {
 		if now.Sub(last.until) > steady {
@@ -184,7 +192,7 @@ func (s *State) replace(a *planning.Action, now time.Time) {
 	lazy.Put(&s.replaced, a.Slot, replacement{count: count, until: now.Add(delay(count, longestDelay)), madeFrom: a.MadeFrom})
 }
 
-// failing are the slots whose objects were replaced many times in a row, and the last time not long ago.
+// failing are slots replaced many times in a row, and recently.
 func (s *State) failing(now time.Time) []planning.FailingSlot {
 	var slots []planning.FailingSlot
 	for slot, last := range s.replaced {

@@ -10,21 +10,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Outcome is what became of a write, by the error that answered it.
+// Outcome is the result of a write, by its error.
 type Outcome string
 
 const (
-	// Done means that it happened: there is no error.
+	// Done: it happened, without an error.
 	Done Outcome = "Done"
-	// Refused means that the server answered that it did not do it.
+	// Refused: the server answered that it did not do it.
 	Refused Outcome = "Refused"
-	// InDoubt means that it may have happened all the same.
+	// InDoubt: it may have happened all the same.
 	InDoubt Outcome = "InDoubt"
 )
 
-// Judge says what became of the write that err answered. Only these answers of the server itself are proof that nothing happened:
-// 400, 401, 403, 404, 409, 410, 413, 415, 422 and 429. Everything else, a 500 or a timeout of the server included, may come
-// after the write was committed.
+// Judge interprets a write's error. Only the server's answers 400, 401, 403, 404, 409, 410,
+// 413, 415, 422 and 429 prove nothing happened. Anything else, even a 500 or a timeout of
+// the server, may follow a committed write.
 func Judge(err error) Outcome {
 	if err == nil {
 		return Done

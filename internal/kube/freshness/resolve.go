@@ -12,7 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// resolve looks up live every write in doubt, and every deleted pod that has looked whole for too long.
+// resolve looks up live every doubtful write, and every deleted pod that looked whole for
+// too long.
 func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	r := t.lock(o)
 	if len(r.unknown) == 0 && len(r.deleted) == 0 {
@@ -50,7 +51,7 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 			}
 			continue
 		}
-		// After an error this gives up. What the write did will show in the cache sooner or later.
+		// After an error this gives up: sooner or later the cache shows the write.
 		t.settle(o, ref, d.op, found)
 	}
 	return failed
@@ -68,7 +69,7 @@ func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetad
 	return found, nil
 }
 
-// settle ends a doubt with what was found live; nil when there is no such object.
+// settle ends a doubt by the live object; nil if there is none.
 func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMetadata) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
@@ -78,7 +79,7 @@ func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMet
 	}
 	switch op {
 	case Create, Apply:
-		// Ours or not: the next plan has to know that the name is taken, and by what.
+		// Ours or not: the next plan must know the name is taken, and by what.
 		t.wrote(r, ref.Kind, found.ResourceVersion)
 	case Patch:
 		if found.UID == ref.UID && found.ResourceVersion != ref.ResourceVersion {

@@ -3,21 +3,23 @@
 
 // Package freshness answers one question before a workload is planned: does the cache contain the operator's own writes for it?
 //
-// A reconcile that plans on an older view creates a pod twice, deletes two instead of one, or takes more pods out of service than
-// allowed. So every write notes its resourceVersion under its owner, and the owner is planned again only when the cache has
-// reached it. What holds:
+// A reconcile on a stale view creates a pod twice, deletes two instead of one, or takes too
+// many out of service. So every write notes its resourceVersion under its owner, and the
+// owner is planned again only when the cache has reached it. The rules:
 //
 //   - An owner waits for its own writes, never for another owner's.
-//   - A write whose outcome is unknown (timeout, lost connection) is looked up live, once, before the next plan.
-//   - An object that we deleted or evicted counts as terminating although the cache still shows it whole: those calls return no
-//     resourceVersion.
+//   - A write with unknown outcome (timeout, lost connection) is looked up live, once,
+//     before the next plan.
+//   - An object we deleted or evicted counts as terminating while the cache shows it whole:
+//     these calls return no resourceVersion.
 //   - No record blocks for ever: after Options.RecordTimeout it is given up. A plan on an older view is still safe then, because names are chosen
 //     before the first try and writes carry the UID and resourceVersion they were decided on.
 //   - After a restart nothing is recorded, and the first list of the cache is a consistent read.
 //
-// The resourceVersions of one resource are compared as the server's own order. Wait for those of objects only: the version of a
-// list may lie ahead of every event for minutes on a quiet resource. The cache has to be cluster-wide: with namespaces configured
-// an informer is a set of informers with a resourceVersion each, and Watch refuses it.
+// A resource's resourceVersions are compared in the server's order. Wait only for objects'
+// versions: a list's may lie ahead of every event for minutes on a quiet resource. The
+// cache must be cluster-wide: with namespaces configured an informer is a set, with a
+// resourceVersion each, and Watch refuses it.
 package freshness
 
 import (
@@ -47,13 +49,14 @@ const (
 	DefaultTimeout = 15 * time.Second
 	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
 	lookAgain = 5 * time.Second
-	// shortestWait and longestWait bound what Ready asks to wait; it doubles from the first to the second.
+	// shortestWait and longestWait bound Ready's waits; they double from the first to the
+	// second.
 	shortestWait = 20 * time.Millisecond
 	longestWait  = time.Second
 )
 
-// Owner is the object on whose behalf things are written; its namespace is empty if it is cluster-scoped. A Tracker serves the owners of
-// one controller.
+// Owner is the object writes are for; its namespace is empty if cluster-scoped. A Tracker
+// serves one controller's owners.
 type Owner struct {
 	types.NamespacedName
 	UID types.UID
@@ -72,7 +75,7 @@ type Ref struct {
 	Kind schema.GroupVersionKind
 	// Namespace is empty for a cluster-scoped object.
 	Namespace, Name string
-	// UID and ResourceVersion are what the write was decided on; empty for an object that was to be created.
+	// UID and ResourceVersion are the write's basis; empty for a creation.
 	UID             types.UID
 	ResourceVersion string
 }
@@ -85,7 +88,7 @@ func RefOf(kind schema.GroupVersionKind, object metav1.Object) Ref {
 	}
 }
 
-// Op is what a write was meant to do.
+// Op is a write's intention.
 type Op string
 
 const (
@@ -119,25 +122,26 @@ type Options struct {
 	Timeout time.Duration
 }
 
-// Tracker knows what was written and may not have been seen yet. The state of each owner is in its Record. It is safe for concurrent use.
+// Tracker knows the writes not yet surely seen. Each owner's state is in its Record. It is
+// safe for concurrent use.
 type Tracker struct {
 	options Options
 
 	mu     sync.RWMutex
 	stores map[schema.GroupVersionKind]Store
-	// asked are the kinds that Deleted is asked about. Deletions of others need no remembering once their pass is over: they carry
-	// preconditions, so that repeating one is safe.
+	// asked are the kinds of Deleted. Other deletions are forgotten after their pass:
+	// preconditions make repeating them safe.
 	asked map[schema.GroupVersionKind]bool
 }
 
-// Record is what is known of the writes for one owner. The zero value says that there were none.
+// Record is the knowledge of one owner's writes. The zero value has none.
 type Record struct {
 	mu sync.Mutex
 	// written is, by kind, the highest resourceVersion written and not yet seen.
 	written map[schema.GroupVersionKind]mark
-	// unknown are the writes whose outcome is not known.
+	// unknown are the writes with unknown outcome.
 	unknown map[Ref]doubt
-	// deleted are the objects that we deleted and that may still look whole in the cache.
+	// deleted are objects we deleted that may still look whole in the cache.
 	deleted map[types.UID]deletion
 	// waits counts how often in a row Ready said no.
 	waits int
@@ -190,7 +194,8 @@ func keepAll() func(Owner) *Record {
 	}
 }
 
-// Watch lets writes of kind be waited for in the store of informer. Writes of a kind that is not watched are not waited for.
+// Watch waits for writes of kind in the store of informer. Writes of other kinds are not
+// waited for.
 func (t *Tracker) Watch(kind schema.GroupVersionKind, informer cache.Informer) error {
 	shared, ok := informer.(toolscache.SharedIndexInformer)
 	if !ok {
@@ -236,8 +241,8 @@ func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
 	lazy.Put(&r.unknown, ref, doubt{op: op, at: t.options.Clock.Now()})
 }
 
-// Answered records the response to a write: the resourceVersion that it returned (empty for a deletion), or that it is in doubt. A write that
-// was certainly refused leaves no trace.
+// Answered records a write's response: its resourceVersion (empty for a deletion), or its
+// doubt. A surely refused write leaves no trace.
 func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err error) {
 	switch Judge(err) {
 	case Done:
@@ -253,8 +258,9 @@ func (t *Tracker) Answered(o Owner, ref Ref, op Op, resourceVersion string, err 
 	}
 }
 
-// Deleting notes that an object is about to be deleted or evicted. Call it before the request: from then on nothing may count on the
-// object. Unless Answered hears that the deletion was refused, that holds until the cache shows it.
+// Deleting notes an object about to be deleted or evicted. Call it before the request: from
+// then on nothing may count on the object, until the cache shows the deletion or Answered
+// hears of its refusal.
 func (t *Tracker) Deleting(o Owner, ref Ref) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
@@ -262,15 +268,16 @@ func (t *Tracker) Deleting(o Owner, ref Ref) {
 	lazy.Put(&r.deleted, ref.UID, deletion{ref: ref, at: now, lookedAt: now})
 }
 
-// notDeleted notes that a deletion certainly did not happen.
+// notDeleted notes that a deletion surely did not happen.
 func (t *Tracker) notDeleted(o Owner, uid types.UID) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
 	delete(r.deleted, uid)
 }
 
-// Deleted returns the objects that the operator has deleted and that the view still shows without a deletion timestamp. The objects are all that
-// the view has of a kind. A planner takes them for terminating. It reads none while there is nothing of the kind to look for.
+// Deleted returns our deleted objects without a deletion timestamp in the view, for
+// planners to treat as terminating. The objects are all of the view's kind. It reads none
+// without anything to look for.
 func (t *Tracker) Deleted(o Owner, kind schema.GroupVersionKind, objects iter.Seq[metav1.Object]) sets.Set[types.UID] {
 	t.ask(kind)
 	r := t.lock(o)
@@ -292,9 +299,9 @@ func (t *Tracker) Deleted(o Owner, kind schema.GroupVersionKind, objects iter.Se
 	return deleted
 }
 
-// Ready says whether the cache contains everything written for the owner: zero when it does, else how long to wait before asking
-// again. It reads live what is in doubt. An error says that such a read failed; the owner has to wait then too. Writes for the
-// owner must be over.
+// Ready returns zero if the cache has all the owner's writes, else the time to wait. It
+// reads doubtful writes live; if this fails, the owner has to wait, too. The owner's writes
+// must be over.
 func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	err := t.resolve(ctx, o)
 
@@ -316,7 +323,7 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	return wait, err
 }
 
-// Unseen says whether something was written for the owner, of another kind than own, that the cache does not hold yet.
+// Unseen is true if the cache lacks a write for the owner, of another kind than own.
 func (t *Tracker) Unseen(o Owner, own schema.GroupVersionKind) bool {
 	r := t.lock(o)
 	defer r.mu.Unlock()
@@ -336,7 +343,7 @@ func (t *Tracker) store(kind schema.GroupVersionKind) (Store, bool) {
 	return store, watched
 }
 
-// ask notes that somebody observes the deletions of a kind.
+// ask notes an observer of the kind's deletions.
 func (t *Tracker) ask(kind schema.GroupVersionKind) {
 	if t.isAsked(kind) {
 		return
@@ -352,8 +359,8 @@ func (t *Tracker) isAsked(kind schema.GroupVersionKind) bool {
 	return t.asked[kind]
 }
 
-// reached says whether the version have is not older than want. Versions that cannot be compared never hold anything back,
-// except an empty one: nothing was seen yet.
+// reached is true if version have is not older than want. Incomparable versions hold
+// nothing back, except an empty one: nothing was seen yet.
 func reached(have, want string) bool {
 	if have == "" {
 		return false

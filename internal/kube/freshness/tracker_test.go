@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// store is a cache that has come so far.
+// store is a cache at a version.
 type store string
 
 func (s *store) LastStoreSyncResourceVersion() string { return string(*s) }
@@ -72,7 +72,7 @@ func (f *fixture) ready(t *testing.T, o Owner) bool {
 	return wait == 0
 }
 
-// isDeleted says whether the only pod of the view counts as deleted.
+// isDeleted is true if the view's only pod counts as deleted.
 func (f *fixture) isDeleted(pod *corev1.Pod) bool {
 	return f.Deleted(web(), pods(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
 }
@@ -268,7 +268,7 @@ func TestDeleted(t *testing.T) {
 	})
 }
 
-// A deleted object that nobody observes is neither remembered nor looked up.
+// A deleted object nobody observes is neither remembered nor looked up.
 func TestDeletionsThatNobodyAsksAboutAreForgotten(t *testing.T) {
 	f := newFixture()
 	f.Deleting(web(), Ref{Kind: corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim"), Namespace: testutil.Namespace, Name: "data-web-0", UID: "c"})

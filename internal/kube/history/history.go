@@ -32,8 +32,8 @@ import (
 // attempts bounds how many names are tried for one new revision.
 const attempts = 5
 
-// maxDecoded is how many bytes of the revisions of one workload are decoded, which is done in each pass. It is more than a history without a
-// revisionHistoryLimit can have, however large its templates are.
+// maxDecoded limits the bytes of a workload's revisions decoded in each pass. No history
+// within the default revisionHistoryLimit exceeds it, however large its templates.
 const maxDecoded = 24 << 20
 
 // Kind is the kind of a revision.
@@ -47,14 +47,15 @@ type Store struct {
 	Writer *writer.Writer
 }
 
-// List returns the revisions in namespace that the workload with this UID controls, decoded. Those of a namespaced workload lie in its own
-// namespace, those of a cluster-scoped one in the operator's. Those that cannot be decoded are left out and left alone; a new
-// revision that would get the name of one of them gets another. So are the oldest of a history with more than maxDecoded.
+// List returns, decoded, the revisions in namespace the workload with this UID controls. A
+// cluster-scoped workload's lie in the operator's namespace. Undecodable ones are left out
+// and left alone; a new revision avoids their names. The oldest beyond maxDecoded are left
+// out, too.
 func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]revision.Revision, error) {
 	return ListOf(ctx, s, revision.PodTemplates(), namespace, owner)
 }
 
-// ListOf is List for any payload. An empty namespace lists those of all namespaces.
+// ListOf is List for any payload. An empty namespace means all.
 func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], namespace string, owner types.UID) ([]revision.Of[T], error) {
 	var list appsv1.ControllerRevisionList
 	if err := cache.Controlled(ctx, s.Client, &list, namespace, owner); err != nil {
@@ -78,9 +79,9 @@ func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], names
 	return revisions, nil
 }
 
-// Ensure makes sure that the template has a revision and that it is the newest. ownerKey is the workload, as which the writes are tracked, and owner
-// says where its revisions lie and what they carry. It returns the decision that was carried out:
-// the revision as it is stored now, and the collision count for the status.
+// Ensure makes sure that the template has a revision, the newest. ownerKey is the workload
+// in tracking; owner has its revisions' namespace and metadata. It returns the executed
+// decision: the stored revision, and the collision count for the status.
 func (s *Store) Ensure(ctx context.Context, ownerKey freshness.Owner, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
 	collisionCount *int32,
 ) (revision.Decision, error) {
@@ -100,7 +101,8 @@ func EnsureOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], own
 	return ensure(ctx, s, codec, ownerKey, decide, collisionCount)
 }
 
-// ensure carries out what decide says, and asks it again with another collision count while the name of a new revision is taken.
+// ensure executes decide's decision, and asks again with another collision count while a
+// new revision's name is taken.
 func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], ownerKey freshness.Owner, decide func(*int32) (revision.DecisionOf[T], error),
 	collisionCount *int32,
 ) (revision.DecisionOf[T], error) {
@@ -137,10 +139,11 @@ func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], owner
 	return revision.DecisionOf[T]{}, fmt.Errorf("creating a revision: %d names in a row are taken", attempts)
 }
 
-// errTaken says that the name of a revision belongs to something else.
+// errTaken: the revision's name belongs to another object.
 var errTaken = errors.New("the name is taken")
 
-// create stores a revision. One of ours that exists already with the same data, because an earlier answer was lost, is as good.
+// create stores a revision. An existing one of ours with the same data, from a lost answer,
+// is as good.
 func create[T any](
 	ctx context.Context, s *Store, codec revision.Codec[T], owner freshness.Owner, wanted *appsv1.ControllerRevision,
 ) (*appsv1.ControllerRevision, error) {
@@ -163,7 +166,7 @@ func create[T any](
 	return created, nil
 }
 
-// sameData says whether two revisions record the same payload.
+// sameData is true if two revisions record the same payload.
 func sameData[T any](codec revision.Codec[T], a, b *appsv1.ControllerRevision) bool {
 	left, err := codec.Decode(a.Data.Raw)
 	if err != nil {
@@ -191,7 +194,8 @@ func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.
 	return bumped, nil
 }
 
-// Label gives a stored revision labels; a null value takes one away. A revision that is gone is no error.
+// Label sets labels of a stored revision; a null value removes one. A missing revision is
+// no error.
 func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1.ControllerRevision, labels map[string]*string) error {
 	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labels}})
 	if err != nil {
@@ -204,8 +208,8 @@ func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1
 	return nil
 }
 
-// Trim deletes the oldest revisions that nothing in live names, down to limit of them. What others deleted or changed meanwhile is
-// no error.
+// Trim deletes the oldest revisions not in live, down to limit of them. Others' deletions
+// and changes meanwhile are no error.
 func (s *Store) Trim(ctx context.Context, owner freshness.Owner, stored []revision.Revision, live sets.Set[string], limit int) error {
 	return TrimOf(ctx, s, owner, stored, live, limit)
 }

@@ -57,7 +57,7 @@ func (f *fixture) owner() revision.Owner {
 	}
 }
 
-// stored reads all revisions past the indexes, which the fake server does not have.
+// stored reads all revisions without indexes: the fake server has none.
 func (f *fixture) stored(t *testing.T) []revision.Revision {
 	t.Helper()
 	var list appsv1.ControllerRevisionList
@@ -107,7 +107,7 @@ func TestEnsureCreatesReusesAndRollsBack(t *testing.T) {
 	}
 }
 
-// indexed answers as a cache does that has these revisions under an index.
+// indexed answers as a cache with these revisions in an index.
 type indexed struct {
 	client.Reader
 	revisions []appsv1.ControllerRevision

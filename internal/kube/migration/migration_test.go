@@ -25,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// instant is a clock on which no time has to pass.
+// instant is a clock without waiting.
 type instant struct{ clock.RealClock }
 
 func (instant) After(time.Duration) <-chan time.Time { return clock.RealClock{}.After(0) }
@@ -42,7 +42,8 @@ type server struct {
 	widgets int
 	// none says that there is no definition.
 	none bool
-	// refused are the objects that may not be written. failing is how many writes of objects fail first, meanwhile is what happens when an object is written.
+	// refused objects may not be written. failing is the number of first writes to fail;
+	// meanwhile runs at each write.
 	refused   []string
 	failing   int
 	meanwhile func(*unstructured.Unstructured)
@@ -132,7 +133,7 @@ func TestMigrate(t *testing.T) {
 	both := []string{"v1alpha1", "v1beta1"}
 	cases := map[string]struct {
 		server server
-		// written are the objects that are written, stored is what the definition says then.
+		// written are the written objects, stored is the definition's field then.
 		written []string
 		stored  string
 		failed  bool

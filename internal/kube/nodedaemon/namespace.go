@@ -24,8 +24,9 @@ import (
 // +kubebuilder:rbac:groups=operator.kruise.io,resources=kruises,verbs=get
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames="kruise-operator-manager-service-system:auth-delegator";kruise-operator-manager,verbs=get
 
-// Namespace is the node daemon's namespace; nil when there is none. It is an error when somebody else made it: who may write in it could run anything on
-// every node, and read the pull secrets of all. The Kruise object can name its UID, which no tenant can write.
+// Namespace is the node daemon's namespace; nil if there is none. One made by somebody else
+// is an error: its writers could run anything on every node, and read all pull secrets. The
+// Kruise object, out of tenants' reach, can name its UID.
 func Namespace(ctx context.Context, live client.Reader) (*corev1.Namespace, error) {
 	found := &corev1.Namespace{}
 	err := live.Get(ctx, client.ObjectKey{Name: operands.DaemonNamespace}, found)

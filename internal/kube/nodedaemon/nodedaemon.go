@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodedaemon reads the state of the node daemon from the API server, for reconcilers that wait for it.
+// Package nodedaemon reads the node daemon's state from the API server, for waiting
+// reconcilers.
 package nodedaemon
 
 import (
@@ -23,11 +24,11 @@ import (
 type State string
 
 const (
-	// Absent says that there is no pod of it on the node, or it is not deployed at all.
+	// Absent: no pod of it is on the node, or it is not deployed.
 	Absent State = "Absent"
-	// Starting says that its pod on the node is not ready.
+	// Starting: its pod on the node is not ready.
 	Starting State = "Starting"
-	// Running says that its pod on the node, or its DaemonSet, is there.
+	// Running: its pod on the node, or its DaemonSet, is there.
 	Running State = "Running"
 )
 
@@ -54,7 +55,8 @@ func OnNode(ctx context.Context, live client.Reader, node string, timeout time.D
 	return state, nil
 }
 
-// Deployed says whether the daemon is deployed: Running when there is its DaemonSet. It asks the API server, for as long as timeout lets it.
+// Deployed is Running if the daemon's DaemonSet exists. It asks the API server, up to
+// timeout.
 func Deployed(ctx context.Context, live client.Reader, timeout time.Duration) (State, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ownership adopts the objects that belong to a workload, and releases those that no longer do.
+// Package ownership adopts a workload's objects, and releases others.
 //
-// Nothing is taken from another controller. Before the first adoption of a pass the workload is read live: one that is being
-// deleted, or was deleted and created again, adopts nothing. Every write is tied to the UID and the resourceVersion it was
-// decided on, so an object that changed meanwhile is left for the next pass.
+// Nothing is taken from another controller. Before a pass's first adoption the workload is
+// read live: a deleted or re-created one adopts nothing. Every write is tied to the UID and
+// resourceVersion it was decided on; changed objects wait for the next pass.
 package ownership
 
 import (
@@ -30,20 +30,20 @@ type Adopter struct {
 	Writer *writer.Writer
 }
 
-// Changes says what should become of objects of one kind.
+// Changes are for objects of one kind.
 type Changes struct {
 	// Kind is the objects' kind.
 	Kind schema.GroupVersionKind
-	// Adopt are objects without a controller, Release objects that the workload controls.
+	// Adopt are objects without a controller, Release objects the workload controls.
 	Adopt, Release []client.Object
 }
 
 // IsZero says whether there is nothing to do.
 func (c Changes) IsZero() bool { return len(c.Adopt) == 0 && len(c.Release) == 0 }
 
-// Apply carries out changes for the workload whose controller reference is reference. It returns how many objects were adopted or released;
-// the workload should then be looked at again before it is planned. One object that fails does not hold back the others;
-// conflicts and objects that are gone are no errors.
+// Apply carries out changes for the workload with the controller reference. It returns the
+// number of adopted and released objects; look at the workload again before planning it.
+// One failure does not hold back the others; conflicts and missing objects are no errors.
 func (a *Adopter) Apply(ctx context.Context, owner freshness.Owner, reference metav1.OwnerReference, changes Changes) (int, error) {
 	var failed []error
 	changed := 0

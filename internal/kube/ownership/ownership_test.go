@@ -24,7 +24,7 @@ import (
 
 func kindPod() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
 
-// apply carries out changes on a server that holds objects.
+// apply carries out changes on a server with the objects.
 func apply(t *testing.T, set *appsv1beta1.StatefulSet, fault testutil.Fault, objects []client.Object, changes func(*testutil.Client) Changes) (*testutil.Client, int, error) {
 	t.Helper()
 	types, err := scheme.New()

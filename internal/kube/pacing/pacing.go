@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pacing keeps the cost of planning in proportion: while the pods of a workload change a thousand times a second, the
-// workload is planned a few times a second, each time with all that happened since.
+// Package pacing keeps planning cheap: while a workload's pods change a thousand times a
+// second, it is planned a few times a second, each time with all changes since.
 //
-// After a pass that spent d on reading and deciding, the next one starts no earlier than 20 ms after its end, and no earlier than 48d after what it
-// decided, or half a second. While its writes are carried out that time passes as well. A workload at rest is planned at the first event; a changed spec
-// is planned 4d after the last pass. No workload takes more than a fifth of a processor, whatever its user writes.
+// After a pass with d of reading and deciding, the next starts at least 20 ms after its
+// end, and at least 48d, or half a second, after its decision. Writing counts towards this
+// time. A workload at rest is planned at the first event; a changed spec is planned 4d
+// after the last pass. No workload takes more than a fifth of a processor, whatever its
+// user writes.
 package pacing
 
 import (
@@ -19,7 +21,7 @@ const (
 	minPause = 20 * time.Millisecond
 	// pausePerCost is how long the pause after a pass is, as a multiple of its cost.
 	pausePerCost = 48
-	// restPerCost is the same for a changed spec, and for passes that cost more than maxPause allows for.
+	// restPerCost is the same for a changed spec, and for passes too costly for maxPause.
 	restPerCost = 4
 	// maxPause is the longest pause, but for the rest.
 	maxPause = 500 * time.Millisecond
@@ -27,8 +29,8 @@ const (
 	maxCost = 5 * time.Second
 )
 
-// Pace says when one workload may be planned next. The zero value holds nothing back. Wait may be called at any time; everything else is for the one
-// worker that has the workload.
+// Pace tells when a workload may be planned next. The zero value holds nothing back. Wait
+// may be called at any time; the rest only by the workload's worker.
 type Pace struct {
 	// next is the earliest time of the next pass, in nanoseconds since the epoch; zero before the first pass.
 	next atomic.Int64
@@ -43,7 +45,7 @@ func (p *Pace) Wait(now time.Time) time.Duration {
 	return max(time.Unix(0, p.next.Load()).Sub(now), 0)
 }
 
-// WaitFor is Wait, but shorter for a generation that was not planned yet.
+// WaitFor is Wait, but shorter for a new generation.
 func (p *Pace) WaitFor(now time.Time, generation int64) time.Duration {
 	if p.generation != generation {
 		return max(p.rested.Sub(now), 0)
@@ -51,7 +53,8 @@ func (p *Pace) WaitFor(now time.Time, generation int64) time.Duration {
 	return p.Wait(now)
 }
 
-// Passed notes the end of a pass over the given generation that spent cost on reading and deciding, and written on carrying out what it decided.
+// Passed notes the end of a pass over the generation: cost was spent on reading and
+// deciding, written on writing.
 func (p *Pace) Passed(now time.Time, generation int64, cost, written time.Duration) {
 	cost = min(cost, maxCost)
 	rest := restPerCost*cost - max(written, 0)
@@ -59,8 +62,9 @@ func (p *Pace) Passed(now time.Time, generation int64, cost, written time.Durati
 	p.next.Store(now.Add(max(minPause, min(pausePerCost*cost-written, maxPause), rest)).UnixNano())
 }
 
-// Incomplete notes that the workload could not be planned, since its view lacks some write. The events that bring these come one after the
-// other, and the workload is not looked at for each. It returns when to try again.
+// Incomplete notes a workload not planned because its view lacks some write. Their events
+// come one by one, and the workload is not looked at for each. It returns when to try
+// again.
 func (p *Pace) Incomplete(now time.Time, generation int64) time.Duration {
 	p.generation = generation
 	p.next.Store(now.Add(minPause).UnixNano())

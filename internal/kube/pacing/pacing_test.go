@@ -41,7 +41,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A workload whose user writes as much as may be written, and again and again, occupied a worker and a processor all the time.
+// A workload changed without pause, with the largest writes, occupied a worker and a
+// processor all the time.
 func TestNoWorkloadTakesMoreThanAFifthOfAProcessor(t *testing.T) {
 	const cost = 3 * time.Second
 	for written, want := range map[time.Duration]time.Duration{0: 4 * cost, time.Second: 4*cost - time.Second} {

@@ -1,12 +1,13 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pages reads lists and objects that users write, within bounds. A limit on their number alone bounds no memory: 500 objects of the largest
-// size are 750 MB.
+// Package pages reads users' lists and objects within bounds. A limit on their number
+// bounds no memory: 500 objects of the largest size are 750 MB.
 //
-// The bytes of a response are counted while they arrive, and a response that is too long is not read to its end. Nothing else knows the size of an object
-// before it is in memory, and counting costs nothing. Pages that start small and grow would bound nothing either, since a large object may follow
-// many small ones. So nearly every list is one request, and only a list that is too long for one response is read in small pages.
+// It counts a response's bytes as they arrive and stops reading one too long: nothing else
+// knows an object's size before it is in memory, and counting costs nothing. Growing pages
+// would bound nothing: a large object may follow many small ones. So nearly every list is
+// one request, and only one too long for a response is read in small pages.
 package pages
 
 import (
@@ -23,27 +24,30 @@ import (
 const (
 	// MaxObjects is how many objects one request asks for at most.
 	MaxObjects = 500
-	// longest is how many bytes one response may have: as many as the API server takes for one object, of which etcd usually stores half.
+	// longest is the longest response, in bytes: the API server's limit for one object,
+	// twice what etcd usually stores.
 	longest = 3 << 20
-	// growth is how many times more objects the next request asks for after a response of no more than short bytes. A response that was too long is
-	// thrown away. The next request asks for one object, and later ones for at most the growth-th part of what was too long, so that few are thrown away.
+	// growth is the factor of the next page after a response of at most short bytes. A
+	// response too long is thrown away; then the next request asks for one object, and
+	// later ones for at most 1/growth of it, so few are thrown away.
 	growth, short = 4, longest / (2 * growth)
 	// maxRequests is how many requests one Read may send.
 	maxRequests = 50
 )
 
-// Limits are what one Read may take. A limit of 0 reads nothing.
+// Limits bound one Read. A limit of 0 reads nothing.
 type Limits struct {
 	// Objects is how many objects are read at most.
 	Objects int
-	// Bytes is how many bytes the API server may send in all, as it encodes them, responses that are too long included. It needs a client that Bound was
-	// called for; others have no such limit.
+	// Bytes bounds the API server's encoded responses in all, those too long included. It
+	// needs a client of a Bound configuration; others have no such limit.
 	Bytes int
 }
 
-// Read reads a list in pages, in the order of the server, which is that of the names. It calls look with each page until look returns false. like is an
-// empty list of the type and kind that is wanted. Each page is a new list. more says that objects are left that look was not called with: it
-// returned false, or the limits are reached, or there is an error.
+// Read reads a list in pages, in the server's order, by name, and calls look with each, a
+// new list, until look returns false. like is an empty list of the wanted type and kind.
+// more is true if objects are left: look returned false, the limits are reached, or there
+// is an error.
 func Read[L client.ObjectList](ctx context.Context, reader client.Reader, like L, limits Limits, look func(L) bool, options ...client.ListOption) (more bool, err error) {
 	ask := client.ListOptions{}
 	ask.ApplyOptions(options)
@@ -83,8 +87,9 @@ func Read[L client.ObjectList](ctx context.Context, reader client.Reader, like L
 	return true, nil
 }
 
-// All reads a list in pages of MaxObjects objects, in the order of the server, and yields each; an error ends it. It is for lists whose objects are small or
-// the operator's own, and of which all are needed: nothing else bounds it. like is as for Read.
+// All reads a list in pages of MaxObjects, in the server's order, and yields each object;
+// an error ends it. Nothing else bounds it: use it for small objects or the operator's own,
+// if all are needed. like is as for Read.
 func All[L client.ObjectList](ctx context.Context, reader client.Reader, like L, options ...client.ListOption) iter.Seq2[L, error] {
 	return func(yield func(L, error) bool) {
 		ask := client.ListOptions{}
@@ -101,7 +106,8 @@ func All[L client.ObjectList](ctx context.Context, reader client.Reader, like L,
 	}
 }
 
-// Budget is how many bytes the API server may send for several objects together, with clients that Bound was called for.
+// Budget bounds the API server's bytes for several objects together, with clients of a
+// Bound configuration.
 type Budget struct{ Bytes int }
 
 // Get reads an object. fits is false, and nothing is known about the object, when it has more bytes than are left.
@@ -118,7 +124,8 @@ func (b *Budget) Get(ctx context.Context, reader client.Reader, key client.Objec
 	return true, err
 }
 
-// Bound changes a configuration so that its clients stop reading a response that is longer than Read or a Budget allows. Other requests are not affected.
+// Bound makes a configuration's clients stop reading a response longer than Read or a
+// Budget allows. It does not affect other requests.
 func Bound(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bounded{next: next} })
 }
@@ -148,7 +155,8 @@ func (b *bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go look through.
 func (b *bounded) WrappedRoundTripper() http.RoundTripper { return b.next }
 
-// body ends where the response becomes too long, without an error: the client would log that, and cannot decode a response that is cut off anyway.
+// body ends an overlong response without an error: the client would log it, and cannot
+// decode the rest anyway.
 type body struct {
 	io.ReadCloser
 	response *response

@@ -114,7 +114,7 @@ func TestReadStops(t *testing.T) {
 	})
 }
 
-// TestReadOfMetadata: the kind of the list is the one that is asked for, on every page.
+// TestReadOfMetadata: every page has the requested kind.
 func TestReadOfMetadata(t *testing.T) {
 	server := serverOf(maps(600, 10))
 	like := &metav1.PartialObjectMetadataList{}

@@ -1,17 +1,19 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package predownload creates and deletes the ImagePullJobs with which a workload has its images pulled ahead of an update, as
-// engine/image decides.
+// Package predownload creates and deletes the ImagePullJobs for images of a workload's
+// update, as engine/image decides.
 //
 // What it promises:
 //
-//   - It never holds back a rollout. A pass spends a second on jobs at most, unless one request takes longer, and that has a deadline of its
-//     own; after a failure the workload's jobs are left alone for half a minute. A failure is reported and is no error of the pass.
+//   - It never holds back a rollout. A pass spends at most a second on jobs, beyond one
+//     request with its own deadline; a failure leaves the workload's jobs alone for half a
+//     minute, is reported, and is no error of the pass.
 //   - The jobs of a set are as many as its template has containers, and a pass writes a few of them at a time.
 //   - ImagePullJobs are watched from the first pass of a workload on; without one nothing asks for them.
-//   - It keeps no state in memory that it needs. Names are deterministic, so creating or deleting a job twice because of a stale cache has no
-//     effect, and a label of the revision records that its jobs were created.
+//   - It needs no state in memory. Names are deterministic, so repeating a creation or
+//     deletion on a stale cache has no effect, and a label of the revision records its
+//     created jobs.
 //
 // The status of the jobs is read from time to time while a rollout lasts, and reported.
 package predownload
@@ -47,7 +49,7 @@ import (
 const (
 	// slice is for how long a pass goes on with the next request.
 	slice = time.Second
-	// Timeout is the deadline that the Writer should have.
+	// Timeout is the Writer's intended deadline.
 	Timeout = 5 * time.Second
 	// atOnce is how many jobs one pass creates or deletes.
 	atOnce = 10
@@ -55,11 +57,11 @@ const (
 	pause = 30 * time.Second
 	// look is how often jobs are looked at while nodes pull.
 	look = 5 * time.Second
-	// soon is when to come back for what a pass did not get to.
+	// soon is when to come back for the rest of a pass.
 	soon = 200 * time.Millisecond
 )
 
-// Kind is the kind of the jobs, in the version that is stored.
+// Kind is the jobs' kind, in the stored version.
 func Kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("ImagePullJob") }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=imagepulljobs,verbs=list;watch;create;delete
@@ -82,19 +84,19 @@ type Jobs struct {
 	Clock clock.PassiveClock
 }
 
-// State is what is remembered of the jobs of one workload: the last failure, if the last pass failed. The zero value is none.
+// State is the last pass's failure with a workload's jobs. The zero value is none.
 type State struct {
 	generation int64
 	at         time.Time
 	message    string
 }
 
-// conditionType is the type of the condition that a pass reports, of whatever kind the workload is.
+// conditionType is the type of the reported condition, for all kinds of workload.
 const conditionType = string(v1beta1.StatefulSetImagePreDownload)
 
-// Pass brings the jobs of a workload closer to what they should be. It returns the condition about them, if there is something to say, and when to
-// come back even if nothing happens; zero if only an event can change anything. before are the conditions that the workload has: what they say
-// holds for as long as nothing else is known.
+// Pass brings a workload's jobs closer to the wanted ones. It returns their condition, if
+// any, and when to come back without events; zero if only an event matters. before are the
+// workload's conditions: they hold until something new is known.
 //
 // Nothing is done without Jobs (nil), when the feature gate is off, and without a description of the workload (nil).
 func (j *Jobs) Pass(ctx context.Context, last *State, workload client.Object, w *image.Workload, before []conditions.Condition) ([]conditions.Condition, time.Duration) {
@@ -138,7 +140,8 @@ func (j *Jobs) Pass(ctx context.Context, last *State, workload client.Object, w 
 	return said, recheck
 }
 
-// report is the condition about a decision that is carried out; none without a rollout. It says when to look at the jobs again.
+// report is the condition of an executed decision; none without a rollout. It returns when
+// to look at the jobs again.
 func (j *Jobs) report(ctx context.Context, w *image.Workload, d image.Decision, jobs []*metav1.PartialObjectMetadata) ([]conditions.Condition, time.Duration) {
 	switch d.State {
 	case image.NotUseful:
@@ -156,7 +159,7 @@ func (j *Jobs) report(ctx context.Context, w *image.Workload, d image.Decision, 
 	return nil, 0
 }
 
-// progress is the condition about jobs that somebody carries out.
+// progress is the condition of jobs under way.
 func (j *Jobs) progress(ctx context.Context, w *image.Workload, d image.Decision, jobs []*metav1.PartialObjectMetadata) ([]conditions.Condition, time.Duration) {
 	var desired, succeeded, failed int32
 	under := len(d.Create) > 0
@@ -203,7 +206,7 @@ func (j *Jobs) list(ctx context.Context, workload client.Object) ([]*metav1.Part
 	return jobs, nil
 }
 
-// carryOut writes what a decision asks for. Left says that it did not get to everything.
+// carryOut executes a decision. Left: it did not get to everything.
 func (j *Jobs) carryOut(ctx context.Context, workload client.Object, w image.Workload, d image.Decision) (left bool, err error) {
 	began := j.Clock.Now()
 	written := 0
@@ -253,7 +256,8 @@ func (j *Jobs) create(ctx context.Context, workload client.Object, job *v1beta1.
 	return nil
 }
 
-// checkOwner fails when a job that exists is not the workload's own: what it pulls, and how it ends, says nothing about the update.
+// checkOwner fails for an existing job of another owner: its images and end say nothing
+// about the update.
 func (j *Jobs) checkOwner(ctx context.Context, workload client.Object, job *v1beta1.ImagePullJob) error {
 	found, err := j.Writer.Look(ctx, Kind(), client.ObjectKeyFromObject(job))
 	switch {

@@ -38,7 +38,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// view is a cache whose informers are in the given state.
+// view is a cache with informers in the given state.
 type view struct {
 	cache.Cache
 	informer *controllertest.FakeInformer
@@ -52,7 +52,7 @@ func (v *view) GetInformer(context.Context, client.Object, ...cache.InformerGetO
 	return v.informer, v.err
 }
 
-// IndexField refuses, as a cache does, an index that there is already.
+// IndexField, like a cache, refuses an existing index.
 func (v *view) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
 	if v.indexed {
 		return errors.New("indexer conflict")
@@ -117,13 +117,14 @@ func (w *simulation) revision(hash, tag string, containers int) revision.Revisio
 	}}}
 }
 
-// report is what a pass says, without the rest of the condition.
+// report is a pass's result, with less of the condition.
 type report struct {
 	Reason, Message string
 	RecheckAfter    time.Duration
 }
 
-// pass runs one pass with the update revision as it is stored now, of a set that says something about images already.
+// pass runs one pass with the stored update revision, of a set with a condition about
+// images already.
 func (w *simulation) pass() report {
 	w.t.Helper()
 	if err := w.server.Get(w.t.Context(), client.ObjectKeyFromObject(w.Update.Object), w.Update.Object); err != nil {
@@ -155,7 +156,7 @@ func (w *simulation) stored() []string {
 	return names
 }
 
-// writes are what was asked of the server since the last call.
+// writes are the server's requests since the last call.
 func (w *simulation) writes(from int) []string {
 	var writes []string
 	for _, write := range w.server.Writes()[from:] {
@@ -193,7 +194,7 @@ func TestARolloutHasItsJobs(t *testing.T) {
 		t.Errorf("the event is %q", got)
 	}
 
-	// The second pass knows from the revision that it is done, also when the cache does not.
+	// The second pass knows from the revision that it is done, even with a stale cache.
 	before := len(w.server.Writes())
 	if again := w.pass(); again != said {
 		t.Errorf("the second report is %+v", again)
@@ -247,7 +248,8 @@ func TestASlowServerGetsNoMoreRequests(t *testing.T) {
 	}
 }
 
-// Somebody had made a job of that name, which pulled something else, and the set said that its images were pulled.
+// Somebody's job of the name pulled something else, and the set reported its images as
+// pulled.
 func TestAJobOfSomebodyElseIsNotUsed(t *testing.T) {
 	w := newSimulation(t, 1)
 	foreign := &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{Namespace: w.set.Namespace, Name: "web-new-c00"}}
@@ -274,7 +276,7 @@ func TestAJobOfSomebodyElseIsNotUsed(t *testing.T) {
 	}
 }
 
-// The cache may not show yet that the set's own job was created.
+// The cache may lack the set's own new job.
 func TestAJobOfTheSetThatTheCacheDoesNotShowIsAsGood(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.server.SetFault(func(_ context.Context, write testutil.Write, forward func() error) error {
@@ -344,7 +346,7 @@ func TestAFailureOfARolloutThatIsOverIsForgotten(t *testing.T) {
 	}
 }
 
-// Workloads of two kinds have what they write with for themselves, and one watch.
+// Workloads of two kinds have their own writers, and share one watch.
 func TestKindsShareTheWatch(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.pass()

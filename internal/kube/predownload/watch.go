@@ -24,10 +24,10 @@ type Watch struct {
 	informer cache.Informer // nil before
 }
 
-// NewWatch returns a Watch that asks for nothing yet.
+// NewWatch returns an idle Watch.
 func NewWatch(c cache.Cache) *Watch { return &Watch{cache: c} }
 
-// errNotSynced says that the cache does not hold the jobs yet.
+// errNotSynced: the cache does not hold the jobs yet.
 var errNotSynced = errors.New("the cache is being filled")
 
 // started says whether jobs have been asked for.

@@ -3,10 +3,12 @@
 
 // Package recorder bounds events. An event costs the API server about as much as the write it reports.
 //
-// Warnings, and an object's first events, go out as they are. Later events go out without the object that they are related to: client-go counts events
-// that differ in nothing but their note as a series, which costs two writes.
+// Warnings, and an object's first events, go out unchanged. Later events lose their related
+// object: client-go counts events equal but for the note as a series, at the cost of two
+// writes.
 //
-// Notes are cut off at what the server takes: it refuses an event with a longer one, such as the long answer of somebody's webhook.
+// Notes are cut to the server's limit: it refuses longer events, such as a webhook's long
+// answer.
 package recorder
 
 import (
@@ -30,11 +32,11 @@ const (
 	perSecond = 2
 	// remembered is how many objects are remembered.
 	remembered = 4096
-	// longest is the limit of an event's note in bytes, which the server sets.
+	// longest is the server's limit of an event's note, in bytes.
 	longest = 1024
 )
 
-// Recorder bounds the events that go to another recorder.
+// Recorder bounds the events to another recorder.
 type Recorder struct {
 	next events.EventRecorder
 	all  *rate.Limiter

@@ -21,7 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// noted is a recorder that notes which events name the object that they are related to.
+// noted counts events with and without a related object.
 type noted struct{ related, unrelated int }
 
 func (n *noted) Eventf(_, related runtime.Object, _, _, _, _ string, _ ...any) {
@@ -67,7 +67,7 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
-// A rollout of thousands of pods would send an event for each, which costs as much as its write.
+// A rollout of thousands of pods would send an event for each, as costly as its write.
 func TestManyEventsAreFewWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		types, err := scheme.New()
@@ -98,7 +98,8 @@ func TestManyEventsAreFewWrites(t *testing.T) {
 	})
 }
 
-// The answer of a webhook can be longer than a note may be; the server refused such an event, so that nobody learned of the answer.
+// A webhook's answer can exceed a note's limit; the server refused such an event, and
+// nobody learned of the answer.
 func TestALongAnswerIsCutOffInItsEvent(t *testing.T) {
 	next := events.NewFakeRecorder(1)
 	set := testutil.StatefulSet("web").Obj()

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package selecting finds the labels by which workloads select their pods. A pod whose value of such a label changes is lost to its workload.
+// Package selecting finds the labels workloads select their pods by. A pod is lost to its
+// workload when such a label changes.
 package selecting
 
 import (
@@ -31,7 +32,7 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=daemonsets;deployments;replicasets;statefulsets,verbs=list
 // +kubebuilder:rbac:groups="",resources=replicationcontrollers,verbs=list
 
-// Workloads are the kinds that select pods by labels which users choose.
+// Workloads are the kinds selecting pods by labels of users' choice.
 func Workloads() []schema.GroupVersionKind {
 	ours, native := appsv1beta1.GroupVersion(), appsv1.SchemeGroupVersion
 	return []schema.GroupVersionKind{
@@ -41,7 +42,7 @@ func Workloads() []schema.GroupVersionKind {
 	}
 }
 
-// Keys are the keys of the labels by which a workload selects.
+// Keys are the keys of the labels a workload selects by.
 func Keys(workload *unstructured.Unstructured) sets.Set[string] {
 	path := []string{"spec", "selector", "matchLabels"}
 	if workload.GroupVersionKind().Group == "" {
@@ -62,7 +63,7 @@ func Keys(workload *unstructured.Unstructured) sets.Set[string] {
 // believed is how long an answer is taken to be true: selectors seldom change.
 const believed = 10 * time.Minute
 
-// Controllers answers by which labels the controllers of pods select.
+// Controllers finds the labels pods' controllers select by.
 type Controllers struct {
 	// Reader asks the API server: most of these kinds are not cached.
 	Reader client.Reader
@@ -77,7 +78,8 @@ type answer struct {
 	until time.Time
 }
 
-// Keys are the keys of the labels by which the controller of a pod selects; none when it has none, or one of another kind.
+// Keys are the keys of the labels the pod's controller selects by; none without a
+// controller, or for one of another kind.
 func (c *Controllers) Keys(ctx context.Context, pod *corev1.Pod) (sets.Set[string], error) {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {

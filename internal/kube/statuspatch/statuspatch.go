@@ -4,8 +4,9 @@
 // Package statuspatch writes the status of a workload: only when it changed, all of it compared, and at most once a second while
 // nothing but counters move.
 //
-// A write is a merge patch of the difference, tied to the UID and resourceVersion of the object whose status it was compared
-// with. Losing against somebody else's write is ordinary: the next pass sees the newer object.
+// A write is a merge patch of the difference, tied to the UID and resourceVersion of the
+// compared object. Losing to somebody else's write is ordinary: the next pass sees the
+// newer object.
 package statuspatch
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
-// DefaultInterval is how far apart writes are that change nothing but counters.
+// DefaultInterval is the least time between writes for counters alone.
 const DefaultInterval = time.Second
 
 // Writer writes the statuses of one kind of workload. It is safe for concurrent use by different workloads.
@@ -33,21 +34,22 @@ type Writer struct {
 	Writer *writer.Writer
 	// Clock is the time.
 	Clock clock.PassiveClock
-	// Interval is how far apart writes are that are not urgent.
+	// Interval is the least time between writes without urgency.
 	Interval time.Duration
 }
 
-// State is what is remembered of the status of one workload. The zero value says that it was not written yet.
+// State is the memory of one workload's status. The zero value: not written yet.
 type State struct {
-	// written is when it was written last, gone when the server last said that it has no such object.
+	// written is the time of the last write, gone when the server last had no such object.
 	written, gone time.Time
 }
 
-// goneFor is how long nothing is done for an object that the server does not have. The cache shows that much sooner, unless its watch lags; then
-// each pass would make pods that are collected at once. It ends by itself, since a server that has just started may say so by mistake.
+// goneFor is how long an object missing on the server is left alone. The cache shows this
+// much sooner, unless its watch lags; then each pass would make pods that are collected at
+// once. It expires: a server just started may err.
 const goneFor = 5 * time.Second
 
-// Gone is for how much longer nothing is done for the workload, because the server has said that it does not exist.
+// Gone is how much longer the workload is left alone because the server does not have it.
 func (s *State) Gone(now time.Time) time.Duration {
 	if s.gone.IsZero() {
 		return 0
@@ -55,8 +57,9 @@ func (s *State) Gone(now time.Time) time.Duration {
 	return max(s.gone.Add(goneFor).Sub(now), 0)
 }
 
-// Write makes status the status of stored, if it differs. Unless urgent, a write that follows another one too soon is left, and
-// Write returns how long to wait before trying again; the caller has to come back then, with the status of that time.
+// Write makes status the status of stored, if it differs. Unless urgent, a write too soon
+// after another is left, and Write returns the wait; the caller has to come back then, with
+// the status of that time.
 func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Unstructured, status any, urgent bool) (wait time.Duration, err error) {
 	patch, err := difference(stored, status)
 	if err != nil {
@@ -85,7 +88,7 @@ func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Un
 	}
 }
 
-// difference renders the patch that makes status the status of stored; nil when it is that already.
+// difference renders the patch from stored's status to status; nil if equal.
 func difference(stored *unstructured.Unstructured, status any) ([]byte, error) {
 	have := stored.Object["status"]
 	if have == nil {

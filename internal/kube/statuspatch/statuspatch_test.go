@@ -87,7 +87,7 @@ func TestWriteOnlyWhatChanged(t *testing.T) {
 		t.Errorf("%d writes, want 1", got)
 	}
 
-	// A field that is dropped from the status is dropped from what is stored.
+	// A field dropped from the status is dropped from the stored one.
 	want.VolumeClaims, want.CurrentRevision = nil, ""
 	if _, err := f.Write(t.Context(), &f.last, f.stored(t), want, true); err != nil {
 		t.Fatal(err)

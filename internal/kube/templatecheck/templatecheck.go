@@ -1,15 +1,16 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package templatecheck asks the API server whether a pod template is valid.
+// Package templatecheck asks the API server about the validity of a pod template.
 //
 // It creates a core/v1 PodTemplate as a dry run: the server answers with all faults of the template at once, by the rules of its own version.
 // Admission for pods is not involved, and nothing is stored.
 //
-// A server accepts some templates whose pods it refuses, because fields that a template leaves open may be filled in by admission of the pod.
-// This package also finds the one such fault that admission does not repair, an image with white space around it.
+// A server accepts some templates and refuses their pods: admission of the pod may fill in
+// open fields. This package also finds the one such fault admission does not repair, an
+// image with white space around it.
 //
-// What a Job template says beside its pods is asked about in the same way, by a Job as a dry run.
+// The rest of a Job template is checked likewise, by a dry run of a Job.
 package templatecheck
 
 import (
@@ -42,7 +43,7 @@ type Fault struct {
 	Field string
 	// Message is the server's explanation, the value included.
 	Message string
-	// PodsOnly says that the server takes the template all the same, and refuses its pods.
+	// PodsOnly: the server takes the template, and refuses its pods.
 	PodsOnly bool
 }
 
@@ -55,12 +56,14 @@ type Checker struct {
 	Client client.Writer
 	// Accepted is shared by who asks about the same templates. Nil remembers nothing.
 	Accepted *Accepted
-	// LaunchOrder finds launch priorities, too, that cannot be read: the operator does not create such pods.
+	// LaunchOrder also finds unreadable launch priorities: the operator does not create
+	// such pods.
 	LaunchOrder bool
 }
 
-// Accepted remembers for a minute which templates the server would take: admission asks about one, and then its controller does. Refusals are
-// not cached, since a change elsewhere may resolve them. It is safe for concurrent use.
+// Accepted remembers valid templates for a minute: admission asks, and then the controller.
+// Refusals are not cached: a change elsewhere may resolve them. It is safe for concurrent
+// use.
 type Accepted struct{ templates *cache.LRUExpireCache }
 
 const (
@@ -81,12 +84,13 @@ func digestOf(question client.Object) (digest, error) {
 	return sha256.Sum256(body), err
 }
 
-// generated is how the names of questions begin, which are never stored.
+// generated begins the names of questions, never stored.
 const generated = "kruise-operator-template-check-"
 
-// Check returns the faults of a template whose pods get volumes from these claim templates. None means that the server would
-// take it and, as far as can be told, its pods. An error means that the server did not answer the question: a quota, another admission
-// webhook or an outage stood in the way, and nothing is known about the template.
+// Check returns the faults of a template with volumes from these claim templates. None: the
+// server would take it and, as far as can be told, its pods. An error: the server did not
+// answer, for a quota, another admission webhook or an outage; nothing is known about the
+// template.
 func (c Checker) Check(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) ([]Fault, error) {
 	question := &corev1.PodTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generated},
@@ -107,13 +111,14 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 	return faults, nil
 }
 
-// CheckJob returns the faults of a Job, with those of its pods. Admission for Jobs is involved, so that an answer may say nothing about the Job itself.
+// CheckJob returns the faults of a Job and its pods. Admission for Jobs takes part, so an
+// answer may not concern the Job itself.
 func (c Checker) CheckJob(ctx context.Context, namespace string, spec *batchv1.JobSpec) ([]Fault, error) {
 	question := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generated}, Spec: *spec.DeepCopy()}
 	return c.ask(ctx, question, faultsOfJob)
 }
 
-// ask returns what the server finds, as its answer is read, unless it is known that it finds nothing.
+// ask returns the server's faults as its answer is read; none if known to be accepted.
 func (c Checker) ask(ctx context.Context, question client.Object, read func(error) []Fault) ([]Fault, error) {
 	key, err := digestOf(question)
 	if err != nil {
@@ -137,7 +142,7 @@ func (c Checker) ask(ctx context.Context, question client.Object, read func(erro
 	return nil, fmt.Errorf("checking the template by a dry run: %w", err)
 }
 
-// imageFaults are the images that the server refuses in a pod although it takes them in a template.
+// imageFaults are images the server refuses in a pod but not in a template.
 func imageFaults(containers []corev1.Container, path *field.Path) []Fault {
 	var faults []Fault
 	for i := range containers {
@@ -164,8 +169,8 @@ func withClaims(template *corev1.PodTemplateSpec, claims []corev1.PersistentVolu
 	return template
 }
 
-// faultsOf reads the field errors of an answer, those of the template only. Whatever else refuses an object (quotas, admission,
-// a namespace that is going away) either answers with another code or names no field of the template.
+// faultsOf reads an answer's field errors about the template. Other refusals (quotas,
+// admission, a terminating namespace) have another code or name no field of the template.
 func faultsOf(err error) []Fault {
 	faults := below(err, "PodTemplate", "template")
 	for i := range faults {
@@ -174,10 +179,10 @@ func faultsOf(err error) []Fault {
 	return faults
 }
 
-// faultsOfJob reads those of the spec of a Job.
+// faultsOfJob reads those of a Job's spec.
 func faultsOfJob(err error) []Fault { return below(err, "Job", "spec") }
 
-// below are the field errors of an answer about an object of a kind that are about a field of it or what is in that.
+// below are an answer's errors about a kind's field, or below it.
 func below(err error, kind, field string) []Fault {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

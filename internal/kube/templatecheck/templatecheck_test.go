@@ -117,7 +117,7 @@ func TestCheckAddsClaimsAsVolumes(t *testing.T) {
 	}
 }
 
-// A Job has faults of its own beside those of its pods. What admission for Jobs says is about something else.
+// A Job has faults beyond its pods'. Errors of admission for Jobs are about something else.
 func TestCheckOfAJob(t *testing.T) {
 	jobs := schema.GroupKind{Group: "batch", Kind: "Job"}
 	limit := field.NewPath("spec", "backoffLimit")
@@ -170,7 +170,8 @@ func (s *server) Create(_ context.Context, object client.Object, options ...clie
 	return s.answer
 }
 
-// Admission asks about a template, and its controller again. A refusal is asked about again: what it is about may have changed.
+// Admission asks about a template, and then its controller. After a refusal it is asked
+// again: the cause may have changed.
 func TestAcceptedTemplatesAreNotAskedAboutAgain(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	s := &server{}

@@ -13,13 +13,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// NewController makes a controller that has no kind of its own, for instance one of pods. As those of kinds, it waits for the cache after an
-// election, and while another manager acts on the same objects.
+// NewController makes a controller without a kind of its own, for instance for pods. Like a
+// kind's, it waits for the cache after an election, and while another manager acts on the
+// same objects.
 func NewController(mgr ctrl.Manager, d Dependencies, name string, workers int, r reconcile.Reconciler) (controller.Controller, error) {
 	return newController(mgr, d, name, controller.Options{MaxConcurrentReconciles: workers}, r)
 }
 
-// newController makes a controller. What failed is tried again after 50 milliseconds, later after a minute at most.
+// newController makes a controller. It retries after 50 milliseconds, at most after a
+// minute.
 func newController(mgr ctrl.Manager, d Dependencies, name string, options controller.Options, r reconcile.Reconciler) (controller.Controller, error) {
 	if d.CatchUp != nil {
 		r = d.CatchUp.Reconciler(r)

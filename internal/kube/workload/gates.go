@@ -9,8 +9,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// InPlace says what the configuration lets change in place in pods of any kind. Without a node daemon nobody restarts containers that read
-// changed metadata through their environment.
+// InPlace are the changes the configuration allows in place for pods of any kind. Without a
+// node daemon nobody restarts containers whose environment reads changed metadata.
 func InPlace(c *config.Config) inplace.Options {
 	return inplace.Options{
 		Resources:       c.Features.Enabled(features.InPlaceWorkloadVerticalScaling),

@@ -20,8 +20,8 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;delete
 
-// orderContainers makes the containers of a new pod start in the order that the pod asks for, without admission. The barrier of an earlier pod of
-// that name goes before there is a pod that could take it for its own.
+// orderContainers makes a new pod's containers start in the pod's order, without admission.
+// An earlier pod's barrier of the name goes first: the new pod could take it for its own.
 func (b *Base) orderContainers(ctx context.Context, ownerKey freshness.Owner, object client.Object) error {
 	pod, isPod := object.(*corev1.Pod)
 	if !isPod {

@@ -10,8 +10,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
-// Managed says whether somebody carries out objects of a kind: one of ours if it is enabled and the API server serves it, and any other one,
-// such as a Job, in any case. A definition that is installed later restarts the operator.
+// Managed is true for kinds somebody carries out: ours if enabled and served by the API
+// server, others, such as a Job, always. A definition installed later restarts the
+// operator.
 func Managed(mapper meta.RESTMapper, c *config.Config) func(schema.GroupVersionKind) bool {
 	return func(kind schema.GroupVersionKind) bool {
 		ours, known := c.Table.Of(kind.Kind)

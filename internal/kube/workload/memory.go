@@ -23,9 +23,9 @@ import (
 // Memory is what is remembered of one object between its passes. Losing it costs time only. It belongs to the worker that has the object,
 // but for the pace and the nodes, which events ask for.
 type Memory struct {
-	// uid is whose memory it is: an object that is created again under its name starts without one.
+	// uid is the object's: one created again under the name starts without memory.
 	uid types.UID
-	// writes are those that the cache may not show yet.
+	// writes may not be in the cache yet.
 	writes freshness.Record
 	// Pace says when the object may be planned next.
 	Pace pacing.Pace
@@ -36,7 +36,7 @@ type Memory struct {
 	refusal refusal
 	// images is the last failure to have its images pulled ahead.
 	images predownload.State
-	// requests is what is known of requests for which others hold its pods.
+	// requests are others' requests holding its pods.
 	requests requests
 	// Pods is what is known of its pods.
 	Pods podset.AtRest
@@ -44,14 +44,14 @@ type Memory struct {
 	actions executor.State
 	// nodes is what the last pass saw of the nodes. Events ask for it, too.
 	nodes atomic.Pointer[NodesSeen]
-	// undecodable says that the object could not be decoded in its last pass.
+	// undecodable is true if the last pass could not decode the object.
 	undecodable bool
-	// Own is what its kind remembers beside that; nil at first.
+	// Own is the kind's own memory; nil at first.
 	Own any
 }
 
-// Own returns what a kind remembers of an object in addition to what all kinds remember. The first call makes it with empty. A kind has one type for it:
-// a value of another type would replace it.
+// Own returns a kind's additional memory of an object; the first call makes it with empty.
+// A kind has one type for it: a value of another type would replace it.
 func Own[T any](m *Memory, empty func() *T) *T {
 	own, ok := m.Own.(*T)
 	if !ok {
@@ -83,14 +83,14 @@ func (m *memories) of(owner freshness.Owner) *Memory {
 	return known
 }
 
-// known returns the memory of the object that has this name; nil when there is none.
+// known returns the memory of the object of this name; nil if there is none.
 func (m *memories) known(name types.NamespacedName) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.byName[name]
 }
 
-// forget drops the memory of the object that had this name.
+// forget drops the memory of the object of this name.
 func (m *memories) forget(name types.NamespacedName) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,13 +102,13 @@ func (b *Base) Remembered(object client.Object) *Memory {
 	return b.memories.of(freshness.OwnerOf(object))
 }
 
-// Undecodable says whether the object of this name could not be decoded in its last pass.
+// Undecodable is true if the last pass could not decode the object of this name.
 func (b *Base) Undecodable(name types.NamespacedName) bool {
 	memory := b.memories.known(name)
 	return memory != nil && memory.undecodable
 }
 
-// Forget drops all that is remembered of an object that is gone.
+// Forget drops the memory of a deleted object.
 func (b *Base) Forget(name types.NamespacedName) {
 	b.memories.forget(name)
 	if b.Pool != nil {
@@ -116,8 +116,8 @@ func (b *Base) Forget(name types.NamespacedName) {
 	}
 }
 
-// enqueueFor has the object of this name planned after an event about another object that concerns it: as soon as its pace allows, but not before gather has
-// passed.
+// enqueueFor plans the object of this name after an event about another: as soon as its
+// pace allows, but not before gather has passed.
 func (b *Base) enqueueFor(q queue, name types.NamespacedName, gather time.Duration) {
 	if memory := b.memories.known(name); memory != nil {
 		gather = max(gather, memory.Pace.Wait(b.Clock.Now()))

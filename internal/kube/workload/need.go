@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// needLasts is for how long a need counts that nobody repeats: its object may be gone.
+	// needLasts is how long a need counts without being repeated: its object may be gone.
 	needLasts = 5 * time.Minute
 	// maxNeeds is how many of them are remembered.
 	maxNeeds = 1 << 16
-	// needRepeats is how often an object that needs the node daemon says so.
+	// needRepeats is how often an object repeats its need of the node daemon.
 	needRepeats = time.Minute
 )
 
-// DaemonNeeds are the objects that need the node daemon although their kind does not: workloads whose pods wait for it, and NodeImages with tags
-// that were written by hand. The controllers of all kinds share one. A nil one takes none.
+// DaemonNeeds are objects in need of the node daemon although their kind is not: workloads
+// whose pods wait for it, and NodeImages with handwritten tags. The controllers of all
+// kinds share one. A nil one takes none.
 type DaemonNeeds struct {
 	added  chan event.GenericEvent
 	needed *cache.LRUExpireCache
@@ -36,7 +37,7 @@ func NewDaemonNeeds(c clock.PassiveClock) *DaemonNeeds {
 	return &DaemonNeeds{added: make(chan event.GenericEvent, 1), needed: cache.NewLRUExpireCacheWithClock(maxNeeds, c)}
 }
 
-// Added gets an event when an object needs the daemon that did not before.
+// Added gets an event when an object begins to need the daemon.
 func (n *DaemonNeeds) Added() <-chan event.GenericEvent { return n.added }
 
 // Any says whether an object needs the daemon.

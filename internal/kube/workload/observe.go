@@ -27,20 +27,22 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 )
 
-// ErrViewChanged says that objects were adopted or released: the workload has to be looked at again before it is planned.
+// ErrViewChanged: objects were adopted or released, so look at the workload again before
+// planning.
 var ErrViewChanged = errors.New("objects were adopted or released")
 
-// ErrNotSynced says that the cache does not hold yet what the workload needs.
+// ErrNotSynced: the cache does not yet hold the objects the workload needs.
 var ErrNotSynced = errors.New("the cache is being filled")
 
-// ErrDenied says that the server does not let the cache read what the workload needs.
+// ErrDenied: the server does not let the cache read objects the workload needs.
 var ErrDenied = errors.New("the operator may not read what it needs")
 
 // historyLimit is revisionHistoryLimit when it is omitted.
 const historyLimit = 10
 
-// ControlledPods returns the pods that the workload controls. Those of them that its selector no longer matches, which it should release, are
-// returned as toRelease and not among pods. Without a selector there are none of these. All belong to the cache and are read-only.
+// ControlledPods returns the pods the workload controls. Pods its selector no longer
+// matches, to be released, are in toRelease and not in pods. Without a selector there are
+// none. All belong to the cache and are read-only.
 func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, selector labels.Selector) (pods []*corev1.Pod, toRelease []client.Object, err error) {
 	controlled, err := cache.ControlledPods(ctx, b.Cache, owner.Namespace, owner.UID)
 	if err != nil || selector == nil {
@@ -94,7 +96,8 @@ func (b *Base) AdoptAndRelease(
 	return refused, err
 }
 
-// MarkDeleted marks the pods that we deleted and that the view still shows whole as terminating: nothing may count on them.
+// MarkDeleted marks our deleted pods that look whole in the view as terminating: nothing
+// may count on them.
 func (b *Base) MarkDeleted(owner freshness.Owner, pods []podset.Pod) {
 	deleted := b.Tracker.Deleted(owner, podset.KindPod(), func(yield func(metav1.Object) bool) {
 		for i := range pods {
@@ -115,15 +118,15 @@ func (b *Base) MarkDeleted(owner freshness.Owner, pods []podset.Pod) {
 
 // Revisions are the revisions of a workload.
 type Revisions struct {
-	// Stored are all that there were before, ByName these and that of the present template.
+	// Stored are the earlier revisions, ByName also has the present template's.
 	Stored []revision.Revision
 	ByName map[string]revision.Revision
 	// Update is that of the present template.
 	Update revision.Revision
-	// CollisionCount is the one that the status should have.
+	// CollisionCount is the status's new one.
 	CollisionCount *int32
-	// Refused is why the server refuses to record the present template. Update is then the newest revision that is recorded, and Wanted the name of
-	// the one that is not. Nil: it is recorded.
+	// Refused is the server's refusal to record the present template. Update is then the
+	// newest recorded revision, and Wanted the unrecorded one's name. Nil: it is recorded.
 	Refused error
 	Wanted  string
 }
@@ -136,8 +139,8 @@ func (r *Revisions) whyRefused() string {
 	return r.Refused.Error()
 }
 
-// Snapshot is what is known at now of a workload with these revisions and pods, without its claims. current names the revision that the pods were at
-// last, as the status has it; empty for a kind without such a field.
+// Snapshot is a workload at now with these revisions and pods, without its claims. current
+// names the pods' last revision, from the status; empty for a kind without such a field.
 func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) podset.Snapshot {
 	return podset.Snapshot{
 		Now:        now,
@@ -150,7 +153,7 @@ func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) p
 	}
 }
 
-// Recorded is what a revision records of an object, and where.
+// Recorded is an object's content for a revision, and its place.
 type Recorded struct {
 	// Template is the payload.
 	Template *corev1.PodTemplateSpec
@@ -158,17 +161,19 @@ type Recorded struct {
 	Annotations map[string]string
 	// CollisionCount is that of the object's status.
 	CollisionCount *int32
-	// Namespace is where the revisions of a cluster-scoped object lie. Those of a namespaced one lie in its own; leave it empty then.
+	// Namespace is for the revisions of a cluster-scoped object. Those of a namespaced one
+	// are in its own; leave it empty then.
 	Namespace string
 	// HashLabel is the key of the label with a revision's hash; see revision.Owner.
 	HashLabel string
-	// AsWritten says that pods are made from the template as it is written; see revision.Owner.
+	// AsWritten makes pods from the template as written; see revision.Owner.
 	AsWritten bool
 }
 
-// EnsureRevision reads the revisions and makes sure that there is one of what is to be recorded. For an object that is being deleted it
-// only finds it. While the server refuses it, by a quota on revisions say, the newest that is recorded is returned instead; without any, the refusal
-// is the error. The server is asked again every refusedRecheck, or when the object has changed.
+// EnsureRevision reads the revisions and records the object's. For an object being deleted
+// it only finds it. While the server refuses it, by a quota say, it returns the newest
+// recorded one; without any, the refusal. The server is asked again every refusedRecheck,
+// or when the object has changed.
 func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
 	ownerKey := freshness.OwnerOf(object)
 	namespace := cmp.Or(object.GetNamespace(), r.Namespace)
@@ -201,9 +206,9 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	return revisions, nil
 }
 
-// Record calls record, which records the template of an object, unless the server refused that less than five seconds ago. optional says that the object
-// can be planned without it. Then refused is the answer of a server that refuses for a cause that does not pass by itself, and an event reports it. err
-// is any other error.
+// Record calls record to record an object's template, unless the server refused this less
+// than five seconds ago. optional: the object can be planned without it. Then refused is a
+// lasting refusal, reported by an event. err is any other error.
 func (b *Base) Record(object client.Object, optional bool, record func() error) (refused, err error) {
 	last := &b.memories.of(freshness.OwnerOf(object)).refusal
 	if err = last.stands(object, b.Clock.Now()); err == nil {
@@ -240,15 +245,16 @@ func unrecorded(owner revision.Owner, r Recorded, stored []revision.Revision, ca
 	}, nil
 }
 
-// refusedRecheck is for how long the server is not asked again to record a template that it has refused to record.
+// refusedRecheck is how long the server is not asked again after a refusal to record a
+// template.
 const refusedRecheck = 5 * time.Second
 
-// refusal is what the server said when it refused to record the template of an object.
+// refusal is the server's refusal to record an object's template.
 type refusal struct {
 	generation int64
 	at         time.Time
 	err        error
-	// emitted is the last answer of which there was an event.
+	// emitted is the last answer with an event.
 	emitted string
 }
 
@@ -261,7 +267,7 @@ func (r *refusal) stands(object client.Object, now time.Time) error {
 	return nil
 }
 
-// note remembers an answer, and reports whether it is another one than before.
+// note remembers an answer, and is true if it is new.
 func (r *refusal) note(object client.Object, now time.Time, err error) (isNew bool) {
 	if r.err == nil {
 		r.generation, r.at, r.err = object.GetGeneration(), now, err
@@ -271,8 +277,9 @@ func (r *refusal) note(object client.Object, now time.Time, err error) (isNew bo
 	return isNew
 }
 
-// TrimRevisions deletes revisions that neither a pod nor the status needs, beyond the limit. The status must have been written: what it named
-// before may go. A workload that is being deleted keeps them all.
+// TrimRevisions deletes revisions neither a pod nor the status needs, beyond the limit.
+// Write the status before: revisions only the old one named may go. A workload being
+// deleted keeps them all.
 func (b *Base) TrimRevisions(ctx context.Context, object client.Object, limit *int32, stored []revision.Revision, pods []podset.Pod, inStatus ...string) error {
 	most := historyLimit
 	if limit != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// A template that the server had recorded meanwhile, and then refused once more with the same words, was not told of.
+// A template recorded meanwhile, and refused once more with the same words, was not
+// reported.
 func TestARefusedRevisionIsToldOfOnceUntilOneIsRecorded(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
 	recorder := events.NewFakeRecorder(10)

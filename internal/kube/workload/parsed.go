@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxParsed is how many bytes may be kept of what was parsed, by the estimate of sizeOf.
+// maxParsed limits kept parsed values, in bytes, by the estimate of sizeOf.
 const maxParsed = 16 << 20
 
-// Parsed keeps what is parsed of the specs of stored objects, once for each of their generations. Nobody may change it. It is safe for concurrent use.
+// Parsed keeps parsed specs of stored objects, one for each generation. They are read-only.
+// It is safe for concurrent use.
 //
-// Where there is no room for all objects, some leave at random. A pass goes through all of them in the same order, so those that were not used for the
-// longest time would be the next that are needed.
+// Without room for all, random objects leave. A pass goes through all in the same order, so
+// the least recently used would be needed next.
 type Parsed[T any] struct {
 	parse func(*unstructured.Unstructured) T
 	mutex sync.Mutex
@@ -24,7 +25,7 @@ type Parsed[T any] struct {
 	size  int
 }
 
-// parsed is what was parsed of an object. It depends on its spec, and on whether it is being deleted.
+// parsed depends on an object's spec, and on its deletion.
 type parsed[T any] struct {
 	value      T
 	generation int64
@@ -32,7 +33,7 @@ type parsed[T any] struct {
 	size       int
 }
 
-// NewParsed returns a Parsed of what parse makes of objects.
+// NewParsed returns a Parsed with the parser.
 func NewParsed[T any](parse func(*unstructured.Unstructured) T) *Parsed[T] {
 	return &Parsed[T]{parse: parse, known: map[types.UID]parsed[T]{}}
 }
@@ -51,7 +52,7 @@ func (p *Parsed[T]) Of(stored *unstructured.Unstructured) T {
 	return made.value
 }
 
-// keep keeps what was parsed of an object, if there is room, instead of what is known of it.
+// keep keeps a parsed object, if there is room, instead of its earlier one.
 func (p *Parsed[T]) keep(uid types.UID, made parsed[T]) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -71,8 +72,8 @@ func (p *Parsed[T]) keep(uid types.UID, made parsed[T]) {
 	p.size += made.size
 }
 
-// sizeOf is about how many bytes it takes to keep a value of JSON in a type of Go. Objects count for more than they have in them: their fields that are not
-// set take room as well.
+// sizeOf estimates the bytes of a JSON value in a Go type. Objects count for more than
+// their content: unset fields take room as well.
 func sizeOf(value any) int {
 	const scalar, object = 16, 256
 	switch value := value.(type) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// counting is a Parsed of the names of objects with their generation, which counts how often it parses.
+// counting is a Parsed of names with generation, counting its parses.
 func counting() (p *Parsed[string], times *int) {
 	times = new(int)
 	return NewParsed(func(stored *unstructured.Unstructured) string {

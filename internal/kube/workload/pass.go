@@ -36,19 +36,20 @@ type Pass struct {
 	leave func()
 	// began is when the pass began.
 	began time.Time
-	// asked is the time that was spent on waiting for answers of the server, planned when the first plan was there.
+	// asked is the time spent on the server's answers, planned the time of the first plan.
 	asked   time.Duration
 	planned time.Time
 	// again is when to look again; zero: only an event can change anything.
 	again time.Duration
 }
 
-// Begin begins a pass over the object of this name if it may be planned now: it is not paused, it was not planned a moment ago, the server has
-// not reported that it is deleted, its namespace may have a worker, the cache shows everything that was written for it, and it can be decoded.
-// End has to be called when the pass is over.
+// Begin begins a pass over the object of this name if it may be planned now: it is
+// decodable, not paused, not planned a moment ago and not reported deleted, its namespace
+// may have a worker, and the cache shows all writes for it. Call End when the pass is over.
 //
-// Otherwise pass is nil, and result and err are what Reconcile returns. An object that cannot be decoded gets a condition that says so;
-// the conditions of the types in alsoFalse say the same. Everything about a deleted object is forgotten.
+// Otherwise pass is nil; return result and err from Reconcile. An undecodable object gets a
+// condition about it, and False conditions of the types in alsoFalse. A deleted object is
+// forgotten.
 func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoFalse ...string) (pass *Pass, object *T, result ctrl.Result, err error) {
 	stored, err := b.stored(ctx, name)
 	if stored == nil {
@@ -68,8 +69,8 @@ func Begin[T any](ctx context.Context, b *Base, name types.NamespacedName, alsoF
 	return pass, object, ctrl.Result{}, nil
 }
 
-// stored returns an object as it is stored; nil when it does not exist. It belongs to the cache: copying it would be the most expensive part of
-// a pass that then does nothing.
+// stored returns a stored object; nil if it does not exist. It belongs to the cache: a copy
+// would be the costliest part of an idle pass.
 func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstructured.Unstructured, error) {
 	stored := Object(b.Kind)
 	err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
@@ -83,8 +84,8 @@ func (b *Base) stored(ctx context.Context, name types.NamespacedName) (*unstruct
 	return stored, nil
 }
 
-// begin returns a pass over a stored object, or nil and the delay of a requeue. An object that was enqueued because a worker became free, and then does
-// nothing, leaves that worker to the next in line.
+// begin returns a pass over a stored object, or nil and the delay of a requeue. An object
+// enqueued for a free worker with nothing to do leaves it to the next in line.
 func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*Pass, time.Duration) {
 	name := client.ObjectKeyFromObject(stored)
 	owner := freshness.OwnerOf(stored)
@@ -115,7 +116,7 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 	return nil, wait
 }
 
-// decode reads a stored object into its type. The error names the field that does not fit.
+// decode reads a stored object into its type. The error names the misfit field.
 func decode[T any](stored *unstructured.Unstructured) (*T, error) {
 	object := new(T)
 	err := quantity.FromUnstructured(stored.Object, object)
@@ -142,13 +143,13 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 // LookAgain has the object planned again after the shortest of the waits that are above zero, also when nothing happens.
 func (p *Pass) LookAgain(waits ...time.Duration) { p.again = earliest(append(waits, p.again)...) }
 
-// Retries says which actions for the object failed at their last try.
+// Retries are the object's actions whose last try failed.
 func (p *Pass) Retries() planning.Retries {
 	return p.Memory.actions.Retries(p.Stored.GetGeneration(), p.Clock.Now())
 }
 
-// WriteStatus writes status to the object. Unless urgent, a write that follows another one too soon is skipped, and has to be retried after
-// wait.
+// WriteStatus writes the object's status. Unless urgent, a write too soon after another is
+// skipped; retry it after wait.
 func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait time.Duration, err error) {
 	return p.Status.Write(ctx, &p.Memory.status, p.Stored, status, urgent)
 }
@@ -187,8 +188,8 @@ func (p *Pass) Report(ctx context.Context, object client.Object, r Report) (ctrl
 	return p.Finish(errors.Join(r.Failed, err), wait)
 }
 
-// lookAfterWrites is when an object is planned again after a write for it, if no event triggers a pass before. An object that is created and
-// deleted while a watch is interrupted causes no event at all.
+// lookAfterWrites is when an object is planned again after a write without an event: an
+// object created and deleted during an interrupted watch causes none.
 const lookAfterWrites = 5 * time.Second
 
 // Finish notes that the object was planned, so that it is not planned again too soon. It returns what Reconcile returns: err, or the shortest of the waits
@@ -217,7 +218,7 @@ func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 // End gives the worker back.
 func (p *Pass) End() { p.leave() }
 
-// earliest returns the shortest of the waits that are above zero.
+// earliest returns the shortest wait above zero.
 func earliest(waits ...time.Duration) time.Duration {
 	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
 	if len(waits) == 0 {

@@ -24,7 +24,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/cputime"
 )
 
-// An object that was stored without admission kept a worker busy for minutes in each pass, and took gigabytes.
+// An object stored without admission kept a worker busy for minutes in each pass, and took
+// gigabytes.
 func TestAStoredQuantityThatTakesMinutesToReadIsAFaultOfItsObject(t *testing.T) {
 	stored := &unstructured.Unstructured{}
 	const text = `{"apiVersion":"apps.kruise.io/v1beta1","kind":"CloneSet","metadata":{"name":"web"},"spec":{"template":{"spec":{"containers":[` +
@@ -47,7 +48,8 @@ func TestAStoredQuantityThatTakesMinutesToReadIsAFaultOfItsObject(t *testing.T) 
 	}
 }
 
-// A revision that could not be deleted made an update in place wait a minute for the end of its grace period of a second.
+// A revision nobody could delete made an update in place wait a minute for a grace period
+// of a second.
 func TestAnErrorBesideThePlanDoesNotHoldUpItsTimers(t *testing.T) {
 	const soon, late = 20 * time.Millisecond, time.Hour
 	stored := &unstructured.Unstructured{}
@@ -87,7 +89,8 @@ type storeAt string
 
 func (s storeAt) LastStoreSyncResourceVersion() string { return string(s) }
 
-// A pod that somebody deleted while the watch was interrupted, before the cache had ever shown it, was never made again: no event said so.
+// A pod deleted during an interrupted watch, before the cache had ever shown it, was never
+// made again: no event came.
 func TestWhatIsDeletedUnseenIsMissed(t *testing.T) {
 	pods, sets := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "CloneSet"}
 	for name, tc := range map[string]struct {
@@ -114,7 +117,8 @@ func TestWhatIsDeletedUnseenIsMissed(t *testing.T) {
 	}
 }
 
-// An object that was enqueued for a worker and then had nothing to do kept it for itself: the next one in the line of a busy namespace waited for two seconds.
+// An object with nothing to do kept its worker: the next in line of a busy namespace waited
+// for two seconds.
 func TestAnObjectThatDoesNothingLeavesItsWorkerToTheNext(t *testing.T) {
 	for name, change := range map[string]func(*Base, *unstructured.Unstructured){
 		"it is paused meanwhile": func(_ *Base, object *unstructured.Unstructured) {

@@ -17,11 +17,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// notReported is when a condition that could not be written is written again.
+// notReported is when an unwritten condition is written again.
 const notReported = 5 * time.Second
 
-// Paused says whether the user wants nothing to be done for an object. It is asked in each pass and not by a predicate of its watch:
-// pods, revisions and the clock trigger passes over a workload, too.
+// Paused is true if the user wants nothing done for an object. Each pass asks, not a
+// predicate of its watch: pods, revisions and the clock trigger passes, too.
 func Paused(object client.Object) bool {
 	yes, err := strconv.ParseBool(object.GetAnnotations()[shared.AnnotationPaused])
 	return err == nil && yes
@@ -31,7 +31,8 @@ func pausedProgress() podset.Progress {
 	return podset.Stalled(appsv1beta1.ReasonReconciliationPaused, "Nothing is done for this object while its annotation "+shared.AnnotationPaused+" is true.")
 }
 
-// reportPaused says, once, that nothing is done. The next pass that is not paused replaces the conditions. It returns when to try again.
+// reportPaused reports the pause once. The next pass without it replaces the conditions. It
+// returns when to try again.
 func (b *Base) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
 	written, wait, err := b.AddConditions(ctx, stored, pausedProgress().Conditions()...)
 	if err != nil {

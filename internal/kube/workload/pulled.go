@@ -14,9 +14,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// FindImages notes which outdated pods are on nodes that have the images of the update already. It reads one NodeImage for each of these nodes
-// from the cache, and nothing where no images are pulled ahead: without the feature gate or the kind ImagePullJob, and without a rollout that
-// has jobs. Nothing is noted before the cache holds the NodeImages: the order of an update is then what it is without them.
+// FindImages marks outdated pods on nodes with the update's images. It reads one NodeImage
+// for each such node from the cache, and none without images pulled ahead: without the
+// feature gate, the kind ImagePullJob, or a rollout with jobs. Before the cache holds the
+// NodeImages it marks nothing: the update's order is then the plain one.
 func (p *Pass) FindImages(ctx context.Context, about func() *image.Workload, update string, pods []podset.Pod) {
 	if p.Images == nil || p.Images.Status == nil {
 		return
@@ -52,7 +53,7 @@ func nodeImage() *unstructured.Unstructured {
 	return Object(appsv1beta1.GroupVersion().WithKind("NodeImage"))
 }
 
-// hasImages says whether a node says that it has pulled all of the images.
+// hasImages is true if a node reports all images as pulled.
 func (b *Base) hasImages(ctx context.Context, node, namespace string, wanted []image.Reference) bool {
 	stored := nodeImage()
 	if err := b.Cache.Get(ctx, client.ObjectKey{Name: node}, stored, client.UnsafeDisableDeepCopy); err != nil {
@@ -69,7 +70,7 @@ func (b *Base) hasImages(ctx context.Context, node, namespace string, wanted []i
 	return true
 }
 
-// pulled says whether the status of a repository says that a tag was pulled.
+// pulled is true if a repository's status reports a tag as pulled.
 func pulled(statuses any, key, tag string) bool {
 	all, _ := statuses.(map[string]any)
 	repository, _ := all[key].(map[string]any)

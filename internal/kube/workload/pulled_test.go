@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 )
 
-// view is a cache that can only be asked for one object.
+// view is a cache for reading one object only.
 type view struct {
 	cache.Cache
 	stored client.Client

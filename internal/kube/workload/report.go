@@ -24,10 +24,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
 
-// deniedRecheck is when to look again whether the operator may read what it needs.
+// deniedRecheck is when to look again for missing permissions.
 const deniedRecheck = 2 * time.Second
 
-// EmitEvents emits the events about what no action says. action is what the operator was doing, in one word.
+// EmitEvents emits events no action has. action is the operator's activity in one word.
 func (b *Base) EmitEvents(object client.Object, action string, events []planning.Event) {
 	for _, event := range events {
 		kind := corev1.EventTypeNormal
@@ -38,8 +38,9 @@ func (b *Base) EmitEvents(object client.Object, action string, events []planning
 	}
 }
 
-// NotObserved says what follows when a workload could not be observed. Most causes pass by themselves. When the server refuses what has
-// to exist before the workload can be planned, the revision of its template, the condition that failed names reports it.
+// NotObserved handles a failed observation. Most causes pass by themselves. If the server
+// refuses the revision of the template, needed for planning, the condition in failed
+// reports it.
 func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
 	switch {
 	case errors.Is(cause, ErrViewChanged), errors.Is(cause, ErrNotSynced):
@@ -52,7 +53,7 @@ func (b *Base) NotObserved(ctx context.Context, stored *unstructured.Unstructure
 	return ctrl.Result{}, errors.Join(fmt.Errorf("observing: %w", cause), b.ReportRefused(ctx, stored, cause, failed))
 }
 
-// reportDenied reports that nothing is done for a workload because the operator lacks permissions, and requeues.
+// reportDenied reports once that missing permissions stop the workload, and requeues.
 func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) (ctrl.Result, error) {
 	progress := podset.Stalled(appsv1beta1.ReasonRightsMissing, cause.Error())
 	all := append(progress.Conditions(), conditions.New(failed, true, progress.Reason, progress.Message))
@@ -63,8 +64,8 @@ func (b *Base) reportDenied(ctx context.Context, stored *unstructured.Unstructur
 	return ctrl.Result{RequeueAfter: max(wait, deniedRecheck)}, err
 }
 
-// ReportUndecodable reports once that nothing is done for an object because it cannot be decoded. Conditions of the types in alsoFalse say the
-// same.
+// ReportUndecodable reports once that an undecodable object is left alone, also by False
+// conditions of the types in alsoFalse.
 func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstructured, cause error, alsoFalse ...string) (ctrl.Result, error) {
 	progress := podset.Stalled(appsv1beta1.ReasonUndecodable, fmt.Sprintf("the stored object cannot be decoded, so nothing is done for it: %v", cause))
 	var all []conditions.Condition
@@ -79,8 +80,9 @@ func (b *Base) ReportUndecodable(ctx context.Context, stored *unstructured.Unstr
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// ReportRefused reports once, by the condition that failed names, that the server refuses something without which the workload cannot be
-// planned, and by the progress of the workload, which is stalled when the server goes on refusing. Temporary causes are not reported.
+// ReportRefused reports once, by the condition in failed, a refusal that keeps the workload
+// from being planned, and stalls its progress if it lasts. Temporary causes are not
+// reported.
 func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructured, cause error, failed string) error {
 	if !lasts(cause) {
 		return nil
@@ -103,13 +105,13 @@ func (b *Base) ReportRefused(ctx context.Context, stored *unstructured.Unstructu
 	return err
 }
 
-// lasts says that the server refuses a request for a cause that does not pass by itself.
+// lasts is true if a refusal does not pass by itself.
 func lasts(cause error) bool {
 	return cause != nil && freshness.Judge(cause) == freshness.Refused && !apierrors.IsConflict(cause) && !apierrors.IsNotFound(cause) &&
 		!apierrors.HasStatusCause(cause, corev1.NamespaceTerminatingCause)
 }
 
-// transitionOf is when a condition of a stored object got its present status; zero when that is not known.
+// transitionOf is when a stored object's condition got its present status; zero if unknown.
 func transitionOf(stored *unstructured.Unstructured, kind string) time.Time {
 	list, _, _ := unstructured.NestedSlice(stored.Object, "status", "conditions")
 	for _, entry := range list {
@@ -123,8 +125,8 @@ func transitionOf(stored *unstructured.Unstructured, kind string) time.Time {
 	return time.Time{}
 }
 
-// emptyStatus is the status of an object of the kind that has none yet: the counters that its schema demands are 0. Without them the server
-// refuses a status that has conditions alone.
+// emptyStatus is the kind's empty status: the counters its schema demands are 0. Without
+// them the server refuses a status of conditions alone.
 func (b *Base) emptyStatus() map[string]any {
 	status := map[string]any{}
 	object, err := b.Client.Scheme().New(b.Kind)

@@ -24,22 +24,24 @@ import (
 const (
 	// requestAgent is how a ContainerRecreateRequest signs its hold on a pod; the key is its namespace and name.
 	requestAgent = "ContainerRecreateRequest"
-	// lookAtRequests is how often requests that hold pods are looked up: no event reports that they are over.
+	// lookAtRequests is how often requests holding pods are looked up: no event reports
+	// their end.
 	lookAtRequests = 10 * time.Second
-	// requestsAtOnce is how many of them are looked up in one pass. The next pass goes on with those that follow.
+	// requestsAtOnce is how many are looked up in one pass. The next pass continues.
 	requestsAtOnce = 20
 )
 
-// requests is what is known of the requests for which others hold the pods of an object.
+// requests are others' requests holding an object's pods.
 type requests struct {
 	looked time.Time
-	// last is the one that was looked at last.
+	// last was looked at last.
 	last shared.ReadinessHolder
 	over map[shared.ReadinessHolder]bool
 }
 
-// OverRequests returns the holders of the pods whose ContainerRecreateRequest is over, and when to look again. OpenKruise gives up such a hold itself, but
-// one that was taken while it was being replaced would last. The server is asked only when pods are held by requests, which is rare.
+// OverRequests returns the holders whose ContainerRecreateRequest is over, and when to look
+// again. OpenKruise gives up such a hold itself, but one taken while it was being replaced
+// would last. The server is asked only if requests hold pods, which is rare.
 func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[shared.ReadinessHolder]bool, wait time.Duration) {
 	known := &p.Memory.requests
 	holders := requestsOn(pods)
@@ -67,7 +69,7 @@ func (p *Pass) OverRequests(ctx context.Context, pods []podset.Pod) (over map[sh
 	return known.over, lookAtRequests
 }
 
-// requestsOn are the requests that hold pods, in the order of the pods.
+// requestsOn are the requests holding pods, in the pods' order.
 func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
 	var holders []shared.ReadinessHolder
 	known := map[shared.ReadinessHolder]bool{}
@@ -84,8 +86,9 @@ func requestsOn(pods []podset.Pod) []shared.ReadinessHolder {
 	return holders
 }
 
-// RequestsOver returns the holders whose ContainerRecreateRequest is over. Each is looked up on the API server. Only the first 20 are looked at, because
-// others write the list of holders and it may be long. After an error it stops, and returns what it has found so far.
+// RequestsOver returns the holders whose ContainerRecreateRequest is over, looked up on the
+// API server. Only the first 20 are looked at: others write the list, and it may be long.
+// After an error it returns its results so far.
 func RequestsOver(ctx context.Context, live client.Reader, holders []shared.ReadinessHolder) (over []shared.ReadinessHolder, err error) {
 	for _, h := range holders[:min(len(holders), requestsAtOnce)] {
 		isOver, err := requestOver(ctx, live, h)
@@ -99,13 +102,15 @@ func RequestsOver(ctx context.Context, live client.Reader, holders []shared.Read
 	return over, nil
 }
 
-// IsRequest says that a pod of the namespace is held by a ContainerRecreateRequest of the same namespace.
+// IsRequest is true if a pod of the namespace is held by a ContainerRecreateRequest of the
+// same namespace.
 func IsRequest(h shared.ReadinessHolder, namespace string) bool {
 	holderNamespace, _, ok := strings.Cut(h.Key, "/")
 	return ok && h.UserAgent == requestAgent && holderNamespace == namespace
 }
 
-// requestOver says that the ContainerRecreateRequest that holds a pod is gone, is being deleted or has completed, or that there are none at all.
+// requestOver is true if the ContainerRecreateRequest holding a pod is gone, being deleted
+// or completed, or the kind does not exist.
 func requestOver(ctx context.Context, live client.Reader, h shared.ReadinessHolder) (bool, error) {
 	namespace, name, _ := strings.Cut(h.Key, "/")
 	list := &unstructured.UnstructuredList{}

@@ -111,7 +111,7 @@ func TestWhichRequestsThatHoldPodsAreOver(t *testing.T) {
 	}
 }
 
-// Requests that take long do not keep others from being looked at.
+// Long requests do not keep others from being looked at.
 func TestManyRequestsThatHoldPodsAreLookedAtInTurn(t *testing.T) {
 	server := &recreateRequests{phases: map[string]string{}}
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))

@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Stored are the objects of the kind that the cache has, as they are stored. Read-only.
+// Stored are the cached objects of the kind, as stored. Read-only.
 func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(b.Kind.GroupVersion().WithKind(b.Kind.Kind + "List"))
@@ -28,8 +28,9 @@ func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unst
 	return list.Items, nil
 }
 
-// Selecting returns a MapFunc for a kind whose objects select pods of their namespace by spec.selector. It names those that select the pod. Pods no longer
-// concern objects of which ended is true; nil is for kinds whose objects do not end. A selector is parsed once for each generation of its object.
+// Selecting returns a MapFunc for objects selecting pods of their namespace by
+// spec.selector: it names the ones selecting the pod. It skips objects with ended true; nil
+// is for kinds without an end. A selector is parsed once per generation.
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	parsed := NewParsed(selectorOf)
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
@@ -51,7 +52,8 @@ func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	}
 }
 
-// selectorOf is spec.selector of a stored object. One that is empty or cannot be parsed selects nothing: the pass says what is wrong with it.
+// selectorOf is a stored object's spec.selector. An empty or unreadable one selects
+// nothing: the pass reports it.
 func selectorOf(stored *unstructured.Unstructured) labels.Selector {
 	field, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "selector")
 	raw, _ := field.(map[string]any)

@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// storedObjects is a cache that has these objects of the one kind that is asked for.
+// storedObjects is a cache with objects of one kind.
 type storedObjects struct {
 	cache.Cache
 	items []unstructured.Unstructured

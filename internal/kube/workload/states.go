@@ -12,7 +12,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// states yields for each object of the kind which of Stalled and Reconciling is True, and why; Settled if none is. Before the cache is filled it yields nothing.
+// states yields for each object of the kind the True one of Stalled and Reconciling, and
+// its reason; Settled if there is none. Before the cache is filled it yields nothing.
 func (b *Base) states(yield func(state, reason string) bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
 	defer cancel()

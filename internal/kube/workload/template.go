@@ -25,15 +25,16 @@ const (
 // verdict is the server's answer about a workload's template, cached for as long as it is needed.
 type verdict struct {
 	revision string
-	// generation is that of the workload when the server was asked. Claim templates are part of the question, but not of a revision.
+	// generation is the workload's when the server was asked. Claim templates are part of
+	// the question, but not of a revision.
 	generation int64
 	// fault is the server's, in one line; empty when it would take the template.
 	fault string
-	// open is the question that the server has not answered.
+	// open is the question without an answer.
 	open question
 }
 
-// question is one that the server did not answer.
+// question has no answer of the server.
 type question struct {
 	revision   string
 	generation int64
@@ -42,23 +43,26 @@ type question struct {
 	until time.Time
 }
 
-// Template is a template that the server may have to be asked about.
+// Template is a template to check on the server.
 type Template struct {
 	// Revision is the name of its revision.
 	Revision string
 	Pod      *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
-	// Reported says that the stored status is about this revision, and Fault what it finds wrong with it: the server was asked about it before.
+	// Reported: the stored status is about this revision, and Fault is its fault there. The
+	// server was asked before.
 	Reported bool
 	Fault    string
 }
 
-// TemplateFault returns what the server finds wrong with a workload's template, in one line, and when to ask again. Nothing else refuses such a template
-// before pods are created or edited, which can be much later because of a partition or a pause.
+// TemplateFault returns the server's fault with a workload's template, in one line, and
+// when to ask again. Otherwise the fault would show only when pods are created or edited,
+// much later with a partition or a pause.
 //
-// The server is asked once about a template, in the first pass whose status is still about another one. About a faulty template it is asked again when
-// the spec has changed, and after a restart. When it does not answer, it is asked again after a while; until then its earlier answer about this template
-// holds, if there is one. A workload that is being deleted has no fault.
+// The server is asked once per template, in the first pass whose status is about another. A
+// faulty template is checked again after a change of the spec or a restart. Without an
+// answer it is asked again after a while; until then an earlier answer about this template
+// holds. A workload being deleted has no fault.
 func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) (fault string, wait time.Duration) {
 	if object.GetDeletionTimestamp() != nil {
 		return "", 0
@@ -93,7 +97,7 @@ func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template
 	return fault, 0
 }
 
-// askAbout asks the server what is wrong with a template.
+// askAbout asks the server for a template's faults.
 func (p *Pass) askAbout(ctx context.Context, object client.Object, template Template) (fault string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()

@@ -32,34 +32,37 @@ import (
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// MapFunc maps another object to the objects of the reconciled kind that it concerns: none, one or several. They are then reconciled.
+// MapFunc maps another object to the reconciled objects it concerns, any number.
 type MapFunc func(ctx context.Context, object client.Object) []types.NamespacedName
 
-// NodeMapFunc maps the change of a node to the objects of the reconciled kind that it concerns. before is nil for a node that was added, after for
-// one that was deleted.
+// NodeMapFunc maps a node's change to the reconciled objects it concerns. before is nil for
+// an added node, after for a deleted one.
 type NodeMapFunc func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName
 
-// Watches are the events that trigger passes over the objects of a kind, besides their own changes.
+// Watches trigger passes over a kind's objects, besides their own changes.
 type Watches struct {
-	// OthersWriteStatus says that others write to the status of the kind's objects, too. Then a change of the status triggers a pass.
+	// OthersWriteStatus: others write to the objects' status, too, and its changes trigger
+	// passes.
 	OthersWriteStatus bool
-	// Pods names the objects that a pod concerns. Nil watches no pods. It is not asked while there is no object of the kind, unless PodsCreate
-	// says that it names objects that are yet to be created.
+	// Pods names the objects a pod concerns. Nil watches no pods. It is not asked while the
+	// kind has no object, unless PodsCreate: it names objects yet to be created.
 	Pods       MapFunc
 	PodsCreate bool
-	// PodChanged says whether a change of a pod triggers passes over these objects. Nil: every change does.
+	// PodChanged decides if a pod's change triggers passes over these objects. Nil: every
+	// change does.
 	PodChanged func(before, after *corev1.Pod) bool
-	// Revisions watches the ControllerRevisions that objects of the kind control.
+	// Revisions watches the objects' ControllerRevisions.
 	Revisions bool
-	// Nodes names the objects that a node concerns, whose heartbeats trigger no pass. Nil watches no nodes.
+	// Nodes names the objects a node concerns; heartbeats trigger no pass. Nil watches no
+	// nodes.
 	Nodes MapFunc
-	// NodeChanges is Nodes for kinds that look at what has changed.
+	// NodeChanges is Nodes for kinds that compare before and after.
 	NodeChanges NodeMapFunc
 	// Further starts watches of the kind's own beside the cache, and does not wait for them. They end with ctx; enqueue adds an object to the queue.
 	Further func(ctx context.Context, enqueue func(types.NamespacedName)) error
 }
 
-// watchAll starts the watches of the kind itself and those in Watches.
+// watchAll starts the kind's own watch and Watches.
 func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 	if err := b.controller.Watch(source.Func(b.keepQueue)); err != nil {
 		return err
@@ -110,13 +113,14 @@ func (b *Base) counting() predicate.Funcs {
 	}
 }
 
-// unlessNone drops all events of other objects while there is no object of the kind, so that a change of a pod costs next to nothing for an unused kind.
-// Nothing is missed: the first pass over a new object begins after the object was counted, and finds in the cache what was dropped.
+// unlessNone drops all events of other objects while the kind has no object: unused kinds
+// cost next to nothing. Nothing is missed: the first pass over a new object begins after it
+// was counted, and the cache has the dropped changes.
 func (b *Base) unlessNone() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(client.Object) bool { return b.objects.Load() > 0 })
 }
 
-// podChanges drops updates of pods that do not matter.
+// podChanges drops irrelevant updates of pods.
 func podChanges(matters func(before, after *corev1.Pod) bool) predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isPod := e.ObjectOld.(*corev1.Pod)
@@ -154,14 +158,15 @@ func (b *Base) enqueueAfter(name types.NamespacedName, wait time.Duration) {
 	}
 }
 
-// WatchLate starts the watch of a further kind of object, once: when the first workload needs it. Until the cache holds these objects it
-// fails with ErrNotSynced, or ErrDenied, so that no worker waits. Where mapFunc is nil they trigger no pass. Indexes are added before.
+// WatchLate starts the watch of a further kind, once: when the first workload needs it.
+// Until the cache holds its objects it fails with ErrNotSynced, or ErrDenied, so no worker
+// waits. With a nil mapFunc they trigger no pass. Add indexes before.
 func (b *Base) WatchLate(ctx context.Context, object client.Object, mapFunc MapFunc, indexes ...func(context.Context, client.FieldIndexer) error) error {
 	return b.WatchLateGathering(ctx, object, mapFunc, 0, indexes...)
 }
 
-// WatchLateGathering is WatchLate, but changes of nothing but the status trigger passes only when gather has passed since the first of them: an
-// object that depends on many others is planned once for all their changes meanwhile.
+// WatchLateGathering is WatchLate, but changes of the status alone trigger a pass gather
+// after the first of them: an object depending on many others is planned once for all.
 func (b *Base) WatchLateGathering(
 	ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, indexes ...func(context.Context, client.FieldIndexer) error,
 ) error {
@@ -215,8 +220,8 @@ func (b *Base) watchLate(
 	return ErrNotSynced
 }
 
-// WatchDeletions starts a watch of a further kind of object of which only deletions trigger passes over the objects that it concerns. It is for
-// Setup: the reconciler begins when the cache holds these objects.
+// WatchDeletions watches only deletions of a further kind for passes over the objects they
+// concern. It is for Setup: the reconciler begins when the cache holds the objects.
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, mapFunc MapFunc) error {
 	enqueue := func(ctx context.Context, object client.Object, q queue) {
 		for _, name := range mapFunc(ctx, object) {
@@ -233,7 +238,7 @@ func (b *Base) WatchDeletions(ctx context.Context, object client.Object, mapFunc
 	})
 }
 
-// denied is what the server said when it refused to let objects of the kind be read; empty when it does not.
+// denied is the server's refusal to let the kind be read; empty if there is none.
 func (b *Base) denied(kind schema.GroupVersionKind) string {
 	mapping, err := b.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
@@ -242,7 +247,8 @@ func (b *Base) denied(kind schema.GroupVersionKind) string {
 	return b.Denied.Of(mapping.Resource.GroupResource())
 }
 
-// follow registers with the tracker the store in which writes of this kind will appear. It does not wait until the cache holds them.
+// follow registers the store of this kind's writes with the tracker. It does not wait for
+// the cache.
 func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Informer, error) {
 	informer, err := b.Cache.GetInformer(ctx, object, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
@@ -261,7 +267,7 @@ func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Info
 	return informer, nil
 }
 
-// specOrMetadataChanged drops updates of an object that change nothing but its status, which only we write.
+// specOrMetadataChanged drops updates of the status alone, our own.
 func specOrMetadataChanged(e event.UpdateEvent) bool {
 	return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() ||
 		e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() ||
@@ -270,11 +276,12 @@ func specOrMetadataChanged(e event.UpdateEvent) bool {
 		!maps.Equal(e.ObjectOld.GetAnnotations(), e.ObjectNew.GetAnnotations())
 }
 
-// enqueueMapped adds the objects that another object concerns to the queue, no earlier than they may be planned again, and after a change of its
-// metadata or spec also those that it concerned before.
+// enqueueMapped adds the objects another object concerns to the queue, at their pace, and
+// after a change of its metadata or spec also those it concerned before.
 func (b *Base) enqueueMapped(mapFunc MapFunc) handler.EventHandler { return b.gathering(mapFunc, 0) }
 
-// gathering is enqueueMapped, but changes of nothing but the status trigger a pass after gather at the earliest. Passes that are due earlier stay.
+// gathering is enqueueMapped, but changes of the status alone trigger a pass after gather
+// at the earliest. Passes due earlier stay.
 func (b *Base) gathering(mapFunc MapFunc, gather time.Duration) handler.EventHandler {
 	enqueue := func(ctx context.Context, object client.Object, q queue, wait time.Duration) {
 		for _, name := range mapFunc(ctx, object) {
@@ -298,7 +305,7 @@ func (b *Base) gathering(mapFunc MapFunc, gather time.Duration) handler.EventHan
 	}
 }
 
-// enqueueByNodes adds the objects that the change of a node concerns to the queue, no earlier than they may be planned again.
+// enqueueByNodes adds the objects a node's change concerns to the queue, at their pace.
 func (b *Base) enqueueByNodes(mapFunc NodeMapFunc) handler.EventHandler {
 	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
 		was, _ := before.(*corev1.Node)
@@ -314,14 +321,15 @@ func (b *Base) enqueueByNodes(mapFunc NodeMapFunc) handler.EventHandler {
 	}
 }
 
-// sameMetadata says that nothing of its metadata changed by which an object concerns others: its owners, labels and annotations.
+// sameMetadata is true if owners, labels and annotations, the metadata that concerns
+// others, are equal.
 func sameMetadata(a, b client.Object) bool {
 	return maps.Equal(a.GetLabels(), b.GetLabels()) && maps.Equal(a.GetAnnotations(), b.GetAnnotations()) &&
 		slices.EqualFunc(a.GetOwnerReferences(), b.GetOwnerReferences(), func(x, y metav1.OwnerReference) bool { return x.UID == y.UID })
 }
 
-// Controller names the object of the reconciled kind that controls another one, if there is one. The version that it does so in does not
-// matter. It is a MapFunc.
+// Controller names the reconciled object controlling another one, if any, in whatever
+// version. It is a MapFunc.
 func (b *Base) Controller(_ context.Context, object client.Object) []types.NamespacedName {
 	owner := cache.ControllerOf(object, sets.New(b.Kind.GroupKind()))
 	if owner == nil {

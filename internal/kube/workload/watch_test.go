@@ -28,7 +28,7 @@ import (
 
 const listed = "example.com/owners"
 
-// ownersInAnnotation is a MapFunc for a kind whose objects are many to a pod.
+// ownersInAnnotation is a MapFunc for a kind with many objects per pod.
 func ownersInAnnotation(_ context.Context, pod client.Object) []types.NamespacedName {
 	var owners []types.NamespacedName
 	for name := range strings.SplitSeq(pod.GetAnnotations()[listed], ",") {
@@ -134,7 +134,7 @@ func TestMemoryIsOfOneObject(t *testing.T) {
 	}
 }
 
-// waits is a queue that notes how long each object is asked to wait.
+// waits is a queue noting each object's wait.
 type waits struct {
 	queue
 	asked map[string]time.Duration

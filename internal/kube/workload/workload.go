@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workload has the steps that the reconcilers of all workloads share, besides their own observing and planning: reading the stored
-// object, pacing, watching, and reporting why a pass cannot begin.
+// Package workload has the steps all workloads' reconcilers share besides observing and
+// planning: reading the stored object, pacing, watching, and reporting why a pass cannot
+// begin.
 //
 // A reconciler calls these functions in its own order. None of them calls back into it.
 package workload
@@ -72,23 +73,27 @@ type Dependencies struct {
 	PullJobs *predownload.Watch
 	// PullsImages says that ImagePullJobs are carried out.
 	PullsImages bool
-	// DaemonNeeds are the objects that need the node daemon for now, of all kinds; nil where there is none.
+	// DaemonNeeds are the current objects of all kinds in need of the node daemon; nil if
+	// there is no daemon.
 	DaemonNeeds *DaemonNeeds
-	// Markers are the PodProbeMarkers that were parsed, shared by all that read them.
+	// Markers are the parsed PodProbeMarkers, shared by all readers.
 	Markers *Parsed[*probing.Marker]
-	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
+	// Accepted are templates the server would take, shared with admission. Nil remembers
+	// none.
 	Accepted *templatecheck.Accepted
-	// LaunchOrder says that the containers of pods start in the order that the pods ask for.
+	// LaunchOrder starts pods' containers in the pods' order.
 	LaunchOrder bool
-	// Denied is what the server does not let the cache read. Nil: it lets everything be read.
+	// Denied are refused reads of the cache. Nil: there are none.
 	Denied *kubecache.Denied
 	// Clock is the time.
 	Clock clock.PassiveClock
-	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
+	// Guard makes a reconciler's passes wait while another manager acts on the same
+	// objects. Nil: none waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
-	// CatchUp lets the passes of a new leader wait until its cache holds what the server had at the election. Nil: none ever waits.
+	// CatchUp makes a new leader's passes wait until its cache holds the server's state at
+	// the election. Nil: none waits.
 	CatchUp *catchup.Gate
-	// Scope says whether objects of the kind lie in namespaces; empty: they do.
+	// Scope is the kind's; empty: namespaced.
 	Scope kinds.Scope
 	// Workers is how many workloads of the kind are reconciled at the same time.
 	Workers int
@@ -97,10 +102,11 @@ type Dependencies struct {
 	ReconcileTimeout time.Duration
 }
 
-// Base is what a reconciler works with, each part made for its kind. It is safe for concurrent use by different objects.
+// Base has a reconciler's tools, each made for its kind. It is safe for concurrent use by
+// different objects.
 type Base struct {
 	Dependencies
-	// Name is that of the controller, Kind the kind it reconciles, in the version that is stored.
+	// Name is the controller's, Kind its kind in the stored version.
 	Name string
 	Kind schema.GroupVersionKind
 
@@ -110,7 +116,7 @@ type Base struct {
 	History  *history.Store
 	Adopter  *ownership.Adopter
 	Status   *statuspatch.Writer
-	// Images pulls images ahead of updates; nil when that is off.
+	// Images pulls images ahead of updates; nil if off.
 	Images *predownload.Jobs
 
 	memories   memories
@@ -119,7 +125,7 @@ type Base struct {
 	objects atomic.Int64
 	// queue is the controller's, once it has started.
 	queue atomic.Pointer[queue]
-	// late guards the start of watches after that of the manager; informers are those that were started.
+	// late guards watches started after the manager; informers are the started ones.
 	late      sync.Mutex
 	informers map[schema.GroupVersionKind]cache.Informer
 }
@@ -153,7 +159,7 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 	return b
 }
 
-// pullStatus reads the status of an ImagePullJob from the cache that their reconciler fills.
+// pullStatus reads an ImagePullJob's status from the cache of its reconciler.
 func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*appsv1beta1.ImagePullJobStatus, error) {
 	stored := Object(predownload.Kind())
 	if err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy); err != nil {
@@ -166,7 +172,7 @@ func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*apps
 	return &job.Status, nil
 }
 
-// Setup makes the manager run the reconciler, and starts the watches of its kind and of what else its objects depend on.
+// Setup runs the reconciler in the manager, and starts its watches.
 func (b *Base) Setup(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconciler, watches Watches) (err error) {
 	if b.controller, err = newController(mgr, b.Dependencies, b.Name, controller.Options{MaxConcurrentReconciles: b.Workers, EnableWarmup: ptr.To(true)}, r); err != nil {
 		return err

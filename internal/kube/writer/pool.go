@@ -23,8 +23,9 @@ const (
 
 // Pool shares two resources among namespaces: writes in flight, and the workers of a controller. It is safe for concurrent use.
 //
-// A namespace gets at most three quarters of the writes, so that another one always finds room. While it is slow it gets one: a write took longer than
-// two seconds, and none has been faster since. A write that takes so long counts only against its namespace.
+// A namespace gets at most three quarters of the writes, so another always finds room.
+// While slow it gets one: a write took longer than two seconds, and none has been faster
+// since. Such a write counts only against its namespace.
 type Pool struct {
 	writes int64
 	all    *semaphore.Weighted
@@ -37,16 +38,17 @@ type Pool struct {
 
 // share is what one namespace holds.
 type share struct {
-	// writes bounds the writes in flight; users counts these and those that wait.
+	// writes bounds the writes in flight; users counts these and waiting ones.
 	writes *semaphore.Weighted
 	users  int
 	// workers is how many workers it holds, by controller.
 	workers map[string]int
-	// queues hold the workloads that wait for a worker, by controller.
+	// queues hold the workloads waiting for a worker, by controller.
 	queues map[string]*queue
 }
 
-// queue holds the workloads that wait for a worker. A name in order that is not in notify has got a worker meanwhile, or its object is gone.
+// queue holds workloads waiting for a worker. A name in order but not in notify has a
+// worker by now, or is gone.
 type queue struct {
 	order  []types.NamespacedName
 	notify map[types.NamespacedName]func()
@@ -114,18 +116,20 @@ func (p *Pool) part(namespace string, s *share) {
 	p.dropIfUnused(namespace, s)
 }
 
-// isSlow says whether the namespace gets only one of everything.
+// isSlow is true if the namespace gets only one of everything.
 func (p *Pool) isSlow(namespace string) bool {
 	_, is := p.slow.Get(namespace)
 	return is
 }
 
-// Enter takes one of the workers of a controller for an object, if its namespace may have another one. A namespace leaves one worker to
-// the others, and while it is slow it holds only one. Cluster-scoped objects, which have no others beside them, may have all.
+// Enter takes one of a controller's workers for an object, if its namespace may have
+// another. A namespace leaves one worker to the others, and holds only one while slow.
+// Cluster-scoped objects may have all: there are no others.
 //
-// A caller that gets no place queues, and notify is called when a place becomes free: hundreds of workloads that asked again and again would keep
-// the workers busy with that alone. A notification does not guarantee a place, and there is none when a place becomes free only by time, so the
-// caller should also requeue with a delay.
+// Without a place the caller queues, and notify is called when a place becomes free:
+// hundreds of workloads asking again and again would keep the workers busy. A notification
+// guarantees no place, and none comes for a place freed by time alone, so also requeue with
+// a delay.
 func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, notify func()) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -161,8 +165,8 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	return limit - s.workers[controller]
 }
 
-// Forget takes an object that is gone, or has nothing to do now, out of the queue. If it was notified for a free worker, the next object is notified instead:
-// otherwise nothing would notify it for that worker.
+// Forget takes a deleted or idle object out of the queue. If it was notified for a free
+// worker, the next object is notified instead: nothing else would.
 func (p *Pool) Forget(controller string, workers int, name types.NamespacedName) {
 	p.mu.Lock()
 	s, known := p.namespaces[name.Namespace]

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// begin begins a write that must have room at once.
+// begin begins a write; there must be room.
 func begin(t *testing.T, p *Pool, namespace string) func() {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -26,7 +26,7 @@ func begin(t *testing.T, p *Pool, namespace string) func() {
 	return end
 }
 
-// full says that a write of the namespace has to wait.
+// full: a write of the namespace has to wait.
 func full(t *testing.T, p *Pool, namespace string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -37,7 +37,7 @@ func full(t *testing.T, p *Pool, namespace string) {
 	}
 }
 
-// empty says that nothing is left of namespaces that nobody writes to.
+// empty: nothing is left of idle namespaces.
 func empty(t *testing.T, p *Pool) {
 	t.Helper()
 	if len(p.namespaces) != 0 {
@@ -120,7 +120,8 @@ func TestPoolConfinesASlowNamespace(t *testing.T) {
 	})
 }
 
-// The entry of a namespace whose last write had been slow stayed for ever, also when the namespace was deleted.
+// After a slow last write a namespace's entry stayed for ever, even when the namespace was
+// deleted.
 func TestPoolForgetsThatANamespaceWasSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPool(8)
@@ -222,7 +223,7 @@ func TestPoolNotifiesInTheOrderOfTheQueue(t *testing.T) {
 	}
 }
 
-// The queue of a namespace that was deleted together with all objects that waited in it was kept for ever.
+// The queue of a namespace deleted with all its waiting objects was kept for ever.
 func TestPoolForgetsWhoIsGone(t *testing.T) {
 	p := NewPool(8)
 	var notified []string

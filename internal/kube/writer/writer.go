@@ -7,14 +7,16 @@
 // What it promises:
 //
 //   - Every request has a deadline.
-//   - Every write is reported to the freshness tracker: the resourceVersion that it returned, that its outcome is unknown, or, for a deletion,
-//     before it is sent. So its owner is not planned on a view without it.
-//   - Patches carry what they were decided on in their body, deletions as preconditions: the UID, and where it matters the
-//     resourceVersion.
-//   - Responses are requested as metadata only where nothing more is needed, which is cheaper for both sides.
+//   - Every write is reported to the freshness tracker: its resourceVersion, its unknown
+//     outcome, or, for a deletion, its sending in advance. So its owner is not planned on a
+//     view without it.
+//   - Patches carry their basis in the body, deletions as preconditions: the UID, and if it
+//     matters the resourceVersion.
+//   - Responses are requested as metadata if this is enough; it is cheaper for both sides.
 //
-// Callers that send many writes at a time take a place in the Pool for each, so that namespaces do not wait for each other. A pass that sends a
-// few writes one after the other needs none: it occupies a worker, and the Pool limits these as well.
+// Senders of many writes at a time take a place in the Pool for each, so namespaces do not
+// wait for each other. A pass with a few writes in sequence needs none: it occupies a
+// worker, also limited by the Pool.
 package writer
 
 import (
@@ -39,7 +41,8 @@ import (
 // DefaultTimeout is the deadline of one request.
 const DefaultTimeout = 15 * time.Second
 
-// ErrNotUnstructured says that an object cannot be applied: a typed one would claim every field of its type that is never omitted.
+// ErrNotUnstructured: a typed object cannot be applied, it would claim every field of its
+// type that is never omitted.
 var ErrNotUnstructured = errors.New("only unstructured objects can be applied")
 
 // Writer sends the writes of reconcilers of one kind of owner. It is safe for concurrent use.

@@ -6,15 +6,18 @@
 //
 // What holds for every kind:
 //
-//   - an update that does not change the spec is admitted without checks, so that finalizers and metadata can always be edited;
-//   - what is written back are the defaults and nothing else: fields that this version does not know survive, and pod and claim
-//     templates stay as written;
-//   - the rules are about the stored version, to which the API server converts first; errors name the fields in the client's own version, and fields
-//     that only the newer version has survive updates through the older one;
-//   - faults that the stored object already has do not block an update;
-//   - a value that cannot be decoded is refused with its path;
-//   - the cost of a request is bounded: what is too large is refused before it is decoded (wire.TooLarge), at most wire.MaxErrors errors are
-//     reported, and questions to the API server are few and end with the request.
+//   - an update without a change of the spec is admitted unchecked: finalizers and metadata
+//     stay editable;
+//   - only the defaults are written back: unknown fields survive, pod and claim templates
+//     stay as written;
+//   - the rules are about the stored version, the API server converts first; errors name
+//     the client's fields, and fields only the newer version has survive updates through
+//     the older one;
+//   - faults already in the stored object do not block an update;
+//   - an undecodable value is refused with its path;
+//   - a request's cost is bounded: oversized objects are refused before decoding
+//     (wire.TooLarge), at most wire.MaxErrors errors are reported, and questions to the API
+//     server are few and end with the request.
 package admit
 
 import (
@@ -46,8 +49,8 @@ import (
 const (
 	// LookupTimeout is how long one question to the API server may take.
 	LookupTimeout = 4 * time.Second
-	// lookupsTimeout is how long all questions of one request may take together. It leaves time to answer within the ten seconds that
-	// the webhooks have.
+	// lookupsTimeout bounds all questions of one request together. It leaves time to answer
+	// within the webhooks' ten seconds.
 	lookupsTimeout = 2 * LookupTimeout
 )
 
@@ -57,54 +60,58 @@ type Object[T any] interface {
 	DeepCopy() *T
 }
 
-// Kind is what a kind adds to the frame: its rules. Functions that are nil have nothing to say. All but LookUp and
+// Kind adds the rules of a kind to the frame. Nil functions are skipped. All but LookUp and
 // Complete are pure.
 type Kind[T any, P Object[T]] struct {
-	// GroupVersionKind is the stored version, in which requests arrive.
+	// GroupVersionKind is the stored version; requests arrive in it.
 	schema.GroupVersionKind
-	// Older is a served version whose clients do not know all fields of the stored one. Empty: there is none.
+	// Older is a served version whose clients lack fields of the stored one. Empty: there
+	// is none.
 	Older string
-	// NewerFields are the fields of the spec that Older lacks, templates excepted. An update through Older that leaves them out keeps the stored ones.
+	// NewerFields are the spec's fields Older lacks, templates excepted. An update through
+	// Older without them keeps the stored ones.
 	NewerFields []string
-	// Opaque are the fields of the spec that Default and Keep do not see. Nil: template and volumeClaimTemplates, which can be long and may
-	// hold what our types do not know.
+	// Opaque are spec fields hidden from Default and Keep. Nil: template and
+	// volumeClaimTemplates, which can be long and may hold unknown fields.
 	Opaque []string
-	// Keep brings back from the stored object what an update through Older left out and NewerFields does not cover.
+	// Keep restores stored fields omitted by an update through Older, beyond NewerFields.
 	Keep func(set, old P)
-	// Retain brings back from the stored object what Complete filled in and an update leaves out, through whichever version: kubectl apply
-	// replaces whole lists. It is given what Default is given.
+	// Retain restores stored fields of Complete an update omits, in any version: kubectl
+	// apply replaces whole lists. It sees the same as Default.
 	Retain func(set, old P)
-	// Default fills in what is missing. It is given the labels and the spec, without what is Opaque.
+	// Default fills in missing fields. It sees the labels and the spec without Opaque.
 	Default func(set P)
-	// Complete fills in what only the cluster knows about a new object, after Default, and returns why that cannot be done. It is given what Default is
-	// given, and the object's namespace.
+	// Complete fills in a new object's fields only the cluster knows, after Default, or
+	// returns why it cannot. It sees the same as Default, and the namespace.
 	Complete func(ctx context.Context, namespace string, set P) field.ErrorList
 	// Off refuses every object, because nobody would do anything for it. Empty: somebody does.
 	Off field.ErrorList
-	// Validate returns what is wrong with an object that Default has filled in.
+	// Validate checks an object after Default.
 	Validate func(set P) field.ErrorList
-	// ValidateCreate returns what a new object may not have, while a stored one may. Nil: nothing. Default has filled it in.
+	// ValidateCreate adds checks for new objects only, after Default. Nil: none.
 	ValidateCreate func(set P) field.ErrorList
-	// ValidateUpdate returns what may not change from old to set. Default has filled in both.
+	// ValidateUpdate checks changes from old to set, both after Default.
 	ValidateUpdate func(set, old P) field.ErrorList
-	// LookUp returns the faults that can only be found by asking the cluster, or else the warnings that depend on it. It is called once for objects
-	// that have no other fault. old is nil for a creation.
+	// LookUp asks the cluster for faults, or else for warnings. It is called once for
+	// objects with no other fault. old is nil for a creation.
 	LookUp func(ctx context.Context, set, old P) (errs field.ErrorList, warnings []string)
-	// Announce prepares for a new object that has no fault, as it will be stored, and returns warnings. It is not called in dry runs, and the object may
-	// still be refused by others.
+	// Announce prepares for a valid new object, as it will be stored, and returns warnings.
+	// It is not called in dry runs, and others may still refuse the object.
 	Announce func(ctx context.Context, object *unstructured.Unstructured) (warnings []string)
-	// Warnings say what is allowed but will not do what its author may expect. Each begins with the path of its field. old is nil for
-	// a creation.
+	// Warnings tell of allowed settings with surprising effects. Each begins with its
+	// field's path. old is nil for a creation.
 	Warnings func(set, old P) []string
-	// ChecksMetadata says that rules look at annotations: updates of metadata alone are checked, too.
+	// ChecksMetadata is true if rules look at annotations: updates of metadata alone are
+	// checked, too.
 	ChecksMetadata bool
-	// Templates are what the object makes its pods from. The API server is asked about new ones.
+	// Templates are the object's templates for pods. The API server is asked about new
+	// ones.
 	Templates func(set P) Templates
-	// RefuseTemplates refuses an object whose templates have faults. Otherwise they are warnings.
+	// RefuseTemplates refuses objects for faults in templates. Otherwise they are warnings.
 	RefuseTemplates bool
-	// OlderField is the name that a field of the stored version has in Older. Nil: no name differs.
+	// OlderField is Older's name of a field of the stored version. Nil: no name differs.
 	OlderField func(path string) string
-	// OlderText says what an error about a field of the stored version explains to a client of Older. Nil: the same.
+	// OlderText is an error's text for a client of Older. Nil: the same.
 	OlderText func(path, text string) string
 }
 
@@ -118,8 +125,8 @@ func (k Kind[T, P]) path(verb string) string {
 	return strings.ToLower("/" + verb + "-" + strings.ReplaceAll(k.Group, ".", "-") + "-" + k.Version + "-" + k.Kind)
 }
 
-// Faults returns what the pure rules find wrong with an object that Default has filled in. old is the stored object of an update, nil
-// for a creation. Faults that the stored object already has do not block an update: they may be from a time without admission, and refusing
+// Faults checks an object after Default. old is the stored object, nil for a creation.
+// Faults already stored do not block an update: they may predate admission, and refusing
 // every later change would not repair them.
 func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 	if len(k.Off) > 0 {
@@ -146,16 +153,16 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 // maxMoved is up to how many known faults are looked for at other places.
 const maxMoved = 1000
 
-// Introduced returns the errs that are not among known. An error is known if one with the same text is at the same place, or at another place of a list
-// whose items may have moved.
+// Introduced returns the errs not in known. An error is known if its text is at the same
+// place, or at another place of a list whose items may have moved.
 func Introduced(errs, known field.ErrorList) field.ErrorList {
 	return introduced(errs, known, func(e *field.Error) fault { return fault{e.Field, e.ErrorBody()} })
 }
 
-// fault is what is wrong with a field, in words.
+// fault is a field and the fault in words.
 type fault struct{ field, text string }
 
-// introduced is Introduced for faults of any type. of says which fault one is.
+// introduced is Introduced for any type. of identifies a fault.
 func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
 	if len(found) == 0 || len(known) == 0 {
 		return found
@@ -203,7 +210,8 @@ func (f fault) anywhere() fault {
 	return fault{path.String(), f.text}
 }
 
-// stored is the object before an update, nil for a creation. Values that cannot be decoded are left out, so that an update can correct them.
+// stored is the object before an update, nil for a creation. Undecodable values are left
+// out, so an update can correct them.
 func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
 	if req.Operation != admissionv1.Update {
 		return nil
@@ -215,7 +223,8 @@ func (k Kind[T, P]) stored(ctx context.Context, req ctrladmission.Request) P {
 	return old
 }
 
-// throughOlder says whether the client spoke the older version. The objects of the request are converted already.
+// throughOlder is true if the client spoke the older version. The request's objects are
+// converted already.
 func (k Kind[T, P]) throughOlder(req ctrladmission.Request) bool {
 	return k.Older != "" && req.RequestKind != nil && req.RequestKind.Version == k.Older
 }
@@ -225,8 +234,9 @@ func (k Kind[T, P]) Defaulter() ctrladmission.Handler { return defaulter[T, P]{K
 
 type defaulter[T any, P Object[T]] struct{ Kind Kind[T, P] }
 
-// Handle fills in defaults, and keeps the fields that a client of an older version cannot know. An object that cannot be decoded, or is too large, is let
-// through: the schema or the validator refuses it and says what is wrong.
+// Handle fills in defaults, and keeps fields unknown to a client of an older version.
+// Undecodable or oversized objects pass: the schema or the validator refuses them with a
+// reason.
 func (d defaulter[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
 	if tooLarge(req) != nil || specUnchanged(req) {
 		return ctrladmission.Allowed("")
@@ -239,7 +249,7 @@ func (d defaulter[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	return response
 }
 
-// defaulted answers with the difference that defaults make to the part of the object that they are about.
+// defaulted answers with the changes defaults make to their part of the object.
 func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Request) (ctrladmission.Response, error) {
 	part, err := wire.PartOf(req.Object.Raw, d.Kind.opaque()...)
 	if err != nil {
@@ -292,7 +302,7 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 // maxPart is how many bytes the labels and the spec without templates may have.
 const maxPart = 1 << 20
 
-// tooLong refuses a part that is too long, on an update only one that is longer than it was.
+// tooLong refuses a part that is too long, on an update only if it grew.
 func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *field.Error {
 	if part.Size() <= maxPart {
 		return nil
@@ -326,7 +336,8 @@ func decode[T any, P Object[T]](part *wire.Part, by func(raw []byte, into any) f
 	return set, nil
 }
 
-// difference is the response that patches part to whole, with the changes from before to after merged in.
+// difference is the response patching part to whole, merged with the changes from before to
+// after.
 func difference(part, whole *wire.Part, before, after any) (ctrladmission.Response, error) {
 	original, err := json.Marshal(part)
 	if err != nil {
@@ -343,7 +354,7 @@ func difference(part, whole *wire.Part, before, after any) (ctrladmission.Respon
 	return ctrladmission.PatchResponseFromRaw(original, changed), nil
 }
 
-// opaque are the fields of the spec that no default is about.
+// opaque are spec fields without defaults.
 func (k Kind[T, P]) opaque() []string {
 	if k.Opaque != nil {
 		return k.Opaque
@@ -351,11 +362,12 @@ func (k Kind[T, P]) opaque() []string {
 	return []string{"template", "volumeClaimTemplates"}
 }
 
-// Cluster is what a Validator asks and knows about the cluster.
+// Cluster is a Validator's view of the cluster.
 type Cluster struct {
 	// Checker asks the API server about templates.
 	Checker templatecheck.Checker
-	// Protects says whether the label policy.kruise.io/delete-protection is honored. Where it is not, users who set it get a warning.
+	// Protects is true if the label policy.kruise.io/delete-protection is honored. If not,
+	// its users get a warning.
 	Protects Protection
 }
 
@@ -369,7 +381,7 @@ type validator[T any, P Object[T]] struct {
 	Kind Kind[T, P]
 }
 
-// Handle refuses what cannot work and warns of what may not.
+// Handle refuses impossible settings and warns of doubtful ones.
 func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
 	if errs := tooLarge(req); errs != nil {
 		return v.refuse(req, errs)
@@ -426,7 +438,7 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 	return ctrladmission.Allowed("").WithWarnings(firstWarnings(slices.Concat(warnings, unknownFields(unknown), unprotected))...)
 }
 
-// announce prepares for an object that is about to be stored.
+// announce prepares for an object about to be stored.
 func (v validator[T, P]) announce(ctx context.Context, req ctrladmission.Request) []string {
 	if v.Kind.Announce == nil || req.Operation != admissionv1.Create || ptr.Deref(req.DryRun, false) {
 		return nil
@@ -438,13 +450,13 @@ func (v validator[T, P]) announce(ctx context.Context, req ctrladmission.Request
 	return v.Kind.Announce(ctx, object)
 }
 
-// unawaited is the answer to a request whose client has gone.
+// unawaited answers a request whose client has gone.
 func unawaited(ctx context.Context) ctrladmission.Response {
 	return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err())
 }
 
-// judge says which faults refuse the object and which are warnings. OpenKruise takes what the server takes in a template and only
-// refuses in a pod, so that is no reason to refuse.
+// judge divides faults into refusals and warnings. OpenKruise takes templates the server
+// takes and only refuses as pods, so these are warnings.
 func (v validator[T, P]) judge(faults []templatecheck.Fault) (refused, warned []templatecheck.Fault) {
 	for _, fault := range faults {
 		if v.Kind.RefuseTemplates && !fault.PodsOnly {
@@ -456,7 +468,8 @@ func (v validator[T, P]) judge(faults []templatecheck.Fault) (refused, warned []
 	return refused, warned
 }
 
-// templateFaults returns the faults of new templates. Where they refuse the object, those that the stored ones have, too, are left out.
+// templateFaults returns the faults of new templates. If they refuse the object, those also
+// in the stored ones are left out.
 func (v validator[T, P]) templateFaults(ctx context.Context, namespace string, set, old P) []templatecheck.Fault {
 	is := v.Kind.Templates(set)
 	if is.Pod == nil {
@@ -500,7 +513,8 @@ func (v validator[T, P]) refuse(req ctrladmission.Request, errs field.ErrorList)
 	return refuse(v.Kind.GroupKind(), req.Name, errs)
 }
 
-// inClientsWords renames the fields with which warnings begin for a client of the older version.
+// inClientsWords renames the fields at the start of warnings for a client of the older
+// version.
 func (v validator[T, P]) inClientsWords(req ctrladmission.Request, warnings []string) []string {
 	if v.Kind.OlderField == nil || !v.Kind.throughOlder(req) {
 		return warnings

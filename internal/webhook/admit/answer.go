@@ -23,12 +23,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 )
 
-// specUnchanged tells updates of metadata from those of the spec.
+// specUnchanged tells updates of metadata from updates of the spec.
 func specUnchanged(req ctrladmission.Request) bool {
 	return req.Operation == admissionv1.Update && wire.SameSpec(req.Object.Raw, req.OldObject.Raw)
 }
 
-// tooLarge are the lists that are too long, on an update those that it makes longer.
+// tooLarge are the lists that are too long, on an update those it lengthens.
 func tooLarge(req ctrladmission.Request) field.ErrorList {
 	return wire.TooLargeWorkload(req.Object.Raw, req.OldObject.Raw)
 }
@@ -44,7 +44,7 @@ func unknownFields(paths []string) []string {
 	return warnings
 }
 
-// openFields are the fields that a schema leaves open.
+// openFields are the fields a schema leaves open.
 func openFields() []string {
 	return []string{"spec.template", "spec.volumeClaimTemplates", "spec.containers", "spec.initContainers", "spec.volumes"}
 }
@@ -137,7 +137,7 @@ func oneLine(text string) string {
 	}, strings.ToValidUTF8(text, "?"))
 }
 
-// refuseTemplate is the same answer for what the API server said about a pod template.
+// refuseTemplate is the same answer for the API server's errors about a pod template.
 func refuseTemplate(kind schema.GroupKind, name string, faults []templatecheck.Fault) ctrladmission.Response {
 	status := apierrors.NewInvalid(kind, name, nil).Status()
 	lines := firstFaults(faults, templatecheck.Fault.String)
@@ -151,7 +151,7 @@ func refuseTemplate(kind schema.GroupKind, name string, faults []templatecheck.F
 	return refused(&status)
 }
 
-// warnOfTemplate are the warnings about what the API server would refuse of a template.
+// warnOfTemplate warns of the API server's objections to a template.
 func warnOfTemplate(faults []templatecheck.Fault) []string {
 	return firstFaults(faults, func(f templatecheck.Fault) string { return f.String() + " (pods cannot be created from this template)" })
 }

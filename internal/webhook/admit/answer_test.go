@@ -11,7 +11,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// A warning of two joined errors was never shown: the API server drops those with line breaks.
+// A warning of two joined errors was never shown: the API server drops warnings with line
+// breaks.
 func TestWarningsAreShownWhateverTheySay(t *testing.T) {
 	joined := errors.Join(errors.New("it cannot be registered"), errors.New("no answer")).Error()
 	got := firstWarnings([]string{"spec: " + joined, "a\tb\x00c", "\xff"})

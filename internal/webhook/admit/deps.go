@@ -19,23 +19,27 @@ import (
 type Deps struct {
 	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
 	Client client.Client
-	// Accepted are templates that the server would take, shared with the controllers. Nil remembers none.
+	// Accepted are templates the server would take, shared with the controllers. Nil
+	// remembers none.
 	Accepted *templatecheck.Accepted
 	// Namespace is the operator's own.
 	Namespace string
-	// ClientCA is the authority of the clients that may ask for admission, in PEM; empty: anybody may.
+	// ClientCA is the authority of clients allowed to ask for admission, in PEM; empty:
+	// anybody may.
 	ClientCA string
 	// Gates are the feature gates; each kind takes its own.
 	Gates features.Set
-	// Enabled says whether a kind is managed; nil: all are. Requests for other kinds are let through unchanged. They still come where the Operator
-	// Lifecycle Manager owns the webhook configurations, because it keeps the entries of these kinds.
+	// Enabled is true for managed kinds; nil: all. Requests for others pass unchanged. They
+	// still come under the Operator Lifecycle Manager, which keeps their webhook entries.
 	Enabled func(kind string) bool
-	// Hooks and Servers register what has to be in force when a creation is answered, and show that it is. Nil: that is left to controllers.
+	// Hooks and Servers register the parts a creation's answer depends on, and show them in
+	// force. Nil: left to controllers.
 	Hooks   *hooks.Registrar
 	Servers *apiservers.Servers
-	// KnownRevision says whether hooks refer to a revision, so that nothing is read for a path that somebody has made up. Nil: not known.
+	// KnownRevision is true if hooks refer to a revision: made-up paths then read nothing.
+	// Nil: not known.
 	KnownRevision func(ctx context.Context, name string) bool
-	// Acts says whether this operator acts, and not another one on the same objects; nil: it does.
+	// Acts is true if this operator acts on the objects, not another; nil: it does.
 	Acts func() bool
 }
 

@@ -15,13 +15,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Protection says what the label for protection from deletion does for the objects of a kind.
+// Protection is the effect of the deletion-protection label on a kind's objects.
 type Protection struct {
-	// Kind says that objects of the kind can be protected, On that the feature gate has them be.
+	// Kind is true if its objects can be protected, On if the feature gate enables it.
 	Kind, On bool
 }
 
-// unprotected warns about a label for protection from deletion that has no effect.
+// unprotected warns of a deletion-protection label without effect.
 func unprotected(req ctrladmission.Request, kind string, protects Protection) []string {
 	value, found := protection(req.Object.Raw)
 	if !found {
@@ -43,7 +43,8 @@ func unprotected(req ctrladmission.Request, kind string, protects Protection) []
 	return nil
 }
 
-// protection is the value of the label, and whether there is one. Objects that do not name it, nearly all, are not decoded for it.
+// protection is the label's value, if there is one. Objects without it, nearly all, are not
+// decoded.
 func protection(raw []byte) (value string, found bool) {
 	object := &metav1.PartialObjectMetadata{}
 	if !bytes.Contains(raw, []byte(shared.LabelDeleteProtection)) || json.Unmarshal(raw, object) != nil {

@@ -19,24 +19,25 @@ import (
 // maxFaults is how many faults of one template are reported; the API server cuts off long lists.
 const maxFaults = 10
 
-// Templates are what a workload makes its pods from. Without Pod there is nothing to ask about.
+// Templates are a workload's templates for pods. Without Pod there is nothing to ask.
 type Templates struct {
 	Pod    *corev1.PodTemplateSpec
 	Claims []corev1.PersistentVolumeClaim
-	// Job is what a Job makes the pods from; nil where none does. The API server is asked about the rest of it when the pods are fine.
+	// Job is the Job making the pods; nil if there is none. If the pods are fine, the API
+	// server is asked about the rest.
 	Job *batchv1.JobSpec
 	// Field is the name in the object of a field of spec.template. Nil: it has the same one.
 	Field func(path string) string
 }
 
-// same says whether the API server would give the same answer about other templates.
+// same is true if the API server would answer the same about other templates.
 func (t Templates) same(other Templates) bool {
 	return equality.Semantic.DeepEqual(t.Pod, other.Pod) && equality.Semantic.DeepEqual(t.Job, other.Job) &&
 		slices.EqualFunc(t.Claims, other.Claims, func(a, b corev1.PersistentVolumeClaim) bool { return a.Name == b.Name })
 }
 
-// faults returns what the API server finds wrong with templates. Without an answer there is nothing: the object is let in, and its
-// controller asks again and reports.
+// faults returns the API server's faults in templates. Without an answer there are none:
+// the object is let in, and its controller asks again and reports.
 func (t Templates) faults(ctx context.Context, checker templatecheck.Checker, namespace string) []templatecheck.Fault {
 	ctx, cancel := context.WithTimeout(ctx, LookupTimeout)
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 // maxDifferences is how many fields Differences names.
 const maxDifferences = 10
 
-// Differences names the fields in which two values differ, for a message: "containers[0].imagePullPolicy". Of many it names the first.
+// Differences names the first fields in which two values differ, for a message:
+// "containers[0].imagePullPolicy".
 func Differences(was, is any) string {
 	before, errBefore := asJSON(was)
 	after, errAfter := asJSON(is)
@@ -44,7 +45,8 @@ func asJSON(value any) (any, error) {
 
 type differences []string
 
-// compare adds the paths below path at which two values differ, sorted. Members that only one of two lists has are one difference.
+// compare adds the paths below path at which two values differ, sorted. Surplus members of
+// the longer list are one difference.
 func (d *differences) compare(path string, before, after any) {
 	was, wasObject := before.(map[string]any)
 	is, isObject := after.(map[string]any)

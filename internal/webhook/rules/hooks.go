@@ -20,8 +20,9 @@ import (
 // maxHookWarnings is how many labels and finalizers of one hook are warned of.
 const maxHookWarnings = 10
 
-// Hooks warns of what has no effect in the hooks of a workload: labels and finalizers that the server lets no pod have, so that no pod ever
-// waits at the hook, or for preNormal each waits for ever. hooks may be nil; path is that of the field.
+// Hooks warns of hooks without effect: with labels and finalizers the server allows no pod,
+// no pod waits at the hook, or for preNormal each waits for ever. hooks may be nil; path is
+// its field.
 func Hooks(hooks *shared.Lifecycle, path *field.Path) []string {
 	if hooks == nil {
 		return nil

@@ -21,7 +21,7 @@ const (
 	maxImages  = 255
 	maxNodes   = 5000
 	maxSecrets = 64
-	// pullTimeout and pullBackoff are what spec.pullPolicy is when it is omitted.
+	// pullTimeout and pullBackoff are the defaults of spec.pullPolicy.
 	pullTimeout = 600
 	pullBackoff = 3
 	// longestTimeout and maxRetries are their limits.
@@ -29,7 +29,8 @@ const (
 	maxRetries     = 100
 )
 
-// DefaultImagePull fills in what a job that pulls images leaves out, but parallelism: OpenKruise stores it as it is left out, too.
+// DefaultImagePull fills in the omitted fields of a job that pulls images. Like OpenKruise
+// it leaves parallelism out.
 func DefaultImagePull(t *appsv1beta1.ImagePullJobTemplate) {
 	if t.CompletionPolicy.Type == "" {
 		t.CompletionPolicy.Type = appsv1beta1.CompleteAlways
@@ -41,7 +42,7 @@ func DefaultImagePull(t *appsv1beta1.ImagePullJobTemplate) {
 	OrDefault(&t.PullPolicy.BackoffLimit, pullBackoff)
 }
 
-// ImagePull returns what is wrong with how images are pulled. path is that of the spec.
+// ImagePull checks how images are pulled. path is the spec's.
 func ImagePull(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
 	errs := ImagePullNodes(t, path)
 	if p := t.Parallelism; p != nil {
@@ -97,7 +98,7 @@ func imagePullEnd(policy *appsv1beta1.CompletionPolicy, timeout int64, path *fie
 	return errs
 }
 
-// ImagePullNodes returns what is wrong with how the nodes are chosen to which images are pulled.
+// ImagePullNodes checks the choice of nodes to pull images to.
 func ImagePullNodes(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Selector != nil && t.PodSelector != nil {
@@ -130,7 +131,7 @@ func NobodyPulls(daemon bool) field.ErrorList {
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nobody would pull the images: the feature gate KruiseDaemon is off")}
 }
 
-// Image returns what is wrong with the name of an image.
+// Image checks the name of an image.
 func Image(image string, path *field.Path) field.ErrorList {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
 		return field.ErrorList{field.Invalid(path, image, "is no image: "+err.Error())}
@@ -138,7 +139,7 @@ func Image(image string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// Images returns what is wrong with a list of images.
+// Images checks a list of images.
 func Images(images []string, path *field.Path) field.ErrorList {
 	switch {
 	case len(images) == 0:

@@ -25,7 +25,7 @@ func InPlaceStrategy(s *shared.InPlaceUpdateStrategy, path *field.Path) field.Er
 		}
 	}
 	if n := s.ImagePreDownloadTimeoutSeconds; n != nil && (*n < 1 || *n > longestTimeout) {
-		// Jobs that pull images have these limits, too: with another value none could be created.
+		// Jobs that pull images have these limits, too; other values could create none.
 		errs = append(errs, field.Invalid(path.Child("imagePreDownloadTimeoutSeconds"), *n, fmt.Sprintf("must be from 1 to %d", longestTimeout)))
 	}
 	return append(errs, NotNegative(s.ImagePreDownloadMinUpdatedReadyPods, path.Child("imagePreDownloadMinUpdatedReadyPods"))...)

@@ -20,8 +20,8 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// LabelName requires a DNS label of at most longest characters as the name; why says what needs the rest. While the name is still to be
-// generated, its prefix is looked at.
+// LabelName requires a name to be a DNS label of at most longest characters; why says who
+// needs the rest. Of a name yet to be generated it checks the prefix.
 func LabelName(object *metav1.ObjectMeta, longest int, why string) field.ErrorList {
 	name, path := object.Name, field.NewPath("metadata", "name")
 	if name == "" {
@@ -50,7 +50,7 @@ func NotNegative[T int32 | int64](value *T, path *field.Path) field.ErrorList {
 	return field.ErrorList{field.Invalid(path, *value, "must be 0 or more")}
 }
 
-// TemplateMetadata requires that the labels and annotations of a template can be given to an object.
+// TemplateMetadata checks the labels and annotations of a template.
 func TemplateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	if errs := ObjectKeys(object, path); len(errs) > 0 {
 		return errs
@@ -59,14 +59,14 @@ func TemplateMetadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorLi
 	return append(errs, apivalidation.ValidateAnnotations(object.Annotations, path.Child("annotations"))...)
 }
 
-// RunsToCompletion holds the rules for the pod template of a job. path is that of the template. Everything else about it is for the API
-// server to say.
+// RunsToCompletion checks the pod template of a job, as far as the API server does not.
+// path is the template's.
 func RunsToCompletion(template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := TemplateMetadata(&template.ObjectMeta, path.Child("metadata"))
 	return append(errs, OneOf(path.Child("spec", "restartPolicy"), template.Spec.RestartPolicy, corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure)...)
 }
 
-// BroadcastJob holds the rules for the spec of a BroadcastJob, its own or that inside a template.
+// BroadcastJob checks the spec of a BroadcastJob, its own or one inside a template.
 func BroadcastJob(spec *appsv1beta1.BroadcastJobSpec, path *field.Path) field.ErrorList {
 	errs := parallelism(spec.Parallelism, path.Child("parallelism"))
 	errs = append(errs, RunsToCompletion(&spec.Template, path.Child("template"))...)

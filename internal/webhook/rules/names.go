@@ -5,11 +5,12 @@ package rules
 
 import "fmt"
 
-// longestName is the longest name whose pods can be created for sure: they carry the label controller-revision-hash with the value
-// <name>-<hash>, a hash has at most 10 characters, and a label value at most 63.
+// longestName is the longest name whose pods can surely be created: the label
+// controller-revision-hash is <name>-<hash>, a hash has at most 10 characters, a label
+// value 63.
 const longestName = 52
 
-// LongName warns of the name of a new workload with which pods may not be created.
+// LongName warns of a new workload's name too long for its pods.
 func LongName(name string) []string {
 	if len(name) <= longestName {
 		return nil
@@ -19,7 +20,7 @@ func LongName(name string) []string {
 		len(name), longestName)}
 }
 
-// Ignored warns of a field that has no effect because a feature gate is off.
+// Ignored warns of a field without effect because a feature gate is off.
 func Ignored(path, gate string) string {
 	return fmt.Sprintf("%s: ignored, because the feature gate %s is off", path, gate)
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// ClaimTemplates warns of claim templates that are new or changed: pods and claims that exist stay as they are. grow says that claims grow with
-// their template.
+// ClaimTemplates warns of new or changed claim templates: existing pods and claims stay as
+// they are. grow is true if claims grow with their template.
 func ClaimTemplates(templates, old []corev1.PersistentVolumeClaim, grow bool) []string {
 	before := map[string]*corev1.PersistentVolumeClaim{}
 	for i := range old {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules holds the pure rules that admission of several kinds shares: about replicas, selectors, pod templates, names and the
-// order of updates. They take the parts of a spec that they are about, and return errors with the paths they were given.
+// Package rules holds the pure admission rules several kinds share: replicas, selectors,
+// pod templates, names and the order of updates. Errors carry the paths given to the rule.
 package rules
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 )
 
-// Workload holds the rules for what every workload of pods has: replicas, a selector, a pod template. path is that of the spec, kind the
-// workload's, for messages.
+// Workload checks the fields of every workload of pods: replicas, selector, pod template.
+// path is the spec's, kind is for messages.
 func Workload(kind string, replicas *int32, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if replicas != nil && *replicas < 0 {
@@ -35,12 +35,13 @@ func Workload(kind string, replicas *int32, selector *metav1.LabelSelector, temp
 	return append(errs, podTemplate(kind, template, path.Child("template"))...)
 }
 
-// matching requires a selector that matches the labels of the template, and not every pod. path is that of the spec.
+// matching requires a selector for the template's labels, and not for every pod. path is
+// the spec's.
 func matching(labelSelector *metav1.LabelSelector, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	return Selects(labelSelector, template.Labels, path.Child("selector"), path.Child("template", "metadata", "labels"))
 }
 
-// Selects requires a selector that matches the labels of a template, and not every pod.
+// Selects requires a selector for a template's labels, and not for every pod.
 func Selects(labelSelector *metav1.LabelSelector, carried map[string]string, path, labelsPath *field.Path) field.ErrorList {
 	if labelSelector == nil {
 		return field.ErrorList{field.Required(path, "a selector that matches the labels of the template")}
@@ -61,7 +62,8 @@ func Selects(labelSelector *metav1.LabelSelector, carried map[string]string, pat
 	return nil
 }
 
-// NonEmptySelector requires a selector that says something, and is well-formed. A nil one is left to the caller.
+// NonEmptySelector requires a well-formed selector with a condition. A nil one is left to
+// the caller.
 func NonEmptySelector(selector *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	switch {
 	case selector == nil:
@@ -75,7 +77,7 @@ func NonEmptySelector(selector *metav1.LabelSelector, path *field.Path) field.Er
 // maxKeys is how many labels, annotations or terms of a selector are checked. Nobody reads the faults of more, and finding them is expensive.
 const maxKeys = 1000
 
-// ObjectKeys requires that an object does not have too many labels and annotations.
+// ObjectKeys limits the number of labels and annotations.
 func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(object.Labels) > maxKeys {
@@ -87,12 +89,12 @@ func ObjectKeys(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// maxOwners is how many owner references are checked. Kubernetes' own check lists all of them for each one that is too many. The API server makes that
-// check, too, so no object with more gets in.
+// maxOwners is how many owner references are checked: Kubernetes' own check lists all of
+// them for each one too many. The API server makes it too, so no object with more gets in.
 const maxOwners = 50
 
-// Metadata requires a name that is a subdomain, and labels and annotations that the server takes. It lets a name be missing: it is still to
-// be generated then, or the API server asks for it.
+// Metadata requires a subdomain as the name, and labels and annotations the server takes. A
+// missing name passes: it is still to be generated, or the API server asks for it.
 func Metadata(object *metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	if errs := ObjectKeys(object, path); len(errs) > 0 {
 		return errs
@@ -121,8 +123,8 @@ func LabelSelector(selector *metav1.LabelSelector, path *field.Path) field.Error
 	return metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, path)
 }
 
-// podTemplate has the few rules whose violation would stop a workload permanently. Everything else about the template is for the API server to
-// say.
+// podTemplate refuses only mistakes that would stop a workload permanently. The API server
+// checks the rest.
 func podTemplate(kind string, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	errs := ObjectKeys(&template.ObjectMeta, path.Child("metadata"))
 	if len(errs) == 0 {
@@ -155,8 +157,8 @@ func ReservedLabels(template *corev1.PodTemplateSpec) []string {
 	return warnings
 }
 
-// InPlaceOnly refuses a template that pods could not reach by editing the images of their containers. What the API
-// server fills in on its own is no difference.
+// InPlaceOnly refuses a template that needs more than an edit of images. Defaults of the
+// API server are no difference.
 func InPlaceOnly(template, old *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
 	is, was := podtemplate.Defaulted(template), podtemplate.Defaulted(old)
 	if len(is.Spec.Containers) == len(was.Spec.Containers) {
@@ -186,7 +188,7 @@ func undrained(now, before shared.PodUpdatePolicy, old *corev1.PodTemplateSpec) 
 		"while they are updated in place; new pods have it", shared.GateInPlaceUpdateReady)}
 }
 
-// Priority holds the rules for the order of an update: one list, no term that says nothing.
+// Priority checks the order of an update: one list, no empty term.
 func Priority(p *shared.UpdatePriorityStrategy, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(p.OrderPriority) > 0 && len(p.WeightPriority) > 0 {
@@ -228,7 +230,7 @@ func Scatter(terms []shared.UpdateScatterTerm, path *field.Path) field.ErrorList
 	return errs
 }
 
-// ACount is what fields of type int-or-string accept.
+// ACount describes the values of an int-or-string field.
 const ACount = `must be a whole number of at least 0, or a percentage such as "30%"`
 
 // Count requires a number or a percentage. Nil is none.
@@ -242,7 +244,7 @@ func Count(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// SelectorFixed refuses to change a selector. path is that of the spec.
+// SelectorFixed refuses to change a selector. path is the spec's.
 func SelectorFixed(selector, old *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if equality.Semantic.DeepEqual(selector, old) {
 		return nil
@@ -273,7 +275,7 @@ func Plain(v intstr.IntOrString) any {
 	return v.StrVal
 }
 
-// OrDefault gives a field that was left out its default.
+// OrDefault gives an omitted field its default.
 func OrDefault[T any](value **T, def T) {
 	if *value == nil {
 		*value = &def

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package critest is a container runtime in memory, for tests of what the node daemon does.
+// Package critest is a container runtime in memory, for tests of the node daemon.
 package critest
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// Runtime is a runtime in memory. Its zero value is a runtime without pods and images that does at once what it is asked for. It is safe
-// for concurrent use; the functions are set before it is used, or with Set.
+// Runtime is a runtime in memory. Its zero value has no pods or images, and answers at
+// once. It is safe for concurrent use; set the functions before use, or with Set.
 type Runtime struct {
-	// Name is what it says that it is; containerd when empty.
+	// Name is the runtime's; containerd when empty.
 	Name string
-	// OnPull is what happens to a pull before the image is there. It may wait, as long as ctx lets it, and refuse.
+	// OnPull runs before the image is there. It may wait until ctx ends, and refuse.
 	OnPull func(ctx context.Context, pull cri.Pull) error
-	// OnStop is what happens when a container is stopped, before it has ended.
+	// OnStop runs when a container is stopped, before it ends.
 	OnStop func(ctx context.Context, container cri.Container, grace time.Duration) error
 	// OnExec answers for commands.
 	OnExec func(ctx context.Context, container cri.Container, command []string) (cri.ExecResult, error)
-	// Restart says whether a container that was stopped is created again under another ID, as the kubelet does.
+	// Restart creates a stopped container again under another ID, as the kubelet does.
 	Restart bool
 
 	mu         sync.Mutex
@@ -56,7 +56,7 @@ func (s Several) Of(name string) cri.Runtime {
 	return absent{&Runtime{down: true}, name}
 }
 
-// absent is a runtime that the node does not have.
+// absent is a runtime the node does not have.
 type absent struct {
 	*Runtime
 	name string
@@ -67,18 +67,18 @@ func (a absent) Status(context.Context) (cri.Status, error) {
 	return cri.Status{}, &cri.NoRuntimeError{Name: a.name, Answering: []string{"containerd"}}
 }
 
-// Call is a request that changes something, as it came.
+// Call is a changing request, as it came.
 type Call struct {
 	// Verb is Pull, Stop, Exec or Remove; On is the image or the ID of the container.
 	Verb, On string
 	// Pull is the pull, with its credentials.
 	Pull cri.Pull
-	// Grace is that of a Stop, Command that of an Exec.
+	// Grace is a Stop's, Command an Exec's.
 	Grace   time.Duration
 	Command []string
 }
 
-// SetDown makes the runtime answer nothing, or answer again. Pulls that are under way are not ended by it.
+// SetDown stops or resumes all answers. Pulls under way go on.
 func (r *Runtime) SetDown(down bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -99,7 +99,7 @@ func (r *Runtime) add(reference string) {
 	r.images[reference] = true
 }
 
-// AddPod adds a pod and its containers, which get its names and UID.
+// AddPod adds a pod and its containers. These get its names and UID.
 func (r *Runtime) AddPod(pod cri.Pod, containers ...cri.ContainerStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -113,7 +113,7 @@ func (r *Runtime) AddPod(pod cri.Pod, containers ...cri.ContainerStatus) {
 	}
 }
 
-// Calls are the requests that change something, in the order in which they came.
+// Calls are the changing requests, in order.
 func (r *Runtime) Calls() []Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -222,7 +222,7 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	return nil
 }
 
-// begin notes a call that concerns a container.
+// begin notes a call about a container.
 func (r *Runtime) begin(call Call) (cri.ContainerStatus, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

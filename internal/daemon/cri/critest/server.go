@@ -14,15 +14,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
-// served is a runtime behind a socket. What it does not answer for, a client is told.
+// served is a runtime behind a socket. Other requests are unimplemented.
 type served struct {
 	runtimev1.UnimplementedRuntimeServiceServer
 	runtimev1.UnimplementedImageServiceServer
 	runtime *Runtime
 }
 
-// Serve answers on a socket what a daemon asks that has nothing to do: who the runtime is, which containers run, and which images there are. Stop
-// ends that.
+// Serve answers an idle daemon on a socket: the runtime's name, running containers, images.
+// Stop ends it.
 func (r *Runtime) Serve(ctx context.Context, socket string) (stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", socket)
 	if err != nil {
