@@ -15,11 +15,12 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// maxDefinition is how large a definition may be in JSON: `kubectl apply` keeps it in an annotation, which the API server limits to that.
+// maxDefinition limits a definition in JSON: `kubectl apply` keeps it in an annotation,
+// which the API server limits to this.
 const maxDefinition = 256 << 10
 
-// The API server takes every definition: it is small enough for `kubectl apply`, its schema is structural, and what its rules can cost at most
-// is within the limits for one rule and for all.
+// The API server takes every definition: it is small enough for `kubectl apply`, its schema
+// is structural, and its rules' cost is within the limits for one rule and for all.
 func TestDefinitionsAreSmallAndTheirRulesCheap(t *testing.T) {
 	known := runtime.NewScheme()
 	install.Install(known)

@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests_test checks the manifests in config: what they install, what they give to the operator and to users.
+// Package manifests_test checks the manifests in config: installed objects, and rights of
+// the operator and users.
 package manifests_test
 
 import (
@@ -23,7 +24,8 @@ import (
 
 const config = "../../config"
 
-// What is deleted with the operator must be nothing that users have, and config/default must not lack any of it.
+// Nothing of users' may be deleted with the operator, and config/default must lack none of
+// its objects.
 func TestOperatorIsTheInstallWithoutKindsAndNamespace(t *testing.T) {
 	var whole, operator []string
 	for _, object := range render(t, filesys.MakeFsOnDisk(), config+"/default") {
@@ -41,7 +43,8 @@ func TestOperatorIsTheInstallWithoutKindsAndNamespace(t *testing.T) {
 	}
 }
 
-// The manager may do nothing with a wildcard (reading the rights refuses one), and touches objects that matter to others by name only.
+// The manager has no wildcard (reading the rights refuses one), and touches objects
+// important to others by name only.
 func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 	given, err := rights.Of(config + "/rbac")
 	if err != nil {
@@ -79,7 +82,8 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 				t.Errorf("to %s is not for the operator's own", right)
 			}
 		case "mutatingadmissionpolicybindings":
-			// Those of hooks have names that follow from the objects. None is replaced as a whole.
+			// Hooks' objects have names derived from the objects. None is replaced as a
+			// whole.
 			if !slices.Contains([]string{"create", "delete", "get", "list", "patch", "watch"}, right.Verb) {
 				t.Errorf("to %s is more than keeping the bindings of hooks", right)
 			}
@@ -109,7 +113,7 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 	}
 }
 
-// Every overlay on the page about installing builds, and reaches what it is about.
+// Every overlay on the installation page builds, and reaches its objects.
 func TestDocumentedOverlays(t *testing.T) {
 	page, err := os.ReadFile("../../docs/operations/install.md")
 	if err != nil {
@@ -157,7 +161,7 @@ func TestDocumentedOverlays(t *testing.T) {
 	}
 }
 
-// Every kind has what users need to look at it and to edit it, for every resource that they can name.
+// Every kind has users' rights to view and edit it, for every resource they can name.
 func TestUsersGetEveryKind(t *testing.T) {
 	type level struct{ verbs, resources string }
 	have := map[string]level{} // by plural and the cluster's own role

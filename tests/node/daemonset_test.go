@@ -19,8 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// TestDaemonIsUpdatedInPlace changes the image of a DaemonSet: the pod on the node stays, its container is replaced once, and at no moment is it ready with
-// the container that goes.
+// TestDaemonIsUpdatedInPlace changes the image of a DaemonSet: the pod on the node stays,
+// its container is replaced once, and it is never ready with the old container.
 func TestDaemonIsUpdatedInPlace(t *testing.T) {
 	n := onNode(t)
 	template := guestbookTemplate()

@@ -24,7 +24,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
-// looks runs a job of one container that tells what it sees of the pods, and waits until it has ended in the phase.
+// looks runs a job of one container reporting its view of the pods, and waits until it has
+// ended in the phase.
 func looks(t *testing.T, n *environment.Namespace, name, image, target string, args []string, phase v1beta1.EphemeralJobPhase) *v1beta1.EphemeralJob {
 	t.Helper()
 	job := &v1beta1.EphemeralJob{
@@ -49,7 +50,7 @@ func looks(t *testing.T, n *environment.Namespace, name, image, target string, a
 	return job
 }
 
-// seen is what the container of a job told.
+// seen is the report of a job's container.
 func seen(t *testing.T, pod *corev1.Pod, name string) (told struct {
 	Processes []string `json:"processes"`
 	Answer    string   `json:"answer"`
@@ -70,8 +71,8 @@ func seen(t *testing.T, pod *corev1.Pod, name string) (told struct {
 	return told, ended.ExitCode
 }
 
-// TestDebugContainers: a container that an EphemeralJob adds sees the network of its pod, and the processes of the container that it is for;
-// nothing of the pod is restarted for it, and it is not either.
+// TestDebugContainers: an EphemeralJob's container sees the network of its pod, and the
+// processes of its target container; neither it nor anything of the pod is restarted.
 func TestDebugContainers(t *testing.T) {
 	n := onNode(t)
 	_, err := deploy.Push(t.Context(), env.Cluster, "openkruise/look:v1", images.Image{Programs: []images.Program{{Package: "tests/images/look"}}})

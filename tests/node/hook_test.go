@@ -17,13 +17,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// TestUpdateHook holds a pod at its inPlaceUpdate hook. The kubelet, which computes Ready from the conditions, agrees with what the
-// operator writes.
+// TestUpdateHook holds a pod at its inPlaceUpdate hook. The kubelet, computing Ready from
+// the conditions, agrees with the operator.
 func TestUpdateHook(t *testing.T) {
 	const hook = "example.io/drain"
 	n := onNode(t)
 	set := guestbook(1)
-	// So that the kubelet has nothing left to write about the start: it would write Ready as it was before.
+	// So the kubelet has nothing left to write about the start: it would write the earlier
+	// Ready.
 	set.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(2))
 	set.Spec.Lifecycle = &shared.Lifecycle{InPlaceUpdate: &shared.LifecycleHook{FinalizersHandler: []string{hook}, MarkPodNotReady: true}}
 	set.Spec.Template.Finalizers = []string{hook}
@@ -43,7 +44,8 @@ func TestUpdateHook(t *testing.T) {
 	}
 
 	n.SetImage("web", repository+":v2")
-	// A status of the kubelet's own that was under way can write Ready=True once more; its next one takes it back.
+	// A kubelet's status under way can write Ready=True once more; its next one takes it
+	// back.
 	n.Eventually("the pod waits at the hook and stays out of service", lasting(2*time.Second, inState(shared.StatePreparingUpdate, false)))
 	held := n.Pod("web-0")
 	const holders = `[{"userAgent":"Lifecycle","key":"preUpdateHook"}]`
@@ -78,7 +80,7 @@ func TestUpdateHook(t *testing.T) {
 	release() // or the namespace could not be deleted
 }
 
-// lasting is a check that holds once the other one has held at every look for the given time.
+// lasting is a check for another one to hold at every look for the given time.
 func lasting(period time.Duration, check func(context.Context) error) func(context.Context) error {
 	since := time.Now()
 	return func(ctx context.Context) error {

@@ -15,7 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
-// TestContainersStartInOrder: the kubelet does not create a container before those of a higher priority are ready, and does when they are.
+// TestContainersStartInOrder: the kubelet creates a container only when the ones of higher
+// priority are ready.
 func TestContainersStartInOrder(t *testing.T) {
 	n := onNode(t)
 	seen := follow(t, n)

@@ -141,8 +141,8 @@ func TestRestartOfOneContainer(t *testing.T) {
 	}
 }
 
-// mortal is a daemon that dies right after one of the things that it does to the world: stopping a container, or writing a status. Nothing that it
-// does later arrives.
+// mortal is a daemon that dies right after one of its actions: stopping a container, or
+// writing a status. Nothing it does later arrives.
 type mortal struct {
 	// dies is which of them is the last.
 	dies int
@@ -182,8 +182,9 @@ type writes func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (w writes) RoundTrip(r *http.Request) (*http.Response, error) { return w(r) }
 
-// TestTheDaemonDiesDuringARestart: whenever the daemon is gone between two steps of a request, the next one goes on, stops no container twice, and
-// leaves the other one alone. The last request meets a runtime that is restarted meanwhile.
+// TestTheDaemonDiesDuringARestart: if the daemon dies between two steps of a request, the
+// next one continues, stops no container twice, and leaves the other one alone. The last
+// request meets a restarting runtime.
 func TestTheDaemonDiesDuringARestart(t *testing.T) {
 	n := onNode(t)
 	const steps = 3

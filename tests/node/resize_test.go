@@ -81,7 +81,7 @@ func cpuQuota(t *testing.T, pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// inside runs a command in the node and returns what it prints.
+// inside runs a command in the node and returns its output.
 func inside(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := theNode().Command(t.Context(), args...).CombinedOutput()

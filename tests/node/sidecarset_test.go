@@ -22,8 +22,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// TestHotUpgradeServesAllTheTime lets the API server inject a pair of containers and gives it another image: at every state of the pod, as the
-// kubelet reports it, a container of the pair that has a real image runs and is ready. The workload's own container is not touched.
+// TestHotUpgradeServesAllTheTime lets the API server inject a pair of containers and gives
+// it another image: at every state of the pod reported by the kubelet, a container of the
+// pair with a real image runs and is ready. The workload's own container is not touched.
 func TestHotUpgradeServesAllTheTime(t *testing.T) {
 	n := onNode(t)
 	idle := repository + ":v1-again"
@@ -96,8 +97,8 @@ func TestHotUpgradeServesAllTheTime(t *testing.T) {
 	seen := states.of(n, is)
 	replaced := 0
 	for _, m := range seen {
-		// A container works while its status is of a container that was made with a real image: until the kubelet has replaced the first one,
-		// that is the one from before.
+		// A container works while its status is of one made with a real image: until its
+		// replacement this is the earlier one.
 		works := func(name string) bool {
 			c := status(m.pod, name)
 			if !c.Ready || c.State.Running == nil {

@@ -3,11 +3,13 @@
 
 //go:build unix
 
-// Package node_test shows the operator on a real kubelet and container runtime: what simulated nodes can only claim. Pods keep their
-// sandbox while a container is replaced, no request goes to a pod that is about to restart, resources change in the control group,
-// and an update survives that the kubelet or the runtime is away.
+// Package node_test shows the operator on a real kubelet and container runtime, beyond
+// simulated nodes' claims. Pods keep their sandbox while a container is replaced, no
+// request goes to a pod about to restart, resources change in the control group, and an
+// update survives an absent kubelet or runtime.
 //
-// It needs Linux, root and the packages that realnode.DebianPackages lists; elsewhere every test is skipped and says why.
+// It needs Linux, root and realnode.DebianPackages; elsewhere every test is skipped with
+// the reason.
 package node_test
 
 import (
@@ -89,7 +91,8 @@ func pushImages() error {
 	return nil
 }
 
-// guestbookTemplate is a pod with a probed container "web" that always pulls and one that nobody changes.
+// guestbookTemplate is a pod with a probed container "web" with pull policy Always and one
+// nobody changes.
 func guestbookTemplate() corev1.PodTemplateSpec {
 	server := func(name string, port int32) corev1.Container {
 		return corev1.Container{
@@ -115,7 +118,7 @@ func guestbookTemplate() corev1.PodTemplateSpec {
 	}
 }
 
-// guestbook is a set "web" that updates in place.
+// guestbook is a set "web" updated in place.
 func guestbook(replicas int32) *v1beta1.StatefulSet {
 	return &v1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
@@ -146,15 +149,15 @@ func guestbookClones(replicas int32) *v1beta1.CloneSet {
 	}
 }
 
-// workload is a kind of set that runs the guestbook.
+// workload is a kind of set for the guestbook.
 type workload struct {
 	// start creates the set and waits until its pods are available.
 	start func(t *testing.T, n *environment.Namespace, replicas int32) []corev1.Pod
 	// change changes the template.
 	change func(n *environment.Namespace, change func(*corev1.PodTemplateSpec))
-	// settled waits until all pods are available at the update revision, and returns that.
+	// settled waits until all pods are available at the update revision, and returns it.
 	settled func(n *environment.Namespace) string
-	// named says that a pod that replaces another one has its name.
+	// named: a replacing pod has the old one's name.
 	named bool
 }
 
@@ -209,7 +212,7 @@ func create(t *testing.T, n *environment.Namespace, set client.Object) {
 	}
 }
 
-// history is every state of every pod of a namespace, in the order in which the API server had them.
+// history is every state of every pod of a namespace, in the API server's order.
 type history struct {
 	mutex   sync.Mutex
 	moments []moment
@@ -244,7 +247,7 @@ func follow(t *testing.T, n *environment.Namespace) *history {
 	return h
 }
 
-// of returns the states of a pod up to the one that was read.
+// of returns a pod's states up to the one read.
 func (h *history) of(n *environment.Namespace, pod *corev1.Pod) []moment {
 	var states []moment
 	n.Eventually("the watch has seen pod "+pod.Name, func(context.Context) error {
@@ -265,8 +268,9 @@ func (h *history) of(n *environment.Namespace, pod *corev1.Pod) []moment {
 	return states
 }
 
-// steady waits until the pod is ready and nobody has written it for two seconds, and returns it. A kubelet writes the status of a pod
-// that has just started several times, and a write that was computed before it saw the readiness gates says that the pod is not ready.
+// steady waits until the pod is ready and unwritten for two seconds, and returns it. A
+// kubelet writes a starting pod's status several times, and a write computed before it saw
+// the readiness gates marks the pod unready.
 func steady(n *environment.Namespace, pod corev1.Pod) corev1.Pod {
 	var is *corev1.Pod
 	var since time.Time
@@ -287,8 +291,9 @@ func steady(n *environment.Namespace, pod corev1.Pod) corev1.Pod {
 	return *is
 }
 
-// assertInService checks that the pod was ready in each state. One that is not ready although all its gates are True and its containers
-// are ready is logged, not counted: only the kubelet, late, or the node controller, of a node that it has lost, writes that.
+// assertInService checks that the pod was ready in each state. An unready one with all
+// gates True and ready containers is logged, not counted: only a late kubelet, or the node
+// controller after losing the node, writes it.
 func assertInService(t *testing.T, states []moment) {
 	t.Helper()
 	for _, m := range states {
@@ -307,7 +312,7 @@ func assertInService(t *testing.T, states []moment) {
 	}
 }
 
-// first returns the first state that the check accepts, and those after it.
+// first returns the first state the check accepts, and all after it.
 func first(t *testing.T, states []moment, what string, check func(*corev1.Pod) bool) (moment, []moment) {
 	t.Helper()
 	i := slices.IndexFunc(states, func(m moment) bool { return check(m.pod) })
@@ -317,7 +322,7 @@ func first(t *testing.T, states []moment, what string, check func(*corev1.Pod) b
 	return states[i], states[i+1:]
 }
 
-// assertSamePod checks that a pod has kept all that only a new pod gets anew, and the container that nobody changed.
+// assertSamePod checks the fields only a new pod changes, and the container nobody changed.
 func assertSamePod(t *testing.T, was, is *corev1.Pod) {
 	t.Helper()
 	if is == nil {
@@ -339,7 +344,7 @@ func assertSameContainer(t *testing.T, was, is *corev1.Pod, name string) {
 	}
 }
 
-// assertReplacedOnce checks that the container was replaced by another one, once.
+// assertReplacedOnce checks that the container was replaced once.
 func assertReplacedOnce(t *testing.T, was, is *corev1.Pod, name string) {
 	t.Helper()
 	before, after := status(was, name), status(is, name)
@@ -349,7 +354,8 @@ func assertReplacedOnce(t *testing.T, was, is *corev1.Pod, name string) {
 	}
 }
 
-// assertNotReadyWithOld checks that in none of the states the pod is ready with the container that is to be replaced.
+// assertNotReadyWithOld checks that the pod is never ready with the container to be
+// replaced.
 func assertNotReadyWithOld(t *testing.T, states []moment, was *corev1.Pod) {
 	t.Helper()
 	for _, m := range states {
@@ -385,8 +391,8 @@ func assertVersion(t *testing.T, pod *corev1.Pod, want string) {
 	}
 }
 
-// newHTTPClient returns a client that makes a connection for each request and uses no proxy, which would not know the addresses
-// of pods.
+// newHTTPClient returns a client with a connection for each request and no proxy: it would
+// not know pods' addresses.
 func newHTTPClient() *http.Client {
 	return &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 }

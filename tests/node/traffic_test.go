@@ -29,13 +29,14 @@ import (
 // TestNoRequestIsLost rolls three pods behind a Service while a client sends requests all the time. Like a proxy, the client knows
 // nothing but the EndpointSlices.
 func TestNoRequestIsLost(t *testing.T) {
-	// Longer than a kubelet can go on writing the readiness of before, which is about two seconds.
+	// Longer than a kubelet can write the earlier readiness, about two seconds.
 	const grace, replicas = 4 * time.Second, 3
 	n := onNode(t)
 	set := guestbook(replicas)
 	set.Spec.UpdateStrategy.RollingUpdate.InPlaceUpdateStrategy = &shared.InPlaceUpdateStrategy{GracePeriodSeconds: int32(grace / time.Second)}
-	// When a pod leaves the Service at the moment at which another one is let in, the EndpointSlice controller meets its own write
-	// in a cache that is not up to date, and tries again only a second later, or more. That would use up the grace period.
+	// When a pod leaves the Service just as another one is let in, the EndpointSlice
+	// controller meets its own write in a stale cache, and tries again a second or more
+	// later. This would use up the grace period.
 	set.Spec.UpdateStrategy.RollingUpdate.MinReadySeconds = new(int32(1))
 	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "web"},
@@ -121,7 +122,7 @@ type proxy struct {
 	requests []request
 }
 
-// request is one request and what came of it.
+// request is one request and its result.
 type request struct {
 	pod     string
 	sent    time.Time
@@ -185,8 +186,8 @@ func (p *proxy) ready() map[string]string {
 	return all
 }
 
-// sendRequests sends a hundred requests each second, to one ready pod after the other. The function it returns ends that and
-// returns all of them.
+// sendRequests sends a hundred requests each second, to one ready pod after the other. The
+// returned function ends it and returns all.
 func (p *proxy) sendRequests(t *testing.T) func() []request {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := newHTTPClient()
@@ -245,7 +246,7 @@ func version(ctx context.Context, c *http.Client, pod, address string) (string, 
 	return words[1], nil
 }
 
-// servedBy are the pods that have answered with this version.
+// servedBy are the pods with answers of this version.
 func (p *proxy) servedBy(version string) []string {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -81,7 +81,7 @@ func imageUpdateKeepsPod(t *testing.T, w workload) {
 		seconds(edited.at.Sub(out.at)), seconds(seen.at.Sub(out.at)), seconds(replaced.at.Sub(out.at)))
 }
 
-// assertEdited checks the state of the pod in which its image has just been changed.
+// assertEdited checks the pod's state just after the change of its image.
 func assertEdited(t *testing.T, was, pod *corev1.Pod, revision string) {
 	t.Helper()
 	if pod.Labels[shared.LabelControllerRevisionHash] != revision || pod.Labels[shared.LabelLifecycleState] != string(shared.StateUpdating) {
@@ -232,9 +232,10 @@ func TestMetadataChangeRestartsNothing(t *testing.T) {
 	assertInService(t, states.of(n, is))
 }
 
-// TestNodeProgramsRestartDuringUpdate takes the kubelet or the runtime away in the middle of an update: nothing may count as updated
-// that is not, and the update ends right when they are back. It is the last test, since the node may be called not ready for some
-// seconds after it.
+// TestNodeProgramsRestartDuringUpdate takes the kubelet or the runtime away in the middle
+// of an update: outdated pods must not count as updated, and the update ends right when
+// they are back. It is the last test: the node may be called not ready for some seconds
+// afterwards.
 func TestNodeProgramsRestartDuringUpdate(t *testing.T) {
 	n := onNode(t)
 	was := start(t, n, guestbook(2))

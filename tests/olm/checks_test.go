@@ -31,7 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/packaging"
 )
 
-// checkInstalled says what OLM must have made of a version's bundle.
+// checkInstalled checks OLM's objects of a version's bundle.
 func (w *fixture) checkInstalled(version string) {
 	w.t.Helper()
 	deployment := &appsv1.Deployment{}
@@ -67,7 +67,7 @@ func (w *fixture) checkInstalled(version string) {
 	}
 }
 
-// checkCertificate returns the authority of the certificate that OLM made for the webhooks.
+// checkCertificate returns the authority of OLM's certificate for the webhooks.
 func (w *fixture) checkCertificate() []byte {
 	w.t.Helper()
 	secret := &corev1.Secret{}
@@ -90,7 +90,7 @@ func (w *fixture) checkCertificate() []byte {
 	return secret.Data["olmCAKey"]
 }
 
-// checkWebhooks holds the configurations in the cluster to the ones that the ClusterServiceVersion declares.
+// checkWebhooks compares the cluster's configurations with the ClusterServiceVersion's.
 func (w *fixture) checkWebhooks(version string, authority []byte) {
 	w.t.Helper()
 	csv := olm.Object("ClusterServiceVersion", system, "")
@@ -168,7 +168,7 @@ func (w *fixture) checkConversion(definition *apiextensionsv1.CustomResourceDefi
 	})
 }
 
-// checkPermissions asks for rights that the manager needs and for some that it must not have.
+// checkPermissions checks rights the manager needs and some it must not have.
 func (w *fixture) checkPermissions() {
 	w.t.Helper()
 	for _, tc := range []struct {
@@ -201,7 +201,8 @@ func (w *fixture) checkPermissions() {
 	}
 }
 
-// checkSubscriptionConfig changes what a user may change through the Subscription, looks at the manager, and takes it back.
+// checkSubscriptionConfig changes users' settings of the Subscription, looks at the
+// manager, and reverts them.
 func (w *fixture) checkSubscriptionConfig() {
 	w.t.Helper()
 	subscription := olm.Object("Subscription", system, "kruise-operator")
@@ -244,7 +245,8 @@ func (w *fixture) checkSubscriptionConfig() {
 	})
 }
 
-// setUpgradeable says through the OperatorCondition, as the operator would, whether it may be upgraded.
+// setUpgradeable marks the operator upgradeable or not in the OperatorCondition, as it
+// would itself.
 func (w *fixture) setUpgradeable(version string, status metav1.ConditionStatus) {
 	w.t.Helper()
 	name := packaging.CSVName(version)
@@ -271,7 +273,8 @@ func (w *fixture) setUpgradeable(version string, status metav1.ConditionStatus) 
 }
 
 const (
-	// binding is the cluster-scoped object that comes and goes with the installation; see docs/adr/0008-installation-owner.md.
+	// binding is the cluster-scoped object with the installation's lifetime; see
+	// docs/adr/0008-installation-owner.md.
 	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
 )
@@ -292,7 +295,8 @@ func (w *fixture) sampleConfiguration() {
 				Service: &admissionv1.ServiceReference{Namespace: system, Name: service, Path: ptr.To("/validate-pods")},
 			},
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": users}},
-			// Those of the workload alone are in its scope, so that they cannot come back while nobody answers.
+			// The workload's own are in its scope, so they cannot come back while nobody
+			// answers.
 			ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"scoped": "true"}},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create},

@@ -49,8 +49,8 @@ spec:
     rollingUpdate: {podUpdatePolicy: InPlaceIfPossible, maxUnavailable: 1, partition: 0}
 `
 
-// TestLifecycle is the life of the operator in a cluster that OLM manages: installed over kinds and objects that exist,
-// configured, upgraded along the channel, and removed while it is dead.
+// TestLifecycle is the operator's life in a cluster under OLM: installed over existing
+// kinds and objects, configured, upgraded along the channel, and removed while dead.
 func TestLifecycle(t *testing.T) {
 	w := start(t)
 	w.catalog()
@@ -114,7 +114,8 @@ spec:
 		"Account":    w.uid(&corev1.ServiceAccount{}, system, manager),
 		"Anchor":     w.uid(&rbacv1.ClusterRoleBinding{}, "", binding),
 		"Sample":     w.uid(&admissionv1.ValidatingWebhookConfiguration{}, "", sample),
-		// A new one would have another authority, which nobody serves a certificate of for seconds.
+		// A new one would have another authority, without a matching certificate for
+		// seconds.
 		"Certificate": w.uid(&corev1.Secret{}, system, service+"-cert"),
 	}
 
@@ -151,7 +152,8 @@ spec:
 		"Account":    w.uid(&corev1.ServiceAccount{}, system, manager),
 		"Anchor":     w.uid(&rbacv1.ClusterRoleBinding{}, "", binding),
 		"Sample":     w.uid(&admissionv1.ValidatingWebhookConfiguration{}, "", sample),
-		// A new one would have another authority, which nobody serves a certificate of for seconds.
+		// A new one would have another authority, without a matching certificate for
+		// seconds.
 		"Certificate": w.uid(&corev1.Secret{}, system, service+"-cert"),
 	}
 	if diff := cmp.Diff(kept, after); diff != "" {
@@ -188,7 +190,7 @@ spec:
 	w.get(operator, "", "kruise-operator."+system) // would not have done as an owner either: it stays with the kinds
 }
 
-// configurations returns the UIDs of the webhook configurations that OLM made, by name.
+// configurations returns the UIDs of OLM's webhook configurations, by name.
 func (w *fixture) configurations() map[string]types.UID {
 	w.t.Helper()
 	validating := &admissionv1.ValidatingWebhookConfigurationList{}
@@ -205,8 +207,9 @@ func (w *fixture) configurations() map[string]types.UID {
 	return found
 }
 
-// checkOtherOwners shows that nothing else OLM makes for a version, and deletes with it, survives an upgrade: see the ADR about the
-// installation owner. Should that change, there is a better owner.
+// checkOtherOwners shows that nothing else OLM makes for a version, and deletes with it,
+// survives an upgrade: see the ADR on the installation owner. If this changes, there is a
+// better owner.
 func (w *fixture) checkOtherOwners(first string, webhooksBefore map[string]types.UID) {
 	w.t.Helper()
 	labels := client.MatchingLabels{"olm.owner": packaging.CSVName(first)}
@@ -224,8 +227,8 @@ func (w *fixture) checkOtherOwners(first string, webhooksBefore map[string]types
 	}
 }
 
-// nothingBlocks says what must hold once the operator is gone: the objects and their pods are there, and everything can be done
-// with them.
+// nothingBlocks checks the cluster without the operator: the objects and their pods are
+// there, and can be changed freely.
 func (w *fixture) nothingBlocks(webUID types.UID, pods map[string]types.UID) {
 	w.t.Helper()
 	w.until("no webhook of ours is left", func(ctx context.Context) error {
@@ -262,7 +265,7 @@ func (w *fixture) nothingBlocks(webUID types.UID, pods map[string]types.UID) {
 	w.gone(&corev1.Namespace{}, "", users)
 }
 
-// checkConversions says whether every kind with webhook conversion has it by the operator.
+// checkConversions checks that every kind with webhook conversion has the operator's.
 func (w *fixture) checkConversions(version string, authority []byte) {
 	w.t.Helper()
 	count := 0
@@ -298,7 +301,7 @@ type following struct {
 	w     *fixture
 	watch watch.Interface
 	done  chan struct{}
-	// ending says that the watch is being stopped, which can come through as an error of the stream.
+	// ending: the watch is being stopped, which can show as an error of the stream.
 	ending atomic.Bool
 	// seen are the bundles, in order, each once in a row.
 	seen []string
@@ -335,7 +338,7 @@ func (w *fixture) followTrust() *following {
 	return f
 }
 
-// end stops following and demands that the authority of the certificate was trusted all the time.
+// end stops following: the certificate's authority must have been trusted all the time.
 func (f *following) end(authority []byte) {
 	f.w.t.Helper()
 	f.ending.Store(true)
@@ -353,7 +356,7 @@ func workload(kind string) *unstructured.Unstructured {
 	return object
 }
 
-// webhooks returns the names of the webhooks that lead to the operator's Service.
+// webhooks returns the names of the webhooks to the operator's Service.
 func (w *fixture) webhooks(ctx context.Context) ([]string, error) {
 	var names []string
 	mutating, err := w.mutating(ctx)

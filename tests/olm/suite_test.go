@@ -3,9 +3,10 @@
 
 //go:build unix
 
-// Package olm_test installs, upgrades and removes the operator through the Operator Lifecycle Manager, on a real control plane
-// with simulated nodes: the manager's pods are said to run, and where its actions matter it runs beside the cluster with the rights
-// that OLM gave it. What only its real pods can show is in the suite that `make test-olm` runs.
+// Package olm_test installs, upgrades and removes the operator through the Operator
+// Lifecycle Manager, on a real control plane with simulated nodes: the manager's pods are
+// reported as running, and if its actions matter it runs beside the cluster with OLM's
+// rights. `make test-olm` covers its real pods.
 package olm_test
 
 import (
@@ -49,7 +50,7 @@ const (
 	operatorUser = "system:serviceaccount:" + system + ":" + manager
 	// users is the namespace of the workloads.
 	users = "shop"
-	// converted is a kind whose versions the operator converts.
+	// converted is a kind with conversion by the operator.
 	converted = "clonesets.apps.kruise.io"
 	// definitionsWebhook asks about CRDs while they are written.
 	definitionsWebhook = "keep.conversion.operator.kruise.io"
@@ -66,10 +67,11 @@ type fixture struct {
 	root    string
 	// bundles is where the bundle of each version is.
 	bundles string
-	// port is where the manager beside the cluster serves webhooks, served what it serves them with.
+	// port is the webhook port of the manager beside the cluster, served its certificate.
 	port   int
 	served webhookserving.Bundle
-	// replaced are the admissionv1.WebhookClientConfigs that OLM wrote, by the UID of a configuration that askManager changed.
+	// replaced are OLM's admissionv1.WebhookClientConfigs, by the UID of a configuration
+	// changed by askManager.
 	replaced sync.Map
 }
 
@@ -218,8 +220,9 @@ func (w *fixture) uid(object client.Object, namespace, name string) types.UID {
 	return object.GetUID()
 }
 
-// runManager runs the manager beside the cluster with the rights of the account that OLM made. The API server cannot call the Service,
-// since nobody is behind it; askManager has it ask the process about CRDs all the same.
+// runManager runs the manager beside the cluster with the rights of OLM's account. The API
+// server cannot call the Service, which has no endpoints; askManager leads questions about
+// CRDs to the process.
 func (w *fixture) runManager() *cluster.Process {
 	w.t.Helper()
 	program, err := operator.Build(w.t.Context(), w.cluster)
@@ -249,9 +252,10 @@ func (w *fixture) runManager() *cluster.Process {
 	return process
 }
 
-// askManager has the API server ask the manager beside the cluster about CRDs that are being written, from now on and wherever OLM has
-// it ask the Service, which nobody serves here. OLM may write CRDs at any moment of an upgrade, also again after it has deleted the
-// configuration of the version before: so each configuration is led to the manager when OLM makes it.
+// askManager leads the API server's questions about written CRDs, from now on and wherever
+// OLM names the Service, to the manager beside the cluster. OLM may write CRDs at any
+// moment of an upgrade, even after deleting the earlier version's configuration: so each
+// configuration is changed when OLM makes it.
 func (w *fixture) askManager() {
 	w.t.Helper()
 	made := client.MatchingLabels{"olm.webhook-description-generate-name": definitionsWebhook}
@@ -274,7 +278,7 @@ func (w *fixture) askManager() {
 				w.replaced.Store(configuration.UID, *calls)
 				url := "https://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(w.port)) + ptr.Deref(calls.Service.Path, "")
 				*calls = admissionv1.WebhookClientConfig{URL: &url, CABundle: w.served.CA}
-				// A conflict means that OLM wrote it, too: the next round sees what.
+				// After a conflict, OLM wrote it, too: the next round looks again.
 				err := w.Client.Update(ctx, configuration)
 				if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 					w.t.Errorf("leading %s to the manager: %v", configuration.Name, err)
@@ -284,7 +288,7 @@ func (w *fixture) askManager() {
 	}()
 }
 
-// mutating returns the configurations of mutating webhooks as OLM made them, without what askManager changed.
+// mutating returns OLM's configurations of mutating webhooks, without askManager's changes.
 func (w *fixture) mutating(ctx context.Context) ([]admissionv1.MutatingWebhookConfiguration, error) {
 	list := &admissionv1.MutatingWebhookConfigurationList{}
 	if err := w.Client.List(ctx, list); err != nil {
@@ -300,7 +304,8 @@ func (w *fixture) mutating(ctx context.Context) ([]admissionv1.MutatingWebhookCo
 	return list.Items, nil
 }
 
-// answered tries to take the authority away from a converted kind, as the plan of an upgrade does, and says whether that works.
+// answered is true if removing a converted kind's authority, as an upgrade's plan does,
+// works.
 func (w *fixture) answered(ctx context.Context) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Name: converted}, definition); err != nil {
@@ -332,7 +337,7 @@ func (w *fixture) pods(app string) map[string]types.UID {
 	return found
 }
 
-// allowed asks whether the operator's account may do something.
+// allowed checks the operator's account for a right.
 func (w *fixture) allowed(namespace, verb, group, resource, subresource, name string) bool {
 	w.t.Helper()
 	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{

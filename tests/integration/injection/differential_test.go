@@ -54,7 +54,7 @@ type generated struct {
 	namespace *corev1.Namespace
 }
 
-// comparison registers what generated sets inject, past the controller, and looks at what pods get.
+// comparison registers generated sets, past the controller, and looks at the pods.
 type comparison struct {
 	*fixture
 	t          *testing.T
@@ -173,8 +173,9 @@ func newComparison(t *testing.T) *comparison {
 	return c
 }
 
-// addForeignPolicies adds policies of somebody else with conditions, which make the pod typed for those that come after them: the API server evaluates
-// policies in any order. They set a label that no set asks for.
+// addForeignPolicies adds somebody else's policies with conditions, which make the pod
+// typed for later ones: the API server evaluates policies in any order. They set a label no
+// set asks for.
 func (c *comparison) addForeignPolicies() {
 	c.t.Helper()
 	for _, name := range []string{"foreign-one", "foreign-two"} {
@@ -214,7 +215,7 @@ func (c *comparison) revision(name string, data []byte) *appsv1.ControllerRevisi
 	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: install.Namespace, Name: name}, Data: runtime.RawExtension{Raw: data}}
 }
 
-// generate makes a round, whose pods nobody else's sets select.
+// generate makes a round; only its sets select its pods.
 func (c *comparison) generate(round int) generated {
 	c.t.Helper()
 	name := fmt.Sprintf("r%d", round)
@@ -250,7 +251,8 @@ func (c *comparison) generate(round int) generated {
 	return g
 }
 
-// makeValid changes a pod that was made up so that a server takes it. With a share of pods its token must not be left to chance.
+// makeValid makes a made-up pod acceptable to a server. With share its token must not be
+// left to chance.
 func makeValid(pod *corev1.Pod, share bool) {
 	volumes := map[string]bool{}
 	for i := range pod.Spec.Volumes {
@@ -327,7 +329,8 @@ func (c *comparison) writeRevisions(all []generated) {
 	}
 }
 
-// register has the server inject all sets, by the policy what it can serve, and waits for a set of its own that is registered with them.
+// register has the server inject all sets, by the policy if possible, and waits for a set
+// of its own registered with them.
 func (c *comparison) register(all []generated, policies bool, sentinel string) {
 	c.t.Helper()
 	match := sidecar.Match{Labels: []podentry.Requirement{{Key: "sentinel", Op: "In", Values: []string{sentinel}}}, Namespace: []podentry.Requirement{}}
@@ -393,11 +396,11 @@ func anchorOf(owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyB
 	return anchor
 }
 
-// outcome is a pod, without what differs from one to the next, or why there is none.
+// outcome is a pod, without parts that vary, or the reason for none.
 type outcome struct {
 	pod string
 	err error
-	// refusals are the words of all sets that refuse it: any of them may be asked first.
+	// refusals are the words of all refusing sets: any may be asked first.
 	refusals []string
 }
 
@@ -431,7 +434,7 @@ func (c *comparison) create(all []generated) []outcome {
 	return outcomes
 }
 
-// reference injects in this process into the pod that the server makes without anything of ours.
+// reference injects in this process into the server's pod without anything of ours.
 func (c *comparison) reference(g generated) outcome {
 	c.t.Helper()
 	pod := g.pod.DeepCopy()
@@ -473,13 +476,14 @@ func (c *comparison) reference(g generated) outcome {
 		injected.Labels = map[string]string{}
 	}
 	injected.Labels[podentry.BypassLabel] = podentry.BypassValue
-	// The status is that of the pod without the sidecars. A server of 1.36 would believe its QoS class.
+	// The status is that of the pod without the sidecars. A server of 1.36 would believe
+	// its QoS class.
 	injected.Status = corev1.PodStatus{}
 	err = c.client.Create(c.t.Context(), injected, client.DryRunAll)
 	return outcomeOf(c.t, injected, err)
 }
 
-// digits are what differs between messages that mean the same.
+// digits vary between messages of the same meaning.
 var digits = regexp.MustCompile(`\[?[0-9]+\]?`)
 
 // firstCause says why a pod was refused, in short.
@@ -492,7 +496,8 @@ func firstCause(err error) string {
 	return "a set, which finds no container"
 }
 
-// same compares. A pod that is not valid is refused with the same causes; one that a set refuses, in its words.
+// same compares. An invalid pod is refused with the same causes; one refused by a set, in
+// its words.
 func (c *comparison) same(g generated, way string, want, got outcome) {
 	c.t.Helper()
 	if diff := cmp.Diff(want.pod, got.pod); diff != "" {

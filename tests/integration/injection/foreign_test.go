@@ -27,11 +27,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// foreignName is the webhook of somebody else, which is called after ours.
+// foreignName is somebody else's webhook, called after ours.
 const foreignName = "images.example.com"
 
-// foreign serves the webhook of somebody else for the pods of a namespace until the test ends. act returns a JSON patch of a pod, or why it refuses it;
-// again says whether it is called again for a pod that others changed after it. An API server may not know the webhook before foreign returns.
+// foreign serves somebody else's webhook for a namespace's pods until the test ends. act
+// returns a JSON patch of a pod, or a refusal; again has it called again for pods changed
+// after it. An API server may not know the webhook before foreign returns.
 func (w *fixture) foreign(t *testing.T, namespace string, again admissionv1.ReinvocationPolicyType, act func(*corev1.Pod) (patch, refusal string)) {
 	t.Helper()
 	calls := &atomic.Int64{}

@@ -19,8 +19,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
-// More sets than one webhook configuration holds: the last ones say that there is no room, and the others are injected. Their long selectors fill it quickly;
-// with short ones it holds about 400.
+// More sets than one webhook configuration holds: the last ones report the lack of room,
+// and the others are injected. Their long selectors fill it quickly; with short ones it
+// holds about 400.
 func TestMoreSetsThanTheWebhookConfigurationHolds(t *testing.T) {
 	w := shared
 	namespace := w.namespace(t, nil)

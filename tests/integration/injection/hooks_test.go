@@ -91,7 +91,8 @@ spec: {replicas: 0, selector: {matchLabels: {app: web}}, template: {metadata: {l
 `
 )
 
-// TestHooksOfKindsToCome registers what they will need: each request is answered for the objects that are selected, and the operator never hears of others.
+// TestHooksOfKindsToCome registers future kinds' hooks: each request about selected objects
+// is answered, and the operator never hears of others.
 func TestHooksOfKindsToCome(t *testing.T) {
 	w, y := shared, &toys{calls: map[string]int{}}
 	handlers := map[string]http.Handler{}
@@ -200,7 +201,7 @@ func TestHooksOfKindsToCome(t *testing.T) {
 	w.restoresHooks(t, r)
 }
 
-// restoresHooks has somebody mix up the entries. The API server keeps the order of what was applied before.
+// restoresHooks has somebody mix up the entries. The API server keeps the earlier order.
 func (w *fixture) restoresHooks(t *testing.T, r *hooks.Registrar) {
 	t.Helper()
 	configuration := &admissionv1.ValidatingWebhookConfiguration{}

@@ -110,7 +110,7 @@ func (w *fixture) ordering(t *testing.T, r *hooks.Registrar, namespace string, b
 	}
 }
 
-// levels are the containers of a pod that wait at its barrier, and their priorities.
+// levels are a pod's containers waiting at its barrier, and their priorities.
 func levels(pod *corev1.Pod) string {
 	var words []string
 	for _, c := range launch.Containers(pod) {

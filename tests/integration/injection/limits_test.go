@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
 )
 
-// restricted is a pod that the operator's own namespace takes.
+// restricted is a pod the operator's own namespace accepts.
 const restricted = `
 metadata: {generateName: shop-, labels: {app: shop}}
 spec:
@@ -27,7 +27,7 @@ spec:
   containers: [{name: web, image: example/web, securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}]
 `
 
-// ways are the ways of injection that the server has, by whether policies are preferred.
+// ways are the server's ways of injection, by the preference for policies.
 func (w *fixture) ways(t *testing.T) map[bool]sidecarset.Path {
 	t.Helper()
 	ways := map[bool]sidecarset.Path{false: sidecarset.PathWebhook}
@@ -37,10 +37,10 @@ func (w *fixture) ways(t *testing.T) map[bool]sidecarset.Path {
 	return ways
 }
 
-// off is what an operator registers for which the kind is switched off.
+// off is the registration of an operator with the kind switched off.
 func (w *fixture) off() *injecting { return &injecting{registrar: w.hooks(true)} }
 
-// switchedOff removes what is registered, after the sets of a test are gone.
+// switchedOff removes the registration once a test's sets are gone.
 func (w *fixture) switchedOff(t *testing.T) {
 	t.Helper()
 	if _, err := w.off().Reconcile(context.Background(), "", sidecarset.Latest{}); err != nil {
@@ -48,7 +48,8 @@ func (w *fixture) switchedOff(t *testing.T) {
 	}
 }
 
-// Neither way touches the namespaces that nothing may be in the way of, the pods that kubelets show, and those that are to be let through.
+// Neither way touches the protected namespaces, the pods kubelets show, and pods to be let
+// through.
 func TestWhatIsNeverInjected(t *testing.T) {
 	w := shared
 	namespace, exempt := w.namespace(t, nil), w.namespace(t, map[string]string{podentry.BypassLabel: podentry.BypassValue})
@@ -89,7 +90,8 @@ spec:
 	}
 }
 
-// The kind is switched off: what is registered goes, but for the anchor, and pods come up without sidecars. Switched on again, it injects again.
+// With the kind switched off the registration goes, but for the anchor, and pods come up
+// without sidecars. Switched on again, it injects again.
 func TestTheKindIsSwitchedOffAndOnAgain(t *testing.T) {
 	w := shared
 	namespace := w.namespace(t, nil)
@@ -126,7 +128,7 @@ spec:
 	}
 }
 
-// onlyTheAnchor says whether the policy has a binding that matches pods.
+// onlyTheAnchor is true unless the policy has a binding with pods.
 func (w *fixture) onlyTheAnchor(ctx context.Context) error {
 	bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
 	if err := w.client.List(ctx, bindings); err != nil {

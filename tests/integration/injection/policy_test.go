@@ -42,7 +42,7 @@ spec:
   patchPodMetadata: [{annotations: {example.com/logs: "on"}, patchPolicy: Retain}]
 `
 
-// byWebhook has a field that the API server does not know.
+// byWebhook has a field unknown to the API server.
 const byWebhook = `
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -204,8 +204,8 @@ func (w *fixture) becoming(t *testing.T, i *injecting, namespace, want string) {
 	})
 }
 
-// A policy, or the binding of a set, that somebody changes or deletes by hand is as it should be again after a new process, or the next
-// comparison, which is minutes later at most.
+// A policy, or a set's binding, changed or deleted by hand is restored by a new process, or
+// the next comparison within minutes.
 func TestWhatIsChangedByHandIsPutRight(t *testing.T) {
 	w := shared
 	w.needsPolicies(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 )
 
-// Resources are computed by the API server itself, which refuses a pod without anything to compute them from, in our words.
+// The API server computes resources itself, and refuses a pod without a basis for them, in
+// our words.
 func TestResourcesByPolicy(t *testing.T) {
 	w := shared
 	w.needsPolicies(t)
@@ -48,7 +49,7 @@ spec:
 		t.Fatal(err)
 	}
 	got := pod.Spec.Containers[0].Resources
-	// The server had set the request that cache leaves out to the limit.
+	// The server had set cache's omitted request to the limit.
 	if got.Limits.Cpu().String() != "350m" || got.Limits.Memory().String() != "704Mi" || got.Requests.Cpu().String() != "200m" {
 		t.Errorf("resources: %+v", got)
 	}

@@ -3,7 +3,8 @@
 
 //go:build unix
 
-// Package injection_test shows what pods get from SidecarSets on a real API server, by each way of injection.
+// Package injection_test shows the pods SidecarSets make on a real API server, by each way
+// of injection.
 package injection_test
 
 import (
@@ -149,7 +150,7 @@ func (i *injecting) Reconcile(ctx context.Context, set string, latest sidecarset
 	return state, err
 }
 
-// hooks is a registrar that knows the policy of SidecarSets.
+// hooks is a registrar with the policy of SidecarSets.
 func (w *fixture) hooks(preferPolicy bool, more ...*hooks.Policy) *hooks.Registrar {
 	policy, err := sidecarset.Policy(install.Namespace)
 	if err != nil {
@@ -160,7 +161,7 @@ func (w *fixture) hooks(preferPolicy bool, more ...*hooks.Policy) *hooks.Registr
 	})
 }
 
-// injection is one that reads the SidecarSets of the cluster.
+// injection reads the cluster's SidecarSets.
 func (w *fixture) injection(preferPolicy bool) *injecting {
 	return w.injectionBy(w.hooks(preferPolicy), preferPolicy)
 }
@@ -200,8 +201,8 @@ func (w *fixture) remove(t *testing.T, object client.Object) {
 	}
 }
 
-// namespace makes one with the service account that pods need. A test asks for it before it makes sets. API servers go by a policy for a moment
-// after it is gone.
+// namespace makes one with the service account pods need. A test asks for it before it
+// makes sets: API servers apply a deleted policy for a moment.
 func (w *fixture) namespace(t *testing.T, labels map[string]string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "injection-", Labels: labels}}
@@ -285,7 +286,7 @@ func containers(pod *corev1.Pod) string {
 	return strings.Join(names, " ")
 }
 
-// registered says whether the webhook configuration on pods is there.
+// registered is true if the webhook configuration on pods exists.
 func (w *fixture) registered(t *testing.T) bool {
 	t.Helper()
 	err := w.client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-pods"}, &admissionv1.MutatingWebhookConfiguration{})
@@ -295,7 +296,8 @@ func (w *fixture) registered(t *testing.T) bool {
 	return !apierrors.IsNotFound(err)
 }
 
-// servesPolicies says whether the API server knows policies that change objects, as from Kubernetes 1.36 on.
+// servesPolicies is true if the API server knows policies that change objects, as from
+// Kubernetes 1.36 on.
 func (w *fixture) servesPolicies(t *testing.T) bool {
 	t.Helper()
 	_, err := w.client.RESTMapper().RESTMapping(admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy").GroupKind(), admissionv1.SchemeGroupVersion.Version)

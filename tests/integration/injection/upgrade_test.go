@@ -60,7 +60,7 @@ spec: {containers: [{name: web, image: example/web}]}
 `
 )
 
-// before is what version 0.4.0 registers for some sets, in the order in which it does; the webhooks are last.
+// before is version 0.4.0's registration of some sets, in its order; the webhooks are last.
 func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) []client.Object {
 	t.Helper()
 	owner, err := installowner.Find(t.Context(), w.client)
@@ -116,7 +116,8 @@ func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) []cli
 	return objects
 }
 
-// write writes what version 0.4.0 writes, and has pods made for more than the second in which API servers take it up.
+// write writes version 0.4.0's objects, and has pods made for more than the second API
+// servers take.
 func (w *fixture) write(t *testing.T, namespace string, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
@@ -182,7 +183,7 @@ func dataBefore(t *testing.T, set *sidecar.Set, all []*sidecar.Set) (string, []b
 	return sidecar.RevisionName(set.Name, data), data
 }
 
-// injectsAll says of pods with and without a value of their own what they lack.
+// injectsAll reports gaps of pods with and without a value of their own.
 func (w *fixture) injectsAll(t *testing.T, namespace string) error {
 	for text, merged := range map[string]string{shop: `{"a":1}`, ownValue: `{"a":1,"b":2}`} {
 		pod, err := w.pod(t, namespace, text)
@@ -249,7 +250,8 @@ func TestAnUpgradeInjectsAllTheTime(t *testing.T) {
 	}
 }
 
-// onlyOurs says whether something else is registered than what this version wants, under the names that version 0.4.0 knows, too.
+// onlyOurs is true if, under the names known to version 0.4.0, too, only this version's
+// objects are registered.
 func (w *fixture) onlyOurs(ctx context.Context) error {
 	bindings, revisions, configurations := &admissionv1.MutatingAdmissionPolicyBindingList{}, &appsv1.ControllerRevisionList{}, &admissionv1.MutatingWebhookConfigurationList{}
 	for list, option := range map[client.ObjectList]client.ListOption{bindings: client.InNamespace(""), configurations: client.InNamespace(""), revisions: client.HasLabels{hooks.OwnLabel}} {

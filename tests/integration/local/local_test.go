@@ -39,7 +39,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// env is what all tests of this package share. Each test runs the operators it needs and stops them.
+// env is shared by all tests of this package. Each test runs the operators it needs and
+// stops them.
 var env *environment.Environment
 
 func TestMain(m *testing.M) {
@@ -73,7 +74,7 @@ func TestAWebhookURLThatLeadsElsewhereIsFound(t *testing.T) {
 	}
 }
 
-// What `make run` does: the operator is started, and ended when the API server does not reach it.
+// As `make run`: the operator starts, and ends when the API server does not reach it.
 func TestMakeRunEndsWhenTheWebhooksAreNotReached(t *testing.T) {
 	right := start(t, operator.Options{Name: "reached"})
 	if err := right.CheckReached(t.Context()); err != nil {
@@ -213,7 +214,7 @@ func TestUninstallRefusesWhileSetsExist(t *testing.T) {
 	})
 }
 
-// reconciles matches the counter of passes that ended without an error.
+// reconciles matches the counter of passes without an error.
 var reconciles = regexp.MustCompile(`(?m)^controller_runtime_reconcile_total\{controller="statefulset-controller",result="(success|requeue|requeue_after)"\} (\d+)$`)
 
 func passes(ctx context.Context, o *operator.Operator) (int, error) {
@@ -257,7 +258,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// matching returns the lines that begin like the metric.
+// matching returns the lines beginning like the metric.
 func matching(text, metric string) string {
 	name, _, _ := strings.Cut(metric, "{")
 	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return !strings.HasPrefix(line, name) })
@@ -299,7 +300,7 @@ func TestRestartAtRestWritesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	// Namespaces of earlier tests may still be going, with sets in them whose pods are deleted.
+	// Namespaces of earlier tests may still be going, with sets and their pods.
 	byOperator := audit.ByUser(operator.ServiceAccountUser)
 	requests, err := log.Next(func(e *auditv1.Event) bool {
 		return byOperator(e) && (e.ObjectRef == nil || slices.Contains([]string{"", n.Name, install.Namespace}, e.ObjectRef.Namespace))
@@ -355,7 +356,7 @@ func TestStandbyActsAsSoonAsTheLeaderStops(t *testing.T) {
 	took := time.Since(stopped)
 	t.Logf("measured: the leader stopped within %s, the standby had made 3 pods %s later",
 		stopped.Sub(stopping).Round(time.Millisecond), took.Round(time.Millisecond))
-	// The lease would lapse after 15 s; the rest is what a loaded machine takes.
+	// The lease would lapse after 15 s; the rest is for a loaded machine.
 	if took > 5*time.Second {
 		t.Errorf("the standby acted %s after the leader had stopped, want at most 5s", took)
 	}

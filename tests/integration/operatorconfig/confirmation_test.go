@@ -29,11 +29,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// A SidecarSet and a schedule that nobody served before the upgrade do nothing until the administrator says so, and everything from then on. A later start
-// asks no more, nor does anything ask for a kind without objects.
+// A SidecarSet and a schedule nobody served before the upgrade do nothing until the
+// administrator confirms, and everything from then on. A later start asks no more, and
+// nothing asks for a kind without objects.
 func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 	env := take(t)
-	// What a version that served StatefulSet and CloneSet leaves: its Lease, and objects that nobody looked at.
+	// As left by a version with StatefulSet and CloneSet: its Lease, and objects nobody
+	// looked at.
 	before := env.start(operator.Options{Name: "before", Args: []string{"--kinds=StatefulSet,CloneSet"}})
 	n := env.Namespace(t)
 	n.Eventually("nobody is asked about objects of other kinds", func(ctx context.Context) error {
@@ -96,7 +98,7 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 		}
 		return p
 	}
-	// An operator that stops before it has recorded what it serves asks again.
+	// An operator stopped before it has recorded its kinds asks again.
 	recorded := func(kind string) {
 		t.Helper()
 		n.Eventually("it is recorded that "+kind+" is served", func(ctx context.Context) error {
@@ -145,12 +147,13 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 	})
 	recorded("SidecarSet")
 
-	// The confirmation is not needed any more once that is recorded.
+	// Once this is recorded, the confirmation is no longer needed.
 	if err := env.configure("{logLevel: Info, confirmedKinds: [AdvancedCronJob]}"); err != nil {
 		t.Fatal(err)
 	}
 	n.Eventually("nothing waits", waits(map[string]bool{}))
-	// What was missed while the kind waited may not be caught up, so the next run may be a minute away.
+	// Runs missed while the kind waited may not be caught up, so the next may be a minute
+	// away.
 	n.EventuallyWithin(2*time.Minute, "the schedule starts a job", func(ctx context.Context) error {
 		job := &v1beta1.AdvancedCronJob{}
 		if err := env.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: "often"}, job); err != nil {
@@ -174,7 +177,7 @@ func TestObjectsFromBeforeAnUpgradeWaitForTheAdministrator(t *testing.T) {
 	n.Eventually("nothing waits after the next start", waits(map[string]bool{}))
 }
 
-// forgetRecord makes the Lease one of a version that keeps no record.
+// forgetRecord makes the Lease one of a version without a record.
 func forgetRecord(t *testing.T, env *testEnv) {
 	t.Helper()
 	lease := &coordinationv1.Lease{}

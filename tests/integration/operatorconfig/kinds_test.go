@@ -30,7 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scorecard"
 )
 
-// A kind that is switched off costs nothing, and is as before when it is switched on again.
+// A disabled kind costs nothing, and is as before when enabled again.
 func TestDisabledKindCostsNothing(t *testing.T) {
 	e := take(t)
 	o := e.start(operator.Options{Name: "disabled"})
@@ -101,8 +101,9 @@ func TestDisabledKindCostsNothing(t *testing.T) {
 	}
 }
 
-// atRest returns what the operator holds in bytes when it has nothing to do: the least that is seen in 15 seconds, for it gives back what its start
-// took ten seconds after its caches are filled. Pages of its program do not count, which a machine short of memory drops and reads again.
+// atRest returns the idle operator's memory in bytes: the least within 15 seconds, as it
+// gives back its start's memory ten seconds after its caches are filled. Pages of its
+// program do not count: a machine short of memory drops and rereads them.
 func atRest(t *testing.T, o *operator.Operator) int64 {
 	t.Helper()
 	least, looks := int64(0), 0
@@ -119,10 +120,10 @@ func atRest(t *testing.T, o *operator.Operator) int64 {
 	return least
 }
 
-// A CRD that is installed while the operator runs is noticed: that of the object, and that of a kind.
+// A CRD installed while the operator runs is noticed: the object's, and a kind's.
 func TestCRDsThatComeLater(t *testing.T) {
 	e := take(t)
-	// With webhooks, a process outside of the cluster starts only where the kinds are that they are for.
+	// With webhooks, a process outside of the cluster starts only if their kinds exist.
 	o := e.start(operator.Options{Name: "later", Args: []string{"--webhook-port=0"}})
 	n := e.Namespace(t)
 	if err := o.Stop(); err != nil {
@@ -159,8 +160,8 @@ func TestCRDsThatComeLater(t *testing.T) {
 	}
 }
 
-// The scorecard test of this project that changes the operator passes, leaves no configuration behind, and fails where no kind can be
-// switched off.
+// The scorecard test that changes the operator passes, leaves no configuration behind, and
+// fails if no kind can be switched off.
 func TestScorecardOfDisabledKinds(t *testing.T) {
 	e := take(t)
 	const test, bundle = "disabled-kinds-cost-nothing", "../../../bundle"

@@ -52,14 +52,15 @@ func (e *testEnv) pullJobs(ctx context.Context) (*unstructured.Unstructured, err
 	return definition, e.Client.Get(ctx, client.ObjectKey{Name: "imagepulljobs.apps.kruise.io"}, definition)
 }
 
-// TestStoredVersions: objects that are stored in an older version are written as they are in the one to be stored, and the definition says so.
+// TestStoredVersions: objects stored in an older version are rewritten in the storage
+// version, and the definition shows it.
 func TestStoredVersions(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)
 	o := e.start(operator.Options{Name: "migration"}) // it installs the definitions
 	job := e.create(fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: ImagePullJob, metadata: {namespace: %s, name: old, annotations: {operator.kruise.io/paused: "true"}},
 		spec: {image: "example/web:v1", completionPolicy: {type: Never}}}`, n.Name))
-	// Once it says that it is paused, nobody else writes it.
+	// Once paused, nobody else writes it.
 	n.Eventually("the job is left alone", func(ctx context.Context) error {
 		if err := e.Client.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 			return err

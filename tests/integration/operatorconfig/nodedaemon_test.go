@@ -20,8 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// The node daemon is deployed when the first object needs it, with all that it needs, and is gone when it is turned off. All of it goes with
-// the installation.
+// The node daemon is deployed with all its objects when the first object needs it, and is
+// gone when turned off. All of it goes with the installation.
 func TestNodeDaemonIsThereWhileItIsNeeded(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)

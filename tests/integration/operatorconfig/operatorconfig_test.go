@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// What is wrong is refused where it is written, and reported where it got in all the same.
+// A faulty configuration is refused at its writing, and reported if it got in all the same.
 func TestWrongConfiguration(t *testing.T) {
 	e := take(t)
 	o := e.start(operator.Options{Name: "wrong"})
@@ -52,7 +52,7 @@ func TestWrongConfiguration(t *testing.T) {
 		t.Errorf("a second Kruise: %v", err)
 	}
 
-	// A CRD of another version may let names in that this operator does not know.
+	// Another version's CRD may admit names unknown to this operator.
 	crd := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}}
 	crd.SetName("kruises.operator.kruise.io")
 	const at = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/featureGates/items/properties/name/enum"
@@ -78,7 +78,8 @@ func TestWrongConfiguration(t *testing.T) {
 	}
 }
 
-// Inside of a cluster the operator deploys for itself what Prometheus needs, once its CRDs are there, and leaves its own Deployment alone.
+// Inside of a cluster the operator deploys Prometheus's objects for itself, once the CRDs
+// are there, and leaves its own Deployment alone.
 func TestOperands(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)
@@ -129,7 +130,7 @@ func TestOperands(t *testing.T) {
 	})
 }
 
-// What has no effect is warned of where it is written.
+// A setting without effect causes a warning.
 func TestWhatHasNoEffectIsWarnedOf(t *testing.T) {
 	e := take(t)
 	e.start(operator.Options{Name: "warned"})

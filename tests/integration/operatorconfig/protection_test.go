@@ -27,7 +27,8 @@ import (
 
 const protectionGate = "{name: ResourcesDeletionProtection, state: Enabled}"
 
-// deleting tries to delete an object and says what is wrong with the answer: it has to be a refusal with all these texts, or none without any.
+// deleting tries to delete an object and checks the answer: a refusal with all these texts,
+// or none without any.
 func (e *testEnv) deleting(ctx context.Context, object *unstructured.Unstructured, texts ...string) error {
 	err := e.Client.Delete(ctx, object, client.DryRunAll)
 	if len(texts) == 0 {
@@ -79,7 +80,8 @@ func (e *testEnv) widgets(n *environment.Namespace) (definition *unstructured.Un
 	return definition, objects
 }
 
-// natives are objects of the native kinds that a policy protects by itself; replicas says of which kinds the value Cascading protects them.
+// natives are objects of the native kinds a policy protects by itself; replicas marks the
+// kinds the value Cascading protects by replicas.
 func (e *testEnv) natives(n *environment.Namespace) (all []*unstructured.Unstructured, replicas map[string]bool) {
 	e.t.Helper()
 	pods := "replicas: 3, selector: {matchLabels: {app: web}}, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, image: example/main}]}}"
@@ -95,7 +97,8 @@ func (e *testEnv) natives(n *environment.Namespace) (all []*unstructured.Unstruc
 	return all, map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true}
 }
 
-// TestDeletionProtectionOfNativeKinds: what a policy decides by itself holds with the operator dead, too.
+// TestDeletionProtectionOfNativeKinds: a policy's own decisions hold with the operator
+// dead, too.
 func TestDeletionProtectionOfNativeKinds(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)
@@ -147,7 +150,7 @@ func TestDeletionProtectionOfNativeKinds(t *testing.T) {
 		t.Errorf("a Namespace that nobody can look into is deleted, or refused by somebody: %v", err)
 	}
 
-	// What an owner that may go takes along, it takes along.
+	// An owner allowed to go takes its objects along.
 	e.label(objects[0], "")
 	owned := e.create(fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: owned, labels: {policy.kruise.io/delete-protection: Always},
 		ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: native, uid: %s}]}, spec: {ports: [{port: 80}]}}`, n.Name, objects[0].GetUID()))
@@ -166,7 +169,8 @@ func TestDeletionProtectionOfNativeKinds(t *testing.T) {
 	}
 }
 
-// TestDeletionProtectionByCounting: a Namespace with pods or volume claims, and a definition with objects, which only the webhook can see.
+// TestDeletionProtectionByCounting: a Namespace with pods or volume claims, and a
+// definition with objects, visible only to the webhook.
 func TestDeletionProtectionByCounting(t *testing.T) {
 	e := take(t)
 	n := e.Namespace(t)
@@ -199,7 +203,7 @@ func TestDeletionProtectionByCounting(t *testing.T) {
 		t.Error(err)
 	}
 
-	// What an owner that may go takes along, it takes along, pods and all.
+	// An owner allowed to go takes its objects along, pods and all.
 	owner := e.create(fmt.Sprintf("{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: %s-owner}}", n.Name))
 	owned := e.create(fmt.Sprintf(`{apiVersion: v1, kind: Namespace, metadata: {name: %s-owned, labels: {policy.kruise.io/delete-protection: Cascading},
 		ownerReferences: [{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: %s, uid: %s}]}}`, n.Name, owner.GetName(), owner.GetUID()))
@@ -264,7 +268,8 @@ func TestDeletionProtectionByCounting(t *testing.T) {
 	})
 }
 
-// While its gate is on, the API server refuses to delete what is protected, whether the operator runs or not.
+// While its gate is on, the API server refuses to delete protected objects, with or without
+// a running operator.
 func TestDeletionProtection(t *testing.T) {
 	e := take(t)
 	const gate = "featureGates: [{name: ResourcesDeletionProtection, state: Enabled}]"
@@ -354,7 +359,7 @@ func TestDeletionProtection(t *testing.T) {
 		t.Error("deleting all deleted the wrong ones")
 	}
 
-	// What is being deleted already may be deleted again.
+	// An object being deleted may be deleted again.
 	leaving := protected("apps.kruise.io/v1beta1", "CloneSet", "leaving", "Cascading", 0)
 	change := func(object *unstructured.Unstructured, patch string) {
 		t.Helper()
@@ -375,7 +380,8 @@ func TestDeletionProtection(t *testing.T) {
 	mustDelete(kept[0])
 	kept = kept[2:]
 
-	// A namespace that is deleted takes protected sets along: refused in the middle, it would never go.
+	// A deleted namespace takes protected sets along: refused in the middle, it would never
+	// go.
 	namespace := e.create(fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s-inner}}", n.Name))
 	protectedIn(namespace.GetName(), "apps.kruise.io/v1beta1", "CloneSet", "db", "Always", 0)
 	protectedIn(namespace.GetName(), "apps/v1", "Deployment", "front", "Cascading", 0)
@@ -395,7 +401,8 @@ func TestDeletionProtection(t *testing.T) {
 	mustRefuse(first, "Always")
 	mustRefuse(kept[0], "Always")
 
-	// What belongs to a disabled kind is not protected; nor is anything, once the gate is off. The policy goes with the installation.
+	// Objects of a disabled kind are not protected; nor is anything, once the gate is off.
+	// The policy goes with the installation.
 	e.start(operator.Options{Name: "protection-2"})
 	policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
 	installed := &rbacv1.ClusterRoleBinding{}

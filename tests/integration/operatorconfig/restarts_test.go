@@ -150,7 +150,8 @@ func TestLogLevelChangesLive(t *testing.T) {
 	}
 }
 
-// A changed setting that is not live ends the replicas one after another, the holder of the lease last, and is in effect afterwards.
+// A changed setting that is not live ends the replicas one after another, the holder of the
+// lease last, and is then in effect.
 func TestReplicasEndOneAfterAnother(t *testing.T) {
 	e := take(t)
 	if err := e.start(operator.Options{Name: "installed"}).Stop(); err != nil { // for the namespace
@@ -232,7 +233,7 @@ func loggedAt(t *testing.T, line string) string {
 	return decoded.TS
 }
 
-// runningPod makes a pod of the operator that no kubelet runs, and says that it is ready.
+// runningPod makes a ready pod of the operator without a kubelet.
 func (e *testEnv) runningPod(name string) {
 	e.t.Helper()
 	pod := e.create(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {namespace: kruise-system, name: %s,

@@ -129,7 +129,7 @@ func is(kruise *operatorv1alpha1.Kruise, kind string, want bool) bool {
 	return c != nil && (c.Status == metav1.ConditionTrue) == want
 }
 
-// logged are the lines of a log that hold all parts.
+// logged are a log's lines with all parts.
 func logged(t *testing.T, o *operator.Operator, parts ...string) []string {
 	t.Helper()
 	text, err := os.ReadFile(o.Log())
@@ -147,7 +147,8 @@ func logged(t *testing.T, o *operator.Operator, parts ...string) []string {
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// rightsAreNeeded says, after all tests, whether they needed every right that the operator has for its own configuration, and no other.
+// rightsAreNeeded checks, after all tests, that they needed every right for the operator's
+// own configuration, and no other.
 func rightsAreNeeded(_ context.Context, all []*environment.Environment) error {
 	given, err := rights.Of("../../../config/rbac")
 	if err != nil {
@@ -169,7 +170,8 @@ func rightsAreNeeded(_ context.Context, all []*environment.Environment) error {
 		if err != nil {
 			return err
 		}
-		// What is protected by counting may be of any kind, and a test shows what is said of one that the operator has no right to list.
+		// Any kind can be protected by counting, and a test covers one the operator has no
+		// right to list.
 		events = append(events, slices.DeleteFunc(some, func(event auditv1.Event) bool { return strings.HasPrefix(event.RequestURI, "/apis/example.com/") })...)
 	}
 	return rights.Check(given, events, "kruise-system", rights.Excuse{

@@ -66,8 +66,9 @@ func assertOnce(t *testing.T, s *source, layers []string) {
 	}
 }
 
-// A registry that is slow and wants credentials: both nodes pull with a copy of the Secret in the daemon's namespace, which goes with the job. A
-// job without them fails, and says where and why.
+// A slow registry with credentials: both nodes pull with a copy of the Secret in the
+// daemon's namespace, which goes with the job. A job without them fails, and tells where
+// and why.
 func TestSlowPrivateRegistry(t *testing.T) {
 	n := onNodes(t)
 	const repository, image = "team/private", "registry.example/team/private:v1"
@@ -131,7 +132,8 @@ func copies(t *testing.T, n *environment.Namespace) []string {
 	return found
 }
 
-// A registry that is there and has no such image: every node fails, the job ends, and says which nodes failed and what one of them was told.
+// A registry without the image: every node fails, the job ends, and names failed nodes and
+// one's error.
 func TestImageThatTheRegistryDoesNotHave(t *testing.T) {
 	n := onNodes(t)
 	s := sourceOf(t, "team/missing")
@@ -197,8 +199,9 @@ func TestDaemonDiesAroundAPull(t *testing.T) {
 	s.free()
 	pulls(n, "pull", "both nodes have the image", onBoth)
 	assertOnNodes(t, "registry.example/team/mortal:v1")
-	// A daemon died while it pulled, and the one before it may have begun, too: who is deleted by force works on until the kubelet stops it. The runtime
-	// may have thrown away what it had by then; the other node is sent each layer once.
+	// A daemon died while it pulled, and its predecessor may have begun, too: deleted by
+	// force it works on until the kubelet stops it. The runtime may have dropped its layers
+	// by then; the other node is sent each layer once.
 	for _, layer := range layers {
 		if got := s.times(layer); len(got) != 2 || got[0] != 1 || got[1] > 3 {
 			t.Errorf("%s was sent %v times, want once to one node, and at most once by each of three daemons to the other", layer, got)

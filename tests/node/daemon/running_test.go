@@ -74,7 +74,7 @@ const (
 	unsaid = "idle=False page=False port=True closed=False labels / cost "
 )
 
-// tells waits until a pod tells what its probes have found.
+// tells waits until a pod reports its probes' results.
 func tells(n *environment.Namespace, pod, want string) {
 	n.EventuallyWithin(waitTimeout, "pod "+pod+" tells "+want, func(ctx context.Context) error {
 		is := &corev1.Pod{}
@@ -115,7 +115,7 @@ func ask(ctx context.Context, method, url string) (string, error) {
 	return string(body), err
 }
 
-// plays says of a server that it is idle (PUT), or not (DELETE).
+// plays makes a server idle (PUT), or not (DELETE).
 func plays(t *testing.T, pod *corev1.Pod, method string) {
 	t.Helper()
 	if _, err := ask(t.Context(), method, "http://"+pod.Status.PodIP+":3000/idle"); err != nil {
@@ -123,8 +123,9 @@ func plays(t *testing.T, pod *corev1.Pod, method string) {
 	}
 }
 
-// TestIdleServersAreDeletedFirst is the case that users have the kind for, on real nodes: commands, requests and connections probe the servers,
-// the idle one is marked and goes first, and with the marker go its marks.
+// TestIdleServersAreDeletedFirst is the kind's purpose, on real nodes: commands, requests
+// and connections probe the servers, the idle one is marked and goes first, and with the
+// marker go its marks.
 func TestIdleServersAreDeletedFirst(t *testing.T) {
 	n := onNodes(t)
 	n.Apply(game)
@@ -178,8 +179,8 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	})
 }
 
-// reading is a set whose containers take the port that they serve on from a label and from an annotation, and one that reads neither. The image
-// has no shell.
+// reading is a set with containers taking their port from a label and from an annotation,
+// and one reading neither. The image has no shell.
 const reading = `
 apiVersion: apps.kruise.io/v1beta1
 kind: CloneSet
@@ -220,7 +221,8 @@ func restarts(pod *corev1.Pod) map[string]int32 {
 	return all
 }
 
-// reportOf is what the daemon reports of the pod's containers, by name, once it is about those that run.
+// reportOf is the daemon's report of the pod's containers, by name, once it is about the
+// running ones.
 func reportOf(n *environment.Namespace, pod *corev1.Pod) map[string]inplace.Reported {
 	var report map[string]inplace.Reported
 	n.EventuallyWithin(waitTimeout, "the containers of pod "+pod.Name+" are reported", func(ctx context.Context) error {
@@ -243,8 +245,9 @@ func reportOf(n *environment.Namespace, pod *corev1.Pod) map[string]inplace.Repo
 	return report
 }
 
-// TestVariablesFromMetadata: a label, then an annotation, that a container reads through its environment changes in place. That container is
-// restarted once, serves where the new value says, and the others are left alone. The daemon reports what all of them were made from. Where it is
+// TestVariablesFromMetadata: a label, then an annotation, in a container's environment
+// changes in place. This container is restarted once, serves by the new value, and the
+// others are left alone. The daemon reports all containers' environments. Where this is
 // forbidden, the pod is replaced.
 func TestVariablesFromMetadata(t *testing.T) {
 	n := onNodes(t)

@@ -3,10 +3,12 @@
 
 //go:build unix
 
-// Package daemon_test shows the node daemon as the operator deploys it: pods of its DaemonSet on two real kubelets with containerd, with the
-// account, the policy and the mount that users get. Images come from a registry that a test can slow down, or take away.
+// Package daemon_test shows the node daemon deployed by the operator: pods of its DaemonSet
+// on two real kubelets with containerd, with users' account, policy and mount. Images come
+// from a registry a test can slow down or take away.
 //
-// It needs Linux, root and the packages that realnode.DebianPackages lists; elsewhere every test is skipped and says why.
+// It needs Linux, root and realnode.DebianPackages; elsewhere every test is skipped with
+// the reason.
 package daemon_test
 
 import (
@@ -69,8 +71,8 @@ func onNodes(t *testing.T) *environment.Namespace {
 	return env.Namespace(t)
 }
 
-// prepare pushes what runs on the nodes. The operator is a process on this machine; a Deployment without pods says, as that of an operator in
-// the cluster does, which image the daemon has.
+// prepare pushes the nodes' images. The operator is a process on this machine; a Deployment
+// without pods, as in a cluster, names the daemon's image.
 func prepare() error {
 	ctx := context.Background()
 	for _, tag := range []string{"v1", "v1-again"} { // one image
@@ -96,7 +98,7 @@ func prepare() error {
 	})
 }
 
-// daemonOn waits until the daemon of a node is ready, another one than that with the UID was, and returns its pod.
+// daemonOn waits until a node has a ready daemon with another UID, and returns its pod.
 func daemonOn(n *environment.Namespace, node string, was *corev1.Pod) *corev1.Pod {
 	var found *corev1.Pod
 	n.EventuallyWithin(waitTimeout, "the daemon of "+node+" is ready", func(ctx context.Context) error {
@@ -124,7 +126,7 @@ func kill(t *testing.T, pod *corev1.Pod) {
 	}
 }
 
-// mayReadSecrets does what the page of ImagePullJob says a namespace with pull secrets needs.
+// mayReadSecrets follows ImagePullJob's page for a namespace with pull secrets.
 func mayReadSecrets(t *testing.T, n *environment.Namespace) {
 	t.Helper()
 	const name = "kruise-operator-read-pull-secrets"
@@ -137,7 +139,7 @@ func mayReadSecrets(t *testing.T, n *environment.Namespace) {
 	}
 }
 
-// source is a repository of the registry that a test has power over. It counts who asked for what.
+// source is a repository of the registry under a test's control. It counts requests.
 type source struct {
 	network    *realnode.Network
 	repository string
@@ -145,10 +147,10 @@ type source struct {
 	mutex sync.Mutex
 	// asked is how often a layer, by its digest, or "manifest" was sent, by the address of the node.
 	asked map[string]map[string]int
-	// held are the layers that are not sent before release is closed.
+	// held are the layers kept back until release is closed.
 	held    map[string]bool
 	release chan struct{}
-	// away says that the registry answers nothing, and breaks off what it sends.
+	// away: the registry does not answer, and breaks off its answers.
 	away bool
 }
 
@@ -165,7 +167,7 @@ func sourceOf(t *testing.T, repository string) *source {
 	return s
 }
 
-// push stores an image of layers that nobody else has, and returns the digests of the layers.
+// push stores an image of new layers, and returns their digests.
 func (s *source) push(t *testing.T, tag string, layers int64) []string {
 	t.Helper()
 	image, err := random.Image(256<<10, layers)
@@ -269,7 +271,7 @@ func (s *source) answer(w http.ResponseWriter, r *http.Request, next http.Handle
 	next.ServeHTTP(w, r)
 }
 
-// times says how often something was asked for, by node, those with the fewest first.
+// times counts requests for something, by node, fewest first.
 func (s *source) times(what string) []int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

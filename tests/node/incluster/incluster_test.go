@@ -6,7 +6,7 @@
 // Package incluster_test installs the operator as its users do without the Operator Lifecycle Manager, with `make deploy` or kubectl and
 // our image on a real node, and removes it again. Nobody but the operator's own pods acts for it.
 //
-// It needs what tests/node needs; elsewhere it is skipped and says why.
+// It needs the same as tests/node; elsewhere it is skipped with the reason.
 package incluster_test
 
 import (
@@ -74,7 +74,7 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// TestInstall is one scenario of several steps: each finds what the one before it left.
+// TestInstall is one scenario of several steps in sequence.
 func TestInstall(t *testing.T) {
 	deploy.Need(t, unavailable)
 	t.Cleanup(func() {
@@ -157,7 +157,7 @@ func installs(t *testing.T, n *environment.Namespace) {
 			}
 		}
 	}
-	// The pods above passed this gate: what it forbids is refused in their namespace.
+	// The pods above passed this gate: it refuses others in their namespace.
 	intruder := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "intruder"},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "intruder", Image: image}}},
@@ -201,7 +201,7 @@ func cloneSet(version string) *unstructured.Unstructured {
 }
 
 func converts(t *testing.T, n *environment.Namespace) {
-	// The field moved between the versions, so that only a conversion can bring it there.
+	// The field moved between the versions, so only a conversion can bring it there.
 	n.Apply(`
 apiVersion: apps.kruise.io/v1alpha1
 kind: CloneSet
@@ -221,7 +221,7 @@ spec:
 	}
 }
 
-// prober asks for what the operator has to answer, again and again, and keeps what went wrong.
+// prober repeats questions to the operator, and keeps the errors.
 type prober struct {
 	stop     context.CancelFunc
 	done     chan struct{}
@@ -258,7 +258,7 @@ func probe(t *testing.T, n *environment.Namespace) *prober {
 	return p
 }
 
-// end stops asking and fails the test for every question that was not answered.
+// end stops asking and fails the test for every unanswered question.
 func (p *prober) end(t *testing.T) int {
 	t.Helper()
 	p.stop()
@@ -291,7 +291,8 @@ func rotates(t *testing.T, n *environment.Namespace) {
 	}
 	p := probe(t, n)
 	began := time.Now()
-	// The hardest change: the authority is gone, so both it and the certificate become new, at no time that anybody could know.
+	// The hardest change: the authority is gone, so both it and the certificate become new,
+	// at an unknown time.
 	kubectl(t, "--namespace="+namespace, "delete", "secret", certificateSecret)
 	for i := range pods {
 		n.Eventually(pods[i].Name+" serves a new certificate", func(ctx context.Context) error {
@@ -377,7 +378,8 @@ func clientConfig(t *testing.T) map[string]any {
 	return config
 }
 
-// repairs does to a CRD what an upgrade under the Operator Lifecycle Manager does, and worse: no authority, and another Service.
+// repairs treats a CRD as an upgrade under the Operator Lifecycle Manager does, and worse:
+// no authority, and another Service.
 func repairs(t *testing.T, n *environment.Namespace) {
 	right := clientConfig(t)
 	spoiled := map[string]any{"spec": map[string]any{"conversion": map[string]any{"webhook": map[string]any{"clientConfig": map[string]any{
@@ -402,7 +404,8 @@ func repairs(t *testing.T, n *environment.Namespace) {
 
 func appliesAgain(t *testing.T, _ *environment.Namespace) {
 	before := bundles(t)
-	// Server-side, the fields belong to another manager than after a client-side apply, from which the first such apply takes them.
+	// Server-side, the fields belong to another manager than after a client-side apply; the
+	// first such apply takes them.
 	for _, flags := range [][]string{nil, {"--server-side", "--force-conflicts"}, {"--server-side"}} {
 		kubectl(t, append([]string{"apply", "-k", overlay}, flags...)...)
 		for where, bundle := range bundles(t) {
@@ -413,8 +416,9 @@ func appliesAgain(t *testing.T, _ *environment.Namespace) {
 	}
 }
 
-// mounts does what the Operator Lifecycle Manager does: a Secret with a certificate, mounted where the webhook server looks. The change from
-// one authority to another, in replicas that are exchanged one after the other, must not be felt either.
+// mounts acts as the Operator Lifecycle Manager: a Secret with a certificate, mounted for
+// the webhook server. Nobody may notice the change of authority either, with replicas
+// exchanged one after the other.
 func mounts(t *testing.T, n *environment.Namespace) {
 	service := "kruise-operator-manager-service." + namespace + ".svc"
 	bundle, err := webhookserving.Issue(webhookserving.Bundle{}, []string{service}, time.Now())
@@ -460,7 +464,8 @@ spec:
 		t.Errorf("the Secret of somebody else was written (%v)", err)
 	}
 
-	// When it is made again, nobody waits for a kubelet to bring it to the files, which may take two minutes.
+	// When it is made again, nobody waits for a kubelet to update the files, which may take
+	// two minutes.
 	if bundle, err = webhookserving.Issue(webhookserving.Bundle{}, []string{service}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
@@ -507,7 +512,7 @@ func outage(t *testing.T, n *environment.Namespace) {
 		}
 		return err
 	})
-	// What the operator guards is refused meanwhile, not let through unseen.
+	// Guarded writes are refused meanwhile, not let through.
 	set := n.StatefulSet("guestbook")
 	set.ObjectMeta = metav1.ObjectMeta{Namespace: n.Name, Name: "unseen"}
 	if err := env.Client.Create(t.Context(), set); err == nil || !strings.Contains(err.Error(), "failed calling webhook") {
@@ -517,7 +522,7 @@ func outage(t *testing.T, n *environment.Namespace) {
 	ready(n, 2)
 }
 
-// removes does what docs/operations/install.md says under "Uninstall", which is what the Makefile has.
+// removes follows "Uninstall" in docs/operations/install.md, the Makefile's commands.
 func removes(t *testing.T, n *environment.Namespace) {
 	was := n.Pods("app=guestbook")
 	makes(t, "undeploy")
@@ -545,8 +550,8 @@ func removes(t *testing.T, n *environment.Namespace) {
 	kubectl(t, "--namespace="+n.Name, "delete", "--timeout=30s", "statefulsets.apps.kruise.io", "guestbook")
 }
 
-// documented installs with what docs/operations/install.md shows, in one overlay: the image elsewhere, where nodes need credentials, and
-// one kind alone.
+// documented installs by docs/operations/install.md in one overlay: the image elsewhere,
+// nodes with credentials, and one kind alone.
 func documented(t *testing.T, n *environment.Namespace) {
 	const server, repository = "registry.example", "team/kruise-operator"
 	network, err := env.Cluster.NodeNetwork(t.Context())
@@ -606,8 +611,9 @@ func documented(t *testing.T, n *environment.Namespace) {
 // deletes removes a whole install, as somebody does it who reads nothing.
 func deletes(t *testing.T, n *environment.Namespace) {
 	began := time.Now()
-	// Where pods still end when the namespace controller first looks, it comes back only 21 seconds later, and so on: on a slow machine
-	// that alone takes more than a minute. kubectl asks for each object five times a second at most, which is half of what is measured.
+	// If pods still end when the namespace controller first looks, it comes back only 21
+	// seconds later, and so on: on a slow machine this alone takes more than a minute.
+	// kubectl asks for each object at most five times a second, half of the measured rate.
 	out, err := env.Cluster.Kubectl(t.Context(), "delete", "--timeout=4m", "-k", filepath.Join(root, "config", "default")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("kubectl delete: %v\n%s\n%s", err, out, leftOver(t.Context()))

@@ -15,7 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 )
 
-// rights looks at those that only an operator inside of the cluster needs; tests/e2e looks at the others.
+// rights checks the ones only an operator inside of the cluster needs; tests/e2e checks the
+// others.
 func rightsAreNeeded(t *testing.T, _ *environment.Namespace) {
 	given, err := rights.Of(root + "/config/rbac")
 	if err != nil {

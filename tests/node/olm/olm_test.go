@@ -3,11 +3,11 @@
 
 //go:build unix
 
-// Package olm_test is the whole life of the operator under the Operator Lifecycle Manager on a real node: its pods run our image with
-// the certificate that OLM makes, and a rollout goes on while the next version takes over. `make test-olm` runs it; tests/olm is the
-// part of it that needs no node.
+// Package olm_test is the operator's whole life under the Operator Lifecycle Manager on a
+// real node: its pods run our image with OLM's certificate, and a rollout continues through
+// an upgrade. `make test-olm` runs it; tests/olm is the part without a node.
 //
-// It needs what tests/node needs; elsewhere it is skipped and says why.
+// It needs the same as tests/node; elsewhere it is skipped with the reason.
 package olm_test
 
 import (
@@ -53,15 +53,16 @@ const (
 	service = manager + "-service"
 	binding = service + "-system:auth-delegator"
 	sample  = "pods.sample.operator.kruise.io"
-	// to is this tree; it follows the last released version, built from its commit. again is this tree under the next number: an upgrade in which the version
-	// before knows what this tree knows.
+	// to is this tree; it follows the last released version, built from its commit. again
+	// is this tree under the next number: an upgrade from a version with this tree's
+	// knowledge.
 	to    = "v99.0.0"
 	again = "v99.0.1"
-	// utilImage and opmImage are what OLM unpacks bundles with.
+	// utilImage and opmImage are OLM's images to unpack bundles.
 	utilImage = "registry.example.com/olm-util:v1"
 	opmImage  = "registry.example.com/opm:v1"
-	// renewal is for how long OLM may take the authority away that is served when it makes another one; before it was served at once,
-	// it was seven seconds and more.
+	// renewal is how long the authority may be missing while OLM makes another one; before
+	// it was served at once, it was seven seconds and more.
 	renewal = 2 * time.Second
 )
 
@@ -86,12 +87,12 @@ type lifecycle struct {
 	t *testing.T
 	// from is the last released version.
 	from packaging.Version
-	// repository is where versions and the catalog are pushed to: a registry on loopback, which the nodes pull from.
+	// repository has the versions and the catalog: a registry on loopback, also the nodes'.
 	repository string
 	pods       map[string]types.UID
 }
 
-// TestLifecycle is one scenario of several steps: each finds what the one before it left.
+// TestLifecycle is one scenario of several steps in sequence.
 func TestLifecycle(t *testing.T) {
 	deploy.Need(t, unavailable)
 	t.Cleanup(func() {
@@ -129,7 +130,8 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// serveCatalog pushes the images of two versions, and the one of a catalog that names them by digest, which OLM serves.
+// serveCatalog pushes two versions' images, and a catalog's, naming them by digest, for OLM
+// to serve.
 func (s *lifecycle) serveCatalog() {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -236,7 +238,7 @@ func (s *lifecycle) previous(root string, bundle func(string) string) packaging.
 	return made
 }
 
-// pushTools pushes what OLM unpacks a bundle with: its image of tools, and opm.
+// pushTools pushes OLM's tools to unpack a bundle: its image of tools, and opm.
 func (s *lifecycle) pushTools(push func(string, images.Image) string) {
 	s.t.Helper()
 	programs, err := binaries.Ensure(s.t.Context(), binaries.Options{Progress: os.Stderr}, binaries.CopyBundle, binaries.CopyContent, binaries.OPM)
@@ -410,7 +412,8 @@ func (s *lifecycle) askAll() questions {
 	}
 }
 
-// end stops asking and demands that pods were never refused, and the others for no longer than their limits.
+// end stops asking: pods must never have been refused, and the others no longer than their
+// limits.
 func (q questions) end(t *testing.T, conversion, admission time.Duration) {
 	t.Helper()
 	if gap := q.pods.end(t); gap > 0 {
@@ -427,14 +430,15 @@ func (q questions) end(t *testing.T, conversion, admission time.Duration) {
 // upgrade goes from the released version to this tree.
 func (s *lifecycle) upgrade() {
 	s.sampleConfiguration()
-	// Users of a channel that has ended choose another one.
+	// Users of an ended channel choose another one.
 	if err := s.Client.Patch(s.t.Context(), olm.Object("Subscription", system, "kruise-operator"),
 		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"channel":"candidate"}}`))); err != nil {
 		s.t.Fatal(err)
 	}
 	asked := s.askAll()
 	s.upgradeTo(to, "openkruise/guestbook:v1", 2)
-	// A released version that knows no better repairs the conversion after the plan has overwritten it. The certificate is kept by this tree.
+	// An older release repairs the conversion only after the plan has overwritten it. This
+	// tree keeps the certificate.
 	asked.end(s.t, 5*time.Second, 0)
 	if err := env.Client.Get(s.t.Context(), types.NamespacedName{Name: sample}, &admissionv1.ValidatingWebhookConfiguration{}); err != nil {
 		s.t.Errorf("the scoped configuration did not survive the upgrade: %v", err)
@@ -455,13 +459,14 @@ func (s *lifecycle) upgradeAgain() {
 	}
 }
 
-// meshAnnotation is what the SidecarSet merges into: pods that have it go by the webhook, others by the policy.
+// meshAnnotation is merged by the SidecarSet: pods with it go by the webhook, others by the
+// policy.
 const meshAnnotation = "example.com/mesh"
 
 // inject creates a SidecarSet for other pods than the guestbook's and waits until pods get its sidecar.
 func (s *lifecycle) inject() {
 	s.t.Helper()
-	// Sets may write no annotations but those that the administrator allows.
+	// Sets may write only annotations the administrator allows.
 	if err := env.Client.Create(s.t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "kruise-configuration"},
 		Data:       map[string]string{"SidecarSet_PatchPodMetadata_WhiteList": `{"rules": [{"allowedAnnotationKeyExprs": ["^example.com/"]}]}`},
@@ -492,7 +497,7 @@ spec:
 	}
 }
 
-// injected asks for a pod that the SidecarSet selects, and whether it has the sidecar and the annotation.
+// injected asks for a pod of the SidecarSet, and looks for the sidecar and the annotation.
 func (s *lifecycle) injected(annotation string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pod := &corev1.Pod{
@@ -517,8 +522,8 @@ func (s *lifecycle) askInjection(what, annotation string) *asking {
 	return s.ask(what, s.injected(annotation))
 }
 
-// upgradeTo approves the plan for a version while the guestbook moves to an image, and waits until both have arrived. After that, each
-// container of the guestbook has been restarted so often.
+// upgradeTo approves a version's plan while the guestbook moves to an image, and waits for
+// both. Then each container of the guestbook has had so many restarts.
 func (s *lifecycle) upgradeTo(version, image string, restarts int32) {
 	s.SetImage("guestbook", image)
 	s.until("the rollout has begun and not ended", func(context.Context) error {
@@ -555,7 +560,7 @@ func (s *lifecycle) upgradeTo(version, image string, restarts int32) {
 	})
 }
 
-// certificate is the Secret that OLM made for the webhooks.
+// certificate is OLM's Secret for the webhooks.
 func (s *lifecycle) certificate() *corev1.Secret {
 	s.t.Helper()
 	secret := &corev1.Secret{}
@@ -565,8 +570,8 @@ func (s *lifecycle) certificate() *corev1.Secret {
 	return secret
 }
 
-// renew has OLM make a new authority, as it does when the old one runs out: what OLM writes one after the other cannot be without a gap,
-// but nobody has to wait until the replicas have been replaced.
+// renew has OLM make a new authority, as when the old one expires: OLM's separate writes
+// leave a gap, but nobody has to wait for the replicas' replacement.
 func (s *lifecycle) renew() {
 	asked := s.askAll()
 	before := s.certificate()
@@ -589,10 +594,10 @@ func (s *lifecycle) renew() {
 	asked.end(s.t, renewal, renewal)
 }
 
-// remove deletes the ClusterServiceVersion of an operator that cannot act any more.
+// remove deletes the ClusterServiceVersion of a disabled operator.
 func (s *lifecycle) remove() {
 	ctx := s.t.Context()
-	// No manager can start again, and those that run are killed without notice.
+	// No manager can start again, and running ones are killed without notice.
 	if err := env.Client.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: manager}},
 		client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"paused":true,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}`))); err != nil {
 		s.t.Fatal(err)
@@ -700,7 +705,7 @@ type asking struct {
 	done  chan struct{}
 	mutex sync.Mutex
 	asked int
-	// gap is the longest time between two answers that has a refusal in it.
+	// gap is the longest time between two answers with a refusal in it.
 	gap  time.Duration
 	last error
 }
@@ -759,7 +764,7 @@ func (a *asking) end(t *testing.T) time.Duration {
 	return a.gap
 }
 
-// logManagers shows what the managers said, for a test that failed.
+// logManagers shows the managers' logs for a failed test.
 func logManagers(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 20*time.Second)
 	defer cancel()

@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// failClosed creates two SidecarSets that refuse pods which do not get their sidecar, and waits until pods get both. The API server injects the one by
-// itself, and asks the operator about the other, because of a field that it does not know.
+// failClosed creates two SidecarSets that refuse pods without their sidecar, and waits
+// until pods get both. The API server injects one by itself, and asks the operator about
+// the other, for a field it does not know.
 func (s *lifecycle) failClosed() {
 	for set, field := range map[string]string{"logs": "", "proxy": ", futureField: 1"} {
 		if err := s.OLM.Apply(s.t.Context(), fmt.Sprintf(`{apiVersion: apps.kruise.io/v1beta1, kind: SidecarSet, metadata: {name: %[2]s-%[1]s}, spec: {
@@ -29,7 +30,8 @@ func (s *lifecycle) failClosed() {
 	}
 }
 
-// failsClosed says what holds while the operator is dead and still installed: the API server injects what it can by itself, and refuses the other pods.
+// failsClosed is the rule while the operator is dead and still installed: the API server
+// injects its own part, and refuses the other pods.
 func (s *lifecycle) failsClosed() {
 	s.t.Helper()
 	s.until("with the operator dead, the API server injects by itself", s.hasContainers("logs", 2))
@@ -49,7 +51,7 @@ func (s *lifecycle) opens() {
 	}
 }
 
-// hasContainers asks for a pod that a set selects, without keeping it, and whether it comes out with so many containers.
+// hasContainers asks, in a dry run, for a set's pod with so many containers.
 func (s *lifecycle) hasContainers(set string, want int) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pod := &corev1.Pod{
