@@ -27,7 +27,8 @@ const (
 	metadataOnly = protobuf + ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 )
 
-// bare is a client that decides nothing: the fewest writes, in the cheapest encoding, no compression, responses not decoded.
+// bare is a client without decisions: the fewest writes, in the cheapest encoding, no
+// compression, responses not decoded.
 type bare struct {
 	bench   *bench
 	writers [2]int // requests in flight, by step
@@ -124,7 +125,7 @@ func (b *bare) updateOne(ctx context.Context, name string, write func(func() err
 	return b.pods.await(ctx, name, isReady)
 }
 
-// outOfService has Ready in the kubelet's words, so that the kubelet need not write it.
+// outOfService has Ready in the kubelet's words, so the kubelet need not write it.
 var outOfService = []corev1.PodCondition{
 	{Type: "InPlaceUpdateReady", Status: corev1.ConditionFalse, Reason: "StartInPlaceUpdate"},
 	{

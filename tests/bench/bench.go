@@ -24,9 +24,9 @@ const (
 
 	stepTimeout      = 15 * time.Minute
 	rehearsalTimeout = 2 * time.Minute
-	// quietTime lets the cluster finish what it has left from the turn before.
+	// quietTime lets the cluster finish the turn before.
 	quietTime = 5 * time.Second
-	// unavailable is the percentage of pods that may be unavailable during an update.
+	// unavailable is the percentage of pods out of service during an update.
 	unavailable = 20
 )
 
@@ -65,7 +65,7 @@ type actor interface {
 	used() (cpu, peak float64, err error)
 }
 
-// contender is an actor with what was measured of it.
+// contender is an actor with its measurements.
 type contender struct {
 	actor
 	name    string
@@ -140,7 +140,8 @@ func (b *bench) clear(ctx context.Context) error {
 	if !b.installed {
 		options.GracePeriodSeconds = new(int64)
 	}
-	// Of thousands of pods the server deletes what it can within a minute, then fails.
+	// Of thousands of pods the server deletes as many as it can within a minute, then
+	// fails.
 	for {
 		err := b.core.CoreV1().Pods(b.namespace).DeleteCollection(ctx, options, metav1.ListOptions{})
 		if err == nil || ctx.Err() != nil {

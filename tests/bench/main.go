@@ -3,7 +3,8 @@
 
 //go:build unix
 
-// Command bench starts pods and updates them in place: through an operator, and in turn with a bare client that only writes.
+// Command bench starts pods and updates them in place: through an operator, and in turn
+// with a bare client.
 package main
 
 import (
@@ -97,7 +98,8 @@ func run(ctx context.Context, o options) (err error) {
 	return err
 }
 
-// turns measures everybody once a round. Every other round goes backwards, so that a machine that slows down favours nobody.
+// turns measures everybody once a round. Every other round goes backwards, so a machine
+// slowing down favours nobody.
 func (b *bench) turns(ctx context.Context) error {
 	all := b.contenders
 	for round := range b.pairs {
@@ -113,7 +115,7 @@ func (b *bench) turns(ctx context.Context) error {
 	return nil
 }
 
-// rehearse runs each operator with few pods, so that one that does not answer is noticed at once.
+// rehearse runs each operator with few pods: a silent one is noticed at once.
 func (b *bench) rehearse(ctx context.Context) error {
 	for _, c := range b.contenders[1:] {
 		if err := b.turn(ctx, &contender{actor: c.actor, name: c.name}, rehearsal, b.sets); err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// open prepares the cluster and everybody who is measured. What it returns must be closed, even with an error.
+// open prepares the cluster and all contenders. Close its result, even with an error.
 func open(ctx context.Context, o options) (*bench, error) {
 	b := &bench{options: o}
 	var own *cluster.Cluster
@@ -89,7 +89,7 @@ func (b *bench) connect(ctx context.Context) (err error) {
 	return err
 }
 
-// fits leaves half of the pods that an installed cluster can run to others.
+// fits leaves half of an installed cluster's room for pods to others.
 func (b *bench) fits(ctx context.Context) error {
 	if !b.installed {
 		return nil
@@ -134,7 +134,8 @@ func (b *bench) startCluster(ctx context.Context) (*cluster.Cluster, error) {
 	return c, nil
 }
 
-// addOwn adds the operator of this tree, and those of the revisions to compare it with. All have the CRDs of this tree.
+// addOwn adds this tree's operator, and those of the revisions to compare. All have this
+// tree's CRDs.
 func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 	process, err := operator.New(ctx, c, operator.Options{Args: b.operatorArg})
 	if err != nil {
@@ -144,7 +145,7 @@ func (b *bench) addOwn(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	if len(b.against) > 0 {
-		// Another revision may need rights that this tree no longer gives.
+		// Another revision may need rights this tree no longer gives.
 		if err := b.allowAll(ctx); err != nil {
 			return err
 		}

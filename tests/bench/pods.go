@@ -21,7 +21,8 @@ type pods struct {
 	mu    sync.Mutex
 	known map[string]*corev1.Pod
 	ready map[string]int // by image
-	// waiting has one condition for each pod, so that an event costs the same with any number of pods.
+	// waiting has one condition for each pod, so an event costs the same with any number of
+	// pods.
 	waiting map[string]condition
 }
 

@@ -36,7 +36,7 @@ type server struct{ cpu, writes float64 }
 
 var podWrites = regexp.MustCompile(`^apiserver_request_total\{.*resource="pods".*verb="(?:POST|PUT|PATCH|DELETE|APPLY)".*\} (\S+)$`)
 
-// server asks the API server what it has used. Where that is not allowed, nobody knows.
+// server asks the API server for its use of resources; unknown if not allowed.
 func (b *bench) server(ctx context.Context) (server, error) {
 	text, err := b.core.RESTClient().Get().AbsPath("/metrics").SetHeader("Accept", "*/*").DoRaw(ctx)
 	if apierrors.IsForbidden(err) {
@@ -100,7 +100,7 @@ func paired(bare, all []sample) []sample {
 	return speeds
 }
 
-// cell is the median with the range. What is not known is left out.
+// cell is the median with the range. Unknown values are omitted.
 func cell(format, unit string, all []sample, of func(sample) float64) string {
 	var values []float64
 	for _, s := range all {

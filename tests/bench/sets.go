@@ -30,7 +30,8 @@ import (
 
 const group = "apps.kruise.io"
 
-// strategies are what the spec of a set says beside replicas, selector and template: by kind and version, the preferred one first.
+// strategies are set specs beside replicas, selector and template: by kind and version, the
+// preferred one first.
 var strategies = map[string][]struct {
 	version string
 	spec    map[string]any
@@ -59,14 +60,14 @@ type sets struct {
 	kind     schema.GroupVersionKind
 	spec     map[string]any
 
-	// process is the operator of a tree of ours; nil is one that is installed.
+	// process is the operator of a tree of ours; nil is an installed one.
 	process *operator.Operator
 	program string
 	// answered is set when an operator was seen to act.
 	answered bool
 }
 
-// discover finds the version of the kind that the cluster serves.
+// discover finds the served version of the kind.
 func (b *bench) discover() (*sets, error) {
 	client, err := discovery.NewDiscoveryClientForConfig(b.config)
 	if err != nil {
@@ -103,7 +104,7 @@ func (s *sets) begin(ctx context.Context) error {
 	return s.process.Run(ctx)
 }
 
-// end deletes the sets before their operator stops, which may have a say in it.
+// end deletes the sets before their operator stops: it may have finalizers.
 func (s *sets) end(ctx context.Context) error {
 	err := s.resource.DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground)}, metav1.ListOptions{})
 	if s.process != nil {
@@ -170,7 +171,7 @@ func (s *sets) answer(ctx context.Context) error {
 	return nil
 }
 
-// settle returns when the status of all sets says that the update is over.
+// settle returns when all sets' statuses report the end of the update.
 func (s *sets) settle(ctx context.Context, pods int) error {
 	each := int64(pods / s.bench.sets)
 	for i := range s.bench.sets {

@@ -18,9 +18,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
 )
 
-// settings come from the environment: CHAOS_FULL=true tries everything, CHAOS_TIME says for how long a sample is tried, CHAOS_SEED in which
-// order (the number of the day when unset), CHAOS_KINDS is a list of kinds, CHAOS_SLOTS is how many runs go on at a time, CHAOS_RECORD a file that keeps what
-// passed, and CHAOS_REPLAY names one run as a failure prints it.
+// settings come from the environment: CHAOS_FULL=true tries everything, CHAOS_TIME limits a
+// sample, CHAOS_SEED orders it (the number of the day when unset), CHAOS_KINDS is a list of
+// kinds, CHAOS_SLOTS the number of parallel runs, CHAOS_RECORD a file of passed runs, and
+// CHAOS_REPLAY one run as printed by a failure.
 type settings struct {
 	full   bool
 	limit  time.Duration
@@ -64,11 +65,11 @@ func fromEnvironment(t *testing.T) settings {
 	return s
 }
 
-// batch are scenarios that are tried side by side, each with a namespace and an operator of its own.
+// batch are scenarios side by side, each with its own namespace and operator.
 type batch struct {
 	settings
 	coverage *chaos.Coverage
-	// slots are taken by runs; what only waits needs none.
+	// slots are taken by runs; waiting needs none.
 	slots chan struct{}
 	// undisturbed is done when all scenarios have been run once. The time of a sample begins then.
 	undisturbed sync.WaitGroup
@@ -101,7 +102,8 @@ func TestChaos(t *testing.T) {
 			})
 		}
 	})
-	// What a SidecarSet registers is there for the whole cluster, and an operator without this kind would take it back.
+	// SidecarSets' registrations are cluster-wide, and an operator without this kind would
+	// remove them.
 	alone := wanted(sidecarSets())
 	set.limit /= 4
 	if !set.full {
@@ -186,7 +188,7 @@ func (b *batch) run(t *testing.T, s chaos.Scenario) {
 	}
 }
 
-// base runs a scenario undisturbed; nil when that failed. At rest it gives its slot to another one.
+// base runs a scenario undisturbed; nil if it failed. At rest it gives its slot away.
 func (b *batch) base(t *testing.T, lane *chaos.Lane, s chaos.Scenario) (base *chaos.Result) {
 	t.Helper()
 	b.slots <- struct{}{}
@@ -203,7 +205,7 @@ func (b *batch) base(t *testing.T, lane *chaos.Lane, s chaos.Scenario) (base *ch
 
 var once sync.Once // of the storage class, which all lanes share
 
-// beside are the scenarios that may run side by side.
+// beside are the scenarios fit to run side by side.
 func beside() []chaos.Scenario {
 	return slices.Concat(
 		statefulSets(), cloneSets(), daemonSets(), broadcastJobs(), cronJobs(), unitedDeployments(), ephemeralJobs(), recreateRequests(), imagePullJobs(),

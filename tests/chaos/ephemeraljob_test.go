@@ -19,7 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-// ephemeralJob adds a container that ends at once to two pods at a time. MORE are more lines of the spec.
+// ephemeralJob adds a short container to two pods at a time. MORE are more lines of the
+// spec.
 const ephemeralJob = `
 apiVersion: apps.kruise.io/v1beta1
 kind: EphemeralJob
@@ -32,7 +33,7 @@ MORE
     ephemeralContainers: [{name: dbg, image: "busybox:1.37"}]
 `
 
-// ephemeralJobs are what is done with an EphemeralJob, whose pods a user has made.
+// ephemeralJobs are scenarios of an EphemeralJob on a user's pods.
 func ephemeralJobs() []chaos.Scenario {
 	phase := func(want string) func(context.Context, *chaos.World) error {
 		return func(ctx context.Context, w *chaos.World) error {
@@ -82,7 +83,7 @@ spec:
 	return all
 }
 
-// running says that there are so many pods, which all run.
+// running: so many pods exist and all run.
 func running(count int) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		all, err := w.ListPods(ctx)
@@ -102,7 +103,7 @@ func running(count int) func(context.Context, *chaos.World) error {
 	}
 }
 
-// added says that so many pods have the ephemeral container.
+// added: so many pods have the ephemeral container.
 func added(count int) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		all, err := w.ListPods(ctx)
@@ -120,7 +121,7 @@ func added(count int) func(context.Context, *chaos.World) error {
 	}
 }
 
-// twoAtATime judges that no more than two pods have an ephemeral container that has not ended.
+// twoAtATime judges that at most two pods have an unfinished ephemeral container.
 func twoAtATime(w *chaos.World) {
 	active := map[string]bool{}
 	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {
@@ -140,7 +141,7 @@ func twoAtATime(w *chaos.World) {
 	})
 }
 
-// isGone says that reading an object answers that it is not there.
+// isGone wants a read answered with not found.
 func isGone(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -29,7 +29,8 @@ spec:
   completionPolicy: {type: TYPE}
 `
 
-// imageListPullJobs are what is done with an ImageListPullJob. Its jobs and the lists of the nodes are kept by the same operator.
+// imageListPullJobs are scenarios of an ImageListPullJob. The same operator keeps its jobs
+// and the nodes' lists.
 func imageListPullJobs() []chaos.Scenario {
 	const a, b, c = "registry.example/a:v1", "registry.example/b:v1", "registry.example/c:v1"
 	pull := func(policy, parallelism string, settled func(context.Context, *chaos.World) error, images string) chaos.Step {
@@ -55,7 +56,7 @@ func imageListPullJobs() []chaos.Scenario {
 	return all
 }
 
-// listPulled says that so many nodes have the images, and that there is a job for each and no other.
+// listPulled: so many nodes have the images, with one job for each image and no other.
 func listPulled(nodes int32, over bool, images ...string) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		list := &v1beta1.ImageListPullJob{}
@@ -85,7 +86,8 @@ func listPulled(nodes int32, over bool, images ...string) func(context.Context, 
 	}
 }
 
-// oneJobEach judges that no image has two jobs at a time that pull it in the same way, and that none has more nodes at work than it may.
+// oneJobEach judges that no image has two equal jobs at a time, and none more nodes at work
+// than allowed.
 func oneJobEach(w *chaos.World) {
 	jobs := map[string]types.UID{}
 	chaos.Follow(w, &v1beta1.ImagePullJobList{}, func(object client.Object, deleted bool) error {

@@ -30,7 +30,8 @@ spec:
 MORE
 `
 
-// imagePullJobs are what is done with an ImagePullJob. The lists of the nodes, their NodeImages, are made by the same operator.
+// imagePullJobs are scenarios of an ImagePullJob. The same operator makes the nodes' lists,
+// their NodeImages.
 func imagePullJobs() []chaos.Scenario {
 	pulled := func(count int64, over bool) func(context.Context, *chaos.World) error {
 		return func(ctx context.Context, w *chaos.World) error {
@@ -95,7 +96,7 @@ func pullers(step chaos.Step, names ...string) chaos.Step {
 	}}
 }
 
-// emptyLists says that there are so many NodeImages of the lane, which ask for nothing, and no job.
+// emptyLists: the lane has so many NodeImages, all empty, and no job.
 func emptyLists(count int) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		if _, err := read(ctx, w, "ImagePullJob", "pull"); isGone(err) != nil {
@@ -117,7 +118,7 @@ func emptyLists(count int) func(context.Context, *chaos.World) error {
 	}
 }
 
-// twoPull judges that no more than two nodes pull at a time for the job.
+// twoPull judges that at most two nodes pull at a time for the job.
 func twoPull(w *chaos.World) {
 	chaos.Follow(w, &v1beta1.ImagePullJobList{}, func(object client.Object, _ bool) error {
 		job, _ := object.(*v1beta1.ImagePullJob)

@@ -21,7 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-// broadcastJob is a job for the nodes of the lane, whose pods end after a moment with a code. MORE are more lines of the spec.
+// broadcastJob is a job for the lane's nodes, whose pods end after a moment with a code.
+// MORE are more lines of the spec.
 const broadcastJob = `
 apiVersion: apps.kruise.io/v1beta1
 kind: BroadcastJob
@@ -89,7 +90,8 @@ func served(want int64) func(context.Context, *chaos.World) error {
 	}
 }
 
-// servesOnce judges that no node is served twice, unless somebody deletes a pod, and that no more than two pods are at work.
+// servesOnce judges that no node is served twice, unless somebody deletes a pod, and at
+// most two pods are at work.
 func servesOnce(w *chaos.World) {
 	nodes, active := map[string]types.UID{}, map[types.UID]bool{}
 	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {

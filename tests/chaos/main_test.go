@@ -3,8 +3,8 @@
 
 //go:build unix
 
-// Package chaos_test perturbs what the operator sees and what becomes of its writes, for every kind: see package framework/chaos for how, and
-// docs/contributing/testing.md for what was tried.
+// Package chaos_test perturbs the operator's view and its writes, for every kind: see
+// package framework/chaos for the method, and docs/contributing/testing.md for results.
 package chaos_test
 
 import (
@@ -35,7 +35,8 @@ func TestMain(m *testing.M) {
 		env = e
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
-		// This operator answers admission for all lanes. It reconciles nothing, since it sees one namespace, which does not exist.
+		// This operator answers admission for all lanes. It sees one namespace, a missing
+		// one, and so reconciles nothing.
 		proxy, err := faultproxy.Start(e.Cluster, 1)
 		if err == nil {
 			proxy.Confine("nowhere")
@@ -51,7 +52,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// storageClass makes the class of claims, which all lanes share.
+// storageClass makes the claims' class, shared by all lanes.
 func storageClass(w *chaos.World) {
 	w.T.Helper()
 	once.Do(func() {

@@ -22,8 +22,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/chaos"
 )
 
-// apply is a step that applies a manifest. Words in capitals are replaced: NODES by what selects the nodes of the lane, and pairs of words and
-// values in addition.
+// apply is a step applying a manifest. Words in capitals are replaced: NODES by the lane's
+// node selector, others by the pairs of words and values.
 func apply(manifest string, settled func(context.Context, *chaos.World) error, pairs ...string) chaos.Step {
 	return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
 		w.T.Helper()
@@ -31,8 +31,8 @@ func apply(manifest string, settled func(context.Context, *chaos.World) error, p
 	}}
 }
 
-// reconciled waits until an object has been observed and says with Reconciling that nothing is under way, for one of the reasons when there
-// are any.
+// reconciled waits until an object is observed and Reconciling is False, for one of the
+// reasons if any.
 func reconciled(kind, name string, reasons ...string) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		object, err := read(ctx, w, kind, name)
@@ -78,7 +78,7 @@ func both(a, b func(context.Context, *chaos.World) error) func(context.Context, 
 	}
 }
 
-// pods says that the namespace has so many pods, all with an image.
+// pods: the namespace has so many pods, all with an image.
 func pods(count int, image string) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		all, err := w.ListPods(ctx)
@@ -97,8 +97,8 @@ func pods(count int, image string) func(context.Context, *chaos.World) error {
 	}
 }
 
-// nodes makes nodes on which only pods of this lane run, or takes them out of it: pods of a node that is deleted are collected by the cluster, which
-// takes a minute. All are removed at the end of the run.
+// nodes makes nodes for pods of this lane only, or removes them: the cluster takes a minute
+// to collect a deleted node's pods. All are removed at the end of the run.
 func nodes(w *chaos.World, add bool, names ...string) {
 	w.T.Helper()
 	if !add {
@@ -115,7 +115,7 @@ func nodes(w *chaos.World, add bool, names ...string) {
 	w.T.Cleanup(remove) // if the run does not come that far
 }
 
-// addNodes makes nodes on which only pods of this lane run, unless there are some of these names, and returns what removes them.
+// addNodes makes missing nodes for pods of this lane only, and returns their removal.
 func addNodes(w *chaos.World, names ...string) (remove func()) {
 	w.T.Helper()
 	for _, name := range names {
@@ -147,8 +147,9 @@ func withNodes(step chaos.Step, add bool, names ...string) chaos.Step {
 	return after(step, func(w *chaos.World) { nodes(w, add, names...) })
 }
 
-// withLastingNodes makes nodes before a step, once for all runs of a lane. A job is complete as soon as all nodes that the operator sees are
-// done, rightly: one of which the operator learns only then, because the perturbation holds its watch of nodes, would be left out.
+// withLastingNodes makes nodes before a step, once for all runs of a lane. A job is
+// complete, rightly, once all nodes the operator sees are done: one learned of later, with
+// the watch of nodes held back, would be left out.
 func withLastingNodes(step chaos.Step, names ...string) chaos.Step {
 	var once sync.Once
 	return after(step, func(w *chaos.World) {

@@ -89,8 +89,8 @@ func daemonSets() []chaos.Scenario {
 	return all
 }
 
-// daemonsWithin judges that no more nodes than most are without service by the operator's hand, and that no more pods than one and those beside
-// run on a node.
+// daemonsWithin judges that at most most nodes are without service by the operator's hand,
+// and at most one pod plus beside runs on a node.
 func daemonsWithin(w *chaos.World, most, beside int) {
 	living := map[string]map[types.UID]*corev1.Pod{} // by node
 	taken := map[string]bool{}
@@ -136,7 +136,7 @@ func daemonsWithin(w *chaos.World, most, beside int) {
 	})
 }
 
-// unitedDeployment is a set over two subsets whose workloads are of a kind, TEMPLATE.
+// unitedDeployment is a set over two subsets with workloads of a kind, TEMPLATE.
 const unitedDeployment = `
 apiVersion: apps.kruise.io/v1beta1
 kind: UnitedDeployment
@@ -201,7 +201,8 @@ func unitedDeployments() []chaos.Scenario {
 	return all
 }
 
-// oneWorkloadEach judges that no subset has two workloads at a time, and that none which stays is replaced.
+// oneWorkloadEach judges that no subset has two workloads at a time, and no staying one is
+// replaced.
 func oneWorkloadEach(w *chaos.World) {
 	workloads, replaced := map[string]types.UID{}, map[string]int{}
 	chaos.Follow(w, &v1beta1.CloneSetList{}, func(object client.Object, deleted bool) error {

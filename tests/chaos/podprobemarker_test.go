@@ -33,7 +33,7 @@ spec:
   containers: [{name: main, image: "example/game:v1"}]
 `
 
-// probeMarker marks the servers that are idle: those in which COMMAND succeeds.
+// probeMarker marks idle servers: COMMAND succeeds in them.
 const probeMarker = `
 apiVersion: apps.kruise.io/v1alpha1
 kind: PodProbeMarker
@@ -52,12 +52,13 @@ spec:
 
 const (
 	deletionCost = "controller.kubernetes.io/pod-deletion-cost"
-	// idle and busy are commands, and what a pod tells when they were run; bare is what it tells without a marker, but its condition.
+	// idle and busy are commands, and a pod's report after them; bare is the report without
+	// a marker, but its condition.
 	idle, busy, bare = "True idle=true cost=-10", "False idle= cost=10", "idle= cost="
 )
 
-// podProbeMarkers are what is done with a PodProbeMarker. The list of the node, its NodePodProbe, is made and carried to the pods by the same
-// operator.
+// podProbeMarkers are scenarios of a PodProbeMarker. The same operator makes the node's
+// list, its NodePodProbe, and copies it to the pods.
 func podProbeMarkers() []chaos.Scenario {
 	mark := func(command string, tell func(context.Context, *chaos.World) error) chaos.Step {
 		return apply(probeMarker, both(probing, tell), "COMMAND", command)
@@ -119,7 +120,8 @@ func ready(count int) func(context.Context, *chaos.World) error {
 	}
 }
 
-// pods2 says what both pods tell of the probe. Without a marker the condition stays, which is left out then.
+// pods2 compares both pods' report of the probe. Without a marker the condition stays, and
+// is left out then.
 func pods2(want string) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		all, err := w.ListPods(ctx)
@@ -140,7 +142,7 @@ func pods2(want string) func(context.Context, *chaos.World) error {
 	}
 }
 
-// probing says that every chosen pod is probed as the marker says now.
+// probing: every chosen pod is probed as the marker now demands.
 func probing(ctx context.Context, w *chaos.World) error {
 	marker := &v1alpha1.PodProbeMarker{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: "idle"}, marker); err != nil {
@@ -153,7 +155,7 @@ func probing(ctx context.Context, w *chaos.World) error {
 	return nil
 }
 
-// noMarker says that the marker is gone, and asks nothing of the node any more.
+// noMarker: the marker is gone, and asks nothing of the node any more.
 func noMarker(ctx context.Context, w *chaos.World) error {
 	err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: "idle"}, &v1alpha1.PodProbeMarker{})
 	if err := isGone(err); err != nil {
@@ -169,7 +171,7 @@ func noMarker(ctx context.Context, w *chaos.World) error {
 	return nil
 }
 
-// marksAgree judges that no pod has marks of both results at a time, and that none has marks of a marker that is gone.
+// marksAgree judges that no pod has marks of both results, or of a deleted marker.
 func marksAgree(w *chaos.World) {
 	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, _ bool) error {
 		label, cost := object.GetLabels()["idle"], object.GetAnnotations()[deletionCost]

@@ -53,7 +53,7 @@ MORE
 
 // recreateRequests are what is done with a ContainerRecreateRequest.
 func recreateRequests() []chaos.Scenario {
-	// Nobody deletes the pod while a request is about it: tests/e2e is about that.
+	// Nobody deletes the pod during a request: tests/e2e covers it.
 	deploy := pullers(apply(recreatedSet, both(reconciled("CloneSet", "web"), inService)), "a")
 	request := func(more string, settled func(context.Context, *chaos.World) error) chaos.Step {
 		return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
@@ -118,7 +118,7 @@ func theOnlyPod(ctx context.Context, w *chaos.World) (*corev1.Pod, error) {
 	return &all[0], nil
 }
 
-// inService says that the pod is ready and nobody holds it.
+// inService: the pod is ready and nobody holds it.
 func inService(ctx context.Context, w *chaos.World) error {
 	pod, err := theOnlyPod(ctx, w)
 	if err == nil && (!environment.IsReady(pod) || len(podstate.Holders(pod)) > 0) {

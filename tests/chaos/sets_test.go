@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// statefulSets are what is done with a StatefulSet of few pods.
+// statefulSets are scenarios of a StatefulSet of few pods.
 func statefulSets() []chaos.Scenario {
 	settled := func(ctx context.Context, w *chaos.World) error {
 		set := &v1beta1.StatefulSet{}
@@ -111,7 +111,8 @@ func observed(ctx context.Context, w *chaos.World) error {
 	return nil
 }
 
-// hook is a finalizer that a pod has while it is in service. The test, which keeps it, lets a pod go as soon as it is asked to.
+// hook is a finalizer of pods in service. The test keeps it, and lets a pod go on request
+// at once.
 const hook = "test.example.io/unready-blocker"
 
 func lifecycle() *shared.Lifecycle {
@@ -126,7 +127,8 @@ func hooks(set *v1beta1.StatefulSet) {
 	set.Spec.Template.Finalizers = []string{hook}
 }
 
-// letting plays the one who keeps the hook: a pod that waits loses the finalizer, and one in service gets it back.
+// letting plays the hook's keeper: a waiting pod loses the finalizer, one in service gets
+// it back.
 func letting(settled func(context.Context, *chaos.World) error) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		pods, err := w.ListPods(ctx)
@@ -169,7 +171,7 @@ func claimsOf(count int) func(context.Context, *chaos.World) error {
 	}
 }
 
-// cloneSets are what is done with a CloneSet of few pods.
+// cloneSets are scenarios of a CloneSet of few pods.
 func cloneSets() []chaos.Scenario {
 	settled := func(ctx context.Context, w *chaos.World) error {
 		set := &v1beta1.CloneSet{}

@@ -34,7 +34,7 @@ import (
 const (
 	agentV1 = "example/agent:v1"
 	agentV2 = "example/agent:v2"
-	// agentIdle is what the container of a pair runs that does not serve.
+	// agentIdle runs in the idle container of a pair.
 	agentIdle = "example/idle:v1"
 )
 
@@ -57,7 +57,7 @@ func createAgents(upgrade v1beta1.SidecarUpgradeStrategy) chaos.Step {
 	}}
 }
 
-// deployApp creates a Deployment of three pods that the set selects.
+// deployApp creates a Deployment of three pods for the set.
 func deployApp(settled func(context.Context, *chaos.World) error) chaos.Step {
 	return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
 		w.T.Helper()
@@ -77,7 +77,8 @@ func deployApp(settled func(context.Context, *chaos.World) error) chaos.Step {
 	}}
 }
 
-// sidecarSets are what is done with a SidecarSet: the API server injects by its policy, or asks an operator, and the operator updates in place.
+// sidecarSets are scenarios of a SidecarSet: the API server injects by its policy, or asks
+// an operator, and the operator updates in place.
 func sidecarSets() []chaos.Scenario {
 	create, deploy := createAgents(v1beta1.SidecarUpgradeStrategy{}), deployApp(agents(3, agentV1, v1beta1.ReasonComplete))
 	hot := createAgents(v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: agentIdle})
@@ -100,7 +101,7 @@ func sidecarSets() []chaos.Scenario {
 	pause := func(is bool) func(*v1beta1.SidecarSet) {
 		return func(set *v1beta1.SidecarSet) { set.Spec.UpdateStrategy.Paused = is }
 	}
-	// Pods that come while the set is changed have the sidecar of before or of after.
+	// Pods created during the change have the sidecar of before or of after.
 	grow := change(agents(4, agentV2, v1beta1.ReasonComplete), image(agentV2))
 	also := chaos.Step{Settled: grow.Settled, Do: func(w *chaos.World) {
 		w.T.Helper()
@@ -150,7 +151,8 @@ func sidecarSets() []chaos.Scenario {
 	return all
 }
 
-// injectedSet is a CloneSet whose pods get the sidecar. Both owners update containers of the same pods in place.
+// injectedSet is a CloneSet whose pods get the sidecar. Both owners update containers of
+// the same pods in place.
 const injectedSet = `
 apiVersion: apps.kruise.io/v1beta1
 kind: CloneSet
@@ -166,7 +168,7 @@ spec:
       containers: [{name: main, image: "IMAGE"}]
 `
 
-// clonesMoved says that all pods of the CloneSet have its newest revision.
+// clonesMoved: all pods of the CloneSet have its newest revision.
 func clonesMoved(ctx context.Context, w *chaos.World) error {
 	set := &v1beta1.CloneSet{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: "web"}, set); err != nil {
@@ -186,7 +188,7 @@ func scaleTo4(w *chaos.World) {
 	}
 }
 
-// registration is the binding of the set, and the policy that it binds; nil without them.
+// registration is the set's binding, and its policy; nil without them.
 func registration(ctx context.Context, w *chaos.World) (*admissionv1.MutatingAdmissionPolicyBinding, *admissionv1.MutatingAdmissionPolicy, error) {
 	bindings := &admissionv1.MutatingAdmissionPolicyBindingList{}
 	if err := w.Client.List(ctx, bindings); err != nil {
@@ -206,7 +208,7 @@ func registration(ctx context.Context, w *chaos.World) (*admissionv1.MutatingAdm
 	return &bindings.Items[i], policy, err
 }
 
-// deleteRegistration plays a user who deletes the policy that injects, and the binding of the set to it.
+// deleteRegistration plays a user deleting the injecting policy and the set's binding.
 func deleteRegistration(w *chaos.World) {
 	w.T.Helper()
 	ctx := w.T.Context()
@@ -221,8 +223,8 @@ func deleteRegistration(w *chaos.World) {
 	}
 }
 
-// registeredAgain says that the policy and the binding of the set are there, and that the API server injects by them: what the status says may be
-// of before.
+// registeredAgain: the set's policy and binding exist, and the API server injects by them;
+// the status may be an old one.
 func registeredAgain(ctx context.Context, w *chaos.World) error {
 	binding, policy, err := registration(ctx, w)
 	if err != nil {
@@ -244,7 +246,7 @@ func registeredAgain(ctx context.Context, w *chaos.World) error {
 	return agents(3, agentV1, v1beta1.ReasonComplete)(ctx, w)
 }
 
-// injecting says that the API server injects in the way of the scenario, proven.
+// injecting: the API server injects in the scenario's way, proven.
 func injecting(ctx context.Context, w *chaos.World) error {
 	set := &v1beta1.SidecarSet{}
 	if err := w.Client.Get(ctx, client.ObjectKey{Name: "agents"}, set); err != nil {
@@ -261,7 +263,8 @@ func injecting(ctx context.Context, w *chaos.World) error {
 	return nil
 }
 
-// agents says that all pods are ready and have the sidecar with an image, and that the set rests for a reason.
+// agents: all pods are ready and have the sidecar with an image, and the set rests for a
+// reason.
 func agents(count int, image, reason string) func(context.Context, *chaos.World) error {
 	return sidecars(count, reason, map[string]string{"agent": image})
 }
@@ -271,7 +274,8 @@ func pair(first, second string) map[string]string {
 	return map[string]string{"agent-1": first, "agent-2": second}
 }
 
-// sidecars says that all pods are ready and have sidecars with these images, by name, and that the set rests for a reason.
+// sidecars: all pods are ready and have sidecars with these images, by name, and the set
+// rests for a reason.
 func sidecars(count int, reason string, images map[string]string) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		if err := injecting(ctx, w); err != nil {
@@ -308,8 +312,9 @@ func sidecars(count int, reason string, images map[string]string) func(context.C
 	}
 }
 
-// agentsWithin judges that each pod has the sidecar when it is created, and that one at most is out of service because its sidecar was changed. A pod
-// that was not ready anyhow, such as one that its CloneSet has just taken out of service, may be changed beside it: it costs nothing.
+// agentsWithin judges that each new pod has the sidecar, and at most one is out of service
+// for a changed one. A pod unready anyhow, such as one its CloneSet just took out of
+// service, may be changed beside it for free.
 func agentsWithin(w *chaos.World) {
 	images, taken := map[types.UID]string{}, map[types.UID]bool{}
 	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {
@@ -335,15 +340,15 @@ func agentsWithin(w *chaos.World) {
 	})
 }
 
-// runs says that a sidecar of a pod runs the image.
+// runs: a pod's sidecar runs the image.
 func runs(pod *corev1.Pod, name, image string) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == name && c.Ready && (c.Image == image || c.Image == "docker.io/"+image)
 	})
 }
 
-// pairsServe judges that from when a pod first serves, one container of its pair always runs what it is to run and is not idle, and that one pod at most
-// has two that are not idle.
+// pairsServe judges that, once a pod has served, one container of its pair always runs a
+// wanted, busy image, and at most one pod has two busy ones.
 func pairsServe(w *chaos.World) {
 	served, both := map[types.UID]bool{}, map[types.UID]bool{}
 	chaos.Follow(w, &corev1.PodList{}, func(object client.Object, deleted bool) error {

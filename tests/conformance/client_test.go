@@ -21,7 +21,7 @@ import (
 
 const waitTimeout = 30 * time.Second
 
-// getter is what the typed clients of all kinds have in common.
+// getter is common to the typed clients of all kinds.
 type getter[T any] interface {
 	Get(ctx context.Context, name string, options metav1.GetOptions) (*T, error)
 }
@@ -46,7 +46,7 @@ func edit[T any](t *testing.T, from getter[T], write func(context.Context, *T, m
 	return object
 }
 
-// typed is what the typed clients of all kinds have in common.
+// typed is common to the typed clients of all kinds.
 type typed[T any] interface {
 	getter[T]
 	Create(ctx context.Context, object *T, options metav1.CreateOptions) (*T, error)
@@ -57,8 +57,8 @@ type typed[T any] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// subject is one object through a typed client. Everything done to it is checked in the answer and in a watch: the spec must be what
-// was written, field for field.
+// subject is one object through a typed client. Every action on it is checked in the answer
+// and in a watch: the spec must be the written one, field for field.
 type subject[T, S any] struct {
 	t       *testing.T
 	client  typed[T]
@@ -99,13 +99,13 @@ func (s *subject[T, S]) update(want S) *T {
 	return is
 }
 
-// status changes the status and returns the answer to that: a running operator writes status too.
+// status changes the status and returns the answer: a running operator writes status too.
 func (s *subject[T, S]) status(change func(*T)) *T {
 	s.t.Helper()
 	return edit(s.t, s.client, s.client.UpdateStatus, s.name, change)
 }
 
-// patch sends a merge patch that makes the spec what is wanted.
+// patch sends a merge patch leading to the wanted spec.
 func (s *subject[T, S]) patch(patch string, want S) {
 	s.t.Helper()
 	is, err := s.client.Patch(s.t.Context(), s.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
@@ -129,7 +129,7 @@ func (s *subject[T, S]) seen(kind watch.EventType, want S) {
 	s.await(kind, func(object *T) bool { return equality.Semantic.DeepEqual(*s.spec(object), want) })
 }
 
-// scaler is what the typed clients of kinds with a scale have in common.
+// scaler is common to the typed clients of kinds with a scale.
 type scaler interface {
 	GetScale(ctx context.Context, name string, options metav1.GetOptions) (*autoscalingv1.Scale, error)
 	UpdateScale(ctx context.Context, name string, scale *autoscalingv1.Scale, options metav1.UpdateOptions) (*autoscalingv1.Scale, error)
@@ -154,7 +154,7 @@ func scaled(t *testing.T, sets scaler, name string, replicas int32) *autoscaling
 	return scale
 }
 
-// unset names the fields of our own types that have no value. Types of Kubernetes itself are not looked into.
+// unset names fields of our own types without a value. Kubernetes' types are skipped.
 func unset(object any) []string { return unsetBelow(reflect.ValueOf(object), "") }
 
 func unsetBelow(v reflect.Value, path string) []string {
@@ -193,7 +193,7 @@ func same[T any](t *testing.T, what string, want, got T) {
 	}
 }
 
-// await waits for an event about the object that the test accepts.
+// await waits for an event about the object the test accepts.
 func (s *subject[T, S]) await(kind watch.EventType, accept func(*T) bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), waitTimeout)

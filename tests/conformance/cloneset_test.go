@@ -16,7 +16,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The client knows CloneSet in v1alpha1 only; what is stored is v1beta1. Like the StatefulSets of these tests, the set has no replicas.
+// The client knows CloneSet in v1alpha1 only; the stored version is v1beta1. Like these
+// tests' StatefulSets, the set has no replicas.
 func cloneSetSpec() appsv1alpha1.CloneSetSpec {
 	s := spec()
 	return appsv1alpha1.CloneSetSpec{

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conformance_test uses the public typed client of OpenKruise against the cluster that KUBECONFIG names, as programs do
-// that were written for OpenKruise. It has a go.mod of its own: the client brings older Kubernetes libraries.
+// Package conformance_test uses the public typed client of OpenKruise against KUBECONFIG's
+// cluster, like programs for OpenKruise. It has its own go.mod: the client brings older
+// Kubernetes libraries.
 //
 // The cluster must serve our kinds and our webhooks; a controller may run or not.
 package conformance_test
@@ -19,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// connect returns the client and a namespace that is deleted when the test ends.
+// connect returns the client and a namespace, deleted at the end of the test.
 func connect(t *testing.T) (*versioned.Clientset, string) {
 	t.Helper()
 	path := os.Getenv("KUBECONFIG")

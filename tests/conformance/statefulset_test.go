@@ -20,8 +20,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The sets have no replicas, so that a running operator has no pods to make, and every other field has a value that is neither
-// its zero nor its default.
+// The sets have no replicas, so a running operator makes no pods, and every other field
+// differs from zero and its default.
 func spec() appsv1beta1.StatefulSetSpec {
 	labels := map[string]string{"app": "conformance"}
 	return appsv1beta1.StatefulSetSpec{

@@ -21,7 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// cronJob is an AdvancedCronJob that creates Jobs every two seconds. Their pods behave as the annotation says; spec are more lines of the spec.
+// cronJob is an AdvancedCronJob creating Jobs every two seconds. Their pods obey the
+// annotation; spec are more lines of the spec.
 func cronJob(name, annotation, spec string) string {
 	return strings.NewReplacer("NAME", name, "ANNOTATION", annotation, "SPEC", spec).Replace(`
 apiVersion: apps.kruise.io/v1beta1
@@ -48,7 +49,7 @@ func getCron(ctx context.Context, n *environment.Namespace, name string) (*v1bet
 	return cron, n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, cron)
 }
 
-// ended counts the Jobs that have ended and the names of those that have not.
+// ended counts finished Jobs and names unfinished ones.
 func ended(ctx context.Context, n *environment.Namespace, name string) (complete int, active []string, err error) {
 	jobs := &batchv1.JobList{}
 	err = n.Client.List(ctx, jobs, client.InNamespace(n.Name), client.MatchingLabels{"operator.kruise.io/advancedcronjob": name})
@@ -147,7 +148,7 @@ func TestCronJobForbid(t *testing.T) {
 		}
 		return err
 	})
-	// The Job's end wakes the schedule: what waited starts.
+	// The Job's end wakes the schedule: the waiting one starts.
 	for _, pod := range n.Pods() {
 		n.PatchPod(pod.Name, `{"metadata":{"annotations":{"`+simnode.CompleteAfter+`":"0s"}}}`)
 	}
@@ -180,7 +181,8 @@ func TestCronJobReplace(t *testing.T) {
 	})
 }
 
-// TestCronJobOfImages: each run is a list of images, and one that no node needs to pull for has succeeded.
+// TestCronJobOfImages: each run is a list of images, and one without work for any node has
+// succeeded.
 func TestCronJobOfImages(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

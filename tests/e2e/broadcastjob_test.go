@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// ownNodes makes nodes on which only the test's job runs. Their names begin with that of the namespace.
+// ownNodes makes nodes for the test's job only. Their names begin with the namespace's.
 func ownNodes(t *testing.T, n *environment.Namespace, count int) []string {
 	t.Helper()
 	var names []string
@@ -176,7 +176,8 @@ func TestBroadcastJobPausesAndResumes(t *testing.T) {
 	awaitJob(n, v1beta1.BroadcastJobCompleted, 3, 0, 2, 1)
 }
 
-// TestBroadcastJobAndNodesThatComeAndGo: one that never completes serves new nodes once, also those that are created again under their name.
+// TestBroadcastJobAndNodesThatComeAndGo: a job of the policy Never serves new nodes once,
+// also those created again under their name.
 func TestBroadcastJobAndNodesThatComeAndGo(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -218,7 +219,8 @@ func TestBroadcastJobWithoutAFittingNode(t *testing.T) {
 	awaitJob(n, v1beta1.BroadcastJobRunning, 1, 1, 0, 0)
 }
 
-// TestBroadcastJobLeftAloneFromItsBirth: a job that its user keeps the operator away from gets no pods, and says why.
+// TestBroadcastJobLeftAloneFromItsBirth: a job its user keeps the operator away from gets
+// no pods, and says why.
 func TestBroadcastJobLeftAloneFromItsBirth(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

@@ -50,14 +50,14 @@ func waitToServe(set *v1beta1.CloneSet) { scenario.CloneSim(simnode.ReadyDelay, 
 // held is scenario.Held for CloneSets.
 func held(set *v1beta1.CloneSet) { scenario.CloneSim(simnode.RestartDelay, "never")(set) }
 
-// started waits for the first pods of a set whose pods wait to serve, and lets them.
+// started waits for the first pods of a set with waiting pods, and lets them serve.
 func started(s *scenario.Clones, replicas int) {
 	s.Await("the pods exist", scenario.Number(replicas, "there", scenario.Staying))
 	s.Serve(scenario.Staying)
 	s.Done()
 }
 
-// newComers is the sort of pods that were not there before.
+// newComers is the sort of pods not there before.
 func newComers(before map[string]scenario.Identity) scenario.Sort {
 	return func(p *corev1.Pod) bool { _, old := before[p.Name]; return !old && scenario.Staying(p) }
 }
@@ -66,7 +66,7 @@ func both(v1, v2 int) func([]corev1.Pod) error {
 	return scenario.All(scenario.Number(v1, "v1", scenario.WithImage(scenario.V1)), scenario.Number(v2, "v2", scenario.WithImage(scenario.V2)))
 }
 
-// 1. Ten pods, four of which the partition keeps, three at a time.
+// 1. Ten pods, four of them kept by the partition, three at a time.
 func canaryByNewPods(t *testing.T) {
 	s := scenario.StartClones(t, env, 10, limits.Rules{}, scenario.ClonePolicy(shared.RecreatePods), scenario.CloneLimits("30%", "0"), waitToServe)
 	started(s, 10)
@@ -91,7 +91,7 @@ func canaryByNewPods(t *testing.T) {
 	}
 }
 
-// 2. Two new pods beside eight old ones; then those are edited, and the last two leave.
+// 2. Two new pods beside eight old ones; then the old are edited, and the last two leave.
 func surgeInPlace(t *testing.T) {
 	s := scenario.StartClones(t, env, 8, limits.Rules{}, scenario.CloneLimits("20%", "25%"), waitToServe, held)
 	started(s, 8)
@@ -119,7 +119,7 @@ func surgeInPlace(t *testing.T) {
 	}
 }
 
-// 3. Pods that are to be replaced go as far as maxUnavailable lets them.
+// 3. Pods to be replaced go as far as maxUnavailable lets them.
 func specifiedOneByOne(t *testing.T) {
 	s := scenario.StartClones(t, env, 5, limits.Rules{}, waitToServe)
 	started(s, 5)
@@ -135,7 +135,7 @@ func specifiedOneByOne(t *testing.T) {
 	s.Await("three are the old ones", scenario.Number(2, "new", newComers(before)))
 }
 
-// 3. With a surge the replacement comes first, and a pod that another hand broke counts.
+// 3. With a surge the replacement comes first, and a pod broken by another hand counts.
 func specifiedWithSurge(t *testing.T) {
 	s := scenario.StartClones(t, env, 5, limits.Rules{}, scenario.CloneLimits("1", "1"), waitToServe)
 	started(s, 5)
@@ -210,7 +210,7 @@ func growingSlowly(t *testing.T) {
 	s.Done()
 }
 
-// eventOf says whether the set has an event with the reason.
+// eventOf is true if the set has an event with the reason.
 func eventOf(ctx context.Context, s *scenario.Clones, reason string) error {
 	events := &corev1.EventList{}
 	if err := s.Client.List(ctx, events, client.InNamespace(s.Name())); err != nil {
@@ -264,7 +264,7 @@ func preparingDeleteIsExcluded(t *testing.T) {
 	})
 }
 
-// letGo takes the hook from all pods, so that the namespace can go.
+// letGo takes the hook from all pods, so the namespace can go.
 func letGo(t *testing.T, s *scenario.Clones) {
 	t.Helper()
 	for _, name := range s.Names(func(*corev1.Pod) bool { return true }) {
@@ -293,12 +293,12 @@ func cloneSetOnDelete(t *testing.T) {
 	s.Rests("old pods leave first", both(1, 2))
 	s.Update(scenario.CloneReplicas(5))
 	s.Rests("new pods have the new image", both(1, 4))
-	// A pod whose user asks for its replacement moves, too.
+	// A pod to be replaced at its user's wish moves, too.
 	s.Label(shared.LabelSpecifiedDelete, "true", scenario.WithImage(scenario.V1))
 	s.Done()
 }
 
-// 8. Replicas lowered together with a name: just that pod goes.
+// 8. Replicas lowered together with a name: only this pod goes.
 func shrinkingByName(t *testing.T) {
 	s := scenario.StartClones(t, env, 6, limits.Rules{})
 	before := identitiesWhenDone(s)

@@ -36,8 +36,9 @@ func unhook(t *testing.T, s *scenario.Clones, h handler, names ...string) {
 	}
 }
 
-// deleteSet deletes the set together with its pods. It waits for the garbage collector to know the kind, which it learns of half a minute
-// after the kind exists at the latest: what a set leaves behind that was deleted before is never collected.
+// deleteSet deletes the set with its pods. It waits for the garbage collector to learn the
+// kind, up to half a minute after its creation: the pods of an earlier deletion are never
+// collected.
 func deleteSet(t *testing.T, s *scenario.Clones) {
 	t.Helper()
 	if err := s.Client.Delete(t.Context(), s.Set(), client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
@@ -62,7 +63,7 @@ func TestCloneSetPreDelete(t *testing.T) {
 		s.Update(scenario.CloneReplicas(2))
 		s.Rests("two wait", waiting(2, shared.StatePreparingDelete), scenario.Number(ready, "ready", environment.IsReady))
 
-		// Regretted: they come back, unless what was done at the hook cannot be undone.
+		// Regretted: they come back, unless the hook's action cannot be undone.
 		s.Update(scenario.CloneReplicas(4))
 		gone := s.Names(scenario.InState(shared.StatePreparingDelete))
 		if marks {
@@ -81,7 +82,7 @@ func TestCloneSetPreDelete(t *testing.T) {
 		s.Await("they are gone", scenario.Number(0, "there", scenario.Named(gone...)))
 		s.Done()
 
-		// A pod whose user wants it replaced waits, too; somebody deletes it meanwhile.
+		// A pod to be replaced waits, too; somebody deletes it meanwhile.
 		one := s.Names(scenario.Staying)[0]
 		s.Label(shared.LabelSpecifiedDelete, "true", scenario.Named(one))
 		s.Await("it waits", waiting(1, shared.StatePreparingDelete))

@@ -66,8 +66,8 @@ func TestCloneSetPolicies(t *testing.T) {
 	}
 }
 
-// TestStatusOfTheNodeDoesNotDelayUpdateInPlace updates pods on nodes that write the status of a pod as soon as it goes out of service, which is
-// before the operator writes the image.
+// TestStatusOfTheNodeDoesNotDelayUpdateInPlace updates pods on nodes that write a pod's
+// status as soon as it goes out of service, before the operator writes the image.
 func TestStatusOfTheNodeDoesNotDelayUpdateInPlace(t *testing.T) {
 	t.Parallel()
 	s := scenario.StartClones(t, env, 12, limits.Rules{}, scenario.CloneLimits("4", "0"), scenario.CloneSim(simnode.ReportGates, "true"))
@@ -96,7 +96,8 @@ func TestStatusOfTheNodeDoesNotDelayUpdateInPlace(t *testing.T) {
 	}
 }
 
-// TestCloneSetInPlaceOnlyStalls gets a template to the set that InPlaceOnly cannot bring to the pods.
+// TestCloneSetInPlaceOnlyStalls gives the set a template InPlaceOnly cannot bring to the
+// pods.
 func TestCloneSetInPlaceOnlyStalls(t *testing.T) {
 	t.Parallel()
 	s := scenario.StartClones(t, env, 3, limits.Rules{})
@@ -145,7 +146,8 @@ func TestCloneSetSurgeAndUnavailable(t *testing.T) {
 	}
 }
 
-// TestCloneSetOrder updates four pods one at a time, in the order that priorities and scattering ask for.
+// TestCloneSetOrder updates four pods one at a time, in the order of priorities and
+// scattering.
 func TestCloneSetOrder(t *testing.T) {
 	t.Parallel()
 	weights := func(r *scenario.Rolling) {
@@ -202,7 +204,7 @@ func TestCloneSetOrder(t *testing.T) {
 	})
 }
 
-// movedInTurn updates the set and returns the names of its held pods in the order of their update, which is one at a time.
+// movedInTurn updates the set one pod at a time and returns the order of its held pods.
 func movedInTurn(s *scenario.Clones, n int) []string {
 	s.Update(scenario.CloneImage(scenario.V2))
 	var order []string
@@ -385,8 +387,8 @@ func TestCloneSetMinReadySeconds(t *testing.T) {
 	s.Kept(before, 1)
 }
 
-// TestCloneSetScaledInARollout is what a HorizontalPodAutoscaler does: it reads the selector and replicas from the scale subresource and
-// changes replicas while pods are being moved.
+// TestCloneSetScaledInARollout acts as a HorizontalPodAutoscaler: it reads the selector and
+// replicas from the scale subresource and changes replicas during moves.
 func TestCloneSetScaledInARollout(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []shared.PodUpdatePolicy{shared.InPlaceIfPossible, shared.RecreatePods} {

@@ -28,7 +28,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// TestCloneSetVictims scales in without names: unavailable pods go first, then those with the lowest deletion cost, then those that share a node.
+// TestCloneSetVictims scales in without names: unavailable pods go first, then the lowest
+// deletion costs, then pods sharing a node.
 func TestCloneSetVictims(t *testing.T) {
 	t.Parallel()
 	s := scenario.StartClones(t, env, 7, limits.Rules{}, scenario.CloneLimits("100%", "0"), scenario.CloneTemplate(func(t *corev1.PodTemplateSpec) {
@@ -89,7 +90,8 @@ func TestCloneSetNamedAndReplaced(t *testing.T) {
 	}
 }
 
-// TestCloneSetGrowthThatIsLimited has pods that never serve: the limit stops creating, not deleting.
+// TestCloneSetGrowthThatIsLimited has pods that never serve: the limit stops creating, not
+// deleting.
 func TestCloneSetGrowthThatIsLimited(t *testing.T) {
 	t.Parallel()
 	limit := func(set *v1beta1.CloneSet) { set.Spec.ScaleStrategy.MaxUnavailable = ptr.To(intstr.FromInt32(2)) }
@@ -106,8 +108,8 @@ func TestCloneSetGrowthThatIsLimited(t *testing.T) {
 	s.Done()
 }
 
-// TestCloneSetClaims gives each pod its claim. They go with pods that the set deletes; those of pods that others delete are kept where the
-// set says so, for a pod of the same name.
+// TestCloneSetClaims gives each pod its claim. They go with pods the set deletes; claims of
+// pods others delete are kept if the set says so, for a pod of the same name.
 func TestCloneSetClaims(t *testing.T) {
 	t.Parallel()
 	class := storageClass(t)
@@ -137,7 +139,7 @@ func TestCloneSetClaims(t *testing.T) {
 			})
 			s.Done()
 
-			// In place nothing happens to claims; a pod that the set replaces takes its claim along.
+			// In place nothing happens to claims; a replaced pod takes its claim along.
 			kept := claimsOf(t, s)
 			s.Update(scenario.CloneImage(scenario.V2))
 			s.Done()
@@ -186,7 +188,7 @@ func claimsOf(t *testing.T, s *scenario.Clones) map[string]types.UID {
 	return all
 }
 
-// claimsFit says that there is just one claim for each pod, with its instance ID.
+// claimsFit: there is exactly one claim for each pod, with its instance ID.
 func claimsFit(t *testing.T, s *scenario.Clones) error {
 	t.Helper()
 	list := &corev1.PersistentVolumeClaimList{}

@@ -20,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// TestCloneSetTellsHowItIs looks at what kubectl and tools that wait for objects see.
+// TestCloneSetTellsHowItIs has the view of kubectl and of waiting tools.
 func TestCloneSetTellsHowItIs(t *testing.T) {
 	t.Parallel()
 	s := scenario.StartClones(t, env, 3, limits.Rules{}, waitToServe, held)
@@ -58,7 +58,7 @@ func TestCloneSetTellsHowItIs(t *testing.T) {
 	}
 }
 
-// TestCloneSetIsLeftAlone has the annotation that keeps the operator away, in the middle of a rollout.
+// TestCloneSetIsLeftAlone has the pausing annotation in the middle of a rollout.
 func TestCloneSetIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := scenario.StartClones(t, env, 4, limits.Rules{}, held)

@@ -99,7 +99,7 @@ func applied(t *testing.T, file ...string) {
 	out, err := n.Kubectl(append([]string{"apply"}, file...)...)
 	ofNode := strings.Contains(out, `nodeimages.apps.kruise.io "`) || strings.Contains(out, `nodepodprobes.apps.kruise.io "`)
 	if err != nil && ofNode && strings.Contains(out, "already exists") {
-		// The operator, or another test, has just made the object of that node.
+		// The operator, or another test, has just made this node's object.
 		out, err = n.Kubectl(append([]string{"apply"}, file...)...)
 	}
 	// SidecarSets and NodeImages lie in no namespace, so another test may have created the same one.
@@ -187,8 +187,8 @@ func united(t *testing.T, n *environment.Namespace) int {
 	return len(sets.Items)
 }
 
-// reconciled waits until the SidecarSets that kubectl says it applied are at rest, and returns how many there are. They are of the whole cluster,
-// and stay: another test may apply the same.
+// reconciled waits until the SidecarSets applied by kubectl are at rest, and counts them.
+// They are cluster-wide, and stay: another test may apply the same.
 func reconciled(n *environment.Namespace, out string) int {
 	found := 0
 	for line := range strings.Lines(out) {
@@ -217,7 +217,7 @@ func reconciled(n *environment.Namespace, out string) int {
 	return found
 }
 
-// available says why a set is not: all pods, and the conditions that say so.
+// available names the reason if a set is not: all pods, and the conditions about it.
 func available(set *unstructured.Unstructured) error {
 	replicas, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
 	pods, _, _ := unstructured.NestedInt64(set.Object, "status", "availableReplicas")

@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// debugged makes pods p0, p1 and so on that run. Nothing ends in them until the test says so.
+// debugged makes running pods p0, p1 and so on. Nothing ends in them until the test asks.
 func debugged(t *testing.T, n *environment.Namespace, count int) {
 	t.Helper()
 	for i := range count {
@@ -141,7 +141,8 @@ func TestEphemeralJobSucceedsAndGoes(t *testing.T) {
 	}
 }
 
-// TestEphemeralJobFailureMix: a job whose targets end differently ends as failed, and one with the same names finds no target then.
+// TestEphemeralJobFailureMix: a job with mixed ends of its targets has failed, and one with
+// the same names finds no target then.
 func TestEphemeralJobFailureMix(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

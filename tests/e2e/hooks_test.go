@@ -19,7 +19,7 @@ import (
 
 const hook = "example.io/hook"
 
-// handler is one of the two ways in which a hook finds its pods.
+// handler is a way a hook finds its pods.
 type handler struct {
 	name string
 	hook func() *shared.LifecycleHook
@@ -71,7 +71,7 @@ func forHandlers(t *testing.T, test func(*testing.T, handler)) {
 	}
 }
 
-// editPod changes a pod, again after a conflict. One that is gone is left out.
+// editPod changes a pod, again after a conflict. It skips a missing one.
 func editPod(t *testing.T, n *environment.Namespace, change func(*corev1.Pod), name string) {
 	t.Helper()
 	for {

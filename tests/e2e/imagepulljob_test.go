@@ -36,7 +36,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// installDaemon applies what the operator deploys inside of a cluster, but for the DaemonSet: the tests run daemons of their own.
+// installDaemon applies the operator's objects for the daemon, but the DaemonSet: the tests
+// run their own daemons.
 func installDaemon(t *testing.T) {
 	t.Helper()
 	objects, err := operands.RenderDaemon(operands.Daemon{Namespace: "kruise-system", Image: "none"})
@@ -65,8 +66,8 @@ func installDaemon(t *testing.T) {
 	}
 }
 
-// daemonConfig is how the daemon of a node reaches the API server: with a token that is bound to a pod on the node, as in a cluster. Without a node
-// it is bound to nothing.
+// daemonConfig is a daemon's access to the API server: with a token bound to a pod on the
+// node, as in a cluster. Without a node it is bound to nothing.
 func daemonConfig(t *testing.T, node string) *rest.Config {
 	t.Helper()
 	request := &authenticationv1.TokenRequest{}
@@ -132,7 +133,7 @@ func awaitPull(n *environment.Namespace, what string, ok func(*v1beta1.ImagePull
 
 const pulled = "registry.example/web:v2"
 
-// mayReadSecrets does what the page of the kind says a namespace with pull secrets needs.
+// mayReadSecrets follows the kind's page for a namespace with pull secrets.
 func mayReadSecrets(t *testing.T, n *environment.Namespace) {
 	t.Helper()
 	const name = "kruise-operator-read-pull-secrets"
@@ -145,8 +146,8 @@ func mayReadSecrets(t *testing.T, n *environment.Namespace) {
 	}
 }
 
-// Users say which nodes they mean, with credentials; the nodes pull two at a time, with few writes; a node that joins is served; nothing is left
-// when the job is gone.
+// Users choose nodes, with credentials; the nodes pull two at a time, with few writes; a
+// new node is served; nothing is left after the job.
 func TestImagePullJob(t *testing.T) {
 	n := env.Namespace(t)
 	installDaemon(t)
@@ -232,8 +233,8 @@ func TestImagePullJob(t *testing.T) {
 	})
 }
 
-// checkCost holds the writes since log began against what they may be: one for each node's list, two for each node's status, one for the
-// Secret, and the job's own.
+// checkCost compares the writes since log began with their limits: one for each node's
+// list, two for each node's status, one for the Secret, and the job's own.
 func checkCost(t *testing.T, log *audit.Log, nodes []string) {
 	t.Helper()
 	lists, statuses, secrets := 0, 0, 0
@@ -263,7 +264,8 @@ func checkCost(t *testing.T, log *audit.Log, nodes []string) {
 	}
 }
 
-// The daemon ends in the middle of a pull, and another one goes on. A node that cannot pull fails, and the job says which and why.
+// The daemon ends in the middle of a pull, and another one goes on. The job names a failed
+// node and the reason.
 func TestImagePullJobSurvivesItsDaemon(t *testing.T) {
 	n := env.Namespace(t)
 	installDaemon(t)
@@ -290,7 +292,8 @@ func TestImagePullJobSurvivesItsDaemon(t *testing.T) {
 	}
 }
 
-// A list of images: each is pulled to every node, an edit concerns what it changes, and the list says which image failed where.
+// A list of images: each is pulled to every node, an edit affects only its changes, and the
+// list names failed images and nodes.
 func TestImageListPullJob(t *testing.T) {
 	n := env.Namespace(t)
 	installDaemon(t)
@@ -366,7 +369,7 @@ func TestImageListPullJob(t *testing.T) {
 	})
 }
 
-// What a stolen token of one node's daemon can write: what belongs to that node, and nothing else.
+// A stolen token of one node's daemon can write only this node's objects.
 func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
 	n := env.Namespace(t)
 	installDaemon(t)
@@ -433,7 +436,8 @@ func TestADaemonWritesOnlyWhatBelongsToItsNode(t *testing.T) {
 	}
 }
 
-// The daemon reports what containers run with in one annotation of the pods of its node, and can write nothing else of them.
+// The daemon reports containers' environments in one annotation of its node's pods, and can
+// write nothing else of them.
 func TestADaemonWritesOneAnnotationOfPods(t *testing.T) {
 	n := env.Namespace(t)
 	installDaemon(t)

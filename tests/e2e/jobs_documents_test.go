@@ -19,8 +19,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// jobsApplied waits until every AdvancedCronJob of the namespace is managed and nothing about it needs its user, but for what nobody can carry
-// out, and until every BroadcastJob has found nodes. It returns how many there are of both.
+// jobsApplied waits until every AdvancedCronJob of the namespace is managed and free of
+// users' errors, but for impossible ones, and every BroadcastJob has found nodes. It counts
+// both.
 func jobsApplied(t *testing.T, n *environment.Namespace) int {
 	t.Helper()
 	crons := &v1beta1.AdvancedCronJobList{}
@@ -62,7 +63,7 @@ func jobsApplied(t *testing.T, n *environment.Namespace) int {
 	return len(crons.Items) + len(jobs.Items) + ephemeralJobsApplied(t, n)
 }
 
-// runsOf lists what an AdvancedCronJob has created of a kind.
+// runsOf lists an AdvancedCronJob's creations of a kind.
 func runsOf(ctx context.Context, n *environment.Namespace, apiVersion, kind, name string) ([]unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(apiVersion)

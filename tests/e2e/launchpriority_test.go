@@ -27,7 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// orderedSet is a StatefulSet of one pod whose containers start one after the other.
+// orderedSet is a StatefulSet of one pod whose containers start in sequence.
 const orderedSet = `
 apiVersion: apps.kruise.io/v1beta1
 kind: StatefulSet
@@ -49,10 +49,10 @@ spec:
       - {name: log, image: "example/log:v1"}
 `
 
-// looking is how long a test looks on to see that nothing happens.
+// looking is how long a test looks on to see nothing happen.
 const looking = 2 * time.Second
 
-// begun are the containers of a pod that have been there, in the order of the spec.
+// begun are a pod's containers that have been there, in the spec's order.
 func begun(pod *corev1.Pod) string {
 	var names []string
 	for _, c := range pod.Spec.Containers {
@@ -76,7 +76,7 @@ func podHasBegun(n *environment.Namespace, name, want string) {
 	})
 }
 
-// keys are those of the barrier of a pod, and the UID of its owner.
+// keys are the keys of a pod's barrier, and its owner's UID.
 func keys(ctx context.Context, n *environment.Namespace, pod string) (list []string, owner string, err error) {
 	barrier := &corev1.ConfigMap{}
 	if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: launch.BarrierName(pod)}, barrier); err != nil {
@@ -156,7 +156,7 @@ func TestContainersStartInOrder(t *testing.T) {
 		}
 	}
 
-	// A container that restarts finds what was released, whatever became of the barrier.
+	// A restarting container finds the released barrier, or none.
 	if err := n.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "web-0-barrier"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +224,7 @@ spec: {containers: [{name: db, image: example/db}, {name: app, image: example/ap
 	told(n, "bare", "LaunchPriorityNotKept", "feature gate ContainerLaunchPriority was off")
 }
 
-// The barrier of a pod goes with it, and one that an earlier pod of the name has left is not believed.
+// A pod's barrier goes with it, and an earlier pod's barrier of the name is not believed.
 func TestABarrierOfAnEarlierPodIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

@@ -3,7 +3,8 @@
 
 //go:build unix
 
-// Package e2e_test tells whole flows on a real control plane with simulated nodes: what a user does, and what becomes of the pods.
+// Package e2e_test has whole flows on a real control plane with simulated nodes: a user's
+// actions and the pods' fate.
 package e2e_test
 
 import (
@@ -36,7 +37,7 @@ func storageClass(t *testing.T) string {
 	return "fast"
 }
 
-// defaultStorageClass makes the class for claims that name none, as clusters have one.
+// defaultStorageClass makes the class for claims without one, as clusters have.
 func defaultStorageClass(t *testing.T) {
 	t.Helper()
 	class := simnode.StorageClass("standard", storagev1.VolumeBindingWaitForFirstConsumer, true)

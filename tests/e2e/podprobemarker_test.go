@@ -32,7 +32,7 @@ import (
 
 const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 
-// game is a CloneSet of servers on a node of their own, and a marker that finds the idle ones.
+// game is a CloneSet of servers on its own node, and a marker for the idle ones.
 const game = `
 apiVersion: apps.kruise.io/v1beta1
 kind: CloneSet
@@ -64,7 +64,7 @@ spec:
     - {state: Failed, annotations: {controller.kubernetes.io/pod-deletion-cost: "10"}}
 `
 
-// servers is the runtime of a node: a command succeeds in the pods that are idle.
+// servers is a node's runtime: a command succeeds in the idle pods.
 type servers struct {
 	simdaemon.Runtime
 	mu   sync.Mutex
@@ -111,7 +111,7 @@ func markerSays(n *environment.Namespace, name string, stalled metav1.ConditionS
 	})
 }
 
-// marksOf is what a pod tells of the probe.
+// marksOf is a pod's report of the probe.
 func marksOf(pod *corev1.Pod) string {
 	c := podstate.Condition(pod, "game.example/idle")
 	if c == nil {
@@ -133,8 +133,8 @@ func podTells(n *environment.Namespace, name, want string) {
 	})
 }
 
-// TestIdleServersAreDeletedFirst is the case that users have the kind for: a probe finds idle servers and marks them, and a CloneSet that scales
-// in deletes those first.
+// TestIdleServersAreDeletedFirst is the kind's purpose: a probe marks idle servers, and a
+// CloneSet scaling in deletes them first.
 func TestIdleServersAreDeletedFirst(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -161,7 +161,7 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 		t.Errorf("it says %+v: %v", m.Status, err)
 	}
 
-	// The node reports what the containers run, once for each pod.
+	// The node reports the containers' environments, once for each pod.
 	for _, pod := range pods {
 		n.Eventually("the containers of pod "+pod.Name+" are reported", func(context.Context) error {
 			if n.Pod(pod.Name).Annotations[shared.AnnotationRuntimeContainersMeta] == "" {
@@ -206,7 +206,7 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 		}
 	}
 
-	// Without the marker nobody is probed, and no mark stays that a CloneSet would believe.
+	// Without the marker nobody is probed, and no mark stays for a CloneSet to believe.
 	m, err := marker(t.Context(), n, "game")
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,8 @@ spec:
 	markerSays(n, "impossible", metav1.ConditionTrue, v1alpha1.ReasonProbeNotPossible)
 }
 
-// markersTakenUp waits until the PodProbeMarkers of a namespace say what they are at, and returns how many there are.
+// markersTakenUp waits until a namespace's PodProbeMarkers report their state, and counts
+// them.
 func markersTakenUp(t *testing.T, n *environment.Namespace) int {
 	t.Helper()
 	all := &v1alpha1.PodProbeMarkerList{}

@@ -30,8 +30,8 @@ func limit(n *environment.Namespace, name, hard string) {
 	})
 }
 
-// TestWorkloadsSayThatAQuotaIsUsedUp: what a user does not learn from pods, since there are none. Nothing but the user can help: the sets are
-// stalled, until the quota is raised.
+// TestWorkloadsSayThatAQuotaIsUsedUp: without pods, the sets must tell. Only the user can
+// help: the sets are stalled until the quota is raised.
 func TestWorkloadsSayThatAQuotaIsUsedUp(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -70,8 +70,8 @@ spec:
 	}
 }
 
-// TestATemplateThatCannotBeRecordedStopsNothingElse: a quota on ControllerRevisions used to keep a pod out of service for as long as it was used up, and
-// nobody replaced one that was lost.
+// TestATemplateThatCannotBeRecordedStopsNothingElse: a used-up quota on ControllerRevisions
+// used to keep a pod out of service, and nobody replaced a lost one.
 func TestATemplateThatCannotBeRecordedStopsNothingElse(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

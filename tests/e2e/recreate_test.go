@@ -28,7 +28,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/simdaemon"
 )
 
-// recreatePod is a pod with two containers of a CloneSet on a node of its own, whose daemon runs.
+// recreatePod is a CloneSet's pod with two containers on its own node, with a running
+// daemon.
 func recreatePod(t *testing.T, n *environment.Namespace) *corev1.Pod {
 	t.Helper()
 	node := ownNodes(t, n, 1)[0]
@@ -79,7 +80,7 @@ func requestIs(n *environment.Namespace, name, what string, is func(*v1beta1.Con
 	})
 }
 
-// over says that a request is completed, tidied up, and has succeeded or not.
+// over: a request is completed, tidied up, and has succeeded or not.
 func over(succeeded metav1.ConditionStatus) func(*v1beta1.ContainerRecreateRequest) bool {
 	return func(r *v1beta1.ContainerRecreateRequest) bool {
 		return r.Status.Phase == v1beta1.RecreateCompleted && r.Labels[v1beta1.LabelRequestActive] == "" && len(r.Finalizers) == 0 &&
@@ -147,7 +148,7 @@ func TestAPodIsTakenOutOfServiceBeforeItsContainersAreRestarted(t *testing.T) {
 	if holders := podstate.Holders(held); len(holders) != 1 || holders[0] != holder || podstate.Ready(held) {
 		t.Errorf("holders %v, ready %v", holders, podstate.Ready(held))
 	}
-	// Since when is shown to clients of v1alpha1 in an annotation, which they cannot move.
+	// Clients of v1alpha1 see the start in an annotation, and cannot move it.
 	const earlier = `{"metadata":{"annotations":{"crr.apps.kruise.io/unready-acquired":"2026-01-01T00:00:00Z"}}}`
 	out, err := n.Kubectl("patch", "containerrecreaterequests.v1alpha1.apps.kruise.io", "drain", "--type=merge", "--patch", earlier)
 	if err == nil || !strings.Contains(out, "metadata.annotations[crr.apps.kruise.io/unready-acquired]: Forbidden") {
@@ -209,7 +210,7 @@ func TestRequestsThatCannotBeCarriedOut(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
 	}
-	// Its end frees it; what it is about cannot be changed.
+	// Its end frees it; its target cannot be changed.
 	n.Apply(recreate("drain", pod.Name, "app", "  strategy: {unreadyGracePeriodSeconds: 600}\n  activeDeadlineSeconds: 5\n"))
 	requestIs(n, "drain", "is filled in", func(r *v1beta1.ContainerRecreateRequest) bool { return r.Labels[v1beta1.LabelRequestActive] != "" })
 	for patch, want := range map[string]string{
@@ -239,8 +240,8 @@ func TestRequestsThatCannotBeCarriedOut(t *testing.T) {
 	})
 }
 
-// A pod that no workload of ours controls may list the gate, too. It becomes ready, can be taken out of service, and is given back although the finalizer
-// of the request was taken off by force.
+// A pod without a workload of ours may list the gate, too. It becomes ready, can be taken
+// out of service, and is given back although the request's finalizer was removed by force.
 func TestAPodOfOthersWithTheReadinessGate(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -287,7 +288,8 @@ spec:
 	n.EventuallyWithin(2*time.Minute, "the pod is back in service", ready(true))
 }
 
-// podsOfRequests makes the pods that the requests of a file for kubectl name: they have to run before.
+// podsOfRequests makes the pods named by the requests in a file for kubectl: they have to
+// run before.
 func podsOfRequests(t *testing.T, n *environment.Namespace, file []string) {
 	t.Helper()
 	out, err := n.Kubectl(append([]string{"create", "--dry-run=client", "--output=yaml"}, file...)...)
@@ -331,7 +333,8 @@ func podsOfRequests(t *testing.T, n *environment.Namespace, file []string) {
 	}
 }
 
-// requestsTakenUp waits until the operator says of every ContainerRecreateRequest what it waits for. It returns how many there are.
+// requestsTakenUp waits until the operator reports on every ContainerRecreateRequest, and
+// counts them.
 func requestsTakenUp(t *testing.T, n *environment.Namespace) int {
 	t.Helper()
 	list := &v1beta1.ContainerRecreateRequestList{}

@@ -21,8 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 )
 
-// rightsAreNeeded fails the suite when the flows needed a right that the operator does not have, and when it has one that no flow
-// needed. Only all flows together can say the latter.
+// rightsAreNeeded fails the suite for missing rights of the operator, and for rights no
+// flow needed. Only all flows together prove the latter.
 func rightsAreNeeded(_ context.Context, e *environment.Environment) error {
 	given, err := rights.Of("../../config/rbac")
 	if err != nil {
@@ -51,7 +51,7 @@ func rightsAreNeeded(_ context.Context, e *environment.Environment) error {
 	return rights.Check(given, events, "kruise-system", neededElsewhere()...)
 }
 
-// neededElsewhere are the rights that these flows cannot need, and who does.
+// neededElsewhere are rights not needed by these flows, and their users.
 func neededElsewhere() []rights.Excuse {
 	return []rights.Excuse{
 		{

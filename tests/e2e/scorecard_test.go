@@ -11,8 +11,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scorecard"
 )
 
-// TestScorecard runs the scorecard tests of this project that share a cluster with others: the same program as in a pod, with the
-// committed bundle. tests/integration/operatorconfig runs the one that changes the operator, `make scorecard` all of them in pods.
+// TestScorecard runs this project's scorecard tests that can share a cluster: the same
+// program as in a pod, with the committed bundle. tests/integration/operatorconfig runs the
+// one changing the operator, `make scorecard` all of them in pods.
 func TestScorecard(t *testing.T) {
 	t.Parallel()
 	defaultStorageClass(t)

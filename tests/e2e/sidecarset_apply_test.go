@@ -48,7 +48,7 @@ func setIn(n *environment.Namespace, name string, byWebhook bool) (*v1beta1.Side
 	return set, pod
 }
 
-// tooSlow counts the warnings that a set may not be in force yet: the machine was too slow.
+// tooSlow counts the warnings of a set perhaps not in force yet: the machine was too slow.
 type tooSlow struct{ atomic.Int64 }
 
 // HandleWarningHeader implements rest.WarningHandler.
@@ -117,7 +117,8 @@ func TestPodsOfTheSameApplyHaveTheirSidecars(t *testing.T) {
 	}
 }
 
-// createdWithout creates pods in dry runs, ten at a time, and says which of them have no sidecar.
+// createdWithout creates pods in dry runs, ten at a time, and names those without a
+// sidecar.
 func createdWithout(t *testing.T, n *environment.Namespace, pod *corev1.Pod, pods int) []string {
 	t.Helper()
 	var mutex sync.Mutex

@@ -46,8 +46,8 @@ const (
 	agentIdle = "example/idle:v1"
 )
 
-// sidecars is a SidecarSet for the pods of one namespace, under the name of that. It injects nothing: the pods of these tests come with what
-// injection gives them, so that updates alone are looked at.
+// sidecars is a SidecarSet for one namespace's pods, under its name. It injects nothing:
+// these tests' pods come with injected sidecars, to see updates alone.
 type sidecars struct {
 	*environment.Namespace
 	t testing.TB
@@ -113,7 +113,7 @@ func agentHot(set *v1beta1.SidecarSet) {
 	set.Spec.Containers[0].UpgradeStrategy = v1beta1.SidecarUpgradeStrategy{UpgradeType: v1beta1.HotUpgrade, HotUpgradeEmptyImage: agentIdle}
 }
 
-// awaits that the status says how many pods there are, and why nothing moves.
+// awaits waits for the status's numbers of pods, and its reason for rest.
 func (s *sidecars) awaits(updated, ready int32, reason string) {
 	s.t.Helper()
 	s.Eventually(fmt.Sprintf("%d pods are updated, %d ready, and it rests because of %s", updated, ready, reason), func(ctx context.Context) error {
@@ -129,7 +129,7 @@ func (s *sidecars) awaits(updated, ready int32, reason string) {
 	})
 }
 
-// injected adds to a template what injection of the set gives a pod.
+// injected adds the set's injection to a template.
 func (s *sidecars) injected(template *corev1.PodTemplateSpec) {
 	s.t.Helper()
 	set, err := s.set(s.t.Context())
@@ -169,7 +169,7 @@ func (s *sidecars) injected(template *corev1.PodTemplateSpec) {
 	}
 }
 
-// deploy makes a Deployment of the cluster's own whose pods have the sidecars.
+// deploy makes a native Deployment whose pods have the sidecars.
 func (s *sidecars) deploy(replicas int32) {
 	s.t.Helper()
 	s.deployAs(replicas, s.injected)
@@ -195,7 +195,7 @@ func (s *sidecars) deployAs(replicas int32, change func(*corev1.PodTemplateSpec)
 	}
 }
 
-// images are how many pods shall run which image in a container.
+// images counts pods by the intended image of a container.
 func (s *sidecars) images(container string) map[string]int {
 	s.t.Helper()
 	all := map[string]int{}
@@ -287,8 +287,9 @@ func TestSidecarSetUpdatesPodsOfADeployment(t *testing.T) {
 	}
 }
 
-// TestPodsThatWereThereBeforeTheirSidecarSetAreNamed: a condition and an event name pods that are older than the set that selects them, but not one
-// that has ended. When they are re-created they have the sidecar, and the condition is gone.
+// TestPodsThatWereThereBeforeTheirSidecarSetAreNamed: a condition and an event name pods
+// older than their set, but no ended one. Re-created they have the sidecar, and the
+// condition is gone.
 func TestPodsThatWereThereBeforeTheirSidecarSetAreNamed(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -388,12 +389,13 @@ func TestSidecarSetUpgradesHot(t *testing.T) {
 	}
 }
 
-// TestSidecarSetAndCloneSetUpdateTheSamePods changes the image of a CloneSet and that of a sidecar at once: both get to all pods, which stay.
+// TestSidecarSetAndCloneSetUpdateTheSamePods changes a CloneSet's image and a sidecar's at
+// once: both reach all pods, which stay.
 func TestSidecarSetAndCloneSetUpdateTheSamePods(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
 	s := newSidecars(t, n, agentLimits("0", "2"))
-	// Neither can know of what the other one took out of service a moment ago.
+	// Neither knows of the other's very recent outages.
 	clones := scenario.StartClonesIn(t, n, 4, limits.Rules{Foreign: true}, scenario.CloneLimits("2", "0"), scenario.ClonePolicy(shared.InPlaceOnly), scenario.CloneTemplate(s.injected))
 	before := identitiesWhenDone(clones)
 	s.awaits(4, 4, v1beta1.ReasonComplete)
@@ -411,8 +413,9 @@ func TestSidecarSetAndCloneSetUpdateTheSamePods(t *testing.T) {
 	}
 }
 
-// judgesSidecars watches every change of the pods from now on. The function that it returns fails the test if, at any change, a ready pod got
-// another sidecar while as many as maxUnavailable were out of service for one, and returns how many sidecars were changed.
+// judgesSidecars watches every change of the pods. The returned function fails the test if
+// a ready pod got another sidecar while maxUnavailable were out of service for one, and
+// returns the number of changed sidecars.
 func (s *sidecars) judgesSidecars(maxUnavailable int) func() int {
 	s.t.Helper()
 	list := &corev1.PodList{}
@@ -446,7 +449,7 @@ func (s *sidecars) judgesSidecars(maxUnavailable int) func() int {
 	}()
 	return func() int {
 		s.t.Helper()
-		// Of what has happened up to now the watch tells before it tells of this change.
+		// The watch reports all earlier changes before this one.
 		const end = "e2e.example.com/end"
 		last := s.Pods("app=" + scenario.Name)[0]
 		if err := s.Client.Patch(s.t.Context(), &last, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+end+`":"yes"}}}`))); err != nil {
@@ -498,7 +501,7 @@ func (j *sidecarJudge) see(pod *corev1.Pod) {
 	switch {
 	case edited:
 		j.edited++
-		// A pod that does not serve anyway is free.
+		// A pod out of service anyway is free.
 		if environment.IsReady(before) {
 			j.taken[pod.UID] = true
 			if len(j.taken) > j.most {
@@ -506,7 +509,7 @@ func (j *sidecarJudge) see(pod *corev1.Pod) {
 			}
 		}
 	case pod.DeletionTimestamp != nil || runs && pod.Status.ObservedGeneration >= pod.Generation:
-		// The sidecar serves again. Whether the pod is ready is the matter of its workload, too.
+		// The sidecar serves again. The pod's readiness is also its workload's matter.
 		delete(j.taken, pod.UID)
 	}
 }
@@ -550,8 +553,9 @@ spec:
 	t.Log(out)
 }
 
-// TestSidecarSetSelectsNamespacesByLabel updates pods of a namespace that a label selects, and counts them no more when it loses the label. The
-// pods get the annotations that the set wants with the new image.
+// TestSidecarSetSelectsNamespacesByLabel updates pods of a namespace selected by label, and
+// drops them when it loses the label. The pods get the set's annotations with the new
+// image.
 func TestSidecarSetSelectsNamespacesByLabel(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

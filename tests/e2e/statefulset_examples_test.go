@@ -32,10 +32,10 @@ func upTo(n int) []int {
 	return all
 }
 
-// 1. A Parallel set starts all at once; one pod that crashes delays no other.
+// 1. A Parallel set starts all at once; one crashing pod delays no other.
 func TestParallelStart(t *testing.T) {
 	t.Parallel()
-	// Pods start when the test says so, so that the test sees all of them before any is ready.
+	// Pods start on the test's word, so it sees all of them before any is ready.
 	s := scenario.Start(t, env, 40, limits.Rules{}, scenario.Sim(simnode.StartDelay, "never"))
 	s.AwaitOrdinals(upTo(40)...)
 	s.Annotate(simnode.CrashLoop, "true", 17)
@@ -73,7 +73,7 @@ func TestInPlaceWindow(t *testing.T) {
 	}
 }
 
-// 3. A pod that is broken anyway is moved first and costs nothing, and it counts while it is broken.
+// 3. A pod broken anyway is moved first at no cost, and counts while broken.
 func TestForeignOutage(t *testing.T) {
 	t.Parallel()
 	t.Run("two", func(t *testing.T) {
@@ -226,7 +226,7 @@ func paused(on bool) scenario.Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.Paused = on }
 }
 
-// replaced says that another pod has the ordinal, and that it is not going.
+// replaced: another pod has the ordinal, and stays.
 func replaced(before map[int]corev1.Pod, ordinals ...int) func(map[int]corev1.Pod) error {
 	return func(pods map[int]corev1.Pod) error {
 		for _, o := range ordinals {
@@ -238,7 +238,7 @@ func replaced(before map[int]corev1.Pod, ordinals ...int) func(map[int]corev1.Po
 	}
 }
 
-// kept says that the same pods have the ordinals, and are not going.
+// kept: the same pods have the ordinals, and stay.
 func kept(before map[int]corev1.Pod, ordinals ...int) func(map[int]corev1.Pod) error {
 	return func(pods map[int]corev1.Pod) error {
 		for _, o := range ordinals {
@@ -250,7 +250,7 @@ func kept(before map[int]corev1.Pod, ordinals ...int) func(map[int]corev1.Pod) e
 	}
 }
 
-// 8. whenScaled Delete: claims go with the ordinals that are not wanted, and a pod does not come back before they are gone.
+// 8. whenScaled Delete: claims go with unwanted ordinals before pods come back.
 func TestClaimsGoWithScaledPods(t *testing.T) {
 	t.Parallel()
 	class := storageClass(t)

@@ -79,7 +79,7 @@ func TestPreDelete(t *testing.T) {
 				}
 				s.AwaitOrdinals(0, 1)
 
-				// A pod that its user wants replaced waits, too.
+				// A pod to be replaced at its user's wish waits, too.
 				s.Label(shared.LabelSpecifiedDelete, "true", 0)
 				s.AwaitState(shared.StatePreparingDelete, 0)
 				edit(t, s, h.clear, 0)
@@ -105,7 +105,8 @@ func TestPreDelete(t *testing.T) {
 	})
 }
 
-// serving are the ordinals that are ready while some wait at the hook: those, too, unless the hook marks them.
+// serving are the ordinals ready while some wait at the hook: these, too, unless the hook
+// marks them.
 func serving(h handler, n int, waiting []int) []int {
 	if !h.hook().MarkPodNotReady {
 		return upTo(n)

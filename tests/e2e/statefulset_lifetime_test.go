@@ -135,8 +135,8 @@ func TestClaimPolicies(t *testing.T) {
 	}
 }
 
-// TestNodeDown loses a node: its pods count as unavailable, and the rollout goes on with what is left of the limit. It does not run
-// beside other tests, whose pods may be on that node.
+// TestNodeDown loses a node: its pods count as unavailable, and the rollout continues with
+// the rest of the limit. It does not run beside other tests with pods on the node.
 func TestNodeDown(t *testing.T) {
 	const replicas = 6
 	s := scenario.Start(t, env, replicas, limits.Rules{}, scenario.MaxUnavailable("3"), scenario.Sim(simnode.RestartDelay, "30ms"), func(set *v1beta1.StatefulSet) {

@@ -92,7 +92,7 @@ func TestCanaryThenRelease(t *testing.T) {
 	if progressing.Reason != v1beta1.ReasonPartitionReached {
 		t.Errorf("the condition Progressing is %+v", progressing)
 	}
-	// A pod that is lost comes back at the revision that the partition keeps for it.
+	// A lost pod comes back at the revision the partition keeps for it.
 	pods := s.ByOrdinal()
 	s.Delete(1)
 	s.Await("pod 1 is replaced", replaced(pods, 1))
@@ -218,7 +218,8 @@ func TestInPlaceOnlyRefuses(t *testing.T) {
 	s := scenario.Start(t, env, 3, limits.Rules{})
 	s.Done()
 	before := s.Identities()
-	// Admission refuses a template that InPlaceOnly could not bring to the pods; changing the policy together with it does not help.
+	// Admission refuses a template InPlaceOnly could not bring to the pods, even with a
+	// changed policy.
 	s.Update(env1("a"), paused(true))
 	s.Update(scenario.Policy(shared.InPlaceOnly), paused(false))
 	failed := s.AwaitCondition(v1beta1.StatefulSetFailedUpdatePod, corev1.ConditionTrue)
@@ -413,7 +414,7 @@ func TestSameImageUnderTwoTags(t *testing.T) {
 	s.Kept(before, 1)
 }
 
-// launchPriority is what a container with a launch priority carries.
+// launchPriority is in a container with a launch priority.
 func launchPriority(n int) []corev1.EnvVar {
 	return []corev1.EnvVar{{Name: shared.EnvLaunchPriority, ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{
 		LocalObjectReference: corev1.LocalObjectReference{Name: "barrier"}, Key: fmt.Sprintf("p_%d", n), Optional: ptr.To(true),

@@ -20,8 +20,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// TestOldClients scales and updates a set with reserved ordinals and hooks through v1alpha1, with kubectl and with a client that knows
-// none of the newer fields. No pod is moved to another ordinal, and the hooks stay.
+// TestOldClients scales and updates a set with reserved ordinals and hooks through
+// v1alpha1, with kubectl and with a client without newer fields. No pod changes its
+// ordinal, and the hooks stay.
 func TestOldClients(t *testing.T) {
 	t.Parallel()
 	s := scenario.Start(t, env, 3, limits.Rules{}, scenario.Reserve("1"), lifecycle(func(l *shared.Lifecycle) {
@@ -76,7 +77,7 @@ func TestOldClients(t *testing.T) {
 	}
 }
 
-// TestStrangersAreLeftAlone has pods around whose names or labels look like the set's.
+// TestStrangersAreLeftAlone has other pods with names or labels like the set's.
 func TestStrangersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	s := scenario.Start(t, env, 2, limits.Rules{})

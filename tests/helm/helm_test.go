@@ -40,7 +40,7 @@ import (
 const (
 	system  = "kruise-system"
 	manager = "kruise-operator-manager"
-	// releaseName is the annotation with which Helm says to which release an object belongs.
+	// releaseName is Helm's annotation for an object's release.
 	releaseName, releaseNamespace = "meta.helm.sh/release-name", "meta.helm.sh/release-namespace"
 )
 
@@ -202,7 +202,7 @@ func TestInstallChangeAndUninstall(t *testing.T) {
 	h.must("install", "again", h.chart, "--take-ownership")
 }
 
-// withoutWebhooks removes what asks the operator, which does not run here.
+// withoutWebhooks removes calls of the operator, which does not run here.
 func (h helm) withoutWebhooks() {
 	h.Helper()
 	objects, err := manifests.Render("webhook")
@@ -267,7 +267,7 @@ func TestWrongValuesAreNamed(t *testing.T) {
 	}
 }
 
-// The values that the notes do not name are those that values.yaml has.
+// Values the notes do not name are those of values.yaml.
 func TestKnownValuesAreThoseOfTheChart(t *testing.T) {
 	root, err := repository.Root()
 	if err != nil {

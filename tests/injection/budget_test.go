@@ -21,7 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// The API server bounds what an expression may cost. Pods within the limits stay below, and larger ones are refused with the reason.
+// The API server bounds an expression's cost. Pods within the limits stay below, and larger
+// ones are refused with the reason.
 func TestLargePodsAreWithinTheBudget(t *testing.T) {
 	e := compile(t)
 	for _, size := range []struct{ sidecars, containers, mounts, expressions, env int }{
@@ -114,7 +115,8 @@ func TestPodsFromWhichManySidecarsComputeResourcesAreWithinTheBudget(t *testing.
 	}
 }
 
-// A set that takes everything from the largest pod that the policy serves, and computes resources, is within the budget, too.
+// A set taking everything from the policy's largest pod, and computing resources, is within
+// the budget, too.
 func TestSharingAndComputingTogetherAreWithinTheBudget(t *testing.T) {
 	e := compile(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
@@ -172,14 +174,15 @@ func TestVeryManyStepsAreComputedByTheWebhook(t *testing.T) {
 	}
 }
 
-// The amounts that sidecars compute, by expressions of eight levels.
+// The sidecars' computed amounts, by expressions of eight levels.
 const (
 	onlyCPU    = `{limits: {cpu: "max(min(max(min(max(min(max(cpu + 1m, 1m), 9), 2m), 9), 3m), 9), 4m)"}}`
 	allAmounts = `{limits: {cpu: "max(min(max(min(max(min(max(cpu, 1m) + 1m, 2m), 9), 3m), 9), 4m), 9)", memory: "max(min(max(min(max(memory + 1, 1), 9Gi), 2), 8Gi), 3)"},
       requests: {cpu: "max(min(max(min(max(cpu, 1m), 2), 3m), 9), 4m)", memory: "memory*10%"}}`
 )
 
-// computing is a set of sidecars that compute their resources from all containers, by a regular expression of a length.
+// computing is a set of sidecars with resources from all containers, by a regular
+// expression of a length.
 func computing(t *testing.T, sidecars, regex int, amounts, more string) sidecar.Injection {
 	t.Helper()
 	var text strings.Builder
@@ -221,7 +224,7 @@ func pricedPod(containers, env int) *corev1.Pod {
 	return pod
 }
 
-// sharing is a set of sidecars that take everything from the pod.
+// sharing is a set of sidecars taking everything from the pod.
 func sharing(t *testing.T, sidecars, variables int) sidecar.Injection {
 	t.Helper()
 	var names []string
@@ -268,7 +271,8 @@ func largePod(containers, mounts, expressions, env int) *corev1.Pod {
 	return pod
 }
 
-// A pod that would cost the API server seconds is refused by both ways, and says why; one that is just small enough takes little.
+// Both ways refuse a pod too costly for the API server with the reason; one just small
+// enough takes little.
 func TestPodsThatAreTooLargeAreRefusedInOurWords(t *testing.T) {
 	e := compile(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
@@ -338,7 +342,7 @@ func TestPodsThatAreTooLargeAreRefusedInOurWords(t *testing.T) {
 	}
 }
 
-// plainSet is a set with one sidecar that takes nothing from the pod.
+// plainSet is a set with one sidecar taking nothing from the pod.
 func plainSet(t *testing.T) sidecar.Injection {
 	t.Helper()
 	parsed := map[string]any{}

@@ -28,7 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
-// refusal is the policy that refuses what cannot be ordered, as an API server has compiled it.
+// refusal is the policy against impossible orders, compiled as by an API server.
 type refusal struct {
 	compiler    *plugincel.CompositedCompiler
 	matcher     matchconditions.Matcher
@@ -156,8 +156,8 @@ func launchPod(g *rand.Rand) *corev1.Pod {
 	return pod
 }
 
-// The policies give every pod that they serve the order that the operator gives to pods of its own, also when they look twice; what they leave
-// is the webhook's, and what cannot be ordered is refused by all of them.
+// The policies order the pods they serve as the operator orders its own, even when run
+// twice; they leave the rest to the webhook, and all refuse impossible orders.
 func TestPoliciesOrderContainersAsTheOperator(t *testing.T) {
 	changing, refusing := launchPolicies(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
@@ -210,7 +210,7 @@ func TestPoliciesOrderContainersAsTheOperator(t *testing.T) {
 	t.Logf("%v", counts)
 }
 
-// order is what the policy does about variables that are there already: it replaces them where they stand.
+// order is the policy's treatment of existing variables: it replaces them where they stand.
 func order(pod *corev1.Pod, priorities []int) {
 	delete(pod.Annotations, shared.AnnotationLaunchPriorityCompleted)
 	for i := range pod.Spec.Containers {
@@ -227,7 +227,7 @@ func order(pod *corev1.Pod, priorities []int) {
 	}
 }
 
-// The budget of expressions is enough for the largest pods that users have.
+// The budget of expressions is enough for users' largest pods.
 func TestPoliciesOrderLargePods(t *testing.T) {
 	changing, refusing := launchPolicies(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}

@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// alike are so many sets that select the same pods, each with so many containers.
+// alike are so many sets for the same pods, each with so many containers.
 func alike(t testing.TB, n, containers int) []*appsv1.ControllerRevision {
 	t.Helper()
 	var sets []*sidecar.Set
@@ -56,8 +56,9 @@ func shopPod() (*corev1.Pod, *corev1.Namespace) {
 	}, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}
 }
 
-// What a set costs grows with how many others inject into the same pod, and no faster than their number times that of the pod's containers. Costs
-// are the API server's units, of which a pod may take ten million for each set.
+// A set's cost grows with the number of sets for a pod, and at most with their number times
+// the pod's containers. Costs are the API server's units; a pod may take ten million for
+// each set.
 func TestManySetsOnOnePodCostLittleEach(t *testing.T) {
 	e := compile(t)
 	for _, tc := range []struct {
@@ -85,7 +86,7 @@ func TestManySetsOnOnePodCostLittleEach(t *testing.T) {
 	}
 }
 
-// BenchmarkOneSet creates a pod into which one set injects a container.
+// BenchmarkOneSet creates a pod with one set's container.
 func BenchmarkOneSet(b *testing.B) {
 	e, revisions := compile(b), alike(b, 1, 1)
 	for b.Loop() {
@@ -96,7 +97,8 @@ func BenchmarkOneSet(b *testing.B) {
 	}
 }
 
-// BenchmarkConstant creates a pod into which a policy of one line adds a container: what the API server takes for any policy.
+// BenchmarkConstant creates a pod with a one-line policy's container: the API server's base
+// cost of a policy.
 func BenchmarkConstant(b *testing.B) {
 	e, revisions := compiled(b, nil, `[JSONPatch{op: "add", path: "/spec/containers/0", value: {"name": dyn("agent"), "image": dyn("a")}}]`), alike(b, 1, 1)
 	for b.Loop() {
@@ -107,7 +109,7 @@ func BenchmarkConstant(b *testing.B) {
 	}
 }
 
-// BenchmarkTwentySets creates a pod into which twenty sets inject.
+// BenchmarkTwentySets creates a pod with twenty sets' containers.
 func BenchmarkTwentySets(b *testing.B) {
 	e, revisions := compile(b), alike(b, 20, 1)
 	for b.Loop() {

@@ -21,8 +21,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// Should OpenKruise still run, both inject into one pod. Whoever comes first, by policy or by webhook, the pod has everything once, and the sidecars are
-// those of whoever came last. The objects are those that OpenKruise has written; its webhook is played by what its specification says.
+// With OpenKruise still running, both inject into one pod. In either order, by policy or by
+// webhook, the pod has everything once, with the later one's sidecars. The objects are
+// OpenKruise's; its webhook is played by its specification.
 func TestAPodIntoWhichOpenKruiseInjectsTooHasEverythingOnce(t *testing.T) {
 	e := compile(t)
 	before, after := fixtures.Objects(t, "sidecarset/state-after-03.yaml"), fixtures.Objects(t, "sidecarset/state.yaml")
@@ -84,7 +85,7 @@ func TestAPodIntoWhichOpenKruiseInjectsTooHasEverythingOnce(t *testing.T) {
 	}
 }
 
-// injectedAt is what a set of OpenKruise injects at a revision of its history.
+// injectedAt is the injection of OpenKruise's set at a revision of its history.
 func injectedAt(t *testing.T, objects []*unstructured.Unstructured, name, revision string) *appsv1.ControllerRevision {
 	t.Helper()
 	set, err := sidecar.ParseSet(fixtures.Find(t, objects, "SidecarSet", name).DeepCopy().Object)
@@ -123,8 +124,10 @@ func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string
 	return nil
 }
 
-// asOpenKruiseInjects is what its webhook makes of a pod. A container of the name of a sidecar is replaced where it stands, others are added on
-// their side of the pod's own; volumes and pull secrets are added that the pod does not have by name; its own members of the annotations are written.
+// asOpenKruiseInjects injects like its webhook. A container of a sidecar's name is replaced
+// where it stands, others are added on their side of the pod's own; volumes and pull
+// secrets are added unless the pod has them by name; its own members of the annotations are
+// written.
 func asOpenKruiseInjects(t *testing.T, pod, recorded *corev1.Pod, set string) *corev1.Pod {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -199,7 +202,7 @@ func namesIn(t *testing.T, pod *corev1.Pod, list string) []string {
 	return names
 }
 
-// withoutToken leaves out the volume that the API server adds.
+// withoutToken omits the API server's volume.
 func withoutToken(names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "kube-api-access-") })
 }

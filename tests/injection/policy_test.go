@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package injection_test compares the two ways in which SidecarSets get into pods: the expressions of the static policy, evaluated by the
-// API server's own packages, and the injector of the webhook. It needs no cluster.
+// Package injection_test compares the two ways of SidecarSets into pods: the static
+// policy's expressions, evaluated by the API server's own packages, and the webhook's
+// injector. It needs no cluster.
 package injection_test
 
 import (
@@ -78,7 +79,7 @@ func (e *evaluator) apply(ctx context.Context, pod *corev1.Pod, namespace *corev
 	return e.applyWithin(ctx, pod, namespace, revision, typed, cel.RuntimeCELCostBudget)
 }
 
-// applyWithin is apply with another budget than that of an API server.
+// applyWithin is apply with another budget than an API server's.
 func (e *evaluator) applyWithin(
 	ctx context.Context, pod *corev1.Pod, namespace *corev1.Namespace, revision *appsv1.ControllerRevision, typed bool, budget int64,
 ) (*corev1.Pod, error) {
@@ -145,8 +146,8 @@ func byReference(t testing.TB, pod *corev1.Pod, namespace *corev1.Namespace, rev
 	return out, nil
 }
 
-// Once a condition of another policy was evaluated, parts of the pod cannot be values of a patch. That is what the comparison has to catch, so
-// it must be so here, too.
+// After another policy's condition, parts of the pod cannot be values of a patch. The
+// comparison has to catch this, so it must be so here, too.
 func TestOtherPoliciesTypeTheObject(t *testing.T) {
 	naive := compiled(t, nil, `[JSONPatch{op: "add", path: "/spec/containers/0/env/-", value: object.spec.containers[0].env[0]}]`)
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Env: []corev1.EnvVar{{Name: "A", Value: "a"}}}}}}

@@ -16,8 +16,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// What is stored without a schema, or was stored by OpenKruise, is injected by both ways alike: fields that are null, as `volumeMounts:` with nothing
-// behind it is, and a patchPolicy that there is not, which does nothing.
+// Objects stored without a schema, or by OpenKruise, are injected by both ways alike: null
+// fields, as `volumeMounts:` with nothing behind it, and an unknown patchPolicy, which does
+// nothing.
 func TestWhatIsStoredIsInjectedAlike(t *testing.T) {
 	e := compile(t)
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{corev1.LabelMetadataName: "shop"}}}

@@ -64,19 +64,19 @@ type Patch struct {
 	// Type is the media type of Body.
 	Type types.PatchType
 	Body []byte
-	// FieldManager is whose fields are written. Empty: the operator's.
+	// FieldManager owns the written fields. Empty: the operator's.
 	FieldManager string
 }
 
 // Apply is how an object is applied.
 type Apply struct {
-	// FieldManager is whose fields are written. Empty: the operator's.
+	// FieldManager owns the written fields. Empty: the operator's.
 	FieldManager string
 	// Force takes fields from other managers.
 	Force bool
 }
 
-// Delete is how an object is deleted; always only the one with the UID that was observed.
+// Delete deletes an object, only the one with the observed UID.
 type Delete struct {
 	// ExactVersion ties the deletion to the observed resourceVersion as well.
 	ExactVersion bool
@@ -84,7 +84,7 @@ type Delete struct {
 	Propagation metav1.DeletionPropagation
 }
 
-// Create creates an object, which then is what the server answered.
+// Create creates an object and replaces it by the server's answer.
 func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, fieldManager string) error {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
@@ -94,7 +94,8 @@ func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.
 	return err
 }
 
-// Patch patches an object as it was observed and returns its new metadata. A JSON patch whose test failed is a conflict.
+// Patch patches an object as observed and returns its new metadata. A JSON patch with a
+// failed test is a conflict.
 func (w *Writer) Patch(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch) (*metav1.PartialObjectMetadata, error) {
 	answer := bare(ref)
 	return answer, w.PatchInto(ctx, owner, ref, patch, answer)
@@ -119,15 +120,16 @@ func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref fresh
 	return err
 }
 
-// testFailed says that a JSON patch could not be applied to the object as it is now. The server answers that with the code of an invalid
-// object, but names no field, as it does for one.
+// testFailed is true if a JSON patch does not fit the current object. The server answers
+// with the code of an invalid object, but names no field.
 func testFailed(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && apierrors.IsInvalid(err) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
 }
 
-// plain makes the refusal of an admission webhook a plain one. The webhook chooses the code, and some codes would be taken for the API server's own: that
-// the object has changed or exists, is gone, or is not what a JSON patch expects. Nobody is told of these, and the same request is sent again.
+// plain makes an admission webhook's refusal a plain one. The webhook chooses the code, and
+// some codes mean something else from the API server: the object has changed, exists, is
+// gone, or does not fit a JSON patch. Nobody is told of these, and the request is repeated.
 func plain(err error) error {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -147,8 +149,8 @@ func plain(err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Apply makes the fields that the object has those of the field manager, and creates it if it does not exist. The object has to be
-// unstructured and stays as it is.
+// Apply makes the object's fields those of the field manager, and creates it if missing.
+// The object has to be unstructured and stays as it is.
 func (w *Writer) Apply(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, apply Apply) (resourceVersion string, err error) {
 	wanted, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -168,7 +170,7 @@ func (w *Writer) Apply(ctx context.Context, owner freshness.Owner, kind schema.G
 	return answer.GetResourceVersion(), err
 }
 
-// Delete deletes an object as it was observed. One that is gone is no error.
+// Delete deletes an object as observed. A missing one is no error.
 func (w *Writer) Delete(ctx context.Context, owner freshness.Owner, ref freshness.Ref, how Delete) error {
 	preconditions := client.Preconditions{UID: &ref.UID}
 	if how.ExactVersion {
@@ -210,7 +212,8 @@ func (w *Writer) Read(ctx context.Context, key types.NamespacedName, object clie
 	return w.Live.Get(ctx, key, object)
 }
 
-// Saw notes that an object was read past the cache: its owner waits until the cache shows it in that version.
+// Saw notes an object read past the cache: its owner waits until the cache shows this
+// version.
 func (w *Writer) Saw(owner freshness.Owner, kind schema.GroupVersionKind, found metav1.Object) {
 	if w.Tracker != nil {
 		w.Tracker.Wrote(owner, kind, found.GetResourceVersion())
@@ -238,7 +241,7 @@ func manager(name string) string {
 	return name
 }
 
-// bare is the object that ref names, with nothing but that.
+// bare is ref's object with identity alone.
 func bare(ref freshness.Ref) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(ref.Kind)

@@ -25,14 +25,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// store is a cache that has come so far.
+// store is a cache at a version.
 type store string
 
 func (s store) LastStoreSyncResourceVersion() string { return string(s) }
 
 func kindPod() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
 
-// owner is cluster-scoped, and what it writes is not.
+// owner is cluster-scoped; its objects are not.
 func owner() freshness.Owner {
 	return freshness.Owner{NamespacedName: types.NamespacedName{Name: "sidecars"}, UID: "sidecars"}
 }
@@ -178,7 +178,8 @@ func TestApplyRefusesTypedObjects(t *testing.T) {
 	}
 }
 
-// An admission webhook denied a write with the code of a conflict, or of an object that is gone: it was tried again and again, and nobody was told.
+// An admission webhook denied a write with the code of a conflict or a missing object: it
+// was repeated for ever, and nobody was told.
 func TestTheRefusalOfAWebhookIsPlainWhateverItsCode(t *testing.T) {
 	for _, answer := range []metav1.Status{
 		{Code: 404, Reason: metav1.StatusReasonNotFound}, {Code: 409, Reason: metav1.StatusReasonConflict}, {Code: 409, Reason: metav1.StatusReasonAlreadyExists},

@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-// watchInterval is how often a running cluster is asked whether a component has ended.
+// watchInterval is how often a running cluster's components are checked.
 const watchInterval = time.Second
 
 func main() {
@@ -189,7 +189,8 @@ func newCheckNodes() *cobra.Command {
 				}
 				return err
 			}
-			// Only what is missing: a machine may have the same programs from packages that exclude Debian's.
+			// Only missing ones: a machine may have the same programs from packages
+			// excluding Debian's.
 			var unavailable *realnode.UnavailableError
 			if errors.As(err, &unavailable) {
 				fmt.Fprintln(command.OutOrStdout(), strings.Join(unavailable.Packages, " "))

@@ -40,7 +40,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := demo(ctx)
-	// What Ctrl-C cut off fails in its own words, such as "signal: killed"; only a demo that should have ended by itself has failed.
+	// After Ctrl-C errors such as "signal: killed" are normal; only a demo meant to end by
+	// itself has failed.
 	if ctx.Err() != nil && !once() {
 		fmt.Println("\nstopped")
 		return
@@ -104,7 +105,7 @@ The cluster stays up until Ctrl-C. In another terminal:
 	return nil
 }
 
-// demonstration is what the demo shows, and what it looks at.
+// demonstration is a demo's content.
 type demonstration struct {
 	cluster *cluster.Cluster
 	pods    corelisters.PodNamespaceLister
@@ -167,7 +168,7 @@ func (d *demonstration) tell(ctx context.Context) error {
 	return compare(os.Stdout, before, after, took)
 }
 
-// kubectl runs kubectl and shows the command and what it says.
+// kubectl runs kubectl and shows the command and its output.
 func (d *demonstration) kubectl(ctx context.Context, args ...string) error {
 	fmt.Println("\n$ kubectl " + strings.Join(args, " "))
 	cmd := d.cluster.Kubectl(ctx, args...)

@@ -27,10 +27,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// shown is how many pods the live table has: those that something happens to, first.
+// shown is the live table's number of pods, changing ones first.
 const shown = 12
 
-// follow shows progress until n pods are ready with the image, and returns how long that took.
+// follow shows progress until n pods are ready with the image, and returns the time.
 func (d *demonstration) follow(ctx context.Context, title string, n int, image string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
@@ -129,7 +129,7 @@ func repaint(w io.Writer, previous int, headline string, pods []*corev1.Pod) int
 	return strings.Count(out, "\n") + 1
 }
 
-// identity is what a pod must keep, and its restarts.
+// identity is kept by a pod, beside its restarts.
 type identity struct {
 	uid      types.UID
 	ip, node string
@@ -149,7 +149,7 @@ func (d *demonstration) identities() (map[string]identity, error) {
 	return all, nil
 }
 
-// compare prints what the rollout changed and what it kept. It is an error if a pod lost its identity.
+// compare prints the rollout's changes. A pod's lost identity is an error.
 func compare(w io.Writer, before, after map[string]identity, took time.Duration) error {
 	var kept struct{ names, uids, ips, nodes, images, restarted int }
 	for name, old := range before {

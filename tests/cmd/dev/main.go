@@ -79,7 +79,7 @@ func installation(ctx context.Context, url string, do func(context.Context, clie
 	return do(ctx, direct, install.Options{WebhookURL: url, Report: func(line string) { fmt.Println(line) }})
 }
 
-// connect returns a client for the cluster that KUBECONFIG names.
+// connect returns a client for the cluster of KUBECONFIG.
 func connect() (client.Client, error) {
 	server, err := ctrl.GetConfig()
 	if err != nil {
@@ -133,7 +133,7 @@ func run(ctx context.Context, url string, flags []string) error {
 	return err
 }
 
-// check asks the API server to call the webhooks of a kind that is on.
+// check makes the API server call the webhooks of an enabled kind.
 func check(ctx context.Context, direct client.Client, url string, args []string) error {
 	c := config.Config{Table: controllers.Table()}
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-// Command packaging makes and checks what the Operator Lifecycle Manager installs from.
+// Command packaging makes and checks the Operator Lifecycle Manager's packages.
 package main
 
 import (
@@ -67,7 +67,7 @@ func bundle() *cobra.Command {
 	return cmd
 }
 
-// charts writes what is generated of the Helm chart of this tree.
+// charts writes the generated part of this tree's Helm chart.
 func charts() *cobra.Command {
 	return &cobra.Command{
 		Use:   "chart",
@@ -113,7 +113,7 @@ func installer() *cobra.Command {
 	return cmd
 }
 
-// notes writes what the changelog says of a version.
+// notes writes a version's section of the changelog.
 func notes() *cobra.Command {
 	version, output := "", ""
 	cmd := &cobra.Command{
@@ -160,7 +160,7 @@ func releaseChart() *cobra.Command {
 	return cmd
 }
 
-// releasesFolder receives a folder for each version that is made.
+// releasesFolder receives a folder for each made version.
 const releasesFolder = "dist/releases"
 
 // versionsFile lists the released versions; bundlesFolder holds the rendered bundle of each.

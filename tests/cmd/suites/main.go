@@ -3,9 +3,9 @@
 
 //go:build unix
 
-// Command suites runs the test suites of this repository, two side by side, goes on when one fails, and prints what ran, how long it
-// took, what was skipped and why, and what was not run. Without arguments it runs all suites but those that must be asked for: a
-// part of the long ones, which changes by the day.
+// Command suites runs this repository's test suites, two side by side, continues after
+// failures, and prints results, times, reasons for skips, and suites not run. Without
+// arguments it runs all suites but those on demand, and of the long ones a part by the day.
 package main
 
 import (
@@ -79,7 +79,7 @@ func main() {
 	}
 }
 
-// setSample tells the tests which part of the long ones to run.
+// setSample chooses the tests' part of the long suites.
 func setSample(all bool, now time.Time) error {
 	if os.Getenv(sample.DayVariable) == "" {
 		day := now.Unix() / int64(24*time.Hour/time.Second)
@@ -93,7 +93,7 @@ func setSample(all bool, now time.Time) error {
 	return os.Setenv(sample.AllVariable, "true")
 }
 
-// choose returns the named suites, or without names those that are not on demand.
+// choose returns the named suites, or by default those not on demand.
 func choose(all []suite, names []string, everything bool) ([]suite, error) {
 	if everything {
 		for i := range all {
@@ -118,7 +118,7 @@ func choose(all []suite, names []string, everything bool) ([]suite, error) {
 	return chosen, nil
 }
 
-// unchosen says what is not run: the other suites, and what is no suite.
+// unchosen names everything not run: other suites, and tests outside of suites.
 func unchosen(all, chosen []suite, everything bool) []string {
 	var left []string
 	for _, s := range all {

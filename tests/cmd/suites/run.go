@@ -31,11 +31,12 @@ import (
 type result struct {
 	suite                   suite
 	passed, failed, skipped int
-	// elapsed is the time on the clock, compiling included; testing is what `go test` reports for the packages, without it.
+	// elapsed is the time on the clock with compiling; testing is `go test`'s own, without
+	// it.
 	elapsed, testing time.Duration
-	// cpu is what compilers, tests and their clusters used.
+	// cpu is the use of compilers, tests and their clusters.
 	cpu time.Duration
-	// executions has one for each module that the suite has packages in.
+	// executions has one for each module with packages of the suite.
 	executions []*testjson.Execution
 	err        error
 }
@@ -74,8 +75,9 @@ func runAll(ctx context.Context, suites []suite, o options) []result {
 	return results
 }
 
-// buildPrograms builds what the cache lacks, one program after the other and with low priority: suites that wait for none run beside
-// it. What cannot be built counts as ready, too: the suites try again, and fail or are skipped with the reason.
+// buildPrograms builds missing programs in sequence with low priority: suites without need
+// of them run beside it. Failed builds count as ready, too: the suites try again, and fail
+// or are skipped with the reason.
 func buildPrograms(ctx context.Context, names []binaries.Name, queue *queue, progress io.Writer) {
 	var missing []binaries.Name
 	for _, name := range names {
@@ -128,7 +130,7 @@ func run(ctx context.Context, s suite, o options, out io.Writer) result {
 	return r
 }
 
-// runModule runs `go test` for those packages of a suite that lie in one module, and says how much CPU time that used.
+// runModule runs `go test` for a suite's packages in one module, and returns the CPU time.
 func runModule(
 	ctx context.Context, s suite, module string, packages []string, o options, out io.Writer,
 ) (*testjson.Execution, time.Duration, error) {
@@ -177,12 +179,12 @@ func eventsFile(folder, name, module string) (*os.File, error) {
 	return os.Create(filepath.Join(folder, name+".json"))
 }
 
-// queue hands out suites in order, each when the programs that it needs are ready.
+// queue hands out suites in order, each when its programs are ready.
 type queue struct {
 	mutex   sync.Mutex
 	changed *sync.Cond
 	waiting []int
-	// missing are the programs that a suite still waits for.
+	// missing are the programs a suite still waits for.
 	missing [][]binaries.Name
 }
 
@@ -196,7 +198,8 @@ func newQueue(suites []suite) *queue {
 	return q
 }
 
-// next returns the index of the first suite that can start. It waits for one, and returns false when none is left.
+// next returns the index of the first suite ready to start. It waits for one, and returns
+// false when none is left.
 func (q *queue) next() (int, bool) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -223,7 +226,7 @@ func (q *queue) ready(name binaries.Name) {
 	q.changed.Broadcast()
 }
 
-// allReady says that no suite needs to wait for programs any more.
+// allReady ends all waiting for programs.
 func (q *queue) allReady() {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()
@@ -233,7 +236,8 @@ func (q *queue) allReady() {
 	q.changed.Broadcast()
 }
 
-// printer shows events as they come, and what tests measured or counted: lines that begin with "measured:" or "explored".
+// printer shows events as they come, and the tests' figures: lines beginning with
+// "measured:" or "explored".
 type printer struct {
 	testjson.EventFormatter
 	out io.Writer
@@ -253,7 +257,7 @@ func (p printer) Err(text string) error {
 	return err
 }
 
-// lines keeps apart what suites print at the same time.
+// lines keeps apart the outputs of parallel suites.
 type lines struct {
 	mutex sync.Mutex
 	to    io.Writer
@@ -265,7 +269,7 @@ func (l *lines) Write(text []byte) (int, error) {
 	return l.to.Write(text)
 }
 
-// prefixed returns a writer that writes whole lines only, each behind the name.
+// prefixed returns a writer of whole lines, each behind the name.
 func (l *lines) prefixed(name string) io.Writer { return &prefixed{to: l, name: name} }
 
 type prefixed struct {

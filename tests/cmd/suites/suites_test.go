@@ -26,8 +26,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// A new kind has to fit into the budgets, and the budgets into the time that a contributor waits for `make test`. Two packages of the
-// integration suite run at once, so its tests take half as long on the clock.
+// A new kind has to fit into the budgets, and the budgets into the time a contributor waits
+// for `make test`. Two packages of the integration suite run at once, so its tests take
+// half as long on the clock.
 func TestBudgetsFitInto25Minutes(t *testing.T) {
 	lanes := make([]time.Duration, 2)
 	for _, s := range allSuites() {
@@ -49,7 +50,7 @@ func TestBudgetsFitInto25Minutes(t *testing.T) {
 	}
 }
 
-// A package that no suite names is never tested.
+// A package without a suite is never tested.
 func TestEveryTestIsInASuite(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..", "..")
@@ -79,14 +80,14 @@ func TestEveryTestIsInASuite(t *testing.T) {
 	}
 }
 
-// isIn says whether a suite for which is holds runs the tests of a folder.
+// isIn is true if a suite accepted by is runs the tests of a folder.
 func isIn(folder string, is func(suite) bool) bool {
 	return slices.ContainsFunc(allSuites(), func(s suite) bool {
 		return is(s) && slices.ContainsFunc(s.packages, func(pattern string) bool { return covers(pattern, folder) })
 	})
 }
 
-// covers says whether a pattern of the go command names a folder.
+// covers is true if a pattern of the go command matches a folder.
 func covers(pattern, folder string) bool {
 	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
 		return folder == tree || strings.HasPrefix(folder, tree+"/")
@@ -147,7 +148,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestSummaryTellsWhyATestFailed reads what go test prints of a failed subtest that says much.
+// TestSummaryTellsWhyATestFailed reads the long output of a failed subtest.
 func TestSummaryTellsWhyATestFailed(t *testing.T) {
 	var events strings.Builder
 	event := func(action, test, output string) {

@@ -20,8 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// summarize prints what the suites came to, and returns an error unless all of them passed. The last line is always
-// "N passed, N failed, N skipped".
+// summarize prints the suites' results, and fails unless all passed. The last line is
+// always "N passed, N failed, N skipped".
 func summarize(out io.Writer, results []result, notRun []string) error {
 	passed, failed, skipped := 0, 0, 0
 	t := table.NewWriter()
@@ -79,17 +79,19 @@ func summarize(out io.Writer, results []result, notRun []string) error {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.0f", d.Seconds()) }
 
-// overBudget says that the tests took longer than the suite may. It fails nothing: a slow machine is no fault of the change.
+// overBudget: the tests took too long. It fails nothing: a slow machine is no fault of the
+// change.
 func (r result) overBudget() bool { return r.testing > r.suite.budget }
 
-// What is said at the end of a run about failed tests: whoever reads only the end learns why.
+// Text about failed tests at the end of a run: reading the end is enough.
 const (
 	maxFailures = 5
 	maxLines    = 60
 	longestLine = 300
 )
 
-// failures are the first lines that failed tests printed. Tests with subtests are left out: those say it.
+// failures are the first lines of failed tests. Tests with subtests are left out: these
+// tell.
 func failures(r result) []string {
 	var lines []string
 	told := 0
@@ -112,7 +114,7 @@ func failures(r result) []string {
 	return lines
 }
 
-// slowest are the packages that took the most time, and how long.
+// slowest are the slowest packages and their times.
 func slowest(r result, n int) []string {
 	type pkg struct {
 		name    string
@@ -142,13 +144,13 @@ func reason(lines []string) string {
 	return "no reason given"
 }
 
-// isFraming says that a line of output is not the test's own: it is empty, or go test's.
+// isFraming: the line is empty, or go test's own.
 func isFraming(line string) bool {
 	line = strings.TrimSpace(line)
 	return line == "" || strings.HasPrefix(line, "===") || strings.HasPrefix(line, "---")
 }
 
-// message is a line of output without the place in the code that logged it.
+// message is a line of output without its place in the code.
 func message(line string) string {
 	if _, after, found := strings.Cut(line, ".go:"); found {
 		if _, text, ok := strings.Cut(after, ": "); ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
-// suite is a part of the tests that is run, timed and reported as one.
+// suite is a part of the tests, run, timed and reported as one.
 type suite struct {
 	name  string
 	about string
@@ -22,10 +22,11 @@ type suite struct {
 	args []string
 	// timeout is for the whole suite; `go test` ends it with a stack dump.
 	timeout time.Duration
-	// budget is how long the tests of all packages together may take on two cores of referenceSpeed, compiling left out. A suite that takes longer is
-	// reported, and somebody has to make it faster: with twenty kinds, each minute here is a minute of every change. Today's are for fifteen kinds.
+	// budget is the time for all packages' tests on two cores of referenceSpeed, without
+	// compiling. A slower suite is reported, and must be made faster: with twenty kinds,
+	// each minute here is a minute of every change. Today's are for fifteen kinds.
 	budget time.Duration
-	// programs are what its clusters consist of; the suite starts when they are built.
+	// programs are its clusters' parts; the suite starts when they are built.
 	programs []binaries.Name
 	// onDemand suites run only when they are named.
 	onDemand bool
@@ -34,20 +35,21 @@ type suite struct {
 // referenceSpeed is how long a slow machine encodes and decodes a pod. Budgets are for such a machine, and shrink in proportion on a faster one.
 const referenceSpeed = 18 * time.Microsecond
 
-// longest is how long a suite may take that runs all of its tests.
+// longest bounds a suite running all of its tests.
 const longest = 6 * time.Hour
 
-// fit turns the budgets into those of a machine of another speed.
+// fit turns the budgets into another machine's.
 func fit(suites []suite, codec time.Duration) {
 	for i := range suites {
 		suites[i].budget = time.Duration(float64(suites[i].budget) * float64(codec) / float64(referenceSpeed))
 	}
 }
 
-// allSuites are in the order in which they start. The longest are first, so that none is left to run alone at the end; those that need
-// no cluster are first of all, since the programs of the clusters may have to be built meanwhile.
+// allSuites are in starting order. The longest are early, so none runs alone at the end;
+// suites without a cluster are first of all, while the clusters' programs are built.
 func allSuites() []suite {
-	// The packages of a suite that starts clusters run one after the other: two suites share the machine already.
+	// The packages of a suite with clusters run in sequence: two suites share the machine
+	// already.
 	serial := []string{"-p=1", "-count=1"}
 	return []suite{
 		{
@@ -119,7 +121,7 @@ func controlPlane() []binaries.Name {
 	}
 }
 
-// notSuites is what no suite runs, and how to run it.
+// notSuites are the tests outside of suites, and their commands.
 func notSuites(all bool) []string {
 	not := []string{
 		"scorecard in pods: make scorecard",
@@ -132,7 +134,7 @@ func notSuites(all bool) []string {
 	return not
 }
 
-// programsOf are the programs that the suites need, in the order in which they need them.
+// programsOf are the suites' programs, in the order of need.
 func programsOf(suites []suite) []binaries.Name {
 	var all []binaries.Name
 	for _, s := range suites {

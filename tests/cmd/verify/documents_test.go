@@ -23,7 +23,7 @@ import (
 // longestLine of a document, in characters. Longer ones cannot be read in a diff, nor in a terminal.
 const longestLine = 160
 
-// mostWords of the pages that people write, without decisions and the reference.
+// mostWords limits handwritten pages, without decisions and the reference.
 const mostWords = 40000
 
 // documents are the pages of the working copy, by their path from its top.
@@ -93,7 +93,8 @@ func anchorsOf(text string) (anchors []string) {
 	return anchors
 }
 
-// TestDocumentsOfKindsNameEveryField: the page of a kind names each field of its spec, as code, with the default that the field's comment states.
+// TestDocumentsOfKindsNameEveryField: a kind's page names each field of its spec, as code,
+// with the default stated in the field's comment.
 func TestDocumentsOfKindsNameEveryField(t *testing.T) {
 	known, err := scheme.New()
 	if err != nil {
@@ -126,7 +127,8 @@ func TestDocumentsOfKindsNameEveryField(t *testing.T) {
 	}
 }
 
-// TestLinesOfDocumentsAreShort leaves out tables, quoted output and drawings, whose lines cannot be broken, and generated documents.
+// TestLinesOfDocumentsAreShort skips tables, quoted output and drawings, which cannot be
+// wrapped, and generated documents.
 func TestLinesOfDocumentsAreShort(t *testing.T) {
 	for name, text := range documents(t) {
 		if strings.HasPrefix(name, referenceFolder) {
@@ -140,7 +142,7 @@ func TestLinesOfDocumentsAreShort(t *testing.T) {
 	}
 }
 
-// The page about installing names the newest release that is no candidate, and has its commit checked out.
+// The installation page names the newest release, no candidate, and checks out its commit.
 func TestTheNewestReleaseIsInstalled(t *testing.T) {
 	releases, err := packaging.ReadReleases(filepath.Join(sourceTree, "catalog", "versions.yaml"))
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// A kind is complete when all that CONTRIBUTING.md asks for is there; what only repeats the table of kinds is generated, and not looked
-// at here. Names of the parts, as exceptions use them:
+// A kind is complete with everything CONTRIBUTING.md asks for; parts generated from the
+// table of kinds are not checked here. Names of the parts, for exceptions:
 const (
 	partDefinition  = "definition in config/crd/bases"
 	partSample      = "minimal sample"
@@ -34,8 +34,8 @@ const (
 	partRights      = "operator's rights"
 )
 
-// exceptions say what a kind does without although its entry in the table asks for it, and why. One that its kind does not need any more
-// is a finding, too.
+// exceptions are parts a kind lacks although its entry in the table asks for them, with
+// reasons. An unneeded exception is a finding, too.
 func exceptions() map[string]map[string]string {
 	return map[string]map[string]string{
 		"Kruise": {
@@ -48,7 +48,8 @@ func exceptions() map[string]map[string]string {
 	}
 }
 
-// checkKinds finds the kinds of a working copy that lack a part, and definitions that the table does not have.
+// checkKinds finds a working copy's kinds with missing parts, and definitions not in the
+// table.
 func checkKinds(root fs.FS, table []kinds.Kind, without map[string]map[string]string) error {
 	t := tree{root: root}
 	needed := map[string][]string{}
@@ -73,7 +74,7 @@ func checkKinds(root fs.FS, table []kinds.Kind, without map[string]map[string]st
 	return errors.Join(t.errs...)
 }
 
-// tree reads a working copy and keeps what went wrong.
+// tree reads a working copy and keeps the errors.
 type tree struct {
 	root fs.FS
 	errs []error
@@ -128,7 +129,8 @@ func definitionFile(k kinds.Kind) string {
 	return "config/crd/bases/" + k.Group + "_" + k.Plural + ".yaml"
 }
 
-// checkDefinition compares the definition that was made from the types with the entry in the table.
+// checkDefinition compares the definition generated from the types with the entry in the
+// table.
 func (t *tree) checkDefinition(k kinds.Kind) error {
 	if err := t.exists(definitionFile(k)); err != nil {
 		return err
@@ -152,7 +154,7 @@ func (t *tree) checkDefinition(k kinds.Kind) error {
 	return nil
 }
 
-// checkStrays finds types that the table does not have.
+// checkStrays finds types not in the table.
 func (t *tree) checkStrays(table []kinds.Kind) {
 	files, err := fs.Glob(t.root, "config/crd/bases/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -165,7 +167,7 @@ func (t *tree) checkStrays(table []kinds.Kind) {
 	}
 }
 
-// checkBundle looks at what the ClusterServiceVersion says of every version of the kind.
+// checkBundle checks the ClusterServiceVersion's text on every version of the kind.
 func (t *tree) checkBundle(k kinds.Kind, note func(string, error)) {
 	csv := struct {
 		Metadata struct {

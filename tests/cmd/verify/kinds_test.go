@@ -77,7 +77,7 @@ func TestTypesWithoutAnEntryInTheTableAreFound(t *testing.T) {
 	}
 }
 
-// load reads the parts of the tree that are checked.
+// load reads the checked parts of the tree.
 func load(t *testing.T) fstest.MapFS {
 	t.Helper()
 	root := "../../.."

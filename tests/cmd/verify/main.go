@@ -41,12 +41,12 @@ func run(ctx context.Context, args []string) error {
 	return errors.Join(repository.EnterRoot(), writeReference("."))
 }
 
-// steps are the make targets that write generated files, in order.
+// steps are the make targets for generated files, in order.
 func steps() []string {
 	return []string{"generate", "manifests", "chart", "dashboard", "bundle", "catalog", "reference"}
 }
 
-// modules are the folders of the modules that hold our own code. Those under tools/ only pin programs.
+// modules are the folders of our own code's modules. Those under tools/ only pin programs.
 func modules() []string { return []string{".", "tests", "tests/conformance"} }
 
 func verify(ctx context.Context) error {
@@ -65,7 +65,8 @@ func verify(ctx context.Context) error {
 	if err := copyTree(ctx, root, scratch); err != nil {
 		return err
 	}
-	// The copy becomes a repository of its own, so that git can say what the generators changed, new files included.
+	// The copy becomes its own repository: git then shows the generators' changes, new
+	// files included.
 	for _, args := range [][]string{{"init", "-q"}, {"add", "-A"}} {
 		if _, err := output(ctx, scratch, "git", args...); err != nil {
 			return err
@@ -95,7 +96,7 @@ func verify(ctx context.Context) error {
 	return nil
 }
 
-// copyTree copies what git tracks or would track, as it is in the working tree.
+// copyTree copies files git tracks or would track from the working tree.
 func copyTree(ctx context.Context, from, to string) error {
 	list, err := output(ctx, from, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	if err != nil {
@@ -125,7 +126,8 @@ func copyTree(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// ignoredVariables change what the make targets write; what is committed is written without them.
+// ignoredVariables change the make targets' output; committed files are written without
+// them.
 func ignoredVariables() []string {
 	return []string{"IMAGE_REPO", "VERSION", "MAKEFLAGS", "MAKEOVERRIDES"}
 }

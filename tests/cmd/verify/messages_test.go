@@ -51,7 +51,8 @@ func TestMessagesAndTheReferenceAreCurrent(t *testing.T) {
 	}
 }
 
-// TestKeysOnPagesAreListed: each key of our own that a page tells users of has a row that says what it means.
+// TestKeysOnPagesAreListed: each key of our own on a user's page has a row with its
+// meaning.
 func TestKeysOnPagesAreListed(t *testing.T) {
 	t.Chdir(sourceTree)
 	page, err := os.ReadFile(messagesPage)
@@ -77,7 +78,8 @@ func TestKeysOnPagesAreListed(t *testing.T) {
 	}
 }
 
-// TestEventsAreListed: what an event means is written by hand; that each has a row, and each row an event, is checked.
+// TestEventsAreListed: each event has a row, with a handwritten meaning, and each row an
+// event.
 func TestEventsAreListed(t *testing.T) {
 	t.Chdir(sourceTree)
 	page, err := os.ReadFile(messagesPage)
@@ -96,8 +98,9 @@ func TestEventsAreListed(t *testing.T) {
 	}
 }
 
-// TestEveryEventIsNamedByATest: each reason of an event is named, as a word of a string, by a test of those who emit it: of the same kind, or for what kinds
-// share, of any. A test that names FailedCreate for one kind says nothing about another.
+// TestEveryEventIsNamedByATest: each reason of an event is a word in a string of a test of
+// its emitters: of the same kind or, for code shared by kinds, of any. A test of
+// FailedCreate for one kind says nothing about another.
 func TestEveryEventIsNamedByATest(t *testing.T) {
 	t.Chdir(sourceTree)
 	var groups []string
@@ -131,7 +134,8 @@ func TestEveryEventIsNamedByATest(t *testing.T) {
 	}
 }
 
-// namedInTests says whether a word stands in a string of a test, or in a golden file of a test, below the folders.
+// namedInTests is true if a word is in a string of a test, or in a test's golden file,
+// below the folders.
 func namedInTests(t *testing.T, roots ...string) func(word string) bool {
 	t.Helper()
 	text := &strings.Builder{}
@@ -166,8 +170,9 @@ func namedInTests(t *testing.T, roots ...string) func(word string) bool {
 	return func(word string) bool { return regexp.MustCompile(`\b` + word + `\b`).MatchString(text.String()) }
 }
 
-// eventsIn are the reasons of events in the code below the folders: literals, and constants in groups whose comment begins with "Reasons of events".
-// Events that take the reason of a condition have no row of their own.
+// eventsIn are the reasons of events in the code below the folders: literals, and constants
+// in groups whose comment begins with "Reasons of events". Events with a condition's reason
+// have no row of their own.
 func eventsIn(t *testing.T, roots ...string) []string {
 	t.Helper()
 	found := map[string]struct{}{}
@@ -203,7 +208,7 @@ func eventsIn(t *testing.T, roots ...string) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// reasonsOfEvents are the reasons that a literal of an event, or of several, names in plain text.
+// reasonsOfEvents are the plain-text reasons in a literal of one or several events.
 func reasonsOfEvents(made *ast.CompositeLit) (reasons []string) {
 	if list, several := made.Type.(*ast.ArrayType); several && isEvent(list.Elt) {
 		for _, element := range made.Elts {
@@ -234,7 +239,7 @@ func reasonsIn(event *ast.CompositeLit) (reasons []string) {
 	return reasons
 }
 
-// sources have the code that plans, writes and reports.
+// sources have the code for plans, writes and reports.
 func sources() []string {
 	return []string{"controllers", "internal/daemon", "internal/engine", "internal/kube"}
 }

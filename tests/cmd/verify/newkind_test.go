@@ -26,7 +26,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// toys are kinds that do not exist, in testdata: one that owns pods, one that hooks their deletion, one that acts on workloads of others and converts.
+// toys are made-up kinds, in testdata: one owns pods, one hooks their deletion, one acts on
+// others' workloads and converts.
 func toys() []toy {
 	return []toy{
 		{kind: kinds.Kind{Name: "Baton", Plural: "batons", Versions: []string{"v1alpha1", "v1beta1"}, Converted: true}, behind: "advancedcronjob"},
@@ -35,13 +36,13 @@ func toys() []toy {
 	}
 }
 
-// toy is one of them, with the folder of the kind behind which it stands in the list.
+// toy is one of them, with the folder of the kind before it in the list.
 type toy struct {
 	kind   kinds.Kind
 	behind string
 }
 
-// own says whether a file is of a kind alone: in its folder, or its types, samples and page.
+// own is true for files of one kind alone: in its folder, or its types, samples and page.
 func (toy toy) own(file string) bool {
 	lower := toy.kind.Lower()
 	for _, version := range toy.kind.Versions {
@@ -127,7 +128,7 @@ func TestAddingAKind(t *testing.T) {
 	}
 
 	inScratch("make", "generate", "manifests")
-	// The last package holds the whole product. What runs for a second is not worth optimizing.
+	// The last package holds the whole product. A second's run is not worth optimizing.
 	inScratch("go", "test", "-vet=off", "-gcflags="+repository.Module+"/...=-N -l -dwarf=false", "-run=^Test(EveryKind|EveryEntry|EveryHandler|TheTable|Generated)",
 		"./internal/kinds/...", "./controllers", "./internal/webhook", ".")
 
@@ -147,7 +148,7 @@ func TestAddingAKind(t *testing.T) {
 	}
 }
 
-// checkGenerated looks for what follows from the value of a kind.
+// checkGenerated looks for the consequences of a kind's value.
 func checkGenerated(t *testing.T, tree string, kind kinds.Kind) {
 	t.Helper()
 	generated := map[string]string{

@@ -30,7 +30,8 @@ import (
 
 const referenceFolder = "docs/reference"
 
-// referencePages are the pages that follow from the code of a working copy. Of most, only the sections between marks do.
+// referencePages are the pages generated from a working copy's code; of most, only the
+// sections between marks.
 func referencePages(root string) (map[string]string, error) {
 	r := reference{root: root}
 	sections := map[string]map[string][]string{
@@ -80,7 +81,7 @@ func writeReference(root string) error {
 	return nil
 }
 
-// reference reads a working copy and keeps what went wrong.
+// reference reads a working copy and keeps the errors.
 type reference struct {
 	root string
 	errs []error
@@ -138,7 +139,7 @@ func gateRows() (rows []string) {
 	return rows
 }
 
-// metrics are the rows of what is registered: name, type, labels and help.
+// metrics are the rows of registered metrics: name, type, labels and help.
 func (r *reference) metrics(register func(prometheus.Registerer) error) (rows []string) {
 	registered := &collectors{}
 	r.errs = append(r.errs, register(registered))
@@ -176,7 +177,7 @@ func typeOf(c prometheus.Collector) string {
 	return "gauge" // one of our own, that counts when it is asked
 }
 
-// collectors is a registry that keeps what is registered.
+// collectors is a registry keeping its collectors.
 type collectors struct {
 	prometheus.Registerer
 	all []prometheus.Collector
@@ -188,7 +189,7 @@ func (c *collectors) Register(collector prometheus.Collector) error {
 	return nil
 }
 
-// conditionsOfSets are the files whose constants have tables of their own.
+// conditionsOfSets are the files whose constants have their own tables.
 func conditionsOfSets() []string {
 	return []string{"api/apps/v1beta1/cloneset_conditions.go", "api/apps/v1beta1/statefulset_conditions.go"}
 }
@@ -201,7 +202,8 @@ func filesWithKeys() []string {
 	}
 }
 
-// constants are table rows of the string constants in files whose names match: the value and what its comment says.
+// constants are table rows of the string constants in files of matching names: value and
+// comment.
 func (r *reference) constants(names string, files ...string) (rows []string) {
 	match, meaning := regexp.MustCompile(names), map[string]string{}
 	for _, name := range files {
@@ -217,7 +219,8 @@ func (r *reference) constants(names string, files ...string) (rows []string) {
 	return rows
 }
 
-// constantsOfKinds are table rows of the matching constants of all other kinds, in groups whose comment begins with about. A file is named after its kind.
+// constantsOfKinds are table rows of the matching constants of all other kinds, in groups
+// whose comment begins with about. A file is named after its kind.
 func (r *reference) constantsOfKinds(about, names string) (rows []string) {
 	match := regexp.MustCompile(names)
 	for _, kind := range controllers.Table().Names() {
@@ -236,7 +239,7 @@ func (r *reference) constantsOfKinds(about, names string) (rows []string) {
 	return rows
 }
 
-// existing is the first of the files that is there.
+// existing is the first existing file.
 func (r *reference) existing(names ...string) string {
 	for _, name := range names {
 		if _, err := os.Stat(filepath.Join(r.root, name)); err == nil {
@@ -246,7 +249,7 @@ func (r *reference) existing(names ...string) string {
 	return ""
 }
 
-// eachConstant visits the string constants of a file. One that stands alone has the comment of its group.
+// eachConstant visits a file's string constants. A single one has its group's comment.
 func (r *reference) eachConstant(name string, visit func(group *ast.GenDecl, constant, value, comment string)) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(r.root, name), nil, parser.ParseComments)
 	if err != nil {
@@ -287,7 +290,7 @@ func inWords(comment, name string) string {
 	return cell(text)
 }
 
-// cell is a text in one line, without what Markdown would take for the end of a cell or for HTML.
+// cell is a text in one line, safe from Markdown's cell ends and HTML.
 func cell(text string) string {
 	return strings.NewReplacer("|", "\\|", "<", "\\<").Replace(strings.Join(strings.Fields(text), " "))
 }

@@ -28,7 +28,7 @@ type apiField struct {
 	text string
 }
 
-// api is the page about all fields of all kinds, in the version that is stored.
+// api is the page on all fields of all kinds, in the stored version.
 func (r *reference) api() string {
 	known, err := scheme.New()
 	r.errs = append(r.errs, err)
@@ -50,7 +50,8 @@ func (r *reference) api() string {
 	return page.String()
 }
 
-// apiFields reads what a kind consists of from its Go type, and what its fields mean from its definition.
+// apiFields reads a kind's structure from its Go type, and its fields' meanings from its
+// definition.
 func apiFields(root string, known *runtime.Scheme, kind kinds.Kind) (crd *apiextensionsv1.CustomResourceDefinition, fields []apiField, err error) {
 	text, err := os.ReadFile(filepath.Join(root, definitionFile(kind)))
 	crd = &apiextensionsv1.CustomResourceDefinition{}
@@ -100,7 +101,7 @@ func within(t reflect.Type, s apiextensionsv1.JSONSchemaProps, path string) (fie
 	return fields
 }
 
-// elementOf takes pointers, lists and maps off a type; the suffix says which.
+// elementOf removes pointers, lists and maps from a type; the suffix names them.
 func elementOf(t reflect.Type) (inner reflect.Type, suffix string) {
 	for {
 		switch t.Kind() {
@@ -126,7 +127,7 @@ func element(s apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps 
 	return s
 }
 
-// isOwn says that a type is a struct of our API.
+// isOwn is true for structs of our API.
 func isOwn(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct && strings.HasPrefix(t.PkgPath(), repository.Module+"/api/")
 }

@@ -146,7 +146,7 @@ func checkMoved(t *testing.T, set *v1beta1.CloneSet, pods []corev1.Pod) {
 	}
 }
 
-// checkKept finds the pods that were there before, each restarted once.
+// checkKept finds the earlier pods, each restarted once.
 func checkKept(t *testing.T, before map[types.UID]corev1.Pod, pods []corev1.Pod) {
 	t.Helper()
 	for i := range pods {

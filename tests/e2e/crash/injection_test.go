@@ -28,8 +28,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/scenario"
 )
 
-// TestPodsAreInjectedWithTheOperatorDead kills the operator. All pods of a Deployment that a SidecarSet on the policy path selects come up
-// with the sidecar; pods of one on the webhook path are refused, as its failure policy says; pods that no set selects come up.
+// TestPodsAreInjectedWithTheOperatorDead kills the operator. All pods of a Deployment for a
+// SidecarSet on the policy path get the sidecar; on the webhook path they are refused, by
+// its failure policy; pods without a set come up.
 func TestPodsAreInjectedWithTheOperatorDead(t *testing.T) {
 	replicas := sample.Number(50, 200)
 	n := env.Namespace(t)
@@ -55,7 +56,7 @@ func TestPodsAreInjectedWithTheOperatorDead(t *testing.T) {
 		})
 	}
 	create("by-policy", nil)
-	// So many digits are beyond what the policy computes with.
+	// The policy cannot compute with so many digits.
 	create("by-webhook", &v1beta1.SidecarResourcesPolicy{
 		TargetContainersMode: v1beta1.TargetContainersSum, TargetContainersNameRegex: ".*",
 		ResourcesExpr: v1beta1.SidecarResourcesExpr{Requests: &v1beta1.SidecarResourceExpressions{CPU: "cpu*0.50000000001"}},
@@ -123,7 +124,7 @@ func TestHotUpgradeKilledAnywhere(t *testing.T) {
 	}
 	n.EventuallyWithin(2*time.Minute, "all pods are running", func(ctx context.Context) error { return running(ctx, n, name, replicas) })
 
-	// images are how many pods run what in the pair.
+	// images counts the pods by images in the pair.
 	images := func(ctx context.Context) (map[string]int, error) {
 		pods := &corev1.PodList{}
 		if err := n.Client.List(ctx, pods, client.InNamespace(n.Name), client.MatchingLabels{"app": name}); err != nil {
@@ -172,7 +173,7 @@ func TestHotUpgradeKilledAnywhere(t *testing.T) {
 	}
 }
 
-// injectedBy waits until the set says that it is injected in a way, proven.
+// injectedBy waits until the set reports a way of injection, proven.
 func injectedBy(t *testing.T, n *environment.Namespace, name, path string) {
 	t.Helper()
 	n.EventuallyWithin(time.Minute, name+" is injected by "+path, func(ctx context.Context) error {

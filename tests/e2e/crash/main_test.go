@@ -27,15 +27,15 @@ var env *environment.Environment // TestMain has no other way to hand something 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
 		Nodes: &simnode.Options{},
-		// The next leader soon takes the place of one that is killed. But an operator that cannot renew its lease in time ends, and here nobody starts it
-		// again: a busy machine may take seconds to answer.
+		// The next leader soon replaces a killed one. But an operator late for its lease
+		// ends, and nobody restarts it here: a busy machine may take seconds to answer.
 		Operator: operator.Options{LeaderElect: true, Args: []string{
 			"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3500ms", "--leader-elect-retry-period=500ms",
 		}},
 	}, func(e *environment.Environment) { env = e })
 }
 
-// moved counts the pods that have the new image in their spec.
+// moved counts the pods with the new image in their spec.
 func moved(pods []corev1.Pod) int {
 	n := 0
 	for i := range pods {
@@ -46,8 +46,8 @@ func moved(pods []corev1.Pod) int {
 	return n
 }
 
-// killAt kills and restarts the operator each time that one more of the points is reached: numbers of pods that are moved. It returns for
-// how long the operator was away.
+// killAt kills and restarts the operator at each of the points: numbers of moved pods. It
+// returns the operator's time away.
 func killAt(t *testing.T, n *environment.Namespace, random *rand.Rand, points []int, moved func(context.Context) (int, error)) (down time.Duration) {
 	t.Helper()
 	slices.Sort(points)
@@ -59,7 +59,7 @@ func killAt(t *testing.T, n *environment.Namespace, random *rand.Rand, points []
 			}
 			return err
 		})
-		// Somewhere within the few writes that one step of the rollout takes.
+		// Somewhere within the few writes of one step of the rollout.
 		<-time.After(time.Duration(random.Intn(20)) * time.Millisecond)
 		killed := time.Now()
 		if err := env.Operator.Kill(); err != nil {

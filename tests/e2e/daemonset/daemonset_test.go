@@ -51,8 +51,8 @@ func TestStartAndUpdateInPlace(t *testing.T) {
 	}
 }
 
-// Somebody wrote imagePullPolicy Always into the template, and nothing happened: pods were taken for having it already. They have what the server makes of the
-// tag, as those of a native DaemonSet.
+// imagePullPolicy Always written into the template had no effect: pods counted as having
+// it. They have the server's default for the tag, like a native DaemonSet's.
 func TestAPullPolicyThatIsWrittenIntoTheTemplateReachesThePods(t *testing.T) {
 	d := start(t, inPlace)
 	d.settled(nodes)
@@ -160,9 +160,9 @@ func (d *daemons) awaitDesired(n int32) {
 	})
 }
 
-// TestDrain evicts the pods of a node as those of any other workload, and they are created again; a selector leaves them out. It drains pods
-// of its own only: kubectl asks again for as long as the namespace of a pod is terminating, also when the pod is gone, and those of other
-// tests may be.
+// TestDrain evicts a node's pods as any other workload's, and they are created again; a
+// selector leaves them out. It drains only its own pods: kubectl asks again while a pod's
+// namespace is terminating, as other tests' may be, even when the pod is gone.
 func TestDrain(t *testing.T) {
 	own := func(set *v1beta1.DaemonSet) { set.Spec.Template.Labels["drain"] = "me" }
 	d := start(t, own)
@@ -303,7 +303,7 @@ spec:
 	d.await("every node has a pod", "node-0 node-1 node-2 node-3", everyPod)
 }
 
-// TestRefusals asks the API server for what admission refuses.
+// TestRefusals asks the API server for changes admission refuses.
 func TestRefusals(t *testing.T) {
 	d := start(t)
 	for name, tc := range map[string]struct {

@@ -3,8 +3,8 @@
 
 //go:build unix
 
-// Package daemonset_test tells the flows of DaemonSets on a cluster of its own: nodes come and go, which other tests would feel. The tests run
-// one after the other.
+// Package daemonset_test has the flows of DaemonSets on its own cluster: other tests would
+// feel the changes of nodes. The tests run in sequence.
 package daemonset_test
 
 import (
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// name is that of the set and of its pods' label app.
+// name is the set's, and its pods' label app.
 const name = "agent"
 
 // daemons is a namespace with one DaemonSet.
@@ -163,7 +163,7 @@ func (d *daemons) settled(want int) *v1beta1.DaemonSet {
 	return set
 }
 
-// byNode are the names of the nodes whose pods are of a sort, sorted and with spaces between.
+// byNode are the nodes of a sort's pods, sorted and with spaces between.
 func byNode(pods []corev1.Pod, is func(*corev1.Pod) bool) string {
 	var found []string
 	for i := range pods {

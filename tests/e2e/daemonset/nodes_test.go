@@ -33,8 +33,8 @@ func addNode(t *testing.T) (node string, again func()) {
 	return added, again
 }
 
-// empty deletes the set and waits until its pods are gone: one on a node that is gone would keep the namespace terminating until pods are
-// collected, for a minute or more.
+// empty deletes the set and waits for its pods' end: one on a missing node would keep the
+// namespace terminating until pods are collected, for a minute or more.
 func (d *daemons) empty() {
 	d.t.Helper()
 	if err := d.Client.Delete(d.t.Context(), d.set()); err != nil {
@@ -49,7 +49,8 @@ func (d *daemons) empty() {
 	})
 }
 
-// TestNodeIsGoneBeforeItsPodIsBound removes a node while the pod for it waits to be bound: nobody but the operator deletes that pod.
+// TestNodeIsGoneBeforeItsPodIsBound removes a node while its pod waits to be bound: only
+// the operator deletes it.
 func TestNodeIsGoneBeforeItsPodIsBound(t *testing.T) {
 	node, _ := addNode(t)
 	d := start(t, func(set *v1beta1.DaemonSet) { set.Spec.Template.Spec.SchedulerName = "nobody" })
@@ -61,8 +62,8 @@ func TestNodeIsGoneBeforeItsPodIsBound(t *testing.T) {
 	d.awaitDesired(nodes)
 }
 
-// TestNodeIsRecreatedInMidRollout removes a node whose new pod does not become ready, adds it again under its name, and mends the template: the
-// rollout ends on all nodes.
+// TestNodeIsRecreatedInMidRollout removes a node with a failing new pod, adds it again
+// under its name, and mends the template: the rollout ends on all nodes.
 func TestNodeIsRecreatedInMidRollout(t *testing.T) {
 	node, again := addNode(t)
 	d := start(t)

@@ -23,7 +23,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// The rollout begins on a node that has the image. Without images pulled ahead the pod that became ready last would be the first.
+// The rollout begins on a node with the image. Without images pulled ahead the pod ready
+// last would be first.
 func TestRolloutsBeginWhereTheImageIs(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

@@ -45,7 +45,7 @@ func settledCloneSet(t *testing.T, n *environment.Namespace) sets.Set[types.UID]
 	return uids
 }
 
-// A CloneSet that says with the annotations of v1alpha1 how its images are pulled ahead.
+// A CloneSet with the annotations of v1alpha1 for pulling images ahead.
 func TestImagesOfACloneSetArePulledAhead(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

@@ -21,7 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// meshed is a pod of nobody. Its main container starts when its mesh, which comes later in the spec, is ready.
+// meshed is nobody's pod. Its main container starts when its mesh, later in the spec, is
+// ready.
 const meshed = `
 apiVersion: v1
 kind: Pod

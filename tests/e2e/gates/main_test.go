@@ -3,7 +3,7 @@
 
 //go:build unix
 
-// Package gates_test tells the flows that need feature gates.
+// Package gates_test has the flows behind feature gates.
 package gates_test
 
 import (
@@ -27,5 +27,5 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// half is how long a test looks on to see that nothing happens.
+// half is how long a test looks on to see nothing happen.
 const half = 2 * time.Second

@@ -22,7 +22,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/simdaemon"
 )
 
-// worker is a pod on a node whose container main ends after a second, and whose container side runs until somebody stops it.
+// worker is a pod on a node: its container main ends after a second, its container side
+// runs until stopped.
 func worker(node, name, mark string) string {
 	return strings.NewReplacer("NODE", node, "NAME", name, "MARK", mark).Replace(`
 apiVersion: v1

@@ -158,7 +158,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 		return nil
 	})
 
-	// A job that its user deletes does not come back.
+	// A job deleted by its user does not come back.
 	if err := s.Client.Delete(t.Context(), &job); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 	third := revisionOtherThan(s, first, second)
 	awaitJobs(s, third+"-main", third+"-side")
 
-	// And a third one, whose jobs take the place of those.
+	// And a third one, whose jobs replace the others.
 	s.Update(scenario.Image(scenario.V2))
 	fourth := revisionOtherThan(s, first, second, third)
 	awaitJobs(s, fourth+"-main", fourth+"-side")
@@ -188,7 +188,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 	awaitPreDownload(s, "")
 }
 
-// What a server refuses of pull jobs, and what is not worth one, changes nothing about the rollout.
+// Refused or pointless pull jobs change nothing about the rollout.
 func TestRolloutsDoNotDependOnPullJobs(t *testing.T) {
 	t.Parallel()
 	s := scenario.Start(t, env, 4, limits.Rules{}, scenario.Held)

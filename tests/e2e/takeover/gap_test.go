@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// creations are pods that somebody tries to create all the time, in dry runs.
+// creations are pods created all the time, in dry runs.
 type creations struct {
 	t    *testing.T
 	stop func()
@@ -28,7 +28,7 @@ type creations struct {
 	wrong         []string
 }
 
-// createPods creates pods that two SidecarSets select, until it is checked.
+// createPods creates pods for two SidecarSets, until it is checked.
 func createPods(t *testing.T, c client.Client) *creations {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -80,7 +80,7 @@ func (m *creations) counts() (refused, made int) {
 	return m.refused, m.made
 }
 
-// check finds that every pod had its sidecars exactly once.
+// check: every pod had its sidecars exactly once.
 func (m *creations) check() {
 	m.t.Helper()
 	m.stop()

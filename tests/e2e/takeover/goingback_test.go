@@ -29,8 +29,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// TestGoingBack applies workloads under this operator and goes back to OpenKruise as documented. What is stored then is what OpenKruise itself has stored for
-// the same manifests: without that, the first change of an image recreated all pods.
+// TestGoingBack applies workloads under this operator and goes back to OpenKruise as
+// documented. The stored objects must be OpenKruise's own for the same manifests: otherwise
+// the first change of an image recreated all pods.
 func TestGoingBack(t *testing.T) {
 	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
@@ -96,7 +97,8 @@ func TestGoingBack(t *testing.T) {
 	}
 }
 
-// applyLast applies what the user of a case applied last, in a namespace of that name, and waits for its revision.
+// applyLast applies a case's last manifest in a namespace of its name, and waits for its
+// revision.
 func applyLast(t *testing.T, n *environment.Namespace, c client.Client, name, kind string) {
 	t.Helper()
 	if err := c.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
@@ -125,7 +127,7 @@ func applyLast(t *testing.T, n *environment.Namespace, c client.Client, name, ki
 	})
 }
 
-// checkGivenBack finds the template and the revision that OpenKruise has recorded for the same manifest.
+// checkGivenBack finds OpenKruise's template and revision for the same manifest.
 func checkGivenBack(t *testing.T, c client.Client, name, kind string) {
 	t.Helper()
 	recorded := fixtures.Objects(t, name+"/state.yaml")

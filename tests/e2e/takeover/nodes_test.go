@@ -34,8 +34,8 @@ type nodesWorld struct {
 	before fixture
 }
 
-// TestTakeoverOfNodesAndSchedules takes over a DaemonSet in the middle of an update, BroadcastJobs that have ended and that are at work, and
-// AdvancedCronJobs whose next run is due.
+// TestTakeoverOfNodesAndSchedules takes over a DaemonSet in the middle of an update, ended
+// and running BroadcastJobs, and AdvancedCronJobs with a run due.
 func TestTakeoverOfNodesAndSchedules(t *testing.T) {
 	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
@@ -108,7 +108,7 @@ func (w *nodesWorld) beganNow(name string) {
 	}
 }
 
-// readyNodes takes the taint away that the API server gives every new node: nobody else would.
+// readyNodes removes the API server's taint of new nodes: nobody else would.
 func (w *nodesWorld) readyNodes() {
 	w.t.Helper()
 	nodes := &corev1.NodeList{}
@@ -220,8 +220,8 @@ func (w *nodesWorld) observed() error {
 	return nil
 }
 
-// checkRuns finds every run that OpenKruise made and the history keeps, and no more than one new one of each schedule and minute. None of those that
-// the history has dropped is made again.
+// checkRuns finds every run of OpenKruise in the history, and at most one new one per
+// schedule and minute. None dropped from the history is made again.
 func (w *nodesWorld) checkRuns(before map[string]string) {
 	w.t.Helper()
 	after := w.runs()
@@ -244,8 +244,8 @@ func (w *nodesWorld) checkRuns(before map[string]string) {
 	}
 }
 
-// goOn finds that what was taken over goes on: the job that was busy gets its last pod when it may, the DaemonSet edits the rest of its pods, and a job
-// that has ended stays so.
+// goOn finds the work continued: the busy job gets its last pod when it may, the DaemonSet
+// edits the rest of its pods, and an ended job stays so.
 func (w *nodesWorld) goOn() {
 	w.t.Helper()
 	taken := map[string]bool{}

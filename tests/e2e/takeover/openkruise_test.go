@@ -60,7 +60,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// converted is the conversion of the kinds that OpenKruise converts.
+// converted is the conversion of OpenKruise's converted kinds.
 const converted = `{strategy: Webhook, webhook: {conversionReviewVersions: [v1, v1beta1], clientConfig: {service: {namespace: kruise-system, name: kruise-webhook-service, path: /convert, port: 443}}}}`
 
 // openKruise is OpenKruise, as far as others see it.
@@ -70,8 +70,9 @@ type openKruise struct {
 	stop   func()
 }
 
-// installOpenKruise makes an empty cluster look as OpenKruise and its users leave it: CRDs with its conversion, objects of the fixtures, its
-// Deployment and daemon, and at last webhook configurations behind which nobody answers.
+// installOpenKruise makes an empty cluster look like OpenKruise's: CRDs with its
+// conversion, the fixtures' objects, its Deployment and daemon, and last webhook
+// configurations without a server.
 func installOpenKruise(t *testing.T, c *cluster.Cluster, direct client.Client, states ...string) *openKruise {
 	t.Helper()
 	if err := c.InstallCRDs(t.Context(), definitions(t)); err != nil {
@@ -169,7 +170,7 @@ func trust(t *testing.T, object *unstructured.Unstructured, ca []byte) {
 	}
 }
 
-// validity is that of the Lease: short, so that the test need not wait long for it to lapse.
+// validity is the Lease's: short, so the test need not wait long for its end.
 const validity = 3 * time.Second
 
 // run renews the Lease as a leading manager does, until it is stopped.
@@ -199,7 +200,7 @@ func (o *openKruise) run() {
 	o.t.Cleanup(o.stop)
 }
 
-// renew writes the Lease with the time of a clock that is an hour behind: nobody may compare it with another.
+// renew writes the Lease with a clock an hour behind: nobody may compare it with another.
 func (o *openKruise) renew(ctx context.Context) error {
 	now := metav1.NewMicroTime(time.Now().Add(-time.Hour))
 	lease, found := o.lease(ctx)
@@ -212,7 +213,7 @@ func (o *openKruise) renew(ctx context.Context) error {
 	return o.client.Update(ctx, lease)
 }
 
-// release gives the Lease back, as a manager does that ends in order.
+// release gives the Lease back, like a manager's orderly end.
 func (o *openKruise) release() {
 	o.t.Helper()
 	o.stop()
@@ -231,7 +232,7 @@ func (o *openKruise) lease(ctx context.Context) (lease *coordinationv1.Lease, fo
 	return lease, true
 }
 
-// step runs the commands of one step of the page, as a user would, and returns what they print.
+// step runs the commands of one step of the page, like a user, and returns their output.
 func step(t *testing.T, c *cluster.Cluster, o *operator.Operator, title string) (string, error) {
 	t.Helper()
 	return shell(t, c, o, commandsOf(t, title))

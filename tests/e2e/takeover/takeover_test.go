@@ -41,7 +41,7 @@ import (
 // quiet is how long the operator runs after it has seen every set.
 const quiet = 5 * time.Second
 
-// fixture is what the operator must leave as it is.
+// fixture must be left as it is by the operator.
 type fixture struct {
 	pods      map[types.NamespacedName]corev1.Pod
 	claims    map[types.NamespacedName]corev1.PersistentVolumeClaim
@@ -80,7 +80,7 @@ type reports struct {
 	Findings []preflight.Finding `json:"findings"`
 }
 
-// blockers are the subjects of what blocks the takeover.
+// blockers are the subjects blocking the takeover.
 func (r reports) blockers() []string {
 	var subjects []string
 	for _, f := range r.Findings {
@@ -91,7 +91,7 @@ func (r reports) blockers() []string {
 	return subjects
 }
 
-// find returns the finding about a subject that says something.
+// find returns the finding about a subject with a text.
 func (r reports) find(t *testing.T, subject, part string) {
 	t.Helper()
 	for _, f := range r.Findings {
@@ -102,8 +102,9 @@ func (r reports) find(t *testing.T, subject, part string) {
 	t.Errorf("no finding about %q says %q", subject, part)
 }
 
-// TestTakeover goes through the documented steps on a cluster as OpenKruise leaves it, with sets in the middle of their lives and with
-// surprises: an operator that is started too early, objects that nobody will reconcile, and OpenKruise coming back.
+// TestTakeover follows the documented steps on a cluster OpenKruise left, with sets in the
+// middle of their lives and with surprises: an operator started too early, objects nobody
+// will reconcile, and OpenKruise coming back.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly, Audit: &cluster.Audit{}})
@@ -162,7 +163,7 @@ func TestTakeover(t *testing.T) {
 			t.Fatalf("step %s: %v", title, err)
 		}
 	}
-	// What is left in the way is what users decide about, and the webhooks.
+	// Only users' decisions and the webhooks are left in the way.
 	if left := preflightSays(t, c, o).blockers(); slices.ContainsFunc(left, func(s string) bool {
 		return !strings.Contains(s, "webhookconfiguration") && (!strings.HasSuffix(s, "s.apps.kruise.io") || strings.HasPrefix(s, "crd"))
 	}) {
@@ -250,7 +251,7 @@ func TestTakeover(t *testing.T) {
 
 	reapply(n, t, direct)
 
-	// OpenKruise acts again, and what a user changes meanwhile is its business.
+	// OpenKruise acts again, and users' changes meanwhile are its business.
 	kruise.run()
 	awaitWaiting(n, o, takeover.OpenKruiseRuns)
 	if _, err := log.Next(func(*auditv1.Event) bool { return true }); err != nil {
@@ -284,7 +285,7 @@ func TestTakeover(t *testing.T) {
 	checkRights(t, c)
 }
 
-// checkRights finds no request of the operator that was refused, and none of the rights to the Lease that it did not need.
+// checkRights finds no refused request of the operator, and no unneeded right to the Lease.
 func checkRights(t *testing.T, c *cluster.Cluster) {
 	t.Helper()
 	given, err := rights.Of("../../../config/rbac")
@@ -334,7 +335,7 @@ func awaitWaiting(n *environment.Namespace, o *operator.Operator, reason takeove
 	n.Eventually("the operator waits: "+string(reason), func(ctx context.Context) error { return waits(ctx, o, reason) })
 }
 
-// checkReplaced finds nothing of OpenKruise's schema and conversion in the CRDs of kinds that are here.
+// checkReplaced finds nothing of OpenKruise's schema and conversion in our kinds' CRDs.
 func checkReplaced(t *testing.T, c client.Client) {
 	t.Helper()
 	crds, err := filepath.Glob("../../../config/crd/bases/apps.kruise.io_*.yaml")
@@ -365,7 +366,7 @@ func checkReplaced(t *testing.T, c client.Client) {
 // checkWorld finds pods, claims and revisions untouched, and the sets as far as users see them; with statuses, to the last byte.
 func checkWorld(t *testing.T, before, after fixture, statuses bool) {
 	t.Helper()
-	// How the API server injects is recorded, too, by revisions that no workload controls.
+	// Uncontrolled revisions record the API server's way of injection, too.
 	maps.DeleteFunc(after.revisions, func(name types.NamespacedName, r appsv1.ControllerRevision) bool {
 		_, known := before.revisions[name]
 		owner := metav1.GetControllerOf(&r)
@@ -446,7 +447,7 @@ func observed(w fixture) error {
 	return nil
 }
 
-// checkWaiting finds in the conditions what each CloneSet waits for.
+// checkWaiting finds each CloneSet's reason to wait in the conditions.
 func checkWaiting(t *testing.T, w fixture) {
 	t.Helper()
 	for name, part := range map[string]string{
@@ -466,8 +467,8 @@ func checkWaiting(t *testing.T, w fixture) {
 	}
 }
 
-// reapply applies what the users applied last, in the version they used: by a replace, which drops all that OpenKruise's defaults had
-// added, and by an apply. Neither is a change.
+// reapply applies the users' last manifests in their version: by a replace, which drops
+// OpenKruise's defaults, and by an apply. Neither is a change.
 func reapply(n *environment.Namespace, t *testing.T, c client.Client) {
 	t.Helper()
 	before := read(t, c)
@@ -513,8 +514,8 @@ func condition(set *v1beta1.CloneSet, kind v1beta1.CloneSetConditionType) *v1bet
 	return nil
 }
 
-// writes are those of the operator since the last call. Admission asks what the server thinks of a template by a dry run, which
-// writes nothing.
+// writes are the operator's since the last call. Admission's dry runs about templates write
+// nothing.
 func writes(t *testing.T, log *audit.Log) ([]auditv1.Event, audit.Counts) {
 	t.Helper()
 	events, err := log.Next(func(e *auditv1.Event) bool {
@@ -526,7 +527,8 @@ func writes(t *testing.T, log *audit.Log) ([]auditv1.Event, audit.Counts) {
 	return events, audit.Count(events)
 }
 
-// registersInjection says whether a request has the API server inject what SidecarSets say into new pods.
+// registersInjection is true for requests to have the API server inject SidecarSets into
+// new pods.
 func registersInjection(e *auditv1.Event) bool {
 	switch e.ObjectRef.Resource {
 	case "mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "mutatingwebhookconfigurations":
@@ -538,7 +540,8 @@ func registersInjection(e *auditv1.Event) bool {
 	return false
 }
 
-// checkWrites finds in the audit log no write to anything but the statuses of the sets, and to what is registered of SidecarSets.
+// checkWrites finds only writes to the sets' statuses and to SidecarSets' registrations in
+// the audit log.
 func checkWrites(t *testing.T, log *audit.Log, sets int) {
 	t.Helper()
 	events, _ := writes(t, log)
@@ -550,7 +553,8 @@ func checkWrites(t *testing.T, log *audit.Log, sets int) {
 			statuses += n
 		case request.Resource == "events", request == audit.Request{Verb: "delete", Resource: "leases", Code: 200}:
 		case n == 1 && request.Verb == "patch" && request.Resource == "podprobemarkers/status":
-			// One marker. The lists of its nodes stay as they are: what a probe leaves out there is the default of the kubelet.
+			// One marker. Its nodes' lists stay: an omitted field of a probe there is the
+			// kubelet's default.
 		case n == 3 && request.Verb == "patch" && request.Resource == "controllerrevisions": // three sets have volume claims, which are noted
 		default:
 			t.Errorf("%d times %s %s (%d)", n, request.Verb, request.Resource, request.Code)

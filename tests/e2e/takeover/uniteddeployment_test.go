@@ -28,7 +28,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// ofUnited are the objects of UnitedDeployments: their workloads by name, with all else that has to stay.
+// ofUnited are UnitedDeployments' objects: workloads by name, with all other parts to be
+// kept.
 type ofUnited struct {
 	workloads map[string]*unstructured.Unstructured
 	pods      map[types.NamespacedName]corev1.Pod
@@ -58,8 +59,9 @@ func readUnited(ctx context.Context, c client.Client) (ofUnited, error) {
 	return all, nil
 }
 
-// TestTakeoverOfUnitedDeployments starts the operator on three UnitedDeployments that OpenKruise left in the middle of an update. No workload
-// is created again or gets another spec, no pod and no revision changes; and a field that is taken out of a template later goes.
+// TestTakeoverOfUnitedDeployments starts the operator on three UnitedDeployments in the
+// middle of an update by OpenKruise. No workload is created again or gets another spec, no
+// pod and no revision changes; and a field removed from a template later goes.
 func TestTakeoverOfUnitedDeployments(t *testing.T) {
 	t.Parallel()
 	c := cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
@@ -109,7 +111,8 @@ func TestTakeoverOfUnitedDeployments(t *testing.T) {
 	losesAField(t, n, direct)
 }
 
-// reapplyUnited applies what the user applied last: by a replace and by an apply, which drop the defaults that OpenKruise wrote. That once replaced all pods.
+// reapplyUnited applies the user's last manifests: by a replace and by an apply, which drop
+// OpenKruise's defaults. This once replaced all pods.
 func reapplyUnited(t *testing.T, n *environment.Namespace, direct client.Client, before ofUnited) {
 	t.Helper()
 	steps := fixtures.Applied(t, "uniteddeployment")
@@ -151,7 +154,7 @@ func reapplyUnited(t *testing.T, n *environment.Namespace, direct client.Client,
 	})
 }
 
-// unchanged says what of the objects of UnitedDeployments has changed.
+// unchanged reports changes of UnitedDeployments' objects.
 func unchanged(before, now ofUnited) error {
 	if len(now.workloads) != len(before.workloads) || len(now.pods) != len(before.pods) || len(now.revisions) != len(before.revisions) {
 		return fmt.Errorf("there are %d workloads, %d pods and %d revisions", len(now.workloads), len(now.pods), len(now.revisions))
@@ -186,13 +189,13 @@ func unchanged(before, now ofUnited) error {
 	return nil
 }
 
-// losesAField takes fields out of templates from which OpenKruise made workloads.
+// losesAField removes fields from the templates of OpenKruise's workloads.
 func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
 	t.Helper()
 	rolling := []string{"spec", "updateStrategy", "rollingUpdate", "podUpdatePolicy"}
 	cases := []struct {
 		set, remove string
-		// kind, subset: whose field must be what it is without the template.
+		// kind, subset: its field must be as without the template.
 		kind, subset string
 		field        []string
 		was, want    string

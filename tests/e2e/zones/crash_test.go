@@ -16,8 +16,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
-// TestKilledBetweenWorkloads kills the operator while it creates, changes and deletes the workloads of twelve subsets. There is one workload
-// for each subset in the end, under the name that it would have had without.
+// TestKilledBetweenWorkloads kills the operator while it creates, changes and deletes the
+// workloads of twelve subsets. In the end there is one workload per subset, under its usual
+// name.
 func TestKilledBetweenWorkloads(t *testing.T) {
 	const subsets = 12
 	seed := int64(sample.Day())

@@ -90,7 +90,8 @@ func TestZoneDownDuringARollout(t *testing.T) {
 	})
 }
 
-// TestAdaptiveZoneDown takes a zone down and puts it back: its pods run elsewhere meanwhile, and those that run there stay.
+// TestAdaptiveZoneDown takes a zone down and puts it back: its pods run elsewhere
+// meanwhile, and stay there.
 func TestAdaptiveZoneDown(t *testing.T) {
 	for _, template := range []string{"cloneSetTemplate", "deploymentTemplate", "advancedStatefulSetTemplate"} {
 		t.Run(template, func(t *testing.T) {
@@ -118,7 +119,8 @@ func TestAdaptiveZoneDown(t *testing.T) {
 	}
 }
 
-// TestNoZoneHasRoom: pods that no zone has room for are created all the same, and run when there is room.
+// TestNoZoneHasRoom: pods without room in any zone are created all the same, and run when
+// there is room.
 func TestNoZoneHasRoom(t *testing.T) {
 	a := start(t, "cloneSetTemplate", 2, bounds("1"), adaptive(1, 2, false))
 	a.runs("a1 b1 c0", "")
@@ -144,7 +146,8 @@ func TestNoZoneHasRoom(t *testing.T) {
 	})
 }
 
-// TestReservedPods: three pods of a zone that is down stay and wait, three others stand in for them until they run.
+// TestReservedPods: three pods of a zone that is down stay and wait, three others stand in
+// for them until they run.
 func TestReservedPods(t *testing.T) {
 	for _, template := range []string{"cloneSetTemplate", "deploymentTemplate"} {
 		t.Run(template, func(t *testing.T) {

@@ -49,8 +49,9 @@ func stalled(parts ...string) func(*v1beta1.UnitedDeployment) error {
 	}
 }
 
-// TestKindOfTheWorkloadsIsSwitchedOff switches the kind of the workloads off under a UnitedDeployment, then takes its definition away, too,
-// and puts both back. What is said meanwhile is true, other UnitedDeployments go on, and in the end everything is there.
+// TestKindOfTheWorkloadsIsSwitchedOff switches the workloads' kind off under a
+// UnitedDeployment, then also removes its definition, and puts both back. Reports meanwhile
+// are true, other UnitedDeployments go on, and in the end everything is there.
 func TestKindOfTheWorkloadsIsSwitchedOff(t *testing.T) {
 	a := start(t, "cloneSetTemplate", 3)
 	a.settled(v1beta1.ReasonComplete)
@@ -115,7 +116,8 @@ func TestDefinitionOfTheWorkloadsIsGone(t *testing.T) {
 	a.settled(v1beta1.ReasonComplete)
 }
 
-// removePods deletes the pods as the garbage collector does, which waits long for a kind that it does not find.
+// removePods deletes the pods for the garbage collector, which waits long for a missing
+// kind.
 func (a *app) removePods() {
 	a.t.Helper()
 	if err := env.Client.DeleteAllOf(a.t.Context(), &corev1.Pod{}, client.InNamespace(a.Name), client.GracePeriodSeconds(0)); err != nil {

@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 	}, func(e *environment.Environment) { env = e })
 }
 
-// app is a UnitedDeployment in a namespace of its own, whose workloads are of one kind. It is called app unless a test says otherwise.
+// app is a UnitedDeployment in its own namespace with workloads of one kind. It is called
+// app by default.
 type app struct {
 	*environment.Namespace
 	t      *testing.T
@@ -199,7 +200,7 @@ func message(set *v1beta1.UnitedDeployment, kind v1beta1.UnitedDeploymentConditi
 	return ""
 }
 
-// sizes are what the status says of the subsets: a4 b0 c2.
+// sizes are the status's sizes of the subsets: a4 b0 c2.
 func sizes(set *v1beta1.UnitedDeployment) string {
 	var all []string
 	for _, s := range set.Status.SubsetStatuses {
@@ -324,7 +325,7 @@ func (a *app) zone(name string, up bool) {
 	}
 }
 
-// explain says of a failed test what there is.
+// explain shows the objects of a failed test.
 func (a *app) explain() {
 	if !a.t.Failed() {
 		return
@@ -355,7 +356,7 @@ func (a *app) explain() {
 	}
 }
 
-// logged are the last lines of the operator's log that are about the namespace, or about watches.
+// logged are the operator's last log lines about the namespace or watches.
 func (a *app) logged() []string {
 	text, err := os.ReadFile(env.Operator.Log())
 	if err != nil {

@@ -108,7 +108,7 @@ func TestEveryKindOfWorkload(t *testing.T) {
 	}
 }
 
-// TestStagedRollout moves an image zone by zone, with the kinds that have a partition.
+// TestStagedRollout moves an image zone by zone, with the kinds with a partition.
 func TestStagedRollout(t *testing.T) {
 	for _, template := range templates() {
 		if template == "deploymentTemplate" {
@@ -165,7 +165,8 @@ func TestPatchOfASubset(t *testing.T) {
 		}
 		a.runs("a1 b0 c1", "app:1")
 	}
-	// A pod that the partition keeps from following the patch is not updated, though the template is the same.
+	// A pod kept from the patch by the partition is not updated, though the template is the
+	// same.
 	a.change(func(set *v1beta1.UnitedDeployment) {
 		partitions(map[string]int32{"b": 1})(set)
 		set.Spec.Topology.Subsets[1].Patch = raw(`{"spec":{"containers":[{"name":"main","image":"app:kept"}]}}`)
@@ -220,7 +221,8 @@ func TestSubsetsComeAndGo(t *testing.T) {
 	a.settled(v1beta1.ReasonComplete)
 }
 
-// TestAnotherKindOfWorkload replaces the workloads by those of the next kind, until they are of the first kind again.
+// TestAnotherKindOfWorkload replaces the workloads by the next kind's, until they are of
+// the first kind again.
 func TestAnotherKindOfWorkload(t *testing.T) {
 	t.Parallel()
 	all := templates()
@@ -267,7 +269,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// podOf is the pod of a subset that has one.
+// podOf is the pod of a subset with one.
 func (a *app) podOf(subset string) *corev1.Pod {
 	a.t.Helper()
 	pods := a.Pods("app=app", shared.LabelSubsetName+"="+subset)
@@ -277,7 +279,8 @@ func (a *app) podOf(subset string) *corev1.Pod {
 	return &pods[0]
 }
 
-// TestFaultsOfOneSubset deletes, edits and refuses workloads: the others go on, and the status names the one that does not.
+// TestFaultsOfOneSubset deletes, edits and refuses workloads: the others go on, and the
+// status names the faulty one.
 func TestFaultsOfOneSubset(t *testing.T) {
 	t.Parallel()
 	a := start(t, "cloneSetTemplate", 3)
@@ -320,7 +323,8 @@ func TestFaultsOfOneSubset(t *testing.T) {
 	if err := env.Client.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	// A cluster that has just begun learns only after a while that there are CloneSets to count, and counts again when a quota changes, or minutes later.
+	// A young cluster learns late of CloneSets to count, and counts again when a quota
+	// changes, or minutes later.
 	var asked time.Time
 	a.EventuallyWithin(2*time.Minute, "the quota is counted", func(ctx context.Context) error {
 		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
@@ -366,8 +370,9 @@ func TestFaultsOfOneSubset(t *testing.T) {
 	a.settled(v1beta1.ReasonComplete)
 }
 
-// TestUpdateOutOfAFailedOne: an update that can never become ready is followed by one that can. A StatefulSet of apps/v1 by itself waits for
-// its failed pod for ever; that of a subset goes on, and pods that the partition keeps stay.
+// TestUpdateOutOfAFailedOne: a hopeless update is followed by a good one. A StatefulSet of
+// apps/v1 by itself waits for its failed pod for ever; a subset's goes on, and pods kept by
+// the partition stay.
 func TestUpdateOutOfAFailedOne(t *testing.T) {
 	t.Parallel()
 	spec := strings.Replace(workloadSpec("statefulSetTemplate"), `"Parallel"`, `"OrderedReady"`, 1)
@@ -401,7 +406,8 @@ func TestUpdateOutOfAFailedOne(t *testing.T) {
 	a.rests()
 }
 
-// aloneAs creates a StatefulSet of apps/v1 that no UnitedDeployment owns, and returns what changes its spec.
+// aloneAs creates a StatefulSet of apps/v1 without a UnitedDeployment, and returns the
+// change of its spec.
 func (a *app) aloneAs(spec string) (change func(spec string)) {
 	a.t.Helper()
 	apply := func(spec string) {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package audit counts requests in an API server's audit log: what was really asked of the server, and by whom.
+// Package audit counts the requests in an API server's audit log, and by whom.
 package audit
 
 import (
@@ -37,7 +37,7 @@ type Log struct {
 	rest   []byte
 }
 
-// Open returns a log that is read from its present end on.
+// Open returns a log read from its present end on.
 func Open(path string) (*Log, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -46,10 +46,10 @@ func Open(path string) (*Log, error) {
 	return &Log{path: path, offset: info.Size()}, nil
 }
 
-// Begin returns a log that is read from its beginning.
+// Begin returns a log read from its beginning.
 func Begin(path string) *Log { return &Log{path: path} }
 
-// Next returns the events that were added since the last call and that the filter accepts.
+// Next returns the events since the last call that pass the filter.
 func (l *Log) Next(accept func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 	file, err := os.Open(l.path)
 	if err != nil {
@@ -111,20 +111,21 @@ func Count(events []auditv1.Event) Counts {
 	return counts
 }
 
-// IsWrite says whether the request asked for a change.
+// IsWrite is true for requests for a change.
 func (r Request) IsWrite() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
 }
 
-// Writes counts the requests that asked for a change, Events, leases and reviews of access or tokens left out.
+// Writes counts requests for changes, without Events, leases and reviews of access or
+// tokens.
 func (c Counts) Writes() int {
 	return c.Sum(func(r Request) bool {
 		return r.IsWrite() && !slices.Contains([]string{"events", "leases", "subjectaccessreviews", "tokenreviews", "serviceaccounts/token"}, r.Resource)
 	})
 }
 
-// Conflicts counts the writes that were answered with 409, and the patches that were answered with 422: so the server answers a JSON patch
-// whose test failed.
+// Conflicts counts writes answered with 409, and patches answered with 422: the answer to a
+// JSON patch with a failed test.
 func (c Counts) Conflicts() int {
 	return c.Sum(func(r Request) bool {
 		return r.Resource != "leases" && (r.IsWrite() && r.Code == 409 || r.Verb == "patch" && r.Code == 422)

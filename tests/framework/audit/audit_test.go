@@ -35,7 +35,7 @@ func TestLogCountsWhatIsNewForOneUser(t *testing.T) {
 	listed := Request{Verb: "list", Resource: "pods", Code: 200}
 	assertNext(t, log, Counts{listed: 1})
 
-	// The rest of the event that was only begun.
+	// The rest of the begun event.
 	appendTo(t, path, patchPod[40:]+"\n"+listPods+"\n")
 	assertNext(t, log, Counts{patched: 1, listed: 1})
 	appendTo(t, path, tryPod+"\n")

@@ -27,11 +27,11 @@ type Outcome string
 const (
 	Passed Outcome = "passed"
 	Failed Outcome = "failed"
-	// Unfired is a run that passed without its perturbation, since there were fewer writes than undisturbed.
+	// Unfired: the run passed without its perturbation, for want of writes.
 	Unfired Outcome = "unfired"
 )
 
-// entry is a line of the file: what there is to try with a scenario, or how a run ended.
+// entry is a line of the file: a scenario's possible perturbations, or a run's end.
 type entry struct {
 	Kind     string       `json:"kind"`
 	Scenario string       `json:"scenario"`
@@ -40,17 +40,17 @@ type entry struct {
 	Outcome  Outcome      `json:"outcome,omitempty"`
 }
 
-// Coverage counts what was tried, by kind. It may be used from several goroutines. With a file it goes on where the last process was stopped:
-// what passed is not tried again.
+// Coverage counts tries by kind. Several goroutines may use it. With a file it resumes:
+// passed runs are not repeated.
 type Coverage struct {
 	mutex sync.Mutex
 	file  *os.File
-	// there counts by scenario what there is to try, runs are the last outcomes by name.
+	// there counts each scenario's perturbations, runs are the last outcomes by name.
 	there map[string]map[Kind]int
 	runs  map[string]Outcome
 }
 
-// NewCoverage has counted nothing but what the file says; none when path is empty.
+// NewCoverage starts from the file; empty without a path.
 func NewCoverage(path string) (*Coverage, error) {
 	c := &Coverage{there: map[string]map[Kind]int{}, runs: map[string]Outcome{}}
 	if path == "" {
@@ -106,7 +106,7 @@ func (c *Coverage) add(e entry) error {
 // nameOf is what CHAOS_REPLAY takes.
 func nameOf(s Scenario, p Perturbation) string { return s.Kind + "/" + s.Name + "/" + p.String() }
 
-// There counts a scenario and what there is to try with it, and returns what has not passed yet.
+// There counts a scenario's perturbations and returns the ones not passed yet.
 func (c *Coverage) There(s Scenario, all []Perturbation) ([]Perturbation, error) {
 	there := map[Kind]int{}
 	var left []Perturbation

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A full run that was stopped goes on where it was, and tries again what failed.
+// A stopped full run resumes, and repeats its failures.
 func TestCoverageGoesOnWhereItWasStopped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dist", "chaos.jsonl")
 	s := Scenario{Kind: "CloneSet", Name: "scale"}

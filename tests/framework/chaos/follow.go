@@ -18,8 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Follow calls see for every change of the objects of a list in the namespace, in the order in which the API server made them, past the proxy,
-// until what the scenario made is deleted at its end. A fault that see returns fails the test.
+// Follow calls see for every change of a list's objects in the namespace, in the API
+// server's order, past the proxy, until the scenario's objects are deleted at the end. A
+// fault from see fails the test.
 func Follow(w *World, list client.ObjectList, see func(object client.Object, deleted bool) error) {
 	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.T.Context()))

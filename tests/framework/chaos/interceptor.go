@@ -34,7 +34,7 @@ const lag = 3
 
 // Write is a write of the operator, as the proxy saw it.
 type Write struct {
-	// N counts from 1. It is 0 for writes that are about something else than the scenario, such as events.
+	// N counts from 1. It is 0 for writes outside the scenario, such as events.
 	N     int
 	After time.Duration
 	What  string
@@ -54,31 +54,35 @@ type interceptor struct {
 	mutex     sync.Mutex
 	namespace string
 	plan      Perturbation
-	// everywhere says that writes outside of the namespace count, too.
+	// everywhere: writes outside of the namespace count, too.
 	everywhere bool
 	began      time.Time
 	writes     int
 	created    map[string]int
 	seen       map[string]bool
 	trace      []Write
-	// fired is closed when the perturbation has begun; target is then what was created, for Missed.
+	// fired is closed when the perturbation has begun; target is then the created object,
+	// for Missed.
 	fired  chan struct{}
 	target string
-	// dead says that the operator has been killed, or is about to be.
+	// dead: the operator has been killed, or is about to be.
 	dead bool
-	// old is the resource version that the planned resource is answered from while release is open and the operator is not dead.
+	// old is the resource version for answers about the planned resource while release is
+	// open and the operator lives.
 	old string
-	// missing says that the planned resource is cut off until release is closed.
+	// missing: the planned resource is cut off until release is closed.
 	missing bool
 	release chan struct{}
-	// lagging says that the standby's watch of the planned resource is held until release is closed.
+	// lagging: the standby's watch of the planned resource is held until release is closed.
 	lagging bool
-	// early says that the standby leads before its time: the leader has lost its lease on a loaded machine. Then nothing is perturbed.
+	// early: the standby leads too early, since the leader lost its lease on a loaded
+	// machine. Then nothing is perturbed.
 	early bool
-	// held is open while the planned resource is cut off before it is compacted; compacted is the version before which nothing is known then.
+	// held is open while the planned resource is cut off before its compaction; compacted
+	// is the oldest version known then.
 	held      chan struct{}
 	compacted uint64
-	// guarded is the path of a pod that another one owns. Writes to it are kept in trespasses.
+	// guarded is the path of a pod with another owner. Writes to it are kept in trespasses.
 	guarded    string
 	trespasses []string
 	// watches are the ends of all watches, by resource.
@@ -139,7 +143,7 @@ func (i *interceptor) compact(version uint64) {
 	i.held = nil
 }
 
-// guard watches over a path until the returned function is called, which returns the writes to it.
+// guard watches a path until the returned function is called, and returns the writes to it.
 func (i *interceptor) guard(path string) (end func() []string) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -173,7 +177,7 @@ func (i *interceptor) Intercept(w http.ResponseWriter, r *http.Request, next htt
 	return false
 }
 
-// counts says whether a write is one of the scenario.
+// counts is true for writes of the scenario.
 func (i *interceptor) counts(t faultproxy.Target) bool {
 	if strings.HasPrefix(t.Resource, "events") {
 		return false
@@ -297,7 +301,7 @@ func (i *interceptor) perturb(w http.ResponseWriter, r *http.Request, next http.
 	}
 }
 
-// trespass notes a write that was carried out on what is guarded.
+// trespass notes a successful write to the guarded path.
 func (i *interceptor) trespass(r *http.Request, code int) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -306,7 +310,7 @@ func (i *interceptor) trespass(r *http.Request, code int) {
 	}
 }
 
-// nameIn finds the name of the object that was created in the answer, which holds the whole object or its metadata alone.
+// nameIn finds the created object's name in the answer, an object or metadata alone.
 func nameIn(body []byte) string {
 	types := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(types))
@@ -325,7 +329,7 @@ func nameIn(body []byte) string {
 	return named.GetName()
 }
 
-// cut ends watches: those of a resource, or all. The caller holds the mutex.
+// cut ends watches of a resource, or all. The caller holds the mutex.
 func (i *interceptor) cut(resource string) {
 	for of, ends := range i.watches {
 		if resource == "" || resource == of {
@@ -418,7 +422,7 @@ func (i *interceptor) read(w http.ResponseWriter, r *http.Request, next http.Han
 	return true
 }
 
-// gone answers what a server does not know any more whose etcd was compacted, and makes lists come in pages.
+// gone answers as a server with a compacted etcd, and makes lists come in pages.
 func (i *interceptor) gone(w http.ResponseWriter, r *http.Request, watch, initial bool) bool {
 	i.mutex.Lock()
 	compacted := i.compacted

@@ -17,7 +17,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// The operator requests the metadata alone of much that it creates.
+// The operator requests metadata alone of many creations.
 func TestNameOfWhatWasCreatedIsReadFromEachEncoding(t *testing.T) {
 	types := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(types))

@@ -36,7 +36,8 @@ import (
 const (
 	// staleFor is how long a view stays old after a crash.
 	staleFor = 1500 * time.Millisecond
-	// missedFor is how long a watch is cut off before what it knew is compacted, and compactedFor how long afterwards lists come in pages of one.
+	// missedFor is how long a watch is cut off before the compaction, and compactedFor how
+	// long lists come in pages of one afterwards.
 	missedFor, compactedFor = 500 * time.Millisecond, 3 * time.Second
 	// settleTimeout is for one step, restarts of the operator included.
 	settleTimeout = time.Minute
@@ -44,59 +45,61 @@ const (
 	shown = 80
 )
 
-// Scenario is what a user does with one kind.
+// Scenario is a user's work with one kind.
 type Scenario struct {
-	// Kind is one of the table of kinds, Name what is done.
+	// Kind is in the table of kinds, Name is the action.
 	Kind, Name string
-	// Kinds are what the operator has to reconcile; Kind when empty.
+	// Kinds are the kinds to reconcile; Kind when empty.
 	Kinds []string
 	// Args are further arguments of the operator.
 	Args []string
-	// RandomNames says that the names of pods mean nothing.
+	// RandomNames: the names of pods mean nothing.
 	RandomNames bool
 	// Observe begins to judge every change in the API server, until the test ends. It is called before the first step.
 	Observe func(*World)
 	// Steps are done one after the other, each when the one before has settled.
 	Steps []Step
-	// Everywhere says that writes outside of the namespace are part of it, too. Nothing else may run beside.
+	// Everywhere: writes outside of the namespace count, too. Nothing else may run beside.
 	Everywhere bool
-	// OwnNodes says that the operator sees those nodes alone that have the label chaos with the name of the lane, and the NodeImages of them. Of
-	// NodePodProbes it sees that of faultproxy.OwnNode alone.
+	// OwnNodes: the operator sees only nodes with the label chaos=<lane>, their NodeImages,
+	// and the NodePodProbe of faultproxy.OwnNode.
 	OwnNodes bool
-	// AnyRound says that the round in which a node pulls is up to the order of events: what takes the place of a job may come before that is gone.
+	// AnyRound: the round a node pulls in depends on the order of events: a job's
+	// replacement may come before it is gone.
 	AnyRound bool
-	// Made are the resources in the namespace that the steps make besides the objects of Kind, such as pods.
+	// Made are resources the steps make in the namespace besides Kind, such as pods.
 	Made []string
 	// Trailing is how long after the last change the operator still cleans up. It counts as at rest only then.
 	Trailing time.Duration
-	// Leftovers are resources that may be there after the object was deleted, such as claims.
+	// Leftovers are resources that may outlive the object, such as claims.
 	Leftovers []string
 }
 
 // Step is one thing that the user does.
 type Step struct {
 	Do func(*World)
-	// Settled returns nil when everything that follows has happened.
+	// Settled returns nil once all consequences have happened.
 	Settled func(context.Context, *World) error
 }
 
-// World is what a step works with: the namespace, and the perturbation of this run.
+// World is a step's namespace and perturbation.
 type World struct {
 	*environment.Namespace
 	T    *testing.T
 	Lane *Lane
 	Plan Perturbation
-	// Tidy is called when what the scenario made is gone, before the run ends.
+	// Tidy is called once the scenario's objects are gone, before the run ends.
 	Tidy []func()
-	// clearing says that the scenario is over, and what it made is being deleted.
+	// clearing: the scenario is over, and its objects are being deleted.
 	clearing atomic.Bool
-	// Foreign is called with the UIDs of pods that are deleted by others than the operator. Observe may set it.
+	// Foreign takes the UIDs of pods deleted by others. Observe may set it.
 	Foreign func(...types.UID)
 }
 
 // Result is how a run ended.
 type Result struct {
-	// Final is the state at rest, without what differs from run to run. Lenient leaves out, too, what tells of the past of pods.
+	// Final is the state at rest, without parts that vary by run. Lenient also omits the
+	// pods' past.
 	Final, Lenient string
 	// Writes is how many there were, Created how many objects of each resource were.
 	Writes  int
@@ -120,7 +123,7 @@ type Lane struct {
 	operator    *operator.Operator
 	running     bool
 	everywhere  bool
-	// ownNodes says that only nodes with the label chaos=Name are seen.
+	// ownNodes: only nodes with the label chaos=Name are seen.
 	ownNodes bool
 }
 
@@ -153,12 +156,12 @@ func NewLane(t *testing.T, e *environment.Environment, name string, s Scenario) 
 	return l
 }
 
-// args are those of each operator of the lane.
+// args are for each operator of the lane.
 func (l *Lane) args() []string {
 	return append([]string{"--kinds=" + strings.Join(l.Kinds, ","), "--resync-period=10s", "--metrics-bind-address=0"}, l.Args...)
 }
 
-// confine lets the operators behind a proxy see what belongs to the lane.
+// confine shows the operators behind a proxy only the lane's objects.
 func (l *Lane) confine(p *faultproxy.Proxy) {
 	p.Confine(l.namespace.Name)
 	if l.ownNodes {
@@ -166,7 +169,8 @@ func (l *Lane) confine(p *faultproxy.Proxy) {
 	}
 }
 
-// Renew gives the lane a new namespace and, with the next run, a new operator: what a failed run left behind is out of the way.
+// Renew gives the lane a new namespace and, with the next run, a new operator, away from a
+// failed run's leftovers.
 func (l *Lane) Renew(t *testing.T) {
 	t.Helper()
 	if l.running {
@@ -204,7 +208,7 @@ func (l *Lane) Base(t *testing.T, s Scenario, quiet time.Duration, waits func())
 	})
 }
 
-// Run runs a scenario with a perturbation. The end has to be that of the undisturbed run.
+// Run runs a scenario with a perturbation. It must end like the undisturbed run.
 func (l *Lane) Run(t *testing.T, s Scenario, plan Perturbation, want *Result) *Result {
 	t.Helper()
 	return l.run(t, s, plan, want, nil)
@@ -264,7 +268,7 @@ func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, re
 	}
 	slices.Sort(result.Resources)
 	if want != nil {
-		// A restart may read and write again what was on its way, and a refused write is tried again.
+		// A restart may repeat reads and writes, and a refused write is retried.
 		if limit := 2*want.Writes + 20; result.Writes > limit {
 			t.Errorf("%d writes, undisturbed there were %d: want at most %d", result.Writes, want.Writes, limit)
 		}
@@ -272,7 +276,7 @@ func (l *Lane) run(t *testing.T, s Scenario, plan Perturbation, want *Result, re
 	return result
 }
 
-// ignored are resources that are watched and have no part in a scenario.
+// ignored are watched resources without a part in a scenario.
 func ignored() []string {
 	return []string{
 		"customresourcedefinitions.apiextensions.k8s.io", "kruises.operator.kruise.io", "secrets", "leases.coordination.k8s.io",
@@ -281,7 +285,7 @@ func ignored() []string {
 	}
 }
 
-// perturb waits until the perturbation has begun and does what remains to be done.
+// perturb waits until the perturbation has begun and does the rest.
 func (l *Lane) perturb(ctx context.Context, w *World, replicas *pair, over <-chan struct{}) error {
 	select {
 	case <-l.interceptor.fired:
@@ -316,7 +320,7 @@ func (l *Lane) perturb(ctx context.Context, w *World, replicas *pair, over <-cha
 	return nil
 }
 
-// compact has the watch of the resource miss what happens for a moment, and then forgets all that is older.
+// compact makes the resource's watch miss a moment, and then forgets all older versions.
 func (l *Lane) compact(ctx context.Context) error {
 	<-time.After(missedFor)
 	version, err := l.version(ctx)
@@ -330,8 +334,8 @@ func (l *Lane) compact(ctx context.Context) error {
 	return err
 }
 
-// steal gives the pod that was created another owner. After a moment for what was on its way, the operator must not write to it any more.
-// Then it goes, so that the run can come to its end.
+// steal gives the created pod another owner. After a moment for requests under way the
+// operator must not write to it. Then it goes, so the run can end.
 func (l *Lane) steal(ctx context.Context, w *World) error {
 	thief := &corev1.ConfigMap{} // each namespace has this one
 	if err := w.Client.Get(ctx, client.ObjectKey{Namespace: l.namespace.Name, Name: "kube-root-ca.crt"}, thief); err != nil {
@@ -351,7 +355,7 @@ func (l *Lane) steal(ctx context.Context, w *World) error {
 	return l.deleteCreated(ctx, w)
 }
 
-// deleteCreated deletes what was created, and returns when it is gone.
+// deleteCreated deletes the created object, and returns when it is gone.
 func (l *Lane) deleteCreated(ctx context.Context, w *World) error {
 	name := l.interceptor.target
 	if name == "" {
@@ -434,7 +438,7 @@ func (l *Lane) same(w *World, s Scenario, plan Perturbation, base *Result) {
 	})
 }
 
-// clear deletes what the scenario made and waits until it is gone.
+// clear deletes the scenario's objects and waits for their end.
 func (l *Lane) clear(w *World, s Scenario) {
 	w.T.Helper()
 	w.clearing.Store(true)
@@ -488,8 +492,8 @@ func (l *Lane) clear(w *World, s Scenario) {
 	})
 }
 
-// historyGone says that the revisions of SidecarSets, which lie in the operator's namespace, have been collected. A set that comes back before finds
-// its names taken, and gives its own others.
+// historyGone is true once the revisions of SidecarSets, in the operator's namespace, are
+// collected. A set coming back before finds its names taken, and uses others.
 func historyGone(ctx context.Context, w *World) error {
 	left := &metav1.PartialObjectMetadataList{}
 	left.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("ControllerRevisionList"))
@@ -502,7 +506,7 @@ func historyGone(ctx context.Context, w *World) error {
 	return nil
 }
 
-// tidy does what is left to do, and waits until what the operator made for nodes of the lane is gone with them.
+// tidy finishes, and waits for the end of the operator's objects for the lane's nodes.
 func (l *Lane) tidy(w *World) {
 	w.T.Helper()
 	for _, do := range w.Tidy {
@@ -522,7 +526,7 @@ func (l *Lane) tidy(w *World) {
 	})
 }
 
-// deleting are options of a list as those of a deletion.
+// deleting turns options of a list into options of a deletion.
 func deleting(options []any) []client.DeleteAllOfOption {
 	var all []client.DeleteAllOfOption
 	for _, option := range options {
@@ -533,7 +537,8 @@ func deleting(options []any) []client.DeleteAllOfOption {
 	return all
 }
 
-// explain says of a failed run what happened, and how to run it again. What it left is out of the way of the next one.
+// explain explains a failed run and how to repeat it. Its leftovers are out of the next
+// one's way.
 func (l *Lane) explain(t *testing.T, s Scenario, plan Perturbation) {
 	l.interceptor.mutex.Lock()
 	trace := slices.Clone(l.interceptor.trace)

@@ -3,11 +3,13 @@
 
 //go:build unix
 
-// Package chaos perturbs what an operator sees of a real API server, and what becomes of its writes, and judges what it does then.
+// Package chaos perturbs an operator's view of a real API server, and its writes, and
+// judges its behavior.
 //
-// A [Scenario] is what a user does with one kind, step by step. A [Lane] is a namespace with an operator of its own that sees nothing else:
-// all its requests pass a proxy. A scenario is first run undisturbed; that says how many writes there are and what the end is. Then it is run
-// again with one [Perturbation] each time, and has to come to the same end, without breaking a limit on the way and without many more writes.
+// A [Scenario] is a user's work with one kind, step by step. A [Lane] is a namespace with
+// its own operator, confined to it by a proxy. A scenario first runs undisturbed, for the
+// number of writes and the end. Then each run has one [Perturbation], and must reach the
+// same end without breaking a limit and without many more writes.
 package chaos
 
 import (
@@ -29,29 +31,30 @@ const (
 	Crash Kind = "crash"
 	// Stale is Crash, and for a while the new operator sees one resource as it was a few writes before.
 	Stale Kind = "stale"
-	// Missed cuts the watch of a resource when an object of it is created, deletes that object as a user would, and lets the operator list
-	// again when it is gone: it sees neither the creation nor the deletion.
+	// Missed cuts a resource's watch at a creation, deletes the object as a user would, and
+	// lets the operator list again afterwards: it sees neither creation nor deletion.
 	Missed Kind = "missed"
 	// Fault lets a write fail, or its answer.
 	Fault Kind = "fault"
 	// Failover commits a write, drops the answer and kills the leader. Another replica takes over after a lease of two seconds: its cache is
 	// warm, and lags behind by a few writes in one resource.
 	Failover Kind = "failover"
-	// Compacted cuts the watch of a resource as if etcd had been compacted meanwhile: going on from an old version is answered with 410, and
-	// so is the second page of the list that follows.
+	// Compacted cuts a resource's watch as if etcd had been compacted: resuming from an old
+	// version gets a 410, and so does the next list's second page.
 	Compacted Kind = "compacted"
-	// Stolen gives a pod that was just created another owner, and deletes it a moment later. The operator must not touch it.
+	// Stolen gives a new pod another owner, and deletes it a moment later. The operator
+	// must not touch it.
 	Stolen Kind = "stolen"
 )
 
 // Kinds are all kinds of perturbations but None.
 func Kinds() []Kind { return []Kind{Crash, Stale, Failover, Missed, Fault, Compacted, Stolen} }
 
-// Perturbation is one thing that is done in a run.
+// Perturbation is one disturbance of a run.
 type Perturbation struct {
 	Kind Kind
-	// At is the write that it happens at, counted from 1 from the start of the run. For Missed and Stolen it is the creation among those of
-	// Resource.
+	// At is the write it happens at, counted from 1 in the run. For Missed and Stolen it is
+	// the creation among those of Resource.
 	At int
 	// Resource is such as pods or controllerrevisions.apps; not for Crash and Fault.
 	Resource string
@@ -81,7 +84,7 @@ func faults() []fault {
 	}
 }
 
-// Faults are the names of the ways in which a write can fail.
+// Faults are the names of the ways a write can fail.
 func Faults() []string {
 	var names []string
 	for _, f := range faults() {
@@ -133,12 +136,15 @@ func Parse(text string) (Perturbation, error) {
 	return p, nil
 }
 
-// Disturbs says that somebody else changes pods in the run, too, so that limits on the operator alone cannot be told from outside.
+// Disturbs: somebody else changes pods, too, so limits on the operator alone cannot be
+// judged from outside.
 func (p Perturbation) Disturbs() bool { return p.Kind == Missed || p.Kind == Stolen }
 
-// All are the perturbations of a scenario whose undisturbed run is known: a crash after each write, each resource stale after every third
-// write, each creation missed, each pod stolen, and two faults at each write, so that all faults meet all phases. The leader changes at every
-// third write, with another resource each time; every resource is compacted at every sixth.
+// All are the perturbations of a scenario after its undisturbed run: a crash after each
+// write, each resource stale after every third write, each creation missed, each pod
+// stolen, and two faults at each write, so all faults meet all phases. The leader changes
+// at every third write, with another resource each time; every resource is compacted at
+// every sixth.
 func All(r *Result) []Perturbation {
 	var all []Perturbation
 	names := Faults()

@@ -30,7 +30,7 @@ type pair struct {
 	lease, holder string
 }
 
-// standby meets the requests of the replica that waits. What it writes counts like what the leader wrote.
+// standby intercepts the waiting replica. Its writes count like the leader's.
 type standby struct{ *interceptor }
 
 // Intercept is called for each request.
@@ -87,8 +87,8 @@ func (l *late) Flush() {
 	}
 }
 
-// startPair replaces the operator by two that share a lease of two seconds, until the test ends. They keep to it on a loaded machine as long
-// as one request in 1.8 seconds gets through.
+// startPair replaces the operator by two sharing a lease of two seconds, until the test
+// ends. One successful request in 1.8 seconds keeps the lease on a loaded machine.
 func (l *Lane) startPair(t *testing.T) *pair {
 	t.Helper()
 	if l.running {
@@ -161,8 +161,9 @@ func (l *Lane) elected(ctx context.Context, p *pair) error {
 	}
 }
 
-// failOver kills the leader, lets the standby take over with an old view, and brings that up to date a while later. It keeps the standby running
-// until the run is over: one that loses its lease on a loaded machine ends, and has to be started again.
+// failOver kills the leader, lets the standby take over with an old view, and updates this
+// a while later. It keeps the standby running until the end: one losing its lease on a
+// loaded machine ends and has to be restarted.
 func (l *Lane) failOver(ctx context.Context, p *pair, over <-chan struct{}) error {
 	if err := p.leader.Kill(); err != nil {
 		return err

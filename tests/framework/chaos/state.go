@@ -21,7 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
 
-// What is asked of nodes is in no namespace, and is there as long as they are.
+// Requests to nodes are in no namespace, and last as long as the nodes.
 const (
 	nodeImages    = "nodeimages.apps.kruise.io"
 	nodePodProbes = "nodepodprobes.apps.kruise.io"
@@ -29,7 +29,7 @@ const (
 
 func ofNodes() []string { return []string{nodeImages, nodePodProbes} }
 
-// kindsOf are the resources whose objects make up the state of a scenario.
+// kindsOf are the resources in a scenario's state.
 func kindsOf() map[string]schema.GroupVersionKind {
 	ours := func(kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind}
@@ -72,7 +72,7 @@ func resources() []string {
 	return all
 }
 
-// within are the options that pick what the lane has of a resource.
+// within are the options for the lane's objects of a resource.
 func within(w *World, resource string) []any {
 	if resource == "sidecarsets.apps.kruise.io" { // they are in no namespace
 		return []any{client.MatchingLabels{faultproxy.LaneLabel: w.Name}}
@@ -86,7 +86,7 @@ func within(w *World, resource string) []any {
 	return []any{client.InNamespace(w.Name)}
 }
 
-// list reads what the namespace has of a resource.
+// list reads the namespace's objects of a resource.
 func list(ctx context.Context, w *World, resource string) ([]unstructured.Unstructured, error) {
 	kind, _ := kindOf(resource)
 	kind.Kind += "List"
@@ -104,7 +104,7 @@ func list(ctx context.Context, w *World, resource string) ([]unstructured.Unstru
 	return objects.Items, nil
 }
 
-// stateOf is everything in the namespace that has to be the same at the end of each run, as text.
+// stateOf is the part of the namespace that must end the same in each run, as text.
 func stateOf(ctx context.Context, w *World, s Scenario, lenient bool) (string, error) {
 	var names, lines []string
 	for _, resource := range resources() {
@@ -169,7 +169,7 @@ func changing() []change {
 	}
 }
 
-// withoutHistory leaves out of a pod what tells how it came to be what it is: one that was deleted by somebody has another past.
+// withoutHistory omits a pod's history: a deleted one's replacement has another past.
 func withoutHistory(pod map[string]any) {
 	delete(pod, "restarts")
 	annotations, _ := pod["annotations"].(map[string]any)
@@ -182,7 +182,7 @@ func withoutHistory(pod map[string]any) {
 	pod["annotations"] = kept
 }
 
-// essence is what of an object has to be the same.
+// essence is the part of an object that must be the same.
 func essence(resource string, object map[string]any, lenient bool) map[string]any {
 	get := func(path ...string) any {
 		value, _, _ := unstructured.NestedFieldNoCopy(object, path...)
@@ -217,7 +217,7 @@ func essence(resource string, object map[string]any, lenient bool) map[string]an
 	return e
 }
 
-// withoutTopology leaves out the labels that say on which node a pod happens to be.
+// withoutTopology omits labels of the pod's node.
 func withoutTopology(of any) map[string]any {
 	labels, _ := of.(map[string]any)
 	kept := map[string]any{}
@@ -254,7 +254,7 @@ func each(of any, field string) []any {
 	return all
 }
 
-// withoutTimes leaves out fields whose value is a time, and the versions of objects.
+// withoutTimes omits times and versions of objects.
 func withoutTimes(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -275,7 +275,8 @@ func withoutTimes(value any) any {
 	return value
 }
 
-// difference says how two states differ: of two lines about the same resource, in what; else which line there should be, or should not.
+// difference tells two states apart: changed lines about a resource, and missing or surplus
+// ones.
 func difference(want, got string) string {
 	var out []string
 	wanted, have := strings.Split(want, "\n"), strings.Split(got, "\n")

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package chart writes the templates of charts/kruise-operator from the manifests in config/default. What values change is put in
-// here; the rest of the chart is written by hand.
+// Package chart writes the templates of charts/kruise-operator from the manifests in
+// config/default. It inserts the values; the rest of the chart is handwritten.
 package chart
 
 import (
@@ -23,7 +23,7 @@ import (
 // Folder is where the chart is, relative to the top of the repository.
 const Folder = "charts/kruise-operator"
 
-// namespace is the one in the manifests, which a value replaces.
+// namespace is the manifests' one, replaced by a value.
 const namespace = "kruise-system"
 
 const (
@@ -70,7 +70,7 @@ func Write(root string) error {
 // value stands for an expression of Helm while an object is encoded.
 func value(expression string) string { return "⟦" + expression + "⟧" }
 
-// expand makes templates of encoded objects. Braces that are there already are text.
+// expand makes templates of encoded objects. Existing braces are text.
 func expand(text string) string {
 	text = strings.ReplaceAll(text, "{{", "⟦`{{`⟧")
 	return strings.NewReplacer("⟦", "{{ ", "⟧", " }}", namespace, "{{ .Values.installation.namespace }}").Replace(text)

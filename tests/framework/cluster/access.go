@@ -35,8 +35,8 @@ func (c *Cluster) Config() *rest.Config {
 	return c.config(c.admin)
 }
 
-// ConfigFor returns a user who authenticates with a client certificate, without a client-side rate limit. The user may be a
-// service account by its full name; the groups that a service account is always in have to be named.
+// ConfigFor returns a user with a client certificate and no client-side rate limit. It may
+// be a service account's full name; then name its usual groups, too.
 func (c *Cluster) ConfigFor(user string, groups ...string) (*rest.Config, error) {
 	pair, err := c.ca.Client(user, groups...)
 	if err != nil {
@@ -107,7 +107,8 @@ func (c *Cluster) config(pair pki.Pair) *rest.Config {
 	}
 }
 
-// writeKubeconfig never changes a file that exists: two kubeconfigs for one user may have different groups.
+// writeKubeconfig never changes an existing file: two kubeconfigs of a user may differ in
+// groups.
 func (c *Cluster) writeKubeconfig(user string, pair pki.Pair) (string, error) {
 	const name = "kruise"
 	content, err := clientcmd.Write(clientcmdapi.Config{
@@ -138,7 +139,7 @@ func (c *Cluster) writeKubeconfig(user string, pair pki.Pair) (string, error) {
 	return file.Name(), file.Close()
 }
 
-// createNew creates the file name in dir, or a file with a longer name when that one exists.
+// createNew creates the file name in dir, or one with a longer name if it exists.
 func createNew(dir, name string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if os.IsExist(err) {

@@ -28,7 +28,7 @@ import (
 // ErrStopped is returned when something is asked of a cluster after Stop.
 var ErrStopped = errors.New("the cluster is stopped")
 
-// Process is a program that runs for a cluster and ends with it.
+// Process is a program with the cluster's lifetime.
 type Process = process.Process
 
 // Cluster is a running control plane. Its methods may be called from several goroutines.
@@ -58,8 +58,9 @@ type Cluster struct {
 	stopErr   error
 }
 
-// Start builds what the cache does not have, starts a cluster, and returns when it is usable. ctx bounds the start only; the
-// cluster runs until Stop or the end of this process. When Start fails it leaves nothing behind.
+// Start builds missing programs, starts a cluster, and returns when it is usable. ctx
+// bounds the start only; the cluster runs until Stop or the end of this process. A failed
+// Start leaves nothing behind.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Progress == nil {
 		options.Progress = io.Discard
@@ -137,7 +138,7 @@ func (c *Cluster) stop() error {
 	running := c.processes
 	c.processes = nil
 	c.mutex.Unlock()
-	// Nothing that the programs hold is wanted any more, so they are not given time to end in order.
+	// Nobody needs the programs' data, so they get no time to end in order.
 	for p := range running {
 		errs = append(errs, p.Stop(0))
 	}
@@ -155,17 +156,19 @@ func (c *Cluster) OnStop(hook func() error) {
 	c.onStop = append(c.onStop, hook)
 }
 
-// Name returns a short name that no other running cluster of this user has, for naming things outside the cluster's folder.
+// Name returns a short name, unique among the user's running clusters, for things outside
+// the cluster's folder.
 func (c *Cluster) Name() string {
 	return c.dir.Name()
 }
 
-// Dir returns the cluster's folder. What is put there is deleted by Stop, or by a later Start when this process dies.
+// Dir returns the cluster's folder. Stop deletes it, or a later Start when this process
+// dies.
 func (c *Cluster) Dir() string {
 	return c.dir.Path()
 }
 
-// Version returns the Kubernetes version that runs, such as v1.37.1.
+// Version returns the running Kubernetes version, such as v1.37.1.
 func (c *Cluster) Version() string {
 	return c.programs.Version
 }
@@ -185,12 +188,13 @@ func (c *Cluster) APIServerURL() string {
 	return "https://127.0.0.1:" + strconv.Itoa(c.apiServerPort)
 }
 
-// FreePort claims a TCP port for something that belongs to this cluster, until Stop.
+// FreePort claims a TCP port for the cluster, until Stop.
 func (c *Cluster) FreePort() (int, error) {
 	return c.dir.Port()
 }
 
-// Logs returns the path of a component's log, or of the log of a program that StartProcess started under that name.
+// Logs returns the path of the log of a component or of a program under StartProcess's
+// name.
 func (c *Cluster) Logs(component string) string {
 	return filepath.Join(c.logDir, component+".log")
 }
@@ -204,9 +208,10 @@ func (c *Cluster) AuditLog() string {
 	return c.Logs("audit")
 }
 
-// StartProcess runs a further program with the lifetime of the cluster: it has a log under its name, and ends when the
-// cluster is stopped or this process dies. Its environment is PATH, HOME, TMPDIR and env. Programs that it starts in turn
-// end with Stop as well, or at the latest with a later Start, unless they change their environment.
+// StartProcess runs a further program: it has a log under its name, and ends when the
+// cluster is stopped or this process dies. Its environment is PATH, HOME, TMPDIR and env.
+// Its children end with Stop as well, or at the latest with a later Start, unless they
+// change their environment.
 func (c *Cluster) StartProcess(name, path string, args, env []string) (*Process, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -229,7 +234,8 @@ func (c *Cluster) StartProcess(name, path string, args, env []string) (*Process,
 	return p, nil
 }
 
-// StopProcess ends a program that StartProcess started and waits for it. A program that has ended by itself is no error.
+// StopProcess ends a program of StartProcess and waits for it. One already ended is no
+// error.
 func (c *Cluster) StopProcess(p *Process) error {
 	c.mutex.Lock()
 	delete(c.processes, p)
@@ -237,7 +243,8 @@ func (c *Cluster) StopProcess(p *Process) error {
 	return p.Stop(0)
 }
 
-// Exited reports the programs, also of real nodes, that ended without being asked to, with the end of their logs. A healthy cluster gives nil.
+// Exited reports programs, also of real nodes, that ended unasked, with the end of their
+// logs. A healthy cluster gives nil.
 func (c *Cluster) Exited() error {
 	var errs []error
 	for _, node := range c.RealNodes() {

@@ -40,13 +40,13 @@ const (
 	// firstServiceIP is the address of the Service "kubernetes".
 	firstServiceIP = "10.96.0.1"
 
-	// etcdSocket has the form host:port that etcd asks for, and is the name of a Unix socket in its working directory. It is
-	// shorter than any limit on socket paths and open to this user only.
+	// etcdSocket has etcd's form host:port, and is a Unix socket in its working directory.
+	// It is shorter than any limit on socket paths and open to this user only.
 	etcdSocket = "etcd:0"
 	peerSocket = "etcd:1"
 )
 
-// makePKI writes the keys and certificates that components read from files.
+// makePKI writes the components' keys and certificates.
 func (c *Cluster) makePKI() error {
 	var err error
 	if c.ca, err = pki.NewAuthority("kruise-test-cluster"); err != nil {
@@ -144,7 +144,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 	return waitHealthy(ctx, Etcd, p, probe, "http://etcd/health")
 }
 
-// startAPIServer starts the API server for the first time, on a port that it keeps.
+// startAPIServer starts the API server for the first time; it keeps its port.
 func (c *Cluster) startAPIServer(ctx context.Context) error {
 	c.apiServerSteps.Lock()
 	defer c.apiServerSteps.Unlock()
@@ -256,8 +256,9 @@ func (c *Cluster) StartAPIServer(ctx context.Context) error {
 	return c.startAPIServerAgain(ctx)
 }
 
-// RestartAPIServer kills the API server, starts it at the same address and waits until it is ready. The flags are added to its command line until it is
-// restarted again: "--emulated-version=1.35" makes it serve what one of that version does.
+// RestartAPIServer kills the API server, starts it at the same address and waits until it
+// is ready. The flags hold until the next restart: "--emulated-version=1.35" serves as this
+// version does.
 func (c *Cluster) RestartAPIServer(ctx context.Context, flags ...string) error {
 	c.apiServerSteps.Lock()
 	defer c.apiServerSteps.Unlock()
@@ -314,12 +315,12 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 		"--cluster-signing-key-file=" + pkiFile("ca.key"),
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--leader-elect=false",
-		// The default is a folder of the machine, which it makes.
+		// The default is a folder of the machine; it would be created.
 		"--flex-volume-plugin-dir=" + filepath.Join(c.Dir(), "volume-plugins"),
-		// With the default limits it would be the bottleneck of every test, not what is tested.
+		// With the default limits it would be every test's bottleneck.
 		"--kube-api-qps=400",
 		"--kube-api-burst=800",
-		// A node that stopped reporting is noticed soon after its lease ran out.
+		// A silent node is noticed soon after its lease ran out.
 		"--node-monitor-period=2s",
 	})
 }
@@ -329,7 +330,7 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The back-off is shortened: a pod that waits for room is tried again while a test looks on.
+	// A short back-off: a waiting pod is tried again within a test's patience.
 	config, err := c.write("scheduler.yaml", []byte(`apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection:
@@ -348,7 +349,7 @@ enableProfiling: false
 	return c.startComponent(ctx, binaries.KubeScheduler, []string{"--config=" + config})
 }
 
-// startComponent starts a component that serves its health on a port of its own and waits until it is healthy.
+// startComponent starts a component with its own health port and waits until it is healthy.
 func (c *Cluster) startComponent(ctx context.Context, name binaries.Name, args []string) error {
 	_, err := c.startOnFreePort(ctx, func(port int) (*Process, error) {
 		args := append([]string{
@@ -457,8 +458,8 @@ func probeOnce(ctx context.Context, probe *http.Client, url string) error {
 	return fmt.Errorf("%s: %s", response.Status, strings.TrimSpace(string(body)))
 }
 
-// waitForServiceAccount waits until the controller manager has made the account that pods of the default namespace run as:
-// before that they are refused.
+// waitForServiceAccount waits for the default namespace's account: before, its pods are
+// refused.
 func (c *Cluster) waitForServiceAccount(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {

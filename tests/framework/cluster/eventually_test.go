@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// eventually polls until check succeeds, and fails the test with its last error when that takes too long.
+// eventually polls until check succeeds, and fails the test with its last error after a
+// while.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	const (

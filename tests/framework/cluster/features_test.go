@@ -57,7 +57,7 @@ func TestLogsOfTheAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Right after the last answer, also when the API server dies at that moment.
+	// Right after the last answer, even if the API server dies then.
 	if err := c.StopAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestLogsOfTheAPIServer(t *testing.T) {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 
-	// What a log folder was named for outlives the cluster.
+	// A log folder's name outlives the cluster.
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,8 @@ func TestInstalledCRDsAreServed(t *testing.T) {
 	}
 }
 
-// What simulated and real nodes rely on: a kubelet's certificate gives the rights of that node and of no other.
+// Simulated and real nodes rely on it: a kubelet's certificate gives the rights of its own
+// node only.
 func TestNodeCertificateActsForItsNodeOnly(t *testing.T) {
 	t.Parallel()
 	c := apiServer.ForTest(t)

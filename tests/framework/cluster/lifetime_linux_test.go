@@ -36,8 +36,8 @@ func TestStopLeavesNothing(t *testing.T) {
 		return nil
 	})
 
-	// The hook asks what a hook needs: an API server that answers. It counts no programs: one that is just being replaced by
-	// another, as the shell's child is, has no readable environment for a moment.
+	// The hook asks for an answering API server. It does not count programs: one just
+	// replaced by exec, as the shell's child, has no readable environment for a moment.
 	whileUp := errors.New("the stop hook did not run")
 	c.OnStop(func() error {
 		whileUp = errors.Join(c.Exited(), c.Kubectl(context.Background(), "get", "--raw", "/livez").Run())
@@ -64,7 +64,7 @@ func TestStopLeavesNothing(t *testing.T) {
 // TestDeadOwnerLeavesNothing ends the owner in one of three ways a day.
 func TestDeadOwnerLeavesNothing(t *testing.T) {
 	t.Parallel()
-	// It shows that clusters can be started here at all, or skips.
+	// It shows if clusters can be started here at all, or skips.
 	apiServer.ForTest(t)
 
 	cases := map[string]struct {
@@ -102,7 +102,7 @@ func TestDeadOwnerLeavesNothing(t *testing.T) {
 				}
 				return nil
 			})
-			// A later start ends what they had started, and removes the folder.
+			// A later start ends their children, and removes the folder.
 			cluster.StartForTest(t, cluster.Options{ControlPlane: cluster.APIServerOnly})
 			if left := marked(t, dir); len(left) > 0 {
 				t.Errorf("programs are left: %v", left)
@@ -112,7 +112,7 @@ func TestDeadOwnerLeavesNothing(t *testing.T) {
 	}
 }
 
-// startOwner runs this test binary as a process that owns a cluster, and returns the cluster's folder.
+// startOwner runs this test binary as a cluster's owner, and returns the cluster's folder.
 func startOwner(t *testing.T, ending string) (dir string, owner *exec.Cmd, stdin io.Closer) {
 	t.Helper()
 	owner = exec.Command(os.Args[0])
@@ -150,7 +150,8 @@ func marked(t *testing.T, dir string) []int {
 	return pids
 }
 
-// named returns the names of the cluster's processes that have one of the wanted names, as the kernel cuts them.
+// named returns the cluster's processes with one of the wanted names, as the kernel cuts
+// them.
 func named(t *testing.T, dir string, wanted ...string) []string {
 	t.Helper()
 	var names []string

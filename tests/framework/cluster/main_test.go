@@ -16,13 +16,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 )
 
-// Clusters that tests share, which leave them as they are but for objects of their own.
+// Shared clusters; tests change only objects of their own.
 var (
 	controlPlane = &cluster.Shared{}
 	apiServer    = &cluster.Shared{Options: cluster.Options{ControlPlane: cluster.APIServerOnly}}
 )
 
-// endingVariable makes this test binary a process that starts a cluster and then ends in the given way.
+// endingVariable makes this test binary start a cluster and then end in the given way.
 const endingVariable = "KRUISE_TEST_ENDING"
 
 // The ways in which the process ends.
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runTests runs the tests and stops the clusters that they share.
+// runTests runs the tests and stops their shared clusters.
 func runTests(m *testing.M) int {
 	code := m.Run()
 	if err := errors.Join(controlPlane.Stop(), apiServer.Stop()); err != nil {
@@ -58,8 +58,8 @@ func holdCluster(ending string) error {
 	if err != nil {
 		return err
 	}
-	// A program that leaves its process group is out of reach for the kernel's parent-death signal, as the shims of a
-	// container runtime are.
+	// A program that leaves its process group, like a container runtime's shim, escapes the
+	// kernel's parent-death signal.
 	if _, err := c.StartProcess("escaping", "/bin/sh", []string{"-c", "setsid sleep 600 & wait"}, nil); err != nil {
 		return err
 	}

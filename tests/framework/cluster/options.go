@@ -17,8 +17,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
-// KeepLogsVariable names the environment variable that keeps the components' logs after Stop. An absolute path is the
-// folder to keep them in; any other value that is not empty means kruise-cluster-logs in the temporary folder.
+// KeepLogsVariable names the environment variable for keeping the components' logs after
+// Stop. An absolute path is their folder; any other non-empty value means
+// kruise-cluster-logs in the temporary folder.
 const KeepLogsVariable = "KRUISE_KEEP_LOGS"
 
 // ControlPlane says which components run.
@@ -44,8 +45,8 @@ const (
 
 // Options describe a cluster. The zero value is a full control plane of the pinned version.
 type Options struct {
-	// KubernetesVersion is a release such as v1.35.2, or 1.35 for its newest patch. When empty, $KUBERNETES_VERSION
-	// decides, and without that the version that tools/kubernetes pins.
+	// KubernetesVersion is a release such as v1.35.2, or 1.35 for its newest patch. When
+	// empty it is $KUBERNETES_VERSION, and then the pin of tools/kubernetes.
 	KubernetesVersion string
 
 	// ControlPlane says which components run.
@@ -54,27 +55,28 @@ type Options struct {
 	// FeatureGates are given to every Kubernetes component. A component refuses to start with a gate it does not know.
 	FeatureGates map[string]bool
 
-	// Flags are added to a component's command line, by the component's name. They come last, so they win over the flags
-	// that this package sets. Each is one argument, such as "--v=4".
+	// Flags are added to components' command lines, by name. They come last and win over
+	// this package's. Each is one argument, such as "--v=4".
 	Flags map[string][]string
 
 	// Audit turns on the API server's audit log.
 	Audit *Audit
 
-	// AdvertiseAddress is an address of this machine at which pods of real nodes reach the API server. When set, the API
-	// server listens on every address and the Service "kubernetes" leads to it. When empty it listens on loopback only and
-	// the Service has no endpoints.
+	// AdvertiseAddress is this machine's address for pods of real nodes. When set, the API
+	// server listens on every address and the Service "kubernetes" leads to it. When empty
+	// it listens on loopback only and the Service has no endpoints.
 	AdvertiseAddress string
 
-	// RealNodes is how many real nodes to start, named node-1, node-2 and so on. It needs what realnode.Check asks for. More,
-	// and others, can be added to the running cluster by AddRealNode.
+	// RealNodes is how many real nodes to start, named node-1, node-2 and so on. It needs
+	// realnode.Check to pass. AddRealNode adds more to the running cluster.
 	RealNodes int
 
 	// LogDir receives one log for each component and stays after Stop. When empty, logs are in the cluster's folder and go
 	// with it, unless $KRUISE_KEEP_LOGS is set.
 	LogDir string
 
-	// Progress receives a line for each program that has to be built, and where logs are kept. It may be nil.
+	// Progress receives a line for each program to build, and the place of kept logs. It
+	// may be nil.
 	Progress io.Writer
 }
 
@@ -104,7 +106,7 @@ func (o Options) programs() []binaries.Name {
 	return programs
 }
 
-// extraFlags returns what is added to the command line of a Kubernetes component.
+// extraFlags returns the additional command line of a Kubernetes component.
 func (o Options) extraFlags(component string) []string {
 	var flags []string
 	if len(o.FeatureGates) > 0 {
@@ -117,7 +119,7 @@ func (o Options) extraFlags(component string) []string {
 	return append(flags, o.Flags[component]...)
 }
 
-// makeLogDir creates the folder for logs and says whether it is kept after Stop.
+// makeLogDir creates the folder for logs; kept is true if it outlives Stop.
 func (o Options) makeLogDir(clusterDir, clusterName string) (path string, kept bool, err error) {
 	keep := os.Getenv(KeepLogsVariable)
 	switch {

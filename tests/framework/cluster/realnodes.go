@@ -20,14 +20,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 )
 
-// realNodes are the real nodes of a cluster and the network that connects them.
+// realNodes are a cluster's real nodes and their network.
 type realNodes struct {
 	mutex   sync.Mutex
 	network *realnode.Network // nil until somebody asks for it
 	nodes   []*realnode.Node
 }
 
-// startRealNodes starts the nodes that the options ask for, all at the same time.
+// startRealNodes starts the options' nodes in parallel.
 func (c *Cluster) startRealNodes(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for number := 1; number <= c.options.RealNodes; number++ {
@@ -100,7 +100,7 @@ func (c *Cluster) AddRealNode(ctx context.Context, options realnode.Options) (*r
 	return node, nil
 }
 
-// RealNodes returns the real nodes that were started, by name, including those that a test has stopped.
+// RealNodes returns the started real nodes, by name, including stopped ones.
 func (c *Cluster) RealNodes() []*realnode.Node {
 	c.nodes.mutex.Lock()
 	defer c.nodes.mutex.Unlock()

@@ -17,17 +17,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 )
 
-// RequireVariable names the environment variable that, when not empty, makes tests that cannot have their cluster fail instead of skip.
-// The variable CI, which continuous integration sets to true, has the same effect.
+// RequireVariable names the environment variable that, when not empty, makes tests without
+// their cluster fail instead of skip. So does CI, set by continuous integration.
 const RequireVariable = "KRUISE_REQUIRE_CLUSTER"
 
-// Required says whether a test that cannot have its cluster, for whatever reason, has to fail: results count here.
+// Required is true if a test without its cluster has to fail, whatever the reason.
 func Required() bool {
 	ci, err := strconv.ParseBool(os.Getenv("CI"))
 	return os.Getenv(RequireVariable) != "" || err == nil && ci
 }
 
-// TB is what StartForTest needs of *testing.T, *testing.B or GinkgoT().
+// TB is StartForTest's part of *testing.T, *testing.B or GinkgoT().
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -37,9 +37,10 @@ type TB interface {
 	Skipf(format string, args ...any)
 }
 
-// StartForTest starts a cluster that is stopped when the test ends. A component that ended by itself fails the test. When
-// the programs cannot be built here, or real nodes cannot run here, the test is skipped and says why, or fails
-// where [Required] says so. Progress goes to standard error unless the options say otherwise.
+// StartForTest starts a cluster for the duration of a test. A component ending by itself
+// fails the test. If programs cannot be built here, or real nodes cannot run, the test is
+// skipped with the reason, or fails if [Required]. Progress goes to standard error by
+// default.
 func StartForTest(tb TB, options Options) *Cluster {
 	tb.Helper()
 	c, err := startForTests(tb.Context(), options)
@@ -52,8 +53,8 @@ func StartForTest(tb TB, options Options) *Cluster {
 	return c
 }
 
-// Shared is a cluster that several tests of a package use at the same time, each for objects of its own. It starts when the first one
-// asks for it. TestMain stops it.
+// Shared is a cluster several tests of a package use together, each for its own objects.
+// The first use starts it. TestMain stops it.
 type Shared struct {
 	// Options are those of the cluster.
 	Options Options
@@ -71,7 +72,7 @@ func (s *Shared) ForTest(tb TB) *Cluster {
 	return s.cluster
 }
 
-// Stop ends the cluster, if a test has asked for it. Its error says which component failed, or what is left.
+// Stop ends the cluster, if started. Its error names failed components and leftovers.
 func (s *Shared) Stop() error {
 	s.once.Do(func() {})
 	if s.cluster == nil {

@@ -31,10 +31,10 @@ type panel struct {
 // query is an expression and how its series are named.
 type query struct{ expr, legend string }
 
-// ours selects the operator's own series of metrics that other programs have, too.
+// ours selects the operator's own series of shared metrics.
 const ours = `job="kruise-operator-metrics"`
 
-// largest is what the replica sees that knows most: only the leader counts some metrics.
+// largest is the value of the best-informed replica: only the leader counts some metrics.
 func largest(metric, by string) query {
 	return query{fmt.Sprintf("max by (%[2]s) (%[1]s)", metric, by), legend(by)}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// TestEveryMetricExists: a panel about a metric that nobody serves stays empty, and looks like good news.
+// TestEveryMetricExists: a panel of an unserved metric stays empty, and looks like good
+// news.
 func TestEveryMetricExists(t *testing.T) {
 	known := registered(t)
 	named := regexp.MustCompile(`([a-z_]+)\{`)
@@ -45,7 +46,8 @@ func TestEveryMetricExists(t *testing.T) {
 	}
 }
 
-// registered are the names of all metrics that the operator and the node daemon serve, and up, which Prometheus adds.
+// registered are the names of all metrics of the operator and the node daemon, and up,
+// added by Prometheus.
 func registered(t *testing.T) map[string]bool {
 	t.Helper()
 	registry := prometheus.NewRegistry()

@@ -3,8 +3,8 @@
 
 //go:build unix
 
-// Package deploy puts the operator into a test cluster with real nodes as its users do, with images that the nodes pull and with
-// `make deploy`. Nobody but the operator's own pods acts for it then.
+// Package deploy puts the operator into a test cluster with real nodes as its users do,
+// with pulled images and `make deploy`. Then only the operator's own pods act for it.
 package deploy
 
 import (
@@ -34,7 +34,8 @@ const (
 	Repository = "registry.example.com/kruise-operator"
 )
 
-// Need skips a test on a machine that cannot have real nodes, and says why. It fails the test where [cluster.Required] says so.
+// Need skips a test, with the reason, on a machine without real nodes. It fails the test if
+// [cluster.Required].
 func Need(t cluster.TB, unavailable error) {
 	t.Helper()
 	if unavailable == nil {
@@ -84,14 +85,14 @@ func PushGuestbook(ctx context.Context, c *cluster.Cluster, versions ...string) 
 	return nil
 }
 
-// Make runs a target of this tree's Makefile against the cluster, with variables such as IMAGE_REPO=registry.example.com/kruise-operator,
-// and returns what it prints.
+// Make runs a target of this tree's Makefile against the cluster, with variables such as
+// IMAGE_REPO=registry.example.com/kruise-operator, and returns its output.
 func Make(ctx context.Context, c *cluster.Cluster, args ...string) (string, error) {
 	root, err := repository.Root()
 	if err != nil {
 		return "", err
 	}
-	// The cluster's own kubectl, not one that this machine may have.
+	// The cluster's own kubectl, not this machine's.
 	programs := filepath.Dir(c.Kubectl(ctx).Path)
 	cmd := exec.CommandContext(ctx, "make", append([]string{"--no-print-directory"}, args...)...)
 	cmd.Dir = root
@@ -104,8 +105,8 @@ func Make(ctx context.Context, c *cluster.Cluster, args ...string) (string, erro
 	return string(output), nil
 }
 
-// Managers returns the operator's pods, and an error unless there are exactly so many, all of them ready, and none on its way out: one
-// that ends serves for a while.
+// Managers returns the operator's pods, and an error unless there are exactly so many, all
+// ready, and none terminating: these serve for a while.
 func Managers(ctx context.Context, reader client.Reader, want int) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	err := reader.List(ctx, list, client.InNamespace(Namespace), client.MatchingLabels{"app.kubernetes.io/component": "manager"})
@@ -123,7 +124,8 @@ func Managers(ctx context.Context, reader client.Reader, want int) ([]corev1.Pod
 	return list.Items, nil
 }
 
-// Report shows what the managers said and what became of their pods, for a run that failed. More commands of kubectl can be added.
+// Report shows the managers' logs and the state of their pods, for a failed run. More
+// commands of kubectl can be added.
 func Report(c *cluster.Cluster, logf func(string, ...any), more ...[]string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()

@@ -126,7 +126,8 @@ func Main(m *testing.M, options Options, use func(*Environment)) {
 	MainOfSeveral(m, 1, options, func(all []*Environment) { use(all[0]) }, after)
 }
 
-// MainOfSeveral is Main for a suite whose tests have n environments among them, all alike. after is called in place of Options.After.
+// MainOfSeveral is Main for a suite with n equal environments. after replaces
+// Options.After.
 func MainOfSeveral(m *testing.M, n int, options Options, use func([]*Environment), after func(context.Context, []*Environment) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	all, err := startSeveral(ctx, n, options)
@@ -177,7 +178,8 @@ type Namespace struct {
 	t    testing.TB
 }
 
-// Namespace creates a namespace for the test. It is deleted when the test has passed, and kept when it has failed, so that it can be looked at.
+// Namespace creates a namespace for the test. It is deleted when the test has passed, and
+// kept for a look when it has failed.
 func (e *Environment) Namespace(t testing.TB) *Namespace {
 	t.Helper()
 	name := strings.Map(func(r rune) rune {
@@ -208,12 +210,12 @@ func (e *Environment) Namespace(t testing.TB) *Namespace {
 	return n
 }
 
-// For is the same namespace for another test, such as one of several that use it one after the other.
+// For is the same namespace for another test, such as one of several in sequence.
 func (n *Namespace) For(t testing.TB) *Namespace {
 	return &Namespace{Environment: n.Environment, Name: n.Name, t: t}
 }
 
-// hasController says whether the cluster has a controller manager.
+// hasController is true if the cluster has a controller manager.
 func (e *Environment) hasController() bool {
 	_, err := os.Stat(e.Cluster.Logs(cluster.ControllerManager))
 	return err == nil
@@ -380,7 +382,7 @@ func (n *Namespace) SettledCloneSet(name string) *v1beta1.CloneSet {
 	return set
 }
 
-// Pods reads the pods that match the labels, in the order of their ordinals. Without labels: all of the namespace.
+// Pods reads the pods with the labels, by ordinal. Without labels: all of the namespace.
 func (n *Namespace) Pods(labels ...string) []corev1.Pod {
 	n.t.Helper()
 	pods, err := n.ListPods(n.t.Context(), labels...)
@@ -430,7 +432,7 @@ func (n *Namespace) PatchPod(name, patch string) {
 	}
 }
 
-// Kubectl runs kubectl in this namespace and returns what it prints on both streams.
+// Kubectl runs kubectl in this namespace and returns both streams.
 func (n *Namespace) Kubectl(args ...string) (string, error) {
 	n.t.Helper()
 	out, err := n.Cluster.Kubectl(n.t.Context(), append([]string{"--namespace=" + n.Name}, args...)...).CombinedOutput()
@@ -446,7 +448,7 @@ func Names(pods []corev1.Pod) []string {
 	return names
 }
 
-// IsReady says whether the pod's Ready condition is True.
+// IsReady is true if the pod's Ready condition is True.
 func IsReady(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

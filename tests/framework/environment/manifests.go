@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// StatefulSetManifest is a Parallel set that updates in place, one pod at a time. Its pods have one container, "main", of the image
-// example/web:v1, and the label app with the set's name. edits are as for Edited.
+// StatefulSetManifest is a Parallel set updated in place, one pod at a time. Its pods have
+// one container, "main", of the image example/web:v1, and the label app with the set's
+// name. edits are as for Edited.
 func StatefulSetManifest(name string, replicas int, edits ...string) string {
 	return Edited(fmt.Sprintf(`
 apiVersion: apps.kruise.io/v1beta1
@@ -45,7 +46,8 @@ spec:
 `, name, replicas), edits...)
 }
 
-// Edited replaces text in a manifest, old and new in turns, each where it first occurs. What is not there is a mistake of the test.
+// Edited replaces text in a manifest, old and new in turns, each at its first place. A
+// missing text is a mistake of the test.
 func Edited(manifest string, edits ...string) string {
 	for i := 0; i < len(edits); i += 2 {
 		if !strings.Contains(manifest, edits[i]) {

@@ -12,12 +12,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Own is the label of nodes that belong to one test, with its namespace as value, and the key of the taint that keeps the pods of other tests from them:
-// those would be lost with the node.
+// Own labels one test's nodes, with its namespace as value, and is the key of their taint
+// against others' pods: these would be lost with the node.
 const Own = "e2e"
 
-// OwnNode adds a simulated node that belongs to the test, and removes it when the test ends. Pods get there with a node selector and a toleration of
-// Own, or by name.
+// OwnNode adds a simulated node for the test, and removes it at the end. Pods get there
+// with a node selector and a toleration of Own, or by name.
 func (n *Namespace) OwnNode(name string, labels map[string]string) string {
 	n.t.Helper()
 	labels = maps.Clone(labels)

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// LaneLabel is what an object without a namespace carries, with the namespace as its value, to be seen through a proxy that is confined
-// to that namespace.
+// LaneLabel has a namespace as its value: a proxy confined to it shows such cluster-scoped
+// objects.
 const LaneLabel = "chaos.kruise.io/lane"
 
 // Interceptor meets each request before any fault of the proxy.
@@ -30,24 +30,25 @@ type Interceptor interface {
 	Intercept(w http.ResponseWriter, r *http.Request, next http.Handler) bool
 }
 
-// Intercept lets requests meet an interceptor first; nil ends that.
+// Intercept sends requests to an interceptor first; nil ends it.
 func (p *Proxy) Intercept(interceptor Interceptor) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.interceptor = interceptor
 }
 
-// Confine answers lists and watches over all namespaces with what one namespace has, so that an operator behind the proxy sees that one alone.
-// Of SidecarSets, which have no namespace, it sees those that LaneLabel gives to the namespace, and of what sets register nothing. Operators of different proxies then work side
-// by side on one API server.
+// Confine answers lists and watches over all namespaces with one namespace's objects: an
+// operator behind the proxy sees this one alone. Of SidecarSets, without a namespace, it
+// sees the ones with the LaneLabel, and nothing of their registrations. So operators of
+// different proxies work side by side on one API server.
 func (p *Proxy) Confine(namespace string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.namespace = namespace
 }
 
-// ConfineNodes shows the nodes alone that a label selects, and the NodeImages of them. Of NodePodProbes, which have no labels, it shows that of the
-// node which OwnNode names.
+// ConfineNodes shows only the nodes a label selects, and their NodeImages. Of
+// NodePodProbes, without labels, it shows OwnNode's.
 func (p *Proxy) ConfineNodes(selector string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -57,8 +58,8 @@ func (p *Proxy) ConfineNodes(selector string) {
 // OwnNode is the one node of a namespace whose NodePodProbe is shown.
 func OwnNode(namespace string) string { return namespace + "-a" }
 
-// Lease gives the lease of the operator another name, and lets it be had with the administrator's rights, so that operators of several lanes
-// lead side by side.
+// Lease renames the operator's lease, and gives it the administrator's rights, so operators
+// of several lanes lead side by side.
 func (p *Proxy) Lease(name string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -109,7 +110,8 @@ type Target struct {
 	Namespace, Name string
 }
 
-// TargetOf reads the path of a request. ok is false for paths that are about no resource, such as /version.
+// TargetOf reads a request's path. ok is false for paths without a resource, such as
+// /version.
 func TargetOf(r *http.Request) (t Target, ok bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	group := ""
@@ -129,7 +131,7 @@ func TargetOf(r *http.Request) (t Target, ok bool) {
 	return t, true
 }
 
-// confined are the resources in namespaces that an operator lists over all of them.
+// confined are namespaced resources an operator lists over all namespaces.
 func confined() []string {
 	return []string{
 		"pods", "persistentvolumeclaims", "controllerrevisions.apps", "deployments.apps", "statefulsets.apps", "replicasets.apps", "jobs.batch",
@@ -139,7 +141,8 @@ func confined() []string {
 	}
 }
 
-// registered says whether a request is about what SidecarSets register for the whole cluster. An operator that sees no set would take it back.
+// registered is true for requests about SidecarSets' cluster-wide registrations. An
+// operator without a set would remove them.
 func registered(t Target, r *http.Request) bool {
 	switch t.Resource {
 	case "mutatingadmissionpolicybindings.admissionregistration.k8s.io":
@@ -150,7 +153,7 @@ func registered(t Target, r *http.Request) bool {
 	return false
 }
 
-// confine changes a request that looks at all namespaces.
+// confine changes a request over all namespaces.
 func confine(r *http.Request, namespace, nodes string) {
 	t, ok := TargetOf(r)
 	if !ok || r.Method != http.MethodGet || t.Name != "" {

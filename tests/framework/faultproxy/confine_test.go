@@ -79,7 +79,7 @@ func TestConfineNodes(t *testing.T) {
 	}
 }
 
-// The lease of OpenKruise, which the operator looks at before it acts, must not be taken for its own.
+// OpenKruise's lease, read by the operator before it acts, must not be taken for its own.
 func TestTheOperatorsLeaseAloneIsRenamed(t *testing.T) {
 	const leases = "/apis/coordination.k8s.io/v1/namespaces/kruise-system/leases"
 	for asked, want := range map[string]string{

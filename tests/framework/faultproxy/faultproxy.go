@@ -36,48 +36,51 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 )
 
-// Faults are what goes wrong. The zero value is nothing. Requests for tokens and leases are always passed on.
+// Faults configure failures. The zero value has none. Requests for tokens and leases are
+// always passed on.
 type Faults struct {
-	// Refuse is the share of writes, 0 to 1, that are answered with one of Codes and not passed on.
+	// Refuse is the share of writes, 0 to 1, answered with one of Codes and not passed on.
 	Refuse float64
 	Codes  []int
-	// Lose is the share of writes that are carried out and whose connection then breaks, so that the answer is lost.
+	// Lose is the share of writes carried out whose answer is lost with the connection.
 	Lose float64
 	// Hang is a namespace whose writes get no answer and are not passed on.
 	Hang string
-	// WatchDelay is how late the events of watches arrive, and WatchLife how long a watch that begins now lasts; zero is no limit.
+	// WatchDelay delays watch events, and WatchLife limits new watches; zero is no limit.
 	WatchDelay, WatchLife time.Duration
 }
 
 // Counts say how often what happened.
 type Counts struct {
-	// Requests are all, Writes those that ask for a change.
+	// Requests are all, Writes the ones for a change.
 	Requests, Writes int
-	// Refused, Lost, Hung and Cut are faults: the last one watches whose life was over.
+	// Refused, Lost, Hung and Cut are faults: the last one expired watches.
 	Refused, Lost, Hung, Cut int
 }
 
 // Proxy is a running proxy. It ends with the cluster.
 type Proxy struct {
 	kubeconfig string
-	// asAdmin passes requests on with the administrator's certificate, asSent with the token that they carry.
+	// asAdmin passes requests on with the administrator's certificate, asSent with their
+	// own token.
 	asAdmin, asSent *httputil.ReverseProxy
 
 	mutex  sync.Mutex
 	faults Faults
-	// watches lives as long as the faults do; with it end the watches that began under them.
+	// watches ends with the faults, and so do the watches begun under them.
 	watches    context.Context //nolint:containedctx // it is replaced with the faults
 	endWatches context.CancelFunc
 	random     *rand.Rand
 	counts     Counts
-	// namespace is the only one that is seen, nodes selects those that are, lease is the name of the operator's, and interceptor is whom requests
-	// meet first; see confine.go.
+	// namespace is the only visible one, nodes selects visible nodes, lease is the
+	// operator's name, and interceptor meets requests first; see confine.go.
 	namespace, nodes, lease string
 
 	interceptor Interceptor
 }
 
-// Start starts a proxy. The seed decides which writes meet a fault, as far as their order is the same.
+// Start starts a proxy. The seed decides which writes fail, as far as their order is the
+// same.
 func Start(c *cluster.Cluster, seed uint64) (*Proxy, error) {
 	p := &Proxy{random: rand.New(rand.NewPCG(seed, seed))}
 	p.watches, p.endWatches = context.WithCancel(context.Background())
@@ -145,11 +148,12 @@ func Start(c *cluster.Cluster, seed uint64) (*Proxy, error) {
 	return p, nil
 }
 
-// Kubeconfig is the path of a kubeconfig that leads through the proxy. Requests that carry no token have the administrator's rights.
+// Kubeconfig is the path of a kubeconfig through the proxy. Requests without a token have
+// the administrator's rights.
 func (p *Proxy) Kubeconfig() string { return p.kubeconfig }
 
-// Set replaces the faults. Requests that are under way keep theirs, except that watches end when the new faults are different for
-// them. A client waits the longer for its next watch the more often that happens.
+// Set replaces the faults. Requests under way keep theirs, but watches end if their faults
+// changed. The more often this happens, the longer a client waits for its next watch.
 func (p *Proxy) Set(faults Faults) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -200,7 +204,7 @@ func (p *Proxy) decide(r *http.Request) fate {
 	return fate{}
 }
 
-// IsWrite says whether a request asks for a change, and may so meet a fault.
+// IsWrite is true for requests for a change, which may meet a fault.
 func IsWrite(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 		return false

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// slowBody gives out what it reads a fixed time later, and ends after its life.
+// slowBody delivers its source a fixed time later, and ends after its life.
 type slowBody struct {
 	source io.ReadCloser
 	chunks chan chunk
-	// rest and err are what is left of the last chunk.
+	// rest and err are left of the last chunk.
 	rest []byte
 	err  error
 	// life ends the body, at its deadline or before.
@@ -31,7 +31,8 @@ type chunk struct {
 	err  error
 }
 
-// newSlowBody wraps source. A life of zero has no limit but that of ctx; cut is called when the limit was reached.
+// newSlowBody wraps source. A life of zero is limited by ctx alone; cut is called at the
+// limit.
 func newSlowBody(ctx context.Context, source io.ReadCloser, delay, life time.Duration, cut func()) *slowBody {
 	b := &slowBody{source: source, chunks: make(chan chunk, 1024), cut: cut}
 	if life > 0 {

@@ -28,8 +28,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// NonRoot is the user and group of images that need no rights. It is a number, since runAsNonRoot is checked before the image is
-// looked into and since there is no /etc/passwd.
+// NonRoot is the user and group of images without rights. It is a number: runAsNonRoot is
+// checked before the image is read, and there is no /etc/passwd.
 const NonRoot = "65532:65532"
 
 // Platforms are what released images are built for.
@@ -40,7 +40,7 @@ func Platforms() []v1.Platform {
 // Host is the platform of this machine, on Linux.
 func Host() v1.Platform { return v1.Platform{OS: "linux", Architecture: runtime.GOARCH} }
 
-// Image says what an image holds and how it is run. The zero value is an empty image.
+// Image is an image's content and start. The zero value is an empty image.
 type Image struct {
 	// Programs are compiled for the platform and put at the top of the file system.
 	Programs []Program
@@ -48,17 +48,18 @@ type Image struct {
 	Files map[string][]byte
 	// User is who runs it, as user:group. Empty is root; use NonRoot.
 	User string
-	// Entrypoint is what it runs. Empty: the first program, if there is one.
+	// Entrypoint is run. Empty: the first program, if there is one.
 	Entrypoint []string
 	// Command are the default arguments of the entrypoint.
 	Command []string
-	// Path is where programs are looked for that are called by their name alone. Empty: the top of the file system.
+	// Path is searched for programs called by name alone. Empty: the top of the file
+	// system.
 	Path string
 	// Labels are those of the image's configuration.
 	Labels map[string]string
 }
 
-// AddFolder adds all files below a folder, which end below prefix in the image.
+// AddFolder adds all files below a folder, below prefix in the image.
 func (i *Image) AddFolder(prefix string, folder fs.FS) error {
 	if i.Files == nil {
 		i.Files = map[string][]byte{}
@@ -172,7 +173,7 @@ func filesLayer(files map[string][]byte) (v1.Layer, error) {
 	return layer, nil
 }
 
-// newLayer makes a layer that is the same for the same content: no times, no owners.
+// newLayer makes the same layer for the same content: no times, no owners.
 func newLayer(headers []*tar.Header, bodies [][]byte) (v1.Layer, error) {
 	var archive bytes.Buffer
 	writer := tar.NewWriter(&archive)

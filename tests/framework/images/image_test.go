@@ -25,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
-// released is an image with all that an image can have; its program is small.
+// released is an image with every feature; its program is small.
 func released() images.Image {
 	return images.Image{
 		Programs: []images.Program{images.Guestbook("v1")},
@@ -106,7 +106,7 @@ func TestImageHoldsWhatItSays(t *testing.T) {
 	}
 }
 
-// trimmed gives the names of folders the slash that extracting may have removed.
+// trimmed gives folders' names the slash extracting may have removed.
 func trimmed(names []string) []string {
 	for i, n := range names {
 		if n == "manifests" || n == "metadata" || n == "metadata/deep" {

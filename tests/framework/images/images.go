@@ -3,14 +3,16 @@
 
 //go:build unix
 
-// Package images builds every container image of this repository from Go programs, without a network, a container engine or a
-// base image: the manager, what the packaging adds to it, and the small programs in tests/images that the suites run. An image is
-// static programs and files on an empty file system.
+// Package images builds every container image of this repository from Go programs, without
+// a network, a container engine or a base image: the manager, the packaging's images, and
+// the suites' small programs in tests/images. An image is static programs and files on an
+// empty file system.
 //
-// [Image] says what an image holds. [Image.Index] makes it for release: the same sources with the same version give the same digest
-// on every machine. [Image.For] makes it for a test cluster, from packages that the suites have compiled anyway. [WriteLayout] stores an index as an
-// OCI layout, [Publish] pushes it to a registry, [SBOM] says what it was built from, and [Registry] serves images to a test cluster
-// from within the process.
+// [Image] is an image's content. [Image.Index] makes it for release: the same sources and
+// version give the same digest on every machine. [Image.For] makes it for a test cluster,
+// from the suites' compiled packages. [WriteLayout] stores an index as an OCI layout,
+// [Publish] pushes it to a registry, [SBOM] lists its parts, and [Registry] serves images
+// to a test cluster from within the process.
 package images
 
 import (
@@ -41,10 +43,10 @@ type Program struct {
 	Name string
 	// Version is written to a string variable of the program. Empty leaves the variable alone.
 	Version string
-	// VersionVariable is that variable with its import path. Empty: main.version.
+	// VersionVariable is the version's variable with its import path. Empty: main.version.
 	VersionVariable string
-	// ModFile is the go.mod, relative to the top of the repository, of a program that is not ours, such as tools/sdk/go.mod. Empty:
-	// that of the module that Package lies in.
+	// ModFile is the go.mod of a foreign program, relative to the top of the repository,
+	// such as tools/sdk/go.mod. Empty: the module of Package.
 	ModFile string
 	// Tags are build tags.
 	Tags []string
@@ -58,7 +60,8 @@ func Manager(version string) Program {
 	}
 }
 
-// NodeDaemon is what the operator deploys on nodes, at the given version. It is in the operator's image.
+// NodeDaemon is the operator's program for nodes, at the given version. It is in the
+// operator's image.
 func NodeDaemon(version string) Program {
 	daemon := Manager(version)
 	daemon.Package, daemon.Name = "internal/cmd/daemon", "kruise-daemon"
@@ -72,7 +75,8 @@ func Preflight(version string) Program {
 	return checks
 }
 
-// Operator are the programs of the operator's image: the manager, which the image runs, the node daemon and the checks before a takeover.
+// Operator are the programs of the operator's image: the manager, run by the image, the
+// node daemon and the checks before a takeover.
 func Operator(version string) []Program {
 	return []Program{Manager(version), NodeDaemon(version), Preflight(version)}
 }
@@ -87,7 +91,7 @@ func Scorecard() Program {
 	return Program{Package: "tests/images/scorecard"}
 }
 
-// Pause is the program that holds the namespaces of a pod open.
+// Pause is the program keeping a pod's namespaces open.
 func Pause() Program {
 	return Program{Package: "tests/images/pause"}
 }
@@ -99,8 +103,9 @@ func (p Program) name() string {
 	return path.Base(p.Package)
 }
 
-// Compile builds the program as a static Linux executable for this machine and returns its path in the user's cache folder. A program
-// that has not changed since the last call is not linked again. Processes that compile at the same time wait for each other.
+// Compile builds the program as a static Linux executable for this machine and returns its
+// path in the user's cache folder. An unchanged program is not linked again. Parallel
+// processes wait for each other.
 func Compile(ctx context.Context, program Program) (string, error) {
 	file := ""
 	err := program.compile(ctx, target{arch: runtime.GOARCH}, func(path string) error {
@@ -110,8 +115,8 @@ func Compile(ctx context.Context, program Program) (string, error) {
 	return file, err
 }
 
-// CompileTo compiles the program for this machine's own operating system into a file, which stays as it is when the program is compiled
-// again. The file must not exist.
+// CompileTo compiles the program for this machine's own operating system into a new file;
+// later compilations leave it alone.
 func CompileTo(ctx context.Context, program Program, file string) error {
 	return program.compile(ctx, target{os: runtime.GOOS, arch: runtime.GOARCH}, func(path string) error {
 		if os.Link(path, file) == nil {
@@ -137,8 +142,8 @@ type target struct {
 	// os is an operating system of Go. Empty: linux, as in every image.
 	os   string
 	arch string
-	// release removes the paths of this machine, so that every machine makes the same program. Without it, packages are shared with
-	// tests, which are compiled with paths.
+	// release removes this machine's paths, so every machine makes the same program.
+	// Without it, packages are shared with tests, compiled with paths.
 	release bool
 }
 
@@ -162,7 +167,7 @@ func (p Program) compile(ctx context.Context, to target, use func(path string) e
 	if err != nil {
 		return err
 	}
-	// Working copies do not share: one would run what another one has just compiled from other sources.
+	// Working copies do not share: one would run another's program.
 	copyOf := sha256.Sum256([]byte(root))
 	folder := filepath.Join(cache, "images", hex.EncodeToString(copyOf[:8]), to.folder(), p.name(), cmp.Or(p.Version, "none"))
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -203,7 +208,7 @@ func (p Program) compile(ctx context.Context, to target, use func(path string) e
 	return use(file)
 }
 
-// lock takes the exclusive lock of a file, creating it if needed, and returns the function that gives it back.
+// lock takes a file's exclusive lock, creating it if needed, and returns the release.
 func lock(name string) (func(), error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

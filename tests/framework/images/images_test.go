@@ -87,7 +87,7 @@ func TestRegistryServesImageUnderEachName(t *testing.T) {
 	}
 }
 
-// A runtime that was stopped in the middle of a layer asks for the rest of it, without saying where that ends.
+// A runtime stopped in the middle of a layer asks for the rest, without naming its end.
 func TestRegistryServesTheRestOfALayer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -21,7 +21,8 @@ import (
 // referenceAnnotation is how tools find an image in a layout.
 const referenceAnnotation = "org.opencontainers.image.ref.name"
 
-// WriteLayout replaces a folder by an OCI layout that holds the index under a name, which is a tag or a whole reference.
+// WriteLayout replaces a folder by an OCI layout with the index under a name, a tag or a
+// whole reference.
 func WriteLayout(folder, reference string, index v1.ImageIndex) error {
 	if err := os.RemoveAll(folder); err != nil {
 		return fmt.Errorf("writing an image layout: %w", err)
@@ -39,8 +40,8 @@ func WriteLayout(folder, reference string, index v1.ImageIndex) error {
 	return nil
 }
 
-// Publish pushes the index to the registry that the reference names, with the credentials that the user's container tools have for it
-// (docker login and its like). A registry on loopback is spoken to in plain HTTP.
+// Publish pushes the index to the reference's registry, with the credentials of the user's
+// container tools (docker login and its like). A registry on loopback gets plain HTTP.
 func Publish(ctx context.Context, reference string, index v1.ImageIndex) error {
 	target, err := name.ParseReference(reference)
 	if err != nil {
@@ -52,7 +53,7 @@ func Publish(ctx context.Context, reference string, index v1.ImageIndex) error {
 	return nil
 }
 
-// Find fails if the registry does not have the image that the reference names.
+// Find fails if the registry lacks the reference's image.
 func Find(ctx context.Context, reference string) error {
 	target, err := name.ParseReference(reference)
 	if err != nil {

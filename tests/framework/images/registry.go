@@ -39,7 +39,7 @@ type Registry struct {
 	between map[string]Between
 }
 
-// Between stands between those who pull and the registry: it answers a request itself, or has next answer it.
+// Between stands before the registry: it answers a request itself, or calls next.
 type Between func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 type credentials struct{ user, password string }
@@ -83,15 +83,15 @@ func (r *Registry) Protect(repository, user, password string) {
 	r.private["/v2/"+repository+"/"] = credentials{user, password}
 }
 
-// Intercept has between asked about every request for a repository, such as "team/web", that comes over a connection and has the right
-// credentials. Nil ends that.
+// Intercept asks between about every authorized request for a repository, such as
+// "team/web", over a connection. Nil ends it.
 func (r *Registry) Intercept(repository string, between Between) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	r.between["/v2/"+repository+"/"] = between
 }
 
-// serve answers a request that came over a connection, and asks for credentials where they are needed.
+// serve answers a request over a connection, and asks for credentials if needed.
 func (r *Registry) serve(response http.ResponseWriter, request *http.Request) {
 	user, password, _ := request.BasicAuth()
 	if !r.admits(request.URL.Path, credentials{user, password}) {
@@ -128,7 +128,7 @@ func (r *Registry) admits(path string, given credentials) bool {
 	return true
 }
 
-// Close stops the registry; what it held is gone.
+// Close stops the registry and drops its content.
 func (r *Registry) Close() error {
 	closed := r.server.Close()
 	if err := <-r.done; !errors.Is(err, http.ErrServerClosed) {
@@ -137,8 +137,8 @@ func (r *Registry) Close() error {
 	return closed
 }
 
-// closedRanges gives a request for the rest of a blob, which is what a runtime sends that goes on with a pull, the end that the handler needs: it
-// refuses "bytes=100-", which has none.
+// closedRanges adds the end to a request for the rest of a blob, sent by a runtime resuming
+// a pull: the handler refuses "bytes=100-" without one.
 type closedRanges struct {
 	handler http.Handler
 }

@@ -20,8 +20,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// SBOM returns a CycloneDX bill of materials, in JSON, of an image that was built as index: every Go module that is linked into one of
-// its programs, and the Go standard library. It is the same for the same image.
+// SBOM returns a CycloneDX bill of materials, in JSON, of an image built as index: every Go
+// module linked into one of its programs, and the Go standard library. It is the same for
+// the same image.
 func (i Image) SBOM(ctx context.Context, imageName, version string, index v1.ImageIndex) ([]byte, error) {
 	digest, err := index.Digest()
 	if err != nil {

@@ -83,8 +83,9 @@ func Install(ctx context.Context, c client.Client, o Options) error {
 	return nil
 }
 
-// replaceForeign makes the spec of a CRD that somebody else installed, such as OpenKruise, wholly ours. An apply alone would keep what
-// only the other one has: the Service of its conversion beside our URL, which the API server refuses, or a short name.
+// replaceForeign makes the spec of somebody else's CRD, such as OpenKruise's, wholly ours.
+// An apply alone would keep their fields: the Service of a conversion beside our URL,
+// refused by the API server, or a short name.
 func replaceForeign(ctx context.Context, c client.Client, ours *unstructured.Unstructured) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		live := &unstructured.Unstructured{}
@@ -104,8 +105,8 @@ func replaceForeign(ctx context.Context, c client.Client, ours *unstructured.Uns
 	})
 }
 
-// refuseForeign returns an error, before anything is changed, when a CRD has a conversion that ours does without: whoever serves it may
-// still need it. That is for preflight to decide.
+// refuseForeign fails, before any change, when a CRD has a conversion ours does without:
+// its server may still need it. preflight is to decide.
 func refuseForeign(ctx context.Context, c client.Client, all []*unstructured.Unstructured) error {
 	for _, ours := range all {
 		if ours.GetKind() != kindCRD || converts(ours) {
@@ -126,19 +127,20 @@ func refuseForeign(ctx context.Context, c client.Client, all []*unstructured.Uns
 	return nil
 }
 
-// foreign says whether somebody else manages fields of the spec.
+// foreign is true if somebody else manages fields of the spec.
 func foreign(entry metav1.ManagedFieldsEntry) bool {
 	return entry.Manager != shared.FieldManager && entry.Subresource == "" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:spec"`)
 }
 
-// converts says whether a CRD is converted by a webhook.
+// converts is true if a webhook converts a CRD.
 func converts(crd *unstructured.Unstructured) bool {
 	strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
 	return strategy == string(apiextensionsv1.WebhookConverter)
 }
 
-// Uninstall deletes what Install applied, the kinds first, while the webhooks still guard them. It refuses while objects of our kinds
-// exist: deleting a kind deletes its objects, and with them the pods they own.
+// Uninstall deletes the objects of Install, the kinds first, while the webhooks still guard
+// them. It refuses while objects of our kinds exist: deleting a kind deletes its objects,
+// and with them their pods.
 func Uninstall(ctx context.Context, c client.Client, o Options) error {
 	all, err := objects("")
 	if err != nil {
@@ -175,7 +177,7 @@ func Uninstall(ctx context.Context, c client.Client, o Options) error {
 	return nil
 }
 
-// chosen says whether a kind is one of these; none means every kind that has no step of its own.
+// chosen is true if a kind is one of these; none means every kind without its own step.
 func chosen(kind string, kinds []string) bool {
 	if kinds == nil {
 		return kind != kindCRD && kind != kindMutating && kind != kindValidating && kind != "Namespace"
@@ -200,7 +202,7 @@ func remove(ctx context.Context, c client.Client, object *unstructured.Unstructu
 	return nil
 }
 
-// inUse returns an error that names objects of the kind that a CRD defines, or nil when there are none.
+// inUse returns an error naming objects of a CRD's kind, or nil if there are none.
 func inUse(ctx context.Context, c client.Client, object *unstructured.Unstructured) error {
 	var crd apiextensionsv1.CustomResourceDefinition
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &crd); err != nil {

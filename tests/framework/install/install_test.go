@@ -41,7 +41,8 @@ func TestRenderHasWhatAnOperatorOutsideNeeds(t *testing.T) {
 	}
 }
 
-// What the configurations must say of every webhook of ours; the certificate is checked against a real one.
+// The configurations' required fields of every webhook; the certificate is checked against
+// a real one.
 func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 	all, err := objects("https://192.0.2.7:9443/")
 	if err != nil {
@@ -98,7 +99,8 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 	}
 }
 
-// A kind whose versions differ is converted where admission is, and the others by nobody.
+// A kind with differing versions is converted at the admission's address, the others by
+// nobody.
 func TestConversionIsDeclaredAsDocumented(t *testing.T) {
 	all, err := objects("https://192.0.2.7:9443/")
 	if err != nil {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package install puts into a cluster what an operator that runs outside of it needs there: CRDs, the rights of its service account and the
-// webhook configurations that call it by URL. It is what `make install` and `make uninstall` do. The operator publishes the authority of its
-// certificate there when it starts.
+// Package install prepares a cluster for an operator outside of it: CRDs, the rights of its
+// service account and webhook configurations with its URL. `make install` and `make
+// uninstall` use it. The starting operator publishes its certificate's authority there.
 package install
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
-// objects are what is installed, in the order in which they can be applied. Their calls go to the URL; when it is empty, to the Service.
+// objects are to be installed in this order. Their calls go to the URL; when empty, to the
+// Service.
 func objects(url string) ([]*unstructured.Unstructured, error) {
 	all, err := manifests.Render("local")
 	if err != nil {
@@ -35,7 +36,7 @@ func objects(url string) ([]*unstructured.Unstructured, error) {
 	return all, nil
 }
 
-// callByURL makes the calls that an object asks for, of its webhooks or its conversion, go to the endpoint.
+// callByURL sends an object's calls, of webhooks or conversion, to the endpoint.
 func callByURL(object *unstructured.Unstructured, endpoint webhookserving.Endpoint) error {
 	replace := func(holder map[string]any) error {
 		path, found, err := unstructured.NestedString(holder, "clientConfig", "service", "path")
@@ -62,7 +63,8 @@ func callByURL(object *unstructured.Unstructured, endpoint webhookserving.Endpoi
 	return nil
 }
 
-// stage says what comes first: others need the namespace and the kinds, and webhooks must not be called before all else is there.
+// stage orders objects: others need the namespace and the kinds, and webhooks must not be
+// called before all else is there.
 func stage(object *unstructured.Unstructured) int {
 	switch object.GetKind() {
 	case "Namespace":

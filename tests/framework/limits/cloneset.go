@@ -18,8 +18,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// WatchCloneSet is Watch for a CloneSet whose replicas stay the same while its pods are moved; see JudgeCloneSet. The set must exist:
-// its spec at this moment says what is allowed.
+// WatchCloneSet is Watch for a CloneSet with constant replicas while its pods are moved;
+// see JudgeCloneSet. The set must exist: its spec now sets the limits.
 func WatchCloneSet(t testing.TB, c client.WithWatch, set *v1beta1.CloneSet) *Watcher {
 	t.Helper()
 	allowed, err := cloneSetLimits(set)
@@ -35,7 +35,7 @@ func WatchCloneSet(t testing.TB, c client.WithWatch, set *v1beta1.CloneSet) *Wat
 	})
 }
 
-// CloneSetLimits are what a CloneSet allows while its pods are moved.
+// CloneSetLimits are a CloneSet's limits while its pods are moved.
 type CloneSetLimits struct {
 	Replicas, MaxUnavailable, MaxSurge int
 }
@@ -63,10 +63,10 @@ func cloneSetLimits(set *v1beta1.CloneSet) (CloneSetLimits, error) {
 // JudgeCloneSet looks at all changes of the pods of one CloneSet while its template is changed once and nothing else:
 //
 //   - no pod is taken out of service when fewer than replicas minus maxUnavailable are then available,
-//   - no more pods exist than replicas and maxSurge, those that are going left out,
-//   - no pod is deleted that is at the update revision, and none is moved back.
+//   - no more pods exist than replicas and maxSurge, without terminating ones,
+//   - no pod at the update revision is deleted, and none is moved back.
 //
-// The update revision is the one to which pods move, or at which the second pods are created.
+// The update revision is the pods' target, or the revision of the second creations.
 func JudgeCloneSet(events []Event, allowed CloneSetLimits, foreign map[types.UID]bool) Verdict {
 	j := &cloneSetJudge{allowed: allowed, foreign: foreign, pods: map[string]*corev1.Pod{}, began: map[string]bool{}}
 	for _, e := range ordered(events) {
@@ -88,7 +88,7 @@ type cloneSetJudge struct {
 	// began are the revisions of the pods before the update; update is the other one.
 	began  map[string]bool
 	update string
-	// served says that all pods have been available; before, the set is just starting.
+	// served: all pods have been available; before, the set is starting.
 	served bool
 }
 
@@ -166,7 +166,7 @@ func (j *cloneSetJudge) available() int {
 	return n
 }
 
-// serves says that a pod is available, in a set without minReadySeconds.
+// serves is true for available pods, in a set without minReadySeconds.
 func serves(pod *corev1.Pod) bool {
 	ready := condition(pod, corev1.PodReady)
 	return pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && !heldBack(pod) && ready != nil && ready.Status == corev1.ConditionTrue
@@ -176,7 +176,7 @@ func (j *cloneSetJudge) violation(pod *corev1.Pod, format string, args ...any) {
 	j.verdict.Violations = append(j.verdict.Violations, violation(j.now, pod, format, args...))
 }
 
-// ordered are the events in the order in which the server saw them.
+// ordered are the events in the server's order.
 func ordered(events []Event) []Event {
 	events = slices.Clone(events)
 	slices.SortStableFunc(events, func(a, b Event) int {

@@ -12,7 +12,7 @@ import (
 )
 
 func TestJudgeCloneSet(t *testing.T) {
-	// Three pods that serve, then what the case adds.
+	// Three serving pods, then the case's events.
 	began := []Event{aPod("a", "old"), aPod("b", "old"), aPod("c", "old")}
 	uid := func(uid types.UID) func(*corev1.Pod) { return func(p *corev1.Pod) { p.UID = uid } }
 	cases := map[string]struct {

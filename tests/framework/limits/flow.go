@@ -22,7 +22,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// WatchCloneSetFlow is Watch for a CloneSet whose spec changes meanwhile in any way; see JudgeCloneSetFlow. The set need not exist yet.
+// WatchCloneSetFlow is Watch for a CloneSet with any changes of spec; see
+// JudgeCloneSetFlow. The set need not exist yet.
 func WatchCloneSetFlow(t testing.TB, c client.WithWatch, namespace, set string, rules Rules) *Watcher {
 	t.Helper()
 	return watch(t, &Watcher{
@@ -35,15 +36,17 @@ func WatchCloneSetFlow(t testing.TB, c client.WithWatch, namespace, set string, 
 	})
 }
 
-// JudgeCloneSetFlow looks at all changes of a CloneSet and its pods. Each change of a pod has to be allowed by a spec that the operator may
-// be acting on: the last one that the status says was observed, or one after it.
+// JudgeCloneSetFlow judges all changes of a CloneSet and its pods. Each change of a pod has
+// to be allowed by a spec the operator may be acting on: the last one observed by the
+// status, or a later one.
 //
 //   - No serving pod is taken out of service when fewer than replicas minus maxUnavailable are then available.
-//   - No pod is created when more than replicas and maxSurge are then there; those that are going or have finished left out, and, with
-//     excludePreparingDelete, those that wait for their preDelete hook.
+//   - No creation leads to more pods than replicas and maxSurge, without terminating and
+//     finished ones and, with excludePreparingDelete, those waiting for their preDelete
+//     hook.
 //   - No pod is moved in place when then fewer than the partition are at other revisions, nor with OnDelete.
 //
-// Deletions of pods whose UID is in foreign were not the operator's.
+// Deletions of pods with UIDs in foreign were not the operator's.
 func JudgeCloneSetFlow(events []Event, rules Rules, foreign map[types.UID]bool) Verdict {
 	j := &flowJudge{foreign: foreign, rules: rules, pods: map[string]*corev1.Pod{}, taken: map[types.UID]bool{}}
 	for _, e := range ordered(events) {
@@ -66,7 +69,7 @@ type flowJudge struct {
 	now   time.Time
 	specs []*v1beta1.CloneSet
 	pods  map[string]*corev1.Pod
-	// taken are the pods that the operator took out of service and that do not serve again yet.
+	// taken are pods the operator took out of service and that do not serve again yet.
 	taken map[types.UID]bool
 	gone  bool
 }
@@ -139,7 +142,7 @@ func (j *flowJudge) changed(before, after *corev1.Pod) {
 	j.taken[before.UID] = true
 	available := 0
 	for _, p := range j.pods {
-		// An outage that is a moment old is nobody's fault; see Rules.Foreign.
+		// A very recent outage is nobody's fault; see Rules.Foreign.
 		if j.available(p) || j.rules.Foreign && stays(p) && !j.taken[p.UID] {
 			available++
 		}
@@ -176,7 +179,7 @@ func (j *flowJudge) moved(pod *corev1.Pod) {
 	})
 }
 
-// unlessAllowed adds a violation when every spec that the operator may be acting on objects.
+// unlessAllowed adds a violation if every spec the operator may be acting on objects.
 func (j *flowJudge) unlessAllowed(pod *corev1.Pod, objection func(*v1beta1.CloneSet) string) {
 	last := ""
 	for _, set := range j.specs {
@@ -199,8 +202,8 @@ func stays(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded
 }
 
-// flowLimits are the limits of any spec: also of one that is paused, which has no surge, and of OnDelete, whose limit is a fifth of
-// replicas rounded down, and at least one.
+// flowLimits are the limits of any spec: also of a paused one, without surge, and of
+// OnDelete, with a limit of a fifth of replicas rounded down, and at least one.
 func flowLimits(set *v1beta1.CloneSet) CloneSetLimits {
 	if set.Spec.UpdateStrategy.Type == v1beta1.OnDeleteCloneSetUpdateStrategyType {
 		return CloneSetLimits{Replicas: int(*set.Spec.Replicas), MaxUnavailable: max(int(*set.Spec.Replicas)/5, 1)}

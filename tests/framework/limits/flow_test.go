@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// aFlow is a CloneSet of three pods, one of which may be unavailable.
+// aFlow is a CloneSet of three pods; one may be unavailable.
 func aFlow(generation, observed int64, change ...func(*v1beta1.CloneSetSpec)) Event {
 	set := &v1beta1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: generation},

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits watches a StatefulSet and its pods on the API server and judges every change that somebody made to them:
+// Package limits watches a StatefulSet and its pods on the API server and judges every
+// change:
 //
 //   - no pod is taken out of service while maxUnavailable is used up,
-//   - no pod is created that the set does not want, reserved ordinals included, and none beyond scaleStrategy.maxUnavailable,
-//   - no pod that the partition keeps is moved, or created at the new revision,
-//   - no pod is deleted or taken out of service that needs no change, and none is moved to a revision nobody asked for,
+//   - no pod is created that the set does not want, reserved ordinals included, and none
+//     beyond scaleStrategy.maxUnavailable,
+//   - no pod kept by the partition is moved, or created at the new revision,
+//   - no pod is deleted or taken out of service without need, and none is moved to a
+//     revision nobody asked for,
 //   - no name has two pods.
 //
-// The judgement is its own: it shares no code with the engine. Changes are recorded while the test runs and judged afterwards in
-// the order of their resource versions, so that a change of the spec and a write to a pod are compared in the order in which
-// the server saw them.
+// It shares no code with the engine. Changes are recorded during the test and judged
+// afterwards by resource version, so changes of the spec and writes to a pod are compared
+// in the server's order.
 package limits
 
 import (
@@ -35,10 +38,11 @@ import (
 type Rules struct {
 	// StartOrdinal says that the operator honors ordinals.start.
 	StartOrdinal bool
-	// Foreign says that pods become unavailable by other hands while the operator takes pods away. It cannot know of an
-	// outage that is a moment old, so only pods that it took away itself count against maxUnavailable.
+	// Foreign: other hands make pods unavailable while the operator takes pods away. It
+	// cannot know of a very recent outage, so only its own count against maxUnavailable.
 	Foreign bool
-	// Regret allows that a pod is taken out of service and put back unchanged, as happens when the update is taken back.
+	// Regret allows taking a pod out of service and putting it back unchanged, as when the
+	// update is taken back.
 	Regret bool
 }
 
@@ -48,9 +52,9 @@ type Event struct {
 	Version uint64
 	// At is when it was received. It is not before the writer decided.
 	At time.Time
-	// Initial says that the object was there when watching began.
+	// Initial: the object existed when watching began.
 	Initial bool
-	// Deleted says that the object is gone; it is the last state.
+	// Deleted: the object is gone; it is the last state.
 	Deleted bool
 	// Pod, Set or CloneSet is the object.
 	Pod      *corev1.Pod
@@ -62,15 +66,17 @@ type Event struct {
 type Verdict struct {
 	// Violations tell what was done against the rules.
 	Violations []string
-	// Taken is how many times a pod that served was taken out of service.
+	// Taken counts serving pods taken out of service.
 	Taken int
-	// Peak is the highest number of pods that were out of service by the operator's hand at the same time.
+	// Peak is the highest number of pods out of service by the operator's hand.
 	Peak int
-	// Created is how many pods were created: in a flow all, otherwise those after all had been available. CloneSets only.
+	// Created counts created pods: in a flow all, otherwise those after all had been
+	// available. CloneSets only.
 	Created int
 }
 
-// Judge looks at all events of one set. Deletions of pods whose UID is in foreign were not the operator's.
+// Judge judges all events of one set. Deletions of pods with UIDs in foreign were not the
+// operator's.
 func Judge(events []Event, rules Rules, foreign map[types.UID]bool) Verdict {
 	events = ordered(events)
 	j := &judge{rules: rules, foreign: foreign, pods: map[string]*corev1.Pod{}, taken: map[string]*corev1.Pod{}, updates: updateRevisions(events)}
@@ -92,18 +98,20 @@ type judge struct {
 	verdict Verdict
 
 	now time.Time
-	// specs are those the operator may be acting on, oldest first: from the last one that the status says was observed.
+	// specs are the ones the operator may be acting on, oldest first: from the last
+	// observed by the status.
 	specs  []*v1beta1.StatefulSet
 	status v1beta1.StatefulSetStatus
 	// updates are the update revisions by generation.
 	updates map[int64]string
 	pods    map[string]*corev1.Pod
-	// taken are the pods the operator took out of service and that do not serve again yet, as they were.
+	// taken are the pods the operator took out of service and that do not serve again yet,
+	// as they were.
 	taken map[string]*corev1.Pod
 	gone  bool
 }
 
-// updateRevisions reads from the statuses which update revision belongs to which generation.
+// updateRevisions reads each generation's update revision from the statuses.
 func updateRevisions(events []Event) map[int64]string {
 	updates := map[int64]string{}
 	for _, e := range events {
@@ -186,7 +194,7 @@ func (j *judge) created(pod *corev1.Pod) {
 	})
 }
 
-// changed judges what became of a pod. After is nil when it is gone.
+// changed judges a pod's change. After is nil when it is gone.
 func (j *judge) changed(before, after *corev1.Pod) {
 	if j.foreign[before.UID] {
 		return
@@ -203,7 +211,7 @@ func (j *judge) changed(before, after *corev1.Pod) {
 	}
 }
 
-// deleted judges whether there was a reason to delete a pod.
+// deleted judges the reason to delete a pod.
 func (j *judge) deleted(pod *corev1.Pod) {
 	if _, specified := pod.Labels[shared.LabelSpecifiedDelete]; specified || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return
@@ -225,7 +233,7 @@ func (j *judge) deleted(pod *corev1.Pod) {
 	})
 }
 
-// moved judges whether a pod was to be moved, and where to.
+// moved judges a pod's move.
 func (j *judge) moved(before, after *corev1.Pod) {
 	j.unlessAllowed(after, func(set *v1beta1.StatefulSet) string {
 		names := j.wanted(set)
@@ -288,7 +296,7 @@ func (j *judge) takenAway(pod *corev1.Pod) {
 	}
 }
 
-// unlessAllowed adds a violation when every spec that the operator may be acting on objects.
+// unlessAllowed adds a violation if every spec the operator may be acting on objects.
 func (j *judge) unlessAllowed(pod *corev1.Pod, objection func(*v1beta1.StatefulSet) string) {
 	last := ""
 	for _, set := range j.specs {
@@ -303,7 +311,7 @@ func (j *judge) violation(pod *corev1.Pod, format string, args ...any) {
 	j.verdict.Violations = append(j.verdict.Violations, violation(j.now, pod, format, args...))
 }
 
-// violation says what happened to a pod, and when.
+// violation names the pod, the event and the time.
 func violation(at time.Time, pod *corev1.Pod, format string, args ...any) string {
 	return fmt.Sprintf("%s %s (version %s): %s", at.Format("15:04:05.000"), pod.Name, pod.ResourceVersion, fmt.Sprintf(format, args...))
 }
@@ -348,7 +356,7 @@ func (j *judge) available(pod *corev1.Pod) bool {
 	return ready != nil && ready.Status == corev1.ConditionTrue && !ready.LastTransitionTime.Add(minReady).After(j.now)
 }
 
-// heldBack says that the operator, not the kubelet, keeps the pod out of service.
+// heldBack: the operator, not the kubelet, keeps the pod out of service.
 func heldBack(pod *corev1.Pod) bool {
 	gate := condition(pod, shared.GateInPlaceUpdateReady)
 	state := shared.LifecycleState(pod.Labels[shared.LabelLifecycleState])
@@ -374,7 +382,7 @@ func partition(set *v1beta1.StatefulSet) int {
 	return int(*rolling.Partition)
 }
 
-// keeps says whether an ordered set's partition keeps the pod of that rank.
+// keeps is true if an ordered set's partition keeps the pod of the rank.
 func keeps(set *v1beta1.StatefulSet, rank int) bool {
 	rolling := set.Spec.UpdateStrategy.RollingUpdate
 	return rolling != nil && rolling.UnorderedUpdate == nil && rank < partition(set)

@@ -29,7 +29,7 @@ import (
 // shown is how many violations a failing test prints.
 const shown = 20
 
-// Watcher records what happens to a set and its pods.
+// Watcher records a set's and its pods' changes.
 type Watcher struct {
 	t         testing.TB
 	client    client.WithWatch
@@ -37,7 +37,7 @@ type Watcher struct {
 	set       string
 	ours      *regexp.Regexp
 	judge     func(events []Event, foreign map[types.UID]bool) Verdict
-	// sets lists sets of the kind that is watched; nil: StatefulSets.
+	// sets lists sets of the watched kind; nil: StatefulSets.
 	sets func() client.ObjectList
 
 	mutex   sync.Mutex
@@ -82,7 +82,8 @@ func watch(t testing.TB, w *Watcher) *Watcher {
 	return w
 }
 
-// Foreign tells that the pods with these UIDs are deleted by another hand than the operator's. Call it before deleting.
+// Foreign announces deletions of pods by another hand than the operator's. Call it before
+// deleting.
 func (w *Watcher) Foreign(uids ...types.UID) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -91,7 +92,7 @@ func (w *Watcher) Foreign(uids ...types.UID) {
 	}
 }
 
-// Verify judges everything that has happened up to now and fails the test when a rule was broken.
+// Verify judges everything up to now and fails the test for a broken rule.
 func (w *Watcher) Verify() Verdict {
 	w.t.Helper()
 	if err := w.catchUp(); err != nil {
@@ -118,7 +119,7 @@ func (w *Watcher) start(ctx context.Context, list client.ObjectList) (apiwatch.I
 	for _, o := range objects {
 		w.record(o, true, false)
 	}
-	// The server ends the watch of a client that cannot keep up for a moment. It goes on where it ended, so nothing is missed.
+	// The server ends the watch of a slow client. It resumes, so nothing is missed.
 	return watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (apiwatch.Interface, error) {
 			return w.client.Watch(ctx, list, &client.ListOptions{Namespace: w.namespace, Raw: &options})
@@ -179,7 +180,7 @@ func (w *Watcher) record(object client.Object, initial, deleted bool) {
 	w.seen[object.GetUID()] = version
 }
 
-// catchUp waits until everything that the server has now was recorded.
+// catchUp waits until the server's present state was recorded.
 func (w *Watcher) catchUp() error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), 20*time.Second)
 	defer cancel()

@@ -3,8 +3,9 @@
 
 //go:build unix
 
-// Package olm runs the Operator Lifecycle Manager on a test cluster: its two operators and a catalog server, built from the versions
-// that tools/sdk pins, as processes beside the API server. Everything that OLM writes to the cluster is as in any other cluster.
+// Package olm runs the Operator Lifecycle Manager on a test cluster: its two operators and
+// a catalog server, in the versions of tools/sdk, as processes beside the API server. OLM's
+// writes are as in any other cluster.
 package olm
 
 import (
@@ -40,7 +41,7 @@ import (
 // Namespace is where OLM and catalogs live.
 const Namespace = "olm"
 
-// CatalogSource is the name of the catalog that ServeCatalog offers.
+// CatalogSource is the name of ServeCatalog's catalog.
 const CatalogSource = "kruise-operator-catalog"
 
 // OLM is a running Operator Lifecycle Manager.
@@ -55,7 +56,8 @@ type OLM struct {
 
 // Options configure the two operators.
 type Options struct {
-	// CatalogArgs are added to the command line of the catalog operator, such as the images of what it runs in pods.
+	// CatalogArgs are added to the catalog operator's command line, such as the images of
+	// its pods.
 	CatalogArgs []string
 }
 
@@ -101,8 +103,8 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options, progress io
 	return o, err
 }
 
-// installKinds applies OLM's own definitions, from the module that its operators are built with, and waits until they are served:
-// the operators end if they are not.
+// installKinds applies OLM's definitions, from its operators' module, and waits until they
+// are served: otherwise the operators end.
 func (o *OLM) installKinds(ctx context.Context) error {
 	root, err := repository.Root()
 	if err != nil {
@@ -195,8 +197,9 @@ spec: {sourceType: grpc, address: "%s", displayName: Kruise Operator}
 `, CatalogSource, Namespace, address))
 }
 
-// ServeCatalogImage lets OLM serve a catalog from an image that holds the files of one and no program, in a pod of its own making, and
-// waits until OLM has connected to it. It needs nodes, and the images that Options.CatalogArgs name.
+// ServeCatalogImage lets OLM serve a catalog from an image of files alone, in a pod of
+// OLM's, and waits for the connection. It needs nodes, and the images in
+// Options.CatalogArgs.
 func (o *OLM) ServeCatalogImage(ctx context.Context, image string) error {
 	err := o.Apply(ctx, fmt.Sprintf(`apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
@@ -263,11 +266,13 @@ func (o *OLM) CSV(ctx context.Context, namespace, name string) (phase, reason st
 	return phase, reason, nil
 }
 
-// Approve approves the InstallPlan by which a Subscription installs a ClusterServiceVersion, and waits until it has been carried out.
+// Approve approves a Subscription's InstallPlan for a ClusterServiceVersion, and waits for
+// its end.
 //
-// OLM sometimes makes two plans and forgets the first one. The one that counts is in the Subscription's status, and waits. Once it has been
-// carried out, the status may already name the plan for the next version. And OLM sometimes misses that the version before has arrived, and
-// makes no plan until something happens to the Subscription: it is touched every ten seconds.
+// OLM sometimes makes two plans and forgets the first. The valid one is in the
+// Subscription's status, and waits. Afterwards the status may already name the next
+// version's plan. And OLM sometimes misses the arrival of the version before, and makes no
+// plan until the Subscription changes: it is touched every ten seconds.
 func (o *OLM) Approve(ctx context.Context, namespace, subscription, csv string) error {
 	var approved []*unstructured.Unstructured
 	touched := time.Now()

@@ -22,9 +22,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// services leads the catalog operator to Services. In a cluster it reaches the pod of a catalog by the name of its Service. Here it runs
-// beside the cluster, where nobody resolves such names, so it is told of a proxy that does: SOCKS 5 (RFC 1928) without
-// authentication, as far as one client needs it.
+// services leads the catalog operator to Services. In a cluster it reaches a catalog's pod
+// by its Service's name. Here nobody resolves these, so it gets a resolving proxy: SOCKS 5
+// (RFC 1928) without authentication, as far as one client needs it.
 type services struct {
 	client   client.Client
 	listener net.Listener
@@ -88,7 +88,7 @@ func (s *services) track(connection net.Conn) (forget func()) {
 	}
 }
 
-// relay answers one client until either side has nothing more to say. A client that cannot be led sees a closed connection.
+// relay answers one client until either side is done. A failure closes the connection.
 func (s *services) relay(asking net.Conn) {
 	defer s.track(asking)()
 	target, err := accept(asking)
@@ -116,7 +116,7 @@ func (s *services) relay(asking net.Conn) {
 	<-done
 }
 
-// accept reads what the client asks for: a name and a port.
+// accept reads the client's target: a name and a port.
 func accept(asking net.Conn) (target string, err error) {
 	if err := asking.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
 		return "", err
@@ -149,7 +149,8 @@ func accept(asking net.Conn) (target string, err error) {
 	return net.JoinHostPort(string(name[:len(name)-2]), strconv.Itoa(int(port))), asking.SetDeadline(time.Time{})
 }
 
-// dial connects to a ready endpoint of the Service that is named as in a cluster: name.namespace.svc, and its port.
+// dial connects to a ready endpoint of the Service, named as in a cluster:
+// name.namespace.svc, and its port.
 func (s *services) dial(target string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(target)
 	if err != nil {

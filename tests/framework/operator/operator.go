@@ -3,8 +3,9 @@
 
 //go:build unix
 
-// Package operator runs the operator as a local process against a test cluster, as `make install run` does: built from
-// this tree, with the rights of its own service account, and with webhooks that the API server calls by URL.
+// Package operator runs the operator as a local process against a test cluster, like `make
+// install run`: built from this tree, with its own service account's rights, and with
+// webhooks called by URL.
 package operator
 
 import (
@@ -33,7 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
-// ServiceAccountUser is the user name under which the operator's requests appear in the audit log.
+// ServiceAccountUser is the operator's user name in the audit log.
 const ServiceAccountUser = "system:serviceaccount:kruise-system:kruise-operator-manager"
 
 // Options configure an operator. The zero value has the product's defaults and no leader election.
@@ -42,9 +43,10 @@ type Options struct {
 	Name string
 	// Args are added to the command line of `run`.
 	Args []string
-	// LeaderElect turns leader election on, so that an operator that was killed leaves a lease behind.
+	// LeaderElect turns leader election on: a killed operator leaves a lease behind.
 	LeaderElect bool
-	// NoWait returns as soon as the process runs, for standbys and for operators that shall not become ready.
+	// NoWait returns as soon as the process runs, for standbys and operators meant not to
+	// become ready.
 	NoWait bool
 	// NoWebhooks leaves admission and conversion to another operator on the same cluster.
 	NoWebhooks bool
@@ -93,7 +95,7 @@ func Start(ctx context.Context, c *cluster.Cluster, options Options) (*Operator,
 	return o, o.Run(ctx)
 }
 
-// StartForTest is Start for a test, at whose end the operator is stopped.
+// StartForTest is Start for the duration of a test.
 func StartForTest(t cluster.TB, c *cluster.Cluster, options Options) *Operator {
 	t.Helper()
 	o, err := Start(t.Context(), c, options)
@@ -132,7 +134,7 @@ func (o *Operator) Program() string { return o.program }
 // SetProgram makes the next Run run another binary.
 func (o *Operator) SetProgram(path string) { o.program = path }
 
-// SetArgs replaces what the next Run adds to the command line.
+// SetArgs replaces the next Run's additional arguments.
 func (o *Operator) SetArgs(args ...string) { o.options.Args = args }
 
 // WebhookURL is where the API server reaches this operator.
@@ -251,7 +253,7 @@ func (o *Operator) Log() string { return o.cluster.Logs(o.options.Name) }
 // Done is closed when the process has ended.
 func (o *Operator) Done() <-chan struct{} { return o.process.Load().Done() }
 
-// endedWell says that the process has ended without an error.
+// endedWell: the process has ended without an error.
 func endedWell(p *cluster.Process) bool {
 	return p.Err() != nil && strings.Contains(p.Err().Error(), "exit status 0")
 }
@@ -300,7 +302,7 @@ func (o *Operator) Reconciles(ctx context.Context, controller string) (int, erro
 	return sum, nil
 }
 
-// Usage is what the operator has used so far, over all its restarts through this value.
+// Usage is the operator's use so far, over all restarts through this value.
 type Usage struct {
 	// CPU is user and system time.
 	CPU time.Duration
@@ -308,7 +310,8 @@ type Usage struct {
 	PeakRSS int64
 	// RSS is the present one, in bytes. Linux only.
 	RSS int64
-	// Anonymous is the part of it that no file backs, which is what the kernel cannot take back: the heap, not the program. Linux only.
+	// Anonymous is the part without a file, not reclaimable by the kernel: the heap, not
+	// the program. Linux only.
 	Anonymous int64
 }
 
@@ -320,7 +323,7 @@ func (o *Operator) Usage() (Usage, error) {
 	return u, err
 }
 
-// account keeps what the process used, since the kernel forgets it when it ends.
+// account keeps the process's use: the kernel forgets it at its end.
 func (o *Operator) account() {
 	if u, err := processUsage(o.process.Load().PID()); err == nil {
 		o.baseCPU += u.CPU

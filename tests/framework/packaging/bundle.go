@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
-// Package is the name under which catalogs offer the operator.
+// Package is the operator's name in catalogs.
 const Package = "kruise-operator"
 
 const (
@@ -49,9 +49,9 @@ const lastStable = "v0.4.0"
 
 // Bundle says how the bundle of one version is made.
 type Bundle struct {
-	// Root is the working copy whose manifests and types are bundled.
+	// Root is the working copy with the manifests and types.
 	Root string
-	// Output is the folder that receives the bundle. What was there is replaced.
+	// Output is the bundle's folder; its content is replaced.
 	Output string
 	// Dockerfile receives the Dockerfile of the bundle's image, unless it is empty.
 	Dockerfile string
@@ -61,22 +61,23 @@ type Bundle struct {
 	Image string
 	// ScorecardImage is the image of our own scorecard tests. Without one the bundle does not ask for them.
 	ScorecardImage string
-	// Created is when the version was made, as RFC 3339. It is stated, not measured, so that the bundle does not change from day to day.
+	// Created is the version's time, as RFC 3339. It is stated, not measured, so the bundle
+	// does not change from day to day.
 	Created string
-	// Replaces and Skips are versions that this one follows, SkipRange is a range of versions that may go straight to this one. A
-	// catalog repeats them in its channels, which is what decides.
+	// Replaces and Skips are the versions before this one, SkipRange a range that may go
+	// straight to it. A catalog repeats them in its channels, and decides.
 	Replaces  string
 	Skips     []string
 	SkipRange string
-	// Progress receives a line for each program that has to be built. It may be nil.
+	// Progress receives a line for each program to build. It may be nil.
 	Progress io.Writer
 }
 
 // CSVName is the name of a version's ClusterServiceVersion.
 func CSVName(version string) string { return Package + "." + version }
 
-// Generate writes what operator-sdk reads from the markers in the types into the base of the ClusterServiceVersion in the working
-// copy at root.
+// Generate writes operator-sdk's findings in the types' markers into the base of the
+// ClusterServiceVersion in the working copy at root.
 func Generate(ctx context.Context, root string, progress io.Writer) error {
 	sdk, err := program(ctx, binaries.OperatorSDK, progress)
 	if err != nil {
@@ -137,7 +138,7 @@ func (b Bundle) Write(ctx context.Context) error {
 	return os.WriteFile(b.Dockerfile, dockerfile, 0o644)
 }
 
-// input renders config/manifests and says which image the manager runs.
+// input renders config/manifests and returns the manager's image.
 func (b Bundle) input() ([]byte, error) {
 	objects, err := manifests.Build(filesys.MakeFsOnDisk(), filepath.Join(b.Root, "config", "manifests"))
 	if err != nil {
@@ -184,7 +185,7 @@ func setImage(deployment *unstructured.Unstructured, image string) error {
 	return unstructured.SetNestedSlice(deployment.Object, containers, path...)
 }
 
-// setScorecardImage says where the image of our own tests is, and leaves out stages that have no test.
+// setScorecardImage sets the image of our own tests, and removes stages without tests.
 func setScorecardImage(config *unstructured.Unstructured, image string) error {
 	stages, _, err := unstructured.NestedSlice(config.Object, "stages")
 	if err != nil {
@@ -217,8 +218,9 @@ func setScorecardImage(config *unstructured.Unstructured, image string) error {
 	return unstructured.SetNestedSlice(config.Object, used, "stages")
 }
 
-// removeRedundant removes the Service of the webhooks, which OLM makes itself under the same name, and lets nothing through that has
-// not been thought about. A bundled ClusterRole, for one, would stay behind after an uninstall.
+// removeRedundant removes the webhooks' Service, made by OLM under the same name, and
+// refuses unexpected objects. A bundled ClusterRole, for one, would stay behind after an
+// uninstall.
 func removeRedundant(manifests string) error {
 	entries, err := os.ReadDir(manifests)
 	if err != nil {
@@ -233,7 +235,8 @@ func removeRedundant(manifests string) error {
 		switch kind := object.GetKind(); kind {
 		case csvKind, "CustomResourceDefinition", "PodDisruptionBudget", "NetworkPolicy":
 		case "ClusterRole":
-			// Roles that are bound later. OLM leaves them behind; they go with the installation because the operator has put it into their owners.
+			// Roles bound later. OLM leaves them behind; their owners, set by the operator,
+			// take them along.
 			if name := object.GetName(); !strings.HasPrefix(name, "kruise-daemon") && !strings.HasSuffix(name, "-pull-secrets") {
 				return fmt.Errorf("config/manifests holds ClusterRole %s, and OLM would leave it behind", name)
 			}
@@ -245,14 +248,14 @@ func removeRedundant(manifests string) error {
 				return err
 			}
 		default:
-			// Decided here once, so that nothing slips into a release.
+			// Decide it here, so nothing slips into a release.
 			return fmt.Errorf("config/manifests holds %s %s, and nobody has said whether OLM shall install it", kind, object.GetName())
 		}
 	}
 	return nil
 }
 
-// complete fills in what operator-sdk leaves open in the ClusterServiceVersion.
+// complete fills in the gaps operator-sdk leaves in the ClusterServiceVersion.
 func (b Bundle) complete(name string) error {
 	csv, err := readObject(name)
 	if err != nil {
@@ -281,7 +284,7 @@ func (b Bundle) complete(name string) error {
 		return fmt.Errorf("reading the webhooks: %w", err)
 	}
 	for _, webhook := range webhooks {
-		// The names that operator-sdk makes for conversion are those of another project.
+		// operator-sdk's names for conversion are another project's.
 		if webhook, ok := webhook.(map[string]any); ok && webhook["type"] == "ConversionWebhook" {
 			kinds, _, err := unstructured.NestedStringSlice(webhook, "conversionCRDs")
 			if err != nil || len(kinds) != 1 {
@@ -310,8 +313,9 @@ func (b Bundle) complete(name string) error {
 	return os.WriteFile(name, text, 0o644)
 }
 
-// shareDescriptors gives versions of one kind with the same schema the same descriptors. operator-sdk looks into the types of one
-// package alone, and a version that takes its types from the package of another one would show next to nothing.
+// shareDescriptors gives a kind's versions of one schema the same descriptors. operator-sdk
+// reads the types of one package alone: a version with types from another's would show next
+// to nothing.
 func shareDescriptors(spec map[string]any, bundle string) error {
 	kinds, err := definitions(bundle)
 	if err != nil {
@@ -381,7 +385,8 @@ func program(ctx context.Context, name binaries.Name, progress io.Writer) (strin
 	return set.Path(name), nil
 }
 
-// run runs a program to its end; what it prints is in the error. A program's warnings are errors here: they would be lost otherwise.
+// run runs a program to its end; the error has its output. A program's warnings are errors
+// here: they would be lost otherwise.
 func run(ctx context.Context, dir string, input []byte, path string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = dir

@@ -28,22 +28,22 @@ import (
 type Version struct {
 	// Version is the version, such as v0.1.0.
 	Version string `json:"version"`
-	// Commit is the commit of this repository that the version is built from.
+	// Commit is the version's commit of this repository.
 	Commit string `json:"commit"`
 	// Created is when it was released, as RFC 3339.
 	Created string `json:"created"`
-	// Image is the manager's image by digest, and BundleImage that of the bundle.
+	// Image is the manager's image by digest, and BundleImage the bundle's.
 	Image       string `json:"image"`
 	BundleImage string `json:"bundleImage,omitempty"`
 	// Channels are those that offer it.
 	Channels []string `json:"channels"`
 	// Replaces is the version before it.
 	Replaces string `json:"replaces,omitempty"`
-	// Skips are versions that nobody should be led through any more.
+	// Skips are versions to lead nobody through any more.
 	Skips []string `json:"skips,omitempty"`
-	// SkipRange is which versions may go straight to this one.
+	// SkipRange may go straight to this version.
 	SkipRange string `json:"skipRange,omitempty"`
-	// Why says in a line what the version is for, or why another one is skipped.
+	// Why is a line on the version's purpose, or the reason for a skip.
 	Why string `json:"why,omitempty"`
 }
 
@@ -65,7 +65,8 @@ func ReadReleases(name string) (Releases, error) {
 	return releases, releases.check()
 }
 
-// check finds what opm does not: a version that is not one, or that follows one which is not in the list.
+// check finds mistakes unknown to opm: an invalid version, or one after a version not in
+// the list.
 func (r Releases) check() error {
 	var known []string
 	var errs []error
@@ -107,9 +108,10 @@ type Catalog struct {
 	Output string
 	// Icon is a picture in SVG.
 	Icon []byte
-	// Inline leaves the images of the bundles out, so that OLM installs from what the catalog holds and needs no registry.
+	// Inline omits the bundles' images: OLM installs from the catalog's content and needs
+	// no registry.
 	Inline bool
-	// Progress receives a line for each program that has to be built. It may be nil.
+	// Progress receives a line for each program to build. It may be nil.
 	Progress io.Writer
 }
 
@@ -149,8 +151,9 @@ func (c Catalog) Write(ctx context.Context) error {
 	return run(ctx, ".", nil, opm, "validate", c.Output)
 }
 
-// Publish packs the catalog into a layout and, if a repository is named, pushes it beside that. What is pushed offers only versions of this repository, and
-// none whose images the registry lacks: OLM could not unpack it.
+// Publish packs the catalog into a layout and, if a repository is named, pushes it, too. A
+// pushed catalog offers only versions of this repository with images in the registry: OLM
+// could not unpack others.
 func (c Catalog) Publish(ctx context.Context, layout, repository string) error {
 	if repository != "" {
 		c.Versions = slices.DeleteFunc(slices.Clone(c.Versions), func(v Version) bool { return !strings.HasPrefix(v.BundleImage, repository+"-bundle@") })
@@ -171,7 +174,7 @@ func (c Catalog) Publish(ctx context.Context, layout, repository string) error {
 	return err
 }
 
-// render returns the part of the catalog that describes one version.
+// render returns the catalog's description of one version.
 func (c Catalog) render(ctx context.Context, opm string, v Version) ([]byte, error) {
 	args := []string{"render", c.Bundle(v.Version), "-o", "yaml"}
 	if !c.Inline {
@@ -200,7 +203,7 @@ func (c Catalog) render(ctx context.Context, opm string, v Version) ([]byte, err
 	return yaml.Marshal(blob)
 }
 
-// channel and channelEntry are those of the file-based catalog format.
+// channel and channelEntry are the file-based catalog format's.
 type channel struct {
 	Schema  string         `json:"schema"`
 	Package string         `json:"package"`

@@ -19,10 +19,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// SafeUpgrade finds what makes OLM v1 refuse an upgrade from one bundle to the next, and objects invalid that were valid: a kind or a
-// stored version that is gone, another scope, and in the schemas a field that is gone, has become required, has another type or
-// default, or allows less. OLM v1 cannot tell whether other changes of a field are safe, such as one of a validation rule, and refuses
-// them all.
+// SafeUpgrade finds the reasons for OLM v1 to refuse an upgrade between bundles, and for
+// valid objects to become invalid: a missing kind or stored version, another scope, and in
+// the schemas a field removed, newly required, of another type or default, or with less
+// allowed. Other changes of a field, such as of a validation rule, are beyond OLM v1, which
+// refuses them all.
 func SafeUpgrade(from, to string) error {
 	before, err := definitions(from)
 	if err != nil {
@@ -150,8 +151,8 @@ func compareSchemas(at string, before, after *apiextensionsv1.JSONSchemaProps, n
 	}
 }
 
-// otherChanges names the parts of a field that differ, beyond those that compareSchemas looks into. The text for people may change,
-// but not inside additionalProperties: OLM v1 compares these as a whole.
+// otherChanges names a field's differences beyond compareSchemas. Text for people may
+// change, but not inside additionalProperties: OLM v1 compares these as a whole.
 func otherChanges(before, after *apiextensionsv1.JSONSchemaProps) []string {
 	was, is := otherParts(before), otherParts(after)
 	var changed []string

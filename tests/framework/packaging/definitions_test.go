@@ -80,18 +80,19 @@ func TestSafeUpgrade(t *testing.T) {
 	}
 }
 
-// refusedByOLMv1 is how the faults begin that OLM v1 refuses in the upgrade from a released version although they make no object invalid, as
-// docs/operations/olm.md says.
+// refusedByOLMv1 are the beginnings of faults OLM v1 refuses in the upgrade from a released
+// version although no object becomes invalid, as docs/operations/olm.md says.
 var refusedByOLMv1 = map[string][]string{
-	// A rule listed the gates that were known. To change it is refused, and so is to remove it. The enumeration that has taken its place
-	// allows all of them: TestNamesOfGatesAreOnlyAdded.
+	// A rule listed the known gates. OLM refuses its change as well as its removal. The
+	// enumeration in its place allows all of them: TestNamesOfGatesAreOnlyAdded.
 	"v0.2.0": {namesOfGates + ": x-kubernetes-validations has changed", namesOfGates + " allows only "},
 	"v0.3.0": {namesOfGates + ": x-kubernetes-validations has changed", namesOfGates + " allows only "},
 }
 
 const namesOfGates = "kruises.operator.kruise.io v1alpha1.spec.featureGates[].name"
 
-// TestTheCommittedBundleFollowsTheReleases holds the tree to the released versions, from which users come.
+// TestTheCommittedBundleFollowsTheReleases holds the tree to the released versions of
+// users.
 func TestTheCommittedBundleFollowsTheReleases(t *testing.T) {
 	releases, err := ReadReleases("../../../catalog/versions.yaml")
 	if err != nil {
@@ -116,7 +117,8 @@ func TestTheCommittedBundleFollowsTheReleases(t *testing.T) {
 	}
 }
 
-// TestNamesOfGatesAreOnlyAdded: a name that a released version accepts may be stored, and the enumeration allows it.
+// TestNamesOfGatesAreOnlyAdded: a name accepted by a released version may be stored, and
+// the enumeration allows it.
 func TestNamesOfGatesAreOnlyAdded(t *testing.T) {
 	const name = "kruises.operator.kruise.io"
 	schemaOf := func(bundle string) apiextensionsv1.JSONSchemaProps {

@@ -21,8 +21,8 @@ updateGraph: replaces-mode
 reviewers: []
 `
 
-// OperatorHub writes the tree that a pull request to a community catalog adds: a folder for each version and ci.yaml. Every version
-// is validated, and must be what its folder says.
+// OperatorHub writes the tree of a pull request to a community catalog: a folder for each
+// version and ci.yaml. Every version is validated, and must match its folder.
 func (c Catalog) OperatorHub(ctx context.Context, output string, progress io.Writer) error {
 	base := filepath.Join(output, "operators", Package)
 	if err := errors.Join(os.RemoveAll(output), os.MkdirAll(base, 0o755)); err != nil {

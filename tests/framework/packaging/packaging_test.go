@@ -29,7 +29,7 @@ func TestTheCommittedBundlePassesTheScorecard(t *testing.T) {
 	}
 }
 
-// TestFaultsAreFound damages the bundle, so that the tests above are known to be able to fail.
+// TestFaultsAreFound damages the bundle to prove the tests above can fail.
 func TestFaultsAreFound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from, to string
@@ -100,7 +100,7 @@ func TestListOfVersions(t *testing.T) {
 	}
 }
 
-// TestGraph has a version that only candidate offers, and one that skips another.
+// TestGraph has a version only candidate offers, and one skipping another.
 func TestGraph(t *testing.T) {
 	both := []string{"candidate", "stable"}
 	c := Catalog{Releases: Releases{Versions: []Version{

@@ -23,10 +23,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
-// DigestsFile lists what a release has pushed, the manager's image first, as references by digest.
+// DigestsFile lists a release's pushes, the manager's image first, as references by digest.
 const DigestsFile = "digests.txt"
 
-// Notes are the section of a version in the changelog. A candidate has that of what is unreleased.
+// Notes are a version's section in the changelog. A candidate has the unreleased one.
 func Notes(changelog, version string) (string, error) {
 	wanted := version
 	if semver.Prerelease(version) != "" {
@@ -42,7 +42,8 @@ func Notes(changelog, version string) (string, error) {
 	return "", fmt.Errorf("the changelog says nothing under %q", wanted)
 }
 
-// PackChart packs the chart of a working copy as a version whose image is in a repository, and returns the archive.
+// PackChart packs a working copy's chart as a version with its image in a repository, and
+// returns the archive.
 func PackChart(ctx context.Context, root, version, repository, folder string, progress io.Writer) (string, error) {
 	scratch, err := os.MkdirTemp("", "kruise-operator-chart-")
 	if err != nil {
@@ -74,7 +75,8 @@ func PackChart(ctx context.Context, root, version, repository, folder string, pr
 	return filepath.Join(folder, Package+"-"+number+".tgz"), nil
 }
 
-// PushChart pushes a packed chart to a registry's folder, such as ghcr.io/team/charts, with the credentials that docker login has left, and notes its digest.
+// PushChart pushes a packed chart to a registry's folder, such as ghcr.io/team/charts, with
+// docker login's credentials, and notes its digest.
 func PushChart(ctx context.Context, archive, folder string, progress io.Writer) error {
 	target, err := name.NewRepository(folder + "/" + Package)
 	if err != nil {
@@ -95,7 +97,7 @@ func PushChart(ctx context.Context, archive, folder string, progress io.Writer) 
 	return note(filepath.Dir(archive), target.Name()+"@"+digest)
 }
 
-// note adds what was pushed to the list of digests.
+// note adds pushes to the list of digests.
 func note(layouts string, references ...string) error {
 	file, err := os.OpenFile(filepath.Join(layouts, DigestsFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {

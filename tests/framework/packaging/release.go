@@ -27,22 +27,23 @@ import (
 
 // Release says how a version is made from a commit.
 type Release struct {
-	// Root is a working copy of this repository that has the commit.
+	// Root is a working copy of this repository with the commit.
 	Root string
-	// Version lists what is known before: version, commit, channels and what it follows.
+	// Version has the facts known before: version, commit, channels and predecessors.
 	Version Version
 	// Repository is where the manager's image is pulled from; the others have its name with a suffix.
 	Repository string
-	// Bundle is the folder that receives the rendered bundle, and Layouts the one that receives the images and install.yaml.
+	// Bundle is the rendered bundle's folder, and Layouts the one of images and
+	// install.yaml.
 	Bundle, Layouts string
 	// Push pushes the images to Repository, too.
 	Push bool
-	// Progress receives lines on what is being done. It may be nil.
+	// Progress receives lines on the progress. It may be nil.
 	Progress io.Writer
 }
 
-// Make checks the commit out, builds its images with its own builder, and renders its bundle with their digests. It returns the
-// version with what is known then.
+// Make checks the commit out, builds its images with its own builder, and renders its
+// bundle with their digests. It returns the completed version.
 func (r Release) Make(ctx context.Context) (Version, error) {
 	v := r.Version
 	scratch, err := os.MkdirTemp("", "kruise-operator-release-")
@@ -169,7 +170,8 @@ func (r Release) images(ctx context.Context, tree string) (map[string]string, er
 	return digests, nil
 }
 
-// BundleImage is the image of a bundle folder: its files, and the labels by which OLM and opm find them.
+// BundleImage is a bundle folder's image: its files, and the labels OLM and opm find them
+// by.
 func BundleImage(bundle string) (images.Image, error) {
 	metadata := struct {
 		Annotations map[string]string `json:"annotations"`
@@ -196,8 +198,9 @@ func BundleImage(bundle string) (images.Image, error) {
 	return image, nil
 }
 
-// CatalogImage is the image of a catalog: its files, and the label by which OLM v1 finds them. It holds no program, so that it is the
-// same for every platform: OLM v0 serves it with an opm of its own when the CatalogSource has grpcPodConfig.extractContent.
+// CatalogImage is a catalog's image: its files, and the label OLM v1 finds them by. It
+// holds no program, so it is the same for every platform: OLM v0 serves it with its own opm
+// if the CatalogSource has grpcPodConfig.extractContent.
 func CatalogImage(catalog string) (images.Image, error) {
 	image := images.Image{Labels: map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}}
 	if err := image.AddFolder("configs", os.DirFS(catalog)); err != nil {

@@ -24,8 +24,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// TestATagReleasesEverything does what the release workflow does before it signs, and its catalog, with a registry on loopback. The images hold a small
-// program in place of the operator's.
+// TestATagReleasesEverything does the release workflow's work before signing, and its
+// catalog, with a registry on loopback. The images hold a small program instead of the
+// operator's.
 func TestATagReleasesEverything(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -88,7 +89,7 @@ func TestATagReleasesEverything(t *testing.T) {
 	}
 }
 
-// withSmallPrograms is a clone of this repository in which every image has one small program.
+// withSmallPrograms is a clone of this repository with one small program in every image.
 func withSmallPrograms(t *testing.T) string {
 	t.Helper()
 	from, err := repository.Root()

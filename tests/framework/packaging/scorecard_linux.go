@@ -19,8 +19,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
-// Scorecard runs the scorecard tests of the suites basic and olm that the bundle's own configuration names. They look at the bundle
-// alone. In a cluster each runs in a pod that finds the bundle at the top of its file system; here, in a process that does.
+// Scorecard runs the scorecard tests of the suites basic and olm named by the bundle's
+// configuration. They look at the bundle alone. In a cluster each runs in a pod with the
+// bundle at the top of its file system; here, in such a process.
 func Scorecard(ctx context.Context, bundle string, progress io.Writer) error {
 	program, err := program(ctx, binaries.ScorecardTest, progress)
 	if err != nil {
@@ -78,8 +79,8 @@ func Scorecard(ctx context.Context, bundle string, progress io.Writer) error {
 	return errors.Join(failures...)
 }
 
-// passed reads what a test printed. Suggestions are left aside: the only one is that examples should have a status, which is not for
-// users to write.
+// passed reads a test's output. It ignores suggestions: the only one is a status in
+// examples, not for users to write.
 func passed(output []byte) error {
 	status := struct {
 		Results []struct {

@@ -25,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
-// validation is what `operator-sdk bundle validate -o json-alpha1` prints.
+// validation is the output of `operator-sdk bundle validate -o json-alpha1`.
 type validation struct {
 	Passed  bool `json:"passed"`
 	Outputs []struct {
@@ -34,8 +34,9 @@ type validation struct {
 	} `json:"outputs"`
 }
 
-// validators are the optional validators that apply. Left out are two deprecated ones, operatorhub and community, and multiarch,
-// which asks a container engine about images in a registry: checkPlatforms holds the bundle to the same rule without one.
+// validators are the applicable optional validators: without the deprecated operatorhub and
+// community, and without multiarch, which asks a container engine about images in a
+// registry. checkPlatforms applies its rule without one.
 func validators() [][]string {
 	return [][]string{
 		{"--select-optional=suite=operatorframework"},
@@ -43,7 +44,7 @@ func validators() [][]string {
 	}
 }
 
-// Validate runs every validator that applies over a bundle folder. A warning is an error.
+// Validate runs every applicable validator on a bundle folder. A warning is an error.
 func Validate(ctx context.Context, bundle string, progress io.Writer) error {
 	sdk, err := program(ctx, binaries.OperatorSDK, progress)
 	if err != nil {
@@ -72,8 +73,8 @@ func Validate(ctx context.Context, bundle string, progress io.Writer) error {
 	return nil
 }
 
-// checkPlatforms holds the labels, by which catalogs are filtered, and the affinity, by which pods are placed, to the platforms of
-// the images.
+// checkPlatforms compares the labels, for catalogs' filters, and the affinity, for pods'
+// placement, with the images' platforms.
 func checkPlatforms(name string) error {
 	csv, err := readObject(name)
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reach finds out whether the API server reaches the webhooks of an operator that runs outside of the cluster. A cluster may be
-// unable to call back to such a process, and then every write of our kinds fails.
+// Package reach finds out if the API server reaches the webhooks of an operator outside of
+// the cluster. If it cannot, every write of our kinds fails.
 package reach
 
 import (
@@ -25,15 +25,17 @@ import (
 )
 
 const (
-	// noticeTimeout is how long the API server may take to notice a new webhook configuration and a server that has just begun to listen.
+	// noticeTimeout is the API server's time to notice a new webhook configuration and a
+	// new listener.
 	noticeTimeout = 15 * time.Second
 	// interval is the time between two tries.
 	interval = 200 * time.Millisecond
-	// tryTimeout ends one try: an address that swallows packets holds the API server until the webhook's own timeout of ten seconds.
+	// tryTimeout ends one try: an address that swallows packets holds the API server for
+	// the webhook's own ten seconds.
 	tryTimeout = 12 * time.Second
 )
 
-// Kinds are those that Check can ask about: the kinds with admission.
+// Kinds are Check's: the kinds with admission.
 func Kinds() []string {
 	var names []string
 	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
@@ -42,10 +44,10 @@ func Kinds() []string {
 	return names
 }
 
-// Check returns nil when the webhook configurations call the URL and the API server gets an answer from there. It asks for the dry-run
-// creation of an object of one of the enabled kinds, in its oldest version: of a converted one if there is any, since the API server
-// converts such an object before it calls a webhook, so that one question proves both. When none has admission, it does nothing. The error
-// says what to do.
+// Check returns nil if the webhook configurations call the URL and an answer comes from
+// there. It creates, as a dry run, an object of an enabled kind, in its oldest version: a
+// converted one if there is any, since conversion precedes webhooks and one question then
+// proves both. Without admission it does nothing. The error suggests a remedy.
 func Check(ctx context.Context, c client.Client, url string, enabled ...string) error {
 	candidates := controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission && slices.Contains(enabled, k.Name) })
 	if len(candidates) == 0 {
@@ -57,7 +59,7 @@ func Check(ctx context.Context, c client.Client, url string, enabled ...string) 
 		try, cancel := context.WithTimeout(ctx, tryTimeout)
 		defer cancel()
 		err := ask(try, c, url, kind)
-		// What a try says that was cut off by noticeTimeout explains nothing.
+		// A try cut off by noticeTimeout explains nothing.
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}
@@ -81,10 +83,10 @@ func Check(ctx context.Context, c client.Client, url string, enabled ...string) 
 	}
 }
 
-// errElsewhere says that the API server is configured to call another address, or none.
+// errElsewhere: the API server is configured to call another address, or none.
 var errElsewhere = errors.New("the webhook configurations lead elsewhere")
 
-// ask has the API server call the webhooks of a kind. An object that they refuse was answered, too.
+// ask makes the API server call a kind's webhooks. A refusal is an answer, too.
 func ask(ctx context.Context, c client.Client, url string, kind kinds.Kind) error {
 	for _, name := range []string{"Mutating", "Validating"} {
 		configuration := &unstructured.Unstructured{}
@@ -108,7 +110,7 @@ func ask(ctx context.Context, c client.Client, url string, kind kinds.Kind) erro
 	return err
 }
 
-// calls says whether a configuration has an entry about a kind, and all of these begin with the URL.
+// calls is true if a configuration has entries about a kind, all beginning with the URL.
 func calls(configuration *unstructured.Unstructured, url, kind string) bool {
 	found := false
 	entries, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
@@ -126,8 +128,8 @@ func calls(configuration *unstructured.Unstructured, url, kind string) bool {
 	return found
 }
 
-// isCallFailure tells a webhook that could not be called, for admission or conversion, from all other failures. The API server has no
-// reason of its own for it.
+// isCallFailure is true for a failed call of a webhook, for admission or conversion. The
+// API server has no reason of its own for it.
 func isCallFailure(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

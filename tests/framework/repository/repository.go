@@ -22,7 +22,8 @@ const (
 	Tests = "tests"
 )
 
-// Root returns the top of this repository: the nearest folder at or above the working directory whose go.mod is the product's.
+// Root returns the top of this repository: the nearest folder at or above the working
+// directory with the product's go.mod.
 func Root() (string, error) {
 	start, err := os.Getwd()
 	if err != nil {
@@ -42,8 +43,9 @@ func Root() (string, error) {
 	}
 }
 
-// EnterRoot makes the top of the repository the working directory. Commands call it first: `go -C tests run ./cmd/x`
-// starts them in tests, while the paths that they are given, and their defaults, are relative to the top.
+// EnterRoot makes the top of the repository the working directory. Commands call it first:
+// `go -C tests run ./cmd/x` starts them in tests, while paths in arguments and defaults are
+// relative to the top.
 func EnterRoot() error {
 	root, err := Root()
 	if err != nil {

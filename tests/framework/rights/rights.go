@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rights compares what a service account may do with what it did: the roles in manifests with an audit log. A request that was
-// refused shows a right that is missing; a right that no request needed shows one too many.
+// Package rights compares a service account's rights with its requests: the roles in
+// manifests with an audit log. A refused request shows a missing right; a right without
+// requests shows one too many.
 package rights
 
 import (
@@ -23,13 +24,13 @@ import (
 type Right struct {
 	// Verb is get, list, create ...
 	Verb string
-	// Group is the API group; that of pods is empty.
+	// Group is the API group; empty for pods.
 	Group string
 	// Resource is the resource, with its subresource behind a slash.
 	Resource string
-	// Name is the only object that the right is for. Empty: all.
+	// Name is the right's only object. Empty: all.
 	Name string
-	// Namespaced says that it holds in the namespace of the role alone.
+	// Namespaced: it holds in the role's namespace alone.
 	Namespaced bool
 }
 
@@ -49,9 +50,9 @@ func (r Right) String() string {
 	return text
 }
 
-// Of returns the rights that the manager's Roles and ClusterRoles in config/rbac give, one for each verb, resource and name. folder is where
-// that is. Those for users are in a folder of their own and do not count. Rights for everything of a sort are refused: nobody could say
-// which of them are needed.
+// Of returns the rights in the manager's Roles and ClusterRoles in config/rbac, one for
+// each verb, resource and name; folder is its path. Users' roles are in another folder.
+// Wildcards are refused: nobody could tell the needed rights.
 func Of(folder string) ([]Right, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
@@ -106,7 +107,7 @@ func read(manifests io.Reader) ([]Right, error) {
 	}
 }
 
-// Refused are the requests of an audit log that were refused for want of a right.
+// Refused are an audit log's requests refused for want of a right.
 func Refused(events []auditv1.Event) []string {
 	var refused []string
 	for i := range events {
@@ -118,7 +119,7 @@ func Refused(events []auditv1.Event) []string {
 	return slices.Compact(refused)
 }
 
-// Unused are the rights that no request needed. namespace is where the rights of Roles hold.
+// Unused are rights without a request. namespace is the Roles' one.
 func Unused(given []Right, events []auditv1.Event, namespace string) []Right {
 	used := map[Right]bool{}
 	for i := range events {
@@ -135,7 +136,7 @@ func Unused(given []Right, events []auditv1.Event, namespace string) []Right {
 				used[Right{events[i].Verb, ref.APIGroup, resource, name, namespaced}] = true
 			}
 		}
-		// An apply that creates needs the right to create as well; the log knows the patch alone.
+		// An apply that creates also needs the right to create; the log has only the patch.
 		if events[i].Verb == "patch" && events[i].ResponseStatus != nil && events[i].ResponseStatus.Code == 201 {
 			for _, namespaced := range []bool{false, ref.Namespace == namespace} {
 				for _, name := range []string{"", ref.Name} {
@@ -147,7 +148,7 @@ func Unused(given []Right, events []auditv1.Event, namespace string) []Right {
 	return slices.DeleteFunc(slices.Clone(given), func(r Right) bool { return used[r] })
 }
 
-// Excuse says why rights are there that no request needed.
+// Excuse is the reason for rights without a request.
 type Excuse struct {
 	// Why is the reason, and who needs them.
 	Why string
@@ -167,8 +168,8 @@ func With(resources ...string) func(Right) bool {
 	return func(r Right) bool { return slices.Contains(resources, r.Resource) }
 }
 
-// Check returns an error that names every request that was refused, and every right that was neither needed nor is excused. An excuse
-// for rights that are not given is an error, too.
+// Check returns an error naming every refused request, and every right neither needed nor
+// excused. An excuse for missing rights is an error, too.
 func Check(given []Right, events []auditv1.Event, namespace string, excuses ...Excuse) error {
 	var faults []error
 	for _, request := range Refused(events) {

@@ -39,13 +39,14 @@ type CloneChange = func(*v1beta1.CloneSet)
 // Rolling changes the rolling update of a CloneSet.
 type Rolling = v1beta1.RollingUpdateCloneSetStrategy
 
-// StartClones creates a set that is updated in place where possible, one pod at a time, and returns at once.
+// StartClones creates a set updated in place if possible, one pod at a time, and returns at
+// once.
 func StartClones(t testing.TB, e *environment.Environment, replicas int32, rules limits.Rules, changes ...CloneChange) *Clones {
 	t.Helper()
 	return StartClonesIn(t, e.Namespace(t), replicas, rules, changes...)
 }
 
-// StartClonesIn is StartClones in a namespace that there is already.
+// StartClonesIn is StartClones in an existing namespace.
 func StartClonesIn(t testing.TB, n *environment.Namespace, replicas int32, rules limits.Rules, changes ...CloneChange) *Clones {
 	t.Helper()
 	e := n.Environment
@@ -132,7 +133,7 @@ func CloneClaims(class, size string) CloneChange {
 // Name is the namespace.
 func (c *Clones) Name() string { return c.Namespace.Name }
 
-// explain says of a failed test what the set and its pods are.
+// explain shows the set and its pods after a failed test.
 func (c *Clones) explain() {
 	if !c.t.Failed() {
 		return
@@ -210,20 +211,20 @@ func (c *Clones) AwaitCondition(kind v1beta1.CloneSetConditionType, status corev
 // Sort is a kind of pods.
 type Sort = func(*corev1.Pod) bool
 
-// Of is the sort of pods that are of all these sorts.
+// Of is the sort of pods of all these sorts.
 func Of(sorts ...Sort) Sort {
 	return func(p *corev1.Pod) bool {
 		return !slices.ContainsFunc(sorts, func(is Sort) bool { return !is(p) })
 	}
 }
 
-// Not is the sort of pods that are not of this one.
+// Not is the sort of pods not of this one.
 func Not(is Sort) Sort { return func(p *corev1.Pod) bool { return !is(p) } }
 
-// Staying is the sort of pods that nobody has deleted.
+// Staying is the sort of pods nobody has deleted.
 func Staying(p *corev1.Pod) bool { return p.DeletionTimestamp == nil }
 
-// WithImage is the sort of pods that stay and whose first container has the image in their spec.
+// WithImage is the sort of staying pods with the image in their first container's spec.
 func WithImage(image string) Sort {
 	return func(p *corev1.Pod) bool { return Staying(p) && p.Spec.Containers[0].Image == image }
 }
@@ -238,7 +239,7 @@ func Named(names ...string) Sort {
 	return func(p *corev1.Pod) bool { return slices.Contains(names, p.Name) }
 }
 
-// Edited is the sort of pods that are just being changed to an image in place.
+// Edited is the sort of pods just being changed to an image in place.
 func Edited(image string) Sort { return Of(WithImage(image), Not(GateOpen)) }
 
 // Number is a statement: so many pods are of a sort.
@@ -282,7 +283,8 @@ func (c *Clones) check(checks []func([]corev1.Pod) error) func(context.Context) 
 	}
 }
 
-// Rests waits until the statements hold, and fails the test when they stop to within the look that follows.
+// Rests waits until the statements hold, and fails the test if they stop within the
+// following look.
 func (c *Clones) Rests(what string, checks ...func([]corev1.Pod) error) {
 	c.t.Helper()
 	c.Await(what, checks...)
@@ -292,7 +294,7 @@ func (c *Clones) Rests(what string, checks ...func([]corev1.Pod) error) {
 // All are the pods of a sort, by name.
 func (c *Clones) All(is Sort) []corev1.Pod { c.t.Helper(); return pick(c.Pods("app="+Name), is) }
 
-// Names are those of the pods of a sort, in order.
+// Names are the names of a sort's pods, in order.
 func (c *Clones) Names(is Sort) []string { c.t.Helper(); return environment.Names(c.All(is)) }
 
 // Annotate sets an annotation of the pods of a sort.
@@ -327,7 +329,7 @@ func (c *Clones) patch(patch string, is Sort) {
 // Release lets the changed containers of held pods start.
 func (c *Clones) Release(is Sort) { c.t.Helper(); c.Annotate(simnode.RestartDelay, "0s", is) }
 
-// Serve lets pods become ready that wait for the test.
+// Serve lets waiting pods become ready.
 func (c *Clones) Serve(is Sort) { c.t.Helper(); c.Annotate(simnode.ReadyDelay, "0s", is) }
 
 // Delete deletes the pods of a sort as a user does.
@@ -341,10 +343,10 @@ func (c *Clones) Delete(is Sort) {
 	}
 }
 
-// Identities are those of the pods that stay, by name.
+// Identities are the staying pods', by name.
 func (c *Clones) Identities() map[string]Identity { c.t.Helper(); return IdentitiesOf(c.All(Staying)) }
 
-// Kept fails the test unless all pods are as they were and have been restarted that often since.
+// Kept fails the test unless all pods are the same, with so many restarts since.
 func (c *Clones) Kept(before map[string]Identity, restarts int32) {
 	c.t.Helper()
 	CheckKept(c.t, before, c.Identities(), restarts)

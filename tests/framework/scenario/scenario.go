@@ -3,8 +3,8 @@
 
 //go:build unix
 
-// Package scenario has the verbs that flows are told with: a set to begin with, changes to its pods, and statements about the
-// world that have to become true.
+// Package scenario has the verbs of flows: a set to begin with, changes to its pods, and
+// statements about the world to become true.
 package scenario
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/limits"
 )
 
-// Name is the name of the set, V1 to V3 are images of its only container, which is named "main".
+// Name is the set's name, V1 to V3 are images of its only container, "main".
 const (
 	Name = "web"
 	V1   = "example/web:v1"
@@ -42,11 +42,12 @@ const (
 	V3   = "example/web:v3"
 )
 
-// Quiet is how long a test looks on to see that nothing happens.
+// Quiet is how long a test looks on to see nothing happen.
 const Quiet = 2 * time.Second
 
-// ReadyFor says that all pods have been ready for that long by now. It is asked when they count as available: however late the test looks, a
-// pod that counted too soon would not have been ready for so long.
+// ReadyFor is true if all pods have been ready for so long. Ask it when they count as
+// available: however late the test looks, a pod counted too soon would have been ready for
+// less.
 func ReadyFor(pods []corev1.Pod, least time.Duration) error {
 	now := time.Now()
 	for i := range pods {
@@ -70,10 +71,10 @@ type Scenario struct {
 	t      testing.TB
 }
 
-// Change changes a set that is to be created or updated.
+// Change changes a set for creation or update.
 type Change = func(*v1beta1.StatefulSet)
 
-// Start creates a Parallel set that is updated in place, one pod at a time, and returns at once.
+// Start creates a Parallel set updated in place, one pod at a time, and returns at once.
 func Start(t testing.TB, e *environment.Environment, replicas int32, rules limits.Rules, changes ...Change) *Scenario {
 	t.Helper()
 	s := &Scenario{Namespace: e.Namespace(t), t: t}
@@ -130,7 +131,7 @@ func Set(replicas int32, changes ...Change) *v1beta1.StatefulSet {
 	return set
 }
 
-// labels are those of pods, a map of its own for each user.
+// labels are the pods', a new map for each user.
 func labels() map[string]string { return map[string]string{"app": Name} }
 
 // template is the pod of a set to begin with.
@@ -170,12 +171,12 @@ func Policy(policy shared.PodUpdatePolicy) Change {
 	return func(set *v1beta1.StatefulSet) { set.Spec.UpdateStrategy.RollingUpdate.PodUpdatePolicy = policy }
 }
 
-// OrderedReady sets podManagementPolicy, of a set that does not exist yet.
+// OrderedReady sets podManagementPolicy of a set not created yet.
 func OrderedReady(set *v1beta1.StatefulSet) {
 	set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
 }
 
-// Sim sets an annotation of the template that the simulated nodes read.
+// Sim sets a template's annotation for the simulated nodes.
 func Sim(key, value string) Change {
 	return func(set *v1beta1.StatefulSet) {
 		metav1.SetMetaDataAnnotation(&set.Spec.Template.ObjectMeta, key, value)
@@ -419,13 +420,13 @@ func IdentitiesOf(pods []corev1.Pod) map[string]Identity {
 	return all
 }
 
-// Kept fails the test unless all pods are as they were and have been restarted that often since.
+// Kept fails the test unless all pods are the same, with so many restarts since.
 func (s *Scenario) Kept(before map[string]Identity, restarts int32) {
 	s.t.Helper()
 	CheckKept(s.t, before, s.Identities(), restarts)
 }
 
-// CheckKept fails the test unless all pods are as they were and have been restarted that often in between.
+// CheckKept fails the test unless all pods are the same, with so many restarts in between.
 func CheckKept(t testing.TB, before, after map[string]Identity, restarts int32) {
 	t.Helper()
 	if len(before) != len(after) {
@@ -440,7 +441,7 @@ func CheckKept(t testing.TB, before, after map[string]Identity, restarts int32) 
 	}
 }
 
-// GateOpen says whether the operator lets the pod be ready.
+// GateOpen is true if the operator lets the pod be ready.
 func GateOpen(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == shared.GateInPlaceUpdateReady && c.Status == corev1.ConditionTrue
@@ -461,7 +462,7 @@ func (s *Scenario) Claim(name string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// same compares the ordinals of the pods for which is holds with the wanted ones.
+// same compares the ordinals of a sort's pods with the wanted ones.
 func same(what string, want []int, pods map[int]corev1.Pod, is func(*corev1.Pod) bool) error {
 	var got []int
 	for o, p := range pods {

@@ -43,8 +43,8 @@ func (r Result) String() string {
 	return text.String()
 }
 
-// Process runs one of our own tests as a process beside a cluster that has the operator, over the bundle in a folder. An error says
-// that the test could not be run: one that has failed is a result.
+// Process runs one of our own tests as a process beside a cluster with the operator, over
+// the bundle in a folder. An error means it could not run; a failure is a result.
 func Process(ctx context.Context, c *cluster.Cluster, test, bundle string) (Result, error) {
 	program, err := images.Compile(ctx, images.Scorecard())
 	if err != nil {

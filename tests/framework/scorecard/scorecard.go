@@ -3,9 +3,9 @@
 
 //go:build unix
 
-// Package scorecard runs the scorecard of a bundle as its users do: `operator-sdk scorecard`, with a pod for each test, on a cluster
-// with a real node and the operator installed. The images are those that the bundle's own configuration names; they are built here
-// and nodes get them from a registry on this machine.
+// Package scorecard runs a bundle's scorecard as its users do: `operator-sdk scorecard`,
+// with a pod for each test, on a cluster with a real node and the operator. The images
+// named by the bundle's configuration are built here and served from this machine.
 package scorecard
 
 import (
@@ -39,19 +39,20 @@ import (
 )
 
 const (
-	// namespace is where the tests' pods run, account what they run as.
+	// namespace has the tests' pods, account is theirs.
 	namespace = "kruise-scorecard"
 	account   = "scorecard"
 	// untarImage unpacks the bundle in every pod. The bundle does not name it, the command line does.
 	untarImage = "registry.example.com/scorecard-untar:v1"
-	// testsTimeout is how long all tests together may take. operator-sdk's own 30 seconds are for tests that look at files alone.
+	// testsTimeout bounds all tests together. operator-sdk's own 30 seconds are for tests
+	// of files alone.
 	testsTimeout = 4 * time.Minute
 	// volumes is how many claims the tests can make: more than the examples of the bundle, twice.
 	volumes = 40
 )
 
-// Run brings up a cluster with a real node and the operator, runs all tests of the bundle in a folder and writes what operator-sdk
-// prints. It needs what realnode.Check asks for.
+// Run brings up a cluster with a real node and the operator, runs all tests of the bundle
+// in a folder and writes operator-sdk's output. It needs realnode.Check to pass.
 func Run(ctx context.Context, bundle string, output, progress io.Writer) error {
 	bundle, err := filepath.Abs(bundle)
 	if err != nil {
@@ -132,8 +133,8 @@ func managerImage(bundle string) (string, error) {
 	return csv.GetAnnotations()["containerImage"], nil
 }
 
-// pushTests pushes the images that the tests name, and the one that unpacks the bundle. None of the programs but ours is an entrypoint:
-// pods name them as commands.
+// pushTests pushes the tests' images, and the one to unpack the bundle. None of the
+// programs but ours is an entrypoint: pods name them as commands.
 func (r run) pushTests(ctx context.Context) error {
 	programs, err := binaries.Ensure(ctx, binaries.Options{Progress: r.progress}, binaries.ScorecardTest)
 	if err != nil {
@@ -170,8 +171,8 @@ func (r run) pushTests(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes what the tests need around them: a namespace for their pods, an account that may do what they do, and volumes, as a
-// cluster with a default storage class has them.
+// prepare makes the tests' surroundings: a namespace for their pods, an account with their
+// rights, and volumes, as in a cluster with a default storage class.
 func (r run) prepare(ctx context.Context) error {
 	class := "standard"
 	objects := []client.Object{
@@ -211,7 +212,7 @@ func (r run) prepare(ctx context.Context) error {
 	return nil
 }
 
-// scorecard runs operator-sdk and looks whether every test that the bundle asks for has passed.
+// scorecard runs operator-sdk and checks that every test of the bundle has passed.
 func (r run) scorecard(ctx context.Context) error {
 	programs, err := binaries.Ensure(ctx, binaries.Options{Progress: r.progress}, binaries.OperatorSDK)
 	if err != nil {

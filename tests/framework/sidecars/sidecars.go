@@ -20,14 +20,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// generator makes up pods and SidecarSets whose names meet often.
+// generator makes up pods and SidecarSets with names that often meet.
 type generator struct {
 	*rand.Rand
 	// prefix begins the names of the sets.
 	prefix string
 }
 
-// World are up to three SidecarSets, and a pod in a namespace that some of them select. The names of the sets begin with a prefix.
+// World are up to three SidecarSets, named with a prefix, and a pod in a namespace some of
+// them select.
 func World(t testing.TB, random *rand.Rand, prefix string) ([]*sidecar.Set, *corev1.Pod, *corev1.Namespace) {
 	t.Helper()
 	g := &generator{random, prefix}

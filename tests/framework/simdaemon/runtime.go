@@ -19,14 +19,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-// Runtime is the container runtime of simulated nodes. What it does not answer for is that of a runtime without anything.
+// Runtime is the simulated nodes' container runtime. Otherwise it answers as an empty one.
 type Runtime struct {
 	critest.Runtime
 	// Pods says what pods run.
 	Pods client.Reader
 	// Nodes are where they run.
 	Nodes *simnode.Nodes
-	// ExitCode is what containers end with that are stopped.
+	// ExitCode is the stopped containers'.
 	ExitCode int32
 }
 

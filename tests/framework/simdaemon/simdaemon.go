@@ -3,8 +3,8 @@
 
 //go:build unix
 
-// Package simdaemon runs the node daemon for simulated nodes: the real one, over a container runtime that knows what the pods of the API
-// server say that they run.
+// Package simdaemon runs the node daemon for simulated nodes: the real one, over a
+// container runtime reflecting the pods in the API server.
 package simdaemon
 
 import (
@@ -20,10 +20,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// user may do what the role of the node daemon says, and nothing else.
+// user has the node daemon's role, and nothing else.
 const user = "node-daemon-of-tests"
 
-// Run runs the daemon for a node until the test ends. Containers that it stops end with the exit code.
+// Run runs the daemon for a node until the test ends. Containers it stops end with the exit
+// code.
 func Run(t testing.TB, env *environment.Environment, node string, exitCode int32) {
 	t.Helper()
 	RunWith(t, env, node, &Runtime{Pods: env.Client, Nodes: env.Nodes, ExitCode: exitCode})

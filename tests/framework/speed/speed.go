@@ -20,9 +20,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/cputime"
 )
 
-// Measure is how much processor time it takes to encode and decode one pod here and now, while every processor does that: the median of several looks.
-// Processors differ, one that is shared differs by the minute, and two that are one core by turns are slower together. So figures of processor time can
-// be compared only beside it.
+// Measure is the processor time to encode and decode one pod here and now, while every
+// processor does: the median of several looks. Processors differ, a shared one by the
+// minute, and two of one core slow each other down. So figures of processor time can be
+// compared only beside it.
 func Measure() (time.Duration, error) {
 	const looks, pods = 9, 250
 	pod := corev1.Pod{

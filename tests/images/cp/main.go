@@ -1,7 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The use that the Operator Lifecycle Manager makes of cp when it unpacks a bundle or a catalog: copying a program to another file.
+// The Operator Lifecycle Manager's use of cp to unpack a bundle or a catalog: copying a
+// program to another file.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The use that the Operator Lifecycle Manager makes of grpc_health_probe in the pod of a catalog: asking whether it serves.
+// The Operator Lifecycle Manager's use of grpc_health_probe in a catalog's pod: its health.
 package main
 
 import (

@@ -1,26 +1,25 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command guestbook is the web server that tests and the demo roll out. Two builds that
-// differ in their version are two images of one program, so that an update can be seen
-// from outside:
+// Command guestbook is the web server of tests and the demo. Two builds of different
+// versions are two images of one program, so an update is visible from outside:
 //
 //	GET /         version, host name and number of requests, as text
 //	GET /version  the version alone
 //	GET /count    how many requests to / this process has answered
 //	GET /healthz  200 while serving, 503 once the server drains
 //
-// On SIGTERM or SIGINT it answers /healthz with 503, finishes the requests under way and ends
-// with status 0; it waits for them for at most -drain-timeout. -drain-delay keeps it serving for a
-// while after the signal, for clients that have not yet noticed.
+// On SIGTERM or SIGINT it answers /healthz with 503, finishes the requests under way, for
+// at most -drain-timeout, and ends with status 0. -drain-delay keeps it serving for a while
+// after the signal, for clients slow to notice.
 //
-// POST /exit?code=N makes the process end with status N at once, which lets a test
-// crash one container.
+// POST /exit?code=N ends the process with status N at once: a test can crash one container.
 //
-// PUT /idle and DELETE /idle say whether it is idle, and GET /idle answers 200 if so and 503 if not; with -check the program asks a URL and
-// says by its exit code whether the answer was 200, for images without a shell.
-// GET /fetch?url=U answers with what a request to U from inside the pod answers; the authority of the pod's service
-// account is trusted. It shows what the pod can reach.
+// PUT /idle and DELETE /idle set if it is idle, and GET /idle answers 200 if so and 503 if
+// not; with -check the program asks a URL and exits with 0 if the answer was 200, for
+// images without a shell. GET /fetch?url=U passes on the answer to a request to U from
+// inside the pod, to show the pod's reach; it trusts the authority of the pod's service
+// account.
 package main
 
 import (
@@ -155,7 +154,7 @@ func routes(draining *atomic.Bool) http.Handler {
 	return mux
 }
 
-// fetch passes on the answer to a request that the process makes itself.
+// fetch passes on the answer to the process's own request.
 func fetch(w http.ResponseWriter, r *http.Request) error {
 	const limit = 5 * time.Second
 	request, err := http.NewRequestWithContext(r.Context(), http.MethodGet, r.URL.Query().Get("url"), nil)

@@ -1,12 +1,14 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command look is what tests run in a debug container: it tells, as its termination message, what it sees of the pod.
+// Command look runs in tests' debug containers: its termination message is its view of the
+// pod.
 //
 //	-url   an address to fetch from inside the pod
 //	-exit  the status to end with
 //
-// The message is JSON: the command lines of the processes in view, what the address answered, and the variable KRUISE_EJOB_ID.
+// The message is JSON: the command lines of visible processes, the address's answer, and
+// the variable KRUISE_EJOB_ID.
 package main
 
 import (
@@ -51,7 +53,7 @@ func processes() []string {
 	return lines
 }
 
-// fetch is what an address answers, or the error.
+// fetch is an address's answer, or the error.
 func fetch(url string) string {
 	if url == "" {
 		return ""

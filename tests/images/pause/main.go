@@ -1,9 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command pause holds the namespaces of a pod open. It waits for a signal to end and
-// meanwhile reaps processes that lost their parent, which reach it when the containers
-// of a pod share one process namespace.
+// Command pause holds a pod's namespaces open. It waits for a signal to end and reaps
+// orphans, which reach it if the pod's containers share a process namespace.
 package main
 
 import (
@@ -13,7 +12,7 @@ import (
 )
 
 func main() {
-	// One slot is enough for SIGCHLD: every pass reaps all children that have ended.
+	// One slot is enough for SIGCHLD: every pass reaps all ended children.
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
 	end := make(chan os.Signal, 1)
@@ -29,7 +28,7 @@ func main() {
 	}
 }
 
-// reap collects every child that has ended and returns when there is none left.
+// reap collects every ended child.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)

@@ -27,15 +27,17 @@ import (
 // restore is how long it may take to bring the operator's configuration back when a test is cut off.
 const restore = 30 * time.Second
 
-// quiet is for how long nothing may be done about an object of a kind that is off.
+// quiet is how long an object of a disabled kind must stay untouched.
 const quiet = 3 * time.Second
 
-// disabledKindsCostNothing switches off every kind but one through the Kruise object, and looks whether the operator stops watching the
-// others and leaves their objects alone; then it brings the configuration back, and looks whether the kinds come back with it.
+// disabledKindsCostNothing switches off every kind but one through the Kruise object, and
+// checks that the operator stops watching the others and leaves their objects alone; then
+// it restores the configuration, and checks that the kinds come back.
 //
-// Watches are counted by the API server, which does not say whose they are. So the operator's are what comes back with the kinds: one for
-// each of its replicas. A cluster in which somebody else begins or ends to watch our kinds meanwhile, or with several API servers
-// behind one address, can fail the test.
+// The API server counts watches without their owners. So the operator's are the ones coming
+// back with the kinds: one for each replica. A cluster in which others begin or end watches
+// of our kinds meanwhile, or with several API servers behind one address, can fail the
+// test.
 func disabledKindsCostNothing(ctx context.Context, w *fixture) (err error) {
 	examples, err := w.examples()
 	if err != nil {
@@ -97,7 +99,7 @@ func disabledKindsCostNothing(ctx context.Context, w *fixture) (err error) {
 	return nil
 }
 
-// examples are an example of each kind that runs pods, without volumes.
+// examples are one for each kind with pods, without volumes.
 func (w *fixture) examples() (map[string]*unstructured.Unstructured, error) {
 	samples, err := w.samples()
 	if err != nil {
@@ -117,16 +119,16 @@ func (w *fixture) examples() (map[string]*unstructured.Unstructured, error) {
 	return found, nil
 }
 
-// configuration is the Kruise object and what it was before the test.
+// configuration is the Kruise object and its earlier content.
 type configuration struct {
 	client client.Client
 	object *unstructured.Unstructured
-	// existed says whether there was one, kinds what it said of kinds, if anything.
+	// existed: there was one; kinds was its list of kinds, if any.
 	existed, named bool
 	kinds          []any
 }
 
-// configured reads the Kruise object, and makes one where there is none: it says which kinds are on.
+// configured reads the Kruise object, or makes one: it lists the enabled kinds.
 func (w *fixture) configured(ctx context.Context) (*configuration, error) {
 	c := &configuration{client: w.client, object: &unstructured.Unstructured{}}
 	c.object.SetGroupVersionKind(schema.GroupVersionKind{Group: "operator.kruise.io", Version: "v1alpha1", Kind: "Kruise"})
@@ -151,7 +153,7 @@ func (w *fixture) configured(ctx context.Context) (*configuration, error) {
 	return c, nil
 }
 
-// set changes which kinds are on; nil leaves it to the operator.
+// set changes the enabled kinds; nil leaves it to the operator.
 func (c *configuration) set(ctx context.Context, kinds []any) error {
 	before := c.object.DeepCopy()
 	unstructured.RemoveNestedField(c.object.Object, "spec", "kinds")
@@ -217,7 +219,8 @@ func (c *configuration) settled(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// leftAlone creates an object of a kind that is off and looks whether it stays as it was created, without pods.
+// leftAlone creates an object of a disabled kind and checks that it stays as created,
+// without pods.
 func (w *fixture) leftAlone(ctx context.Context, example *unstructured.Unstructured) error {
 	if err := w.noWebhooks(ctx, example); err != nil {
 		return err
@@ -261,8 +264,8 @@ func (w *fixture) leftAlone(ctx context.Context, example *unstructured.Unstructu
 	}
 }
 
-// noWebhooks looks whether writes of a kind that is off call the operator. Where the Operator Lifecycle Manager installed it, they do:
-// it reinstalls an operator whose webhooks are missing.
+// noWebhooks checks that writes of a disabled kind do not call the operator. Under the
+// Operator Lifecycle Manager they do: it reinstalls an operator with missing webhooks.
 func (w *fixture) noWebhooks(ctx context.Context, example *unstructured.Unstructured) error {
 	mapping, err := w.mapping(example)
 	if err != nil {
@@ -290,7 +293,7 @@ func (w *fixture) noWebhooks(ctx context.Context, example *unstructured.Unstruct
 	return nil
 }
 
-// comesBack looks whether the operator watches a kind again and reconciles its objects.
+// comesBack checks that the operator watches a kind again and reconciles its objects.
 func (w *fixture) comesBack(ctx context.Context, example *unstructured.Unstructured, without map[string]int, replicas int) error {
 	mapping, err := w.mapping(example)
 	if err != nil {
@@ -321,7 +324,7 @@ var running = regexp.MustCompile(`(?m)^apiserver_longrunning_requests\{(\S*verb=
 // label matches one label of a metric.
 var label = regexp.MustCompile(`(\w+)="([^"]*)"`)
 
-// watches counts the watches that the API server serves, by resource and group, in every version.
+// watches counts the API server's watches, by resource and group, in every version.
 func (w *fixture) watches(ctx context.Context) (map[string]int, error) {
 	asking, err := discovery.NewDiscoveryClientForConfig(w.config)
 	if err != nil {

@@ -153,7 +153,7 @@ func leftOut(sample *unstructured.Unstructured) string {
 	}
 }
 
-// samplesBecomeReady creates every example and waits until it says that it is ready.
+// samplesBecomeReady creates every example and waits until it is ready.
 func samplesBecomeReady(ctx context.Context, w *fixture) error {
 	samples, err := w.samples()
 	if err != nil {
@@ -181,8 +181,8 @@ func (w *fixture) create(ctx context.Context, sample *unstructured.Unstructured)
 	})
 }
 
-// ready waits until the object's status says that everything is there: all replicas for a workload, and for any other kind a
-// condition Ready or Available, or that nothing is to be done and nothing in the way.
+// ready waits for a complete status: all replicas for a workload, and for any other kind a
+// condition Ready or Available, or nothing to do and nothing in the way.
 func (w *fixture) ready(ctx context.Context, object *unstructured.Unstructured) error {
 	return until(ctx, object.GetKind()+" "+object.GetName()+" is ready", func() error {
 		if err := w.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
@@ -221,7 +221,8 @@ func conditionsOf(status map[string]any) map[string]string {
 	return states
 }
 
-// updatesKeepPods changes the image of every example that updates in place and looks whether its pods are the same.
+// updatesKeepPods changes the image of every example updated in place and checks that its
+// pods are the same.
 func updatesKeepPods(ctx context.Context, w *fixture) error {
 	samples, err := w.samples()
 	if err != nil {
@@ -275,7 +276,7 @@ func updatesKeepPods(ctx context.Context, w *fixture) error {
 	return nil
 }
 
-// pod is what an update in place keeps and what it changes.
+// pod is the part kept by an update in place, and the changed part.
 type pod struct {
 	uid   types.UID
 	image string

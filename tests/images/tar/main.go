@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The one use that `operator-sdk scorecard` makes of tar: unpacking a bundle into a folder.
+// The one use of tar by `operator-sdk scorecard`: unpacking a bundle into a folder.
 package main
 
 import (

@@ -226,8 +226,8 @@ func testCronUpdate(t *testing.T, e *env) {
 	e.remove(t, ns, "web")
 }
 
-// testCronKept updates an object as a client of OpenKruise's v1alpha1 does, which does not know imageListPullJobTemplate. It knows timeZone, and
-// removes it.
+// testCronKept updates an object as a client of OpenKruise's v1alpha1, without
+// imageListPullJobTemplate. It knows timeZone, and removes it.
 func testCronKept(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	body := cronJob("v1beta1", "web", imageListPullJobTemplate, `schedule: "0 3 * * *"`, "schedule: \"0 3 * * *\"\n  timeZone: Asia/Tokyo")

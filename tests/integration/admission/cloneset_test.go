@@ -273,7 +273,7 @@ func testCloneSetUpdate(t *testing.T, e *env) {
 	}
 }
 
-// testPodsToDelete asks for pods that are there, are not there, and are somebody else's.
+// testPodsToDelete asks for existing, missing and others' pods.
 func testPodsToDelete(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	created := e.send(t, http.MethodPost, "v1beta1", ns, "", cloneSet("v1beta1", "web", ""), nil)
@@ -312,7 +312,8 @@ func testPodsToDelete(t *testing.T, e *env) {
 	}
 }
 
-// testCloneSetStored shows that what a client wrote is stored as it was, with defaults beside it and none in the templates.
+// testCloneSetStored: a client's object is stored as written, with defaults beside it and
+// none in the templates.
 func testCloneSetStored(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	template := map[string]any{
@@ -422,7 +423,7 @@ func testBothVersions(t *testing.T, e *env) {
 		if diff := cmp.Diff(map[string]any{"type": "OnDelete"}, field(t, "v1beta1", "ondelete", "spec", "updateStrategy")); diff != "" {
 			t.Errorf("read as v1beta1 (-want +got):\n%s", diff)
 		}
-		// A write through the newer version carries along what it does not show.
+		// A write through the newer version keeps the fields it does not show.
 		if got := e.send(t, http.MethodPatch, "v1beta1", ns, "ondelete", `{spec: {replicas: 5}}`, nil); got.err != nil {
 			t.Fatal(got.err)
 		}

@@ -158,7 +158,8 @@ func testDaemonsUpdate(t *testing.T, e *env) {
 	e.remove(t, ns, "web")
 }
 
-// testDaemonsInBothVersions writes in one version and reads in the other what they have in different places.
+// testDaemonsInBothVersions writes in one version and reads in the other the fields of
+// different places.
 func testDaemonsInBothVersions(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	annotation := "  annotations: {" + v1alpha1.AnnotationProgressiveCreatePod + `: "true"}` + "\nspec:"

@@ -20,7 +20,7 @@ func imageList(version, images, spec string) string {
 	return "apiVersion: apps.kruise.io/" + version + "\nkind: ImageListPullJob\nmetadata: {name: bundle}\nspec:\n  images: [" + images + "]\n" + spec
 }
 
-// testImageListPullJob shows what is refused and filled in, in both versions.
+// testImageListPullJob shows refusals and defaults, in both versions.
 func testImageListPullJob(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	cases := map[string]struct {

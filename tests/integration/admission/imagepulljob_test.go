@@ -22,7 +22,7 @@ func pullJob(version, spec string) string {
 	return "apiVersion: apps.kruise.io/" + version + "\nkind: ImagePullJob\nmetadata: {name: pull}\nspec:\n  image: example/web:v1\n" + spec
 }
 
-// testImagePullJob shows what the schema alone refuses, which is what OpenKruise's webhook does.
+// testImagePullJob shows the schema's refusals, the same as OpenKruise's webhook's.
 func testImagePullJob(t *testing.T, e *env) {
 	t.Run("create", func(t *testing.T) { testCreatePullJob(t, e) })
 	t.Run("update", func(t *testing.T) { testUpdatePullJob(t, e) })
@@ -110,7 +110,8 @@ func testUpdatePullJob(t *testing.T, e *env) {
 	e.remove(t, ns, "pull")
 }
 
-// testStoredPullJobs stores what OpenKruise stored, status included, finds it unchanged in both versions, and prints it.
+// testStoredPullJobs stores OpenKruise's objects, status included, finds them unchanged in
+// both versions, and prints them.
 func testStoredPullJobs(t *testing.T, e *env) {
 	paths, err := filepath.Glob("../../testdata/openkruise-1.9/imagepulljob*/state.yaml")
 	if err != nil {
@@ -172,7 +173,7 @@ func testStoredPullJobs(t *testing.T, e *env) {
 	}
 }
 
-// remove deletes an object, so that nothing of its kind is left.
+// remove deletes an object, so nothing of its kind is left.
 func (e *env) remove(t *testing.T, ns, name string) {
 	t.Helper()
 	if got := e.send(t, http.MethodDelete, "v1beta1", ns, name, "", nil); got.err != nil {

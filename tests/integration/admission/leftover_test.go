@@ -20,7 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
-// testSchemaAlone shows what holds while there are no webhooks, and that objects from such a time can be lived with afterwards.
+// testSchemaAlone shows the rules without webhooks, and that objects from such a time are
+// usable afterwards.
 func testSchemaAlone(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	g := NewWithT(t)
@@ -101,7 +102,7 @@ func testSchemaAlone(t *testing.T, e *env) {
 	}
 
 	t.Run("afterwards", func(t *testing.T) {
-		// The set has a range that is too wide and a template that cannot be read.
+		// The set has too wide a range and an unreadable template.
 		got := e.send(t, http.MethodPatch, "v1beta1", ns, "bad", `{metadata: {labels: {a: b}}}`, nil)
 		if got.err != nil {
 			t.Errorf("labeling: %v", got.err)

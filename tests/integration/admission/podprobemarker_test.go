@@ -38,7 +38,7 @@ func testPodProbeMarker(t *testing.T, e *env) {
 	t.Run("fixtures", func(t *testing.T) { testStoredMarkers(t, e) })
 }
 
-// testCreateMarker shows what is refused by whom: the schema looks before the webhook does.
+// testCreateMarker shows the refusals of the schema, which comes first, and the webhook.
 func testCreateMarker(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	const probe, name, container = "{exec: {command: [/idle.sh]}}", "name: idle", "containerName: game"
@@ -114,7 +114,7 @@ func testUpdateMarker(t *testing.T, e *env) {
 	}
 }
 
-// testStoredMarkers stores what OpenKruise has stored, as it is but for the defaults that it lacks.
+// testStoredMarkers stores OpenKruise's objects, with the defaults they lack.
 func testStoredMarkers(t *testing.T, e *env) {
 	text, err := os.ReadFile("../../testdata/openkruise-1.9/podprobemarker-done/state.yaml")
 	if err != nil {

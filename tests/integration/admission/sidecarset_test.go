@@ -14,7 +14,8 @@ import (
 	. "github.com/onsi/gomega"
 )
 
-// sidecarSet is a SidecarSet of a version with more lines in its spec. Lines that begin as those of the plain one take their place.
+// sidecarSet is a SidecarSet of a version with more lines in its spec. Lines with an equal
+// beginning replace the plain ones.
 func sidecarSet(version, name, spec string) string {
 	lines := []string{"  selector: {matchLabels: {app: shop}}", "  containers: [{name: agent, image: \"agent:1\"}]"}
 	for i, line := range lines {
@@ -26,7 +27,8 @@ func sidecarSet(version, name, spec string) string {
 	return "apiVersion: apps.kruise.io/" + version + "\nkind: SidecarSet\nmetadata: {name: " + name + "}\nspec:\n" + strings.Join(lines, "\n") + "\n" + spec
 }
 
-// testSidecarSet shows what is refused of SidecarSets: by the schema, by rules of their own, and by the API server's rules for pods.
+// testSidecarSet shows refusals of SidecarSets: by the schema, by their own rules, and by
+// the API server's rules for pods.
 func testSidecarSet(t *testing.T, e *env) {
 	t.Run("create", func(t *testing.T) { testCreateSidecarSet(t, e) })
 	t.Run("update", func(t *testing.T) { testUpdateSidecarSet(t, e) })
@@ -98,7 +100,8 @@ func testUpdateSidecarSet(t *testing.T, e *env) {
 	}
 }
 
-// testSidecarSetOfBefore stores, without our webhook, what our rules refuse. Any change passes that adds nothing wrong to it.
+// testSidecarSetOfBefore stores, without our webhook, a set our rules refuse. Any change
+// without a new fault passes.
 func testSidecarSetOfBefore(t *testing.T, e *env) {
 	const wrong = `  selector: {matchLabels: {app: before}}
   containers: [{name: agent, image: "agent:1", volumeMounts: [{name: data, mountPath: /data}]}]
@@ -107,7 +110,7 @@ func testSidecarSetOfBefore(t *testing.T, e *env) {
 	create := func(name string, parameters map[string]string) error {
 		return e.send(t, http.MethodPost, "v1beta1", "", "", sidecarSet("v1beta1", name, wrong), parameters).err
 	}
-	// The API server notices a moment later that they are gone, and that they are back.
+	// The API server notices their removal, and their return, a moment later.
 	g := NewWithT(t)
 	g.Eventually(func() error { return create("before", nil) }).WithTimeout(30 * time.Second).Should(Succeed())
 	defer e.remove(t, "", "before")

@@ -3,8 +3,9 @@
 
 //go:build unix
 
-// Package admission_test shows what an API server with our schema and our webhooks answers: every field through the real chain of
-// decoding, mutation, schema and validation, over HTTP as clients of both versions send it.
+// Package admission_test shows the answers of an API server with our schema and webhooks:
+// every field through the real chain of decoding, mutation, schema and validation, over
+// HTTP as clients of both versions send it.
 package admission_test
 
 import (
@@ -56,7 +57,7 @@ type env struct {
 	resource string
 }
 
-// about returns the same environment, whose send is about another resource.
+// about returns the same environment; its send is about another resource.
 func (e *env) about(resource string) *env {
 	other := *e
 	other.resource = resource
@@ -106,8 +107,8 @@ func start(t *testing.T) *env {
 	return e
 }
 
-// install installs again, as after somebody removed or changed something, and has the webhook certificate trusted, as an operator that runs
-// does when it sees that.
+// install installs again, as after a removal or change, and has the webhook certificate
+// trusted, like a running operator.
 func (e *env) install(t *testing.T) {
 	t.Helper()
 	if err := install.Install(t.Context(), e.client, install.Options{WebhookURL: e.url}); err != nil {
@@ -128,14 +129,14 @@ func (e *env) removeWebhooks(t *testing.T) {
 	}
 }
 
-// answer is what the API server says to one request.
+// answer is the API server's to one request.
 type answer struct {
 	err      error
 	warnings []string
 	body     *unstructured.Unstructured
 }
 
-// check compares the fields that a refusal names, nil for none, and looks for a part of its message.
+// check compares a refusal's fields, nil for none, and looks for a part of its message.
 func (got answer) check(t *testing.T, wantFields []string, wantMessage string) {
 	t.Helper()
 	if (wantFields != nil) != (got.err != nil) {
@@ -149,7 +150,7 @@ func (got answer) check(t *testing.T, wantFields []string, wantMessage string) {
 	}
 }
 
-// checkWarnings compares the warnings of a request that was not refused.
+// checkWarnings compares an admitted request's warnings.
 func (got answer) checkWarnings(t *testing.T, want []string) {
 	t.Helper()
 	if diff := cmp.Diff(want, got.warnings); diff != "" && got.err == nil {
@@ -157,7 +158,7 @@ func (got answer) checkWarnings(t *testing.T, want []string) {
 	}
 }
 
-// checkPatches compares which fields are refused of patches to an object, which is not changed.
+// checkPatches compares the refused fields of patches to an object, which stays.
 func (e *env) checkPatches(t *testing.T, version, namespace, name string, patches map[string][]string) {
 	t.Helper()
 	for patch, want := range patches {
@@ -168,7 +169,7 @@ func (e *env) checkPatches(t *testing.T, version, namespace, name string, patche
 	}
 }
 
-// checkColumns compares what `kubectl get` prints in its first line, for each name of a resource.
+// checkColumns compares the first line of `kubectl get`, for each name of a resource.
 func (e *env) checkColumns(t *testing.T, namespace, want string, resources ...string) {
 	t.Helper()
 	for _, resource := range resources {
@@ -234,7 +235,7 @@ func (e *env) sendContext(ctx context.Context, t *testing.T, verb, version, name
 	return a
 }
 
-// statusOf returns the server's own words, which the raw form of a request leaves in the body.
+// statusOf returns the server's own words; a raw request leaves them in the body.
 func statusOf(err error, raw []byte) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && len(raw) > 0 {
@@ -256,8 +257,8 @@ func (e *env) namespace(t *testing.T) string {
 	return ns.Name
 }
 
-// fields are the fields that a refusal names. The API server adds that it did not run all rules, without a field, and checks
-// what the scale subresource points to on its own, with a leading dot.
+// fields are a refusal's fields. The API server adds, without a field, that it did not run
+// all rules, and checks the scale subresource's paths on its own, with a leading dot.
 func fields(err error) []string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

@@ -140,7 +140,8 @@ func testUnitedCreate(t *testing.T, e *env) {
 	}
 }
 
-// testUnitedOpaque: no default and no field of ours gets into a template, and fields of kinds that are newer than we stay.
+// testUnitedOpaque: templates get no default and no field of ours, and keep fields of kinds
+// newer than us.
 func testUnitedOpaque(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	for i, template := range []string{ofCloneSets, ofStatefulSets, ofAdvancedStatefulSets, ofDeployments} {
@@ -216,7 +217,8 @@ func testUnitedUpdate(t *testing.T, e *env) {
 	e.remove(t, ns, "web")
 }
 
-// testUnitedScale scales by the subresource, which no webhook sees, past fixed sizes; and edits what does not add up afterwards.
+// testUnitedScale scales by the subresource, invisible to webhooks, past fixed sizes; and
+// edits inconsistent sizes afterwards.
 func testUnitedScale(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	body := unitedDeployment("v1beta1", "web", ofCloneSets, "- name: b", "  replicas: 2\n    - name: b\n      replicas: 4")
@@ -236,7 +238,7 @@ func testUnitedScale(t *testing.T, e *env) {
 	e.remove(t, ns, "web")
 }
 
-// testUnitedStatus stores what v1alpha1 says of an update, and reads it in both versions.
+// testUnitedStatus stores v1alpha1's status of an update, and reads it in both versions.
 func testUnitedStatus(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	if got := e.send(t, http.MethodPost, "v1alpha1", ns, "", unitedDeployment("v1alpha1", "web", ofCloneSets), nil); got.err != nil {
@@ -261,8 +263,8 @@ func testUnitedStatus(t *testing.T, e *env) {
 	e.remove(t, ns, "web")
 }
 
-// testUnitedLargest stores, changes and rejects changes of the largest UnitedDeployment: what its rules cost stays below the limit of the
-// API server.
+// testUnitedLargest stores, changes and rejects changes of the largest UnitedDeployment:
+// its rules' cost stays below the API server's limit.
 func testUnitedLargest(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	var subsets, labels strings.Builder
@@ -301,7 +303,8 @@ func testUnitedLargest(t *testing.T, e *env) {
 	e.remove(t, ns, "web")
 }
 
-// storeLargestStatus stores a status that says all there is to say about 500 subsets: it fits beside a large spec.
+// storeLargestStatus stores the fullest status for 500 subsets: it fits beside a large
+// spec.
 func (e *env) storeLargestStatus(t *testing.T, ns string) {
 	t.Helper()
 	stored := e.get(t, "v1beta1", ns, "web")

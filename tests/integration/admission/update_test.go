@@ -58,7 +58,8 @@ func testUpdate(t *testing.T, e *env) {
 	}
 }
 
-// testStored shows that what a client wrote is stored as it was, with defaults beside it and none in the templates.
+// testStored: a client's object is stored as written, with defaults beside it and none in
+// the templates.
 func testStored(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	body := manifest("v1beta1", "web",
@@ -101,7 +102,7 @@ func testStored(t *testing.T, e *env) {
 	}
 }
 
-// testV1alpha1 plays a client that knows v1alpha1 of OpenKruise and nothing newer.
+// testV1alpha1 plays a client of OpenKruise's v1alpha1 and nothing newer.
 func testV1alpha1(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	newer := map[string]any{

@@ -182,7 +182,7 @@ func testCloneSetPrinting(t *testing.T, e *env) {
 	}
 }
 
-// testFinding lists what is there by the category, and by fields that people filter by.
+// testFinding lists objects by the category, and by fields people filter by.
 func testFinding(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	if got := e.send(t, http.MethodPost, "v1alpha1", ns, "", cloneSet("v1alpha1", "web", ""), nil); got.err != nil {
@@ -241,7 +241,8 @@ func testApply(t *testing.T, e *env) {
 	}
 }
 
-// testCloneSetSchema shows what holds while there are no webhooks. Conversion is there: it goes with the CRD.
+// testCloneSetSchema shows the rules without webhooks. Conversion exists: it goes with the
+// CRD.
 func testCloneSetSchema(t *testing.T, e *env, ns string) {
 	for _, version := range []string{"v1beta1", "v1alpha1"} {
 		for name, tc := range map[string]struct {
@@ -309,8 +310,8 @@ func testCloneSetSchema(t *testing.T, e *env, ns string) {
 	})
 }
 
-// keptSets are two CloneSets that need conversion: one has fields that only v1alpha1 knows, one is stored in v1alpha1 from a time when
-// that was the version to store.
+// keptSets are two CloneSets in need of conversion: one has fields only v1alpha1 knows, one
+// is stored in v1alpha1, once the storage version.
 type keptSets struct {
 	namespace string
 	strategy  any
@@ -335,8 +336,9 @@ func createKept(t *testing.T, e *env) keptSets {
 	return k
 }
 
-// store makes a version of the CRD the stored one and waits until the API server has taken that up. Nothing it says shows which version
-// it stores, so the same change renames a column. There must be an object in the namespace.
+// store makes a version of the CRD the stored one and waits for the API server. No answer
+// shows the stored version, so the same change renames a column. There must be an object in
+// the namespace.
 func (e *env) store(t *testing.T, namespace, version string) {
 	t.Helper()
 	column := map[string]string{"v1beta1": "DESIRED", "v1alpha1": "STORED_AS_V1ALPHA1"}[version]
@@ -357,7 +359,7 @@ func (e *env) store(t *testing.T, namespace, version string) {
 	}).WithContext(t.Context()).WithTimeout(watchTimeout).Should(ContainSubstring(column))
 }
 
-// testAway shows what works while nobody converts, and that nothing is lost when somebody does again.
+// testAway shows the API without conversion, and that nothing is lost when it returns.
 func testAway(t *testing.T, e *env, kept keptSets, back func(*testing.T)) {
 	failure := `conversion webhook for apps.kruise.io/v1beta1, Kind=CloneSet failed: Post "https://127.0.0.1:`
 	got := e.send(t, http.MethodGet, "v1alpha1", kept.namespace, "only-v1alpha1", "", nil)

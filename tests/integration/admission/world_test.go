@@ -31,7 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/reach"
 )
 
-// testFixtures stores what OpenKruise stored, status included, and finds it unchanged.
+// testFixtures stores OpenKruise's objects, status included, and finds them unchanged.
 func testFixtures(t *testing.T, e *env) {
 	paths, err := filepath.Glob("../../testdata/openkruise-1.9/*/state*.yaml")
 	if err != nil {
@@ -72,7 +72,8 @@ func testFixtures(t *testing.T, e *env) {
 					t.Fatal(err)
 				}
 				got := normal(t, e.about(resource).get(t, "v1beta1", ns, object.GetName()))
-				// OpenKruise's own v1alpha1 loses the retention policy; Retain is what its absence means.
+				// OpenKruise's own v1alpha1 loses the retention policy; its absence means
+				// Retain.
 				for _, spec := range []map[string]any{want["spec"].(map[string]any), got["spec"].(map[string]any)} {
 					if resource == "statefulsets" && spec["persistentVolumeClaimRetentionPolicy"] == nil {
 						spec["persistentVolumeClaimRetentionPolicy"] = map[string]any{"whenDeleted": "Retain", "whenScaled": "Retain"}
@@ -94,7 +95,7 @@ func testFixtures(t *testing.T, e *env) {
 	}
 }
 
-// testReplaced writes an object back as it is read, in a version, and finds that nothing changed.
+// testReplaced writes an object back as read, in a version, and finds no change.
 func testReplaced(t *testing.T, e *env, version, ns, name string) {
 	t.Helper()
 	before := e.get(t, "v1beta1", ns, name)
@@ -111,7 +112,7 @@ func testReplaced(t *testing.T, e *env, version, ns, name string) {
 	}
 }
 
-// testManifestOverDefaults replaces an object that OpenKruise had written its defaults into by the manifest that it was made from.
+// testManifestOverDefaults replaces an object with OpenKruise's defaults by its manifest.
 func testManifestOverDefaults(t *testing.T, e *env) {
 	const folder = "../../testdata/openkruise-1.9/cloneset-simple/"
 	read := func(name string) map[string]any {
@@ -143,7 +144,8 @@ func testManifestOverDefaults(t *testing.T, e *env) {
 	if err != nil || strings.Contains(string(out), "Warning") {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// The template is as the manifest has it; whether that is another one is for the revisions to say. All else is as it was.
+	// The template is the manifest's; the revisions decide if it is another one. All else
+	// is as before.
 	want := normal(t, stored)["spec"].(map[string]any)
 	want["template"] = read("01-applied.yaml")["spec"].(map[string]any)["template"]
 	if diff := cmp.Diff(want, normal(t, e.get(t, "v1beta1", ns, stored.GetName()))["spec"]); diff != "" {
@@ -211,7 +213,8 @@ func runningPod(t *testing.T, e *env, namespace, name string, containers ...stri
 	}
 }
 
-// testConformance runs the tests that use OpenKruise's public client. They are a module of their own, so a program of their own.
+// testConformance runs the tests of OpenKruise's public client. They are their own module,
+// so their own program.
 func testConformance(t *testing.T, e *env) {
 	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-v", "./...")
 	cmd.Dir = "../../conformance"
@@ -233,7 +236,7 @@ func testReach(t *testing.T, e *env) {
 		t.Errorf("the webhooks of this process: %v", err)
 	}
 
-	// The API server calls a process, but another one than the one that is asked about.
+	// The API server calls a process, but not the expected one.
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := reach.Check(ctx, e.client, "https://192.0.2.7:9443", reach.Kinds()...); err == nil {

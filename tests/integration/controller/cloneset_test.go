@@ -173,7 +173,7 @@ func TestCloneSetCreatesPodsWithTwoWritesEachAndRests(t *testing.T) {
 	}
 }
 
-// withClaim gives every pod a claim of a class whose volumes are simulated.
+// withClaim gives every pod a claim of a class with simulated volumes.
 func withClaim(t *testing.T, reuse bool) func(*v1beta1.CloneSet) {
 	t.Helper()
 	const class = "simulated"

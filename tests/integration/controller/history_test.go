@@ -36,7 +36,7 @@ func TestHistoryIsKeptToItsLimit(t *testing.T) {
 		return nil
 	})
 
-	// Going back uses the revision that is still there, under a new number.
+	// Going back uses the old revision, under a new number.
 	old := revisions(t, n)[0]
 	n.SetImage("web", "example/web:v4")
 	set = n.Settled("web")

@@ -17,7 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// Secrets of a namespace are nobody's business until its owner says so: the image is pulled without them, and the job says what is missing.
+// A namespace's Secrets are private until its owner allows access: the image is pulled
+// without them, and the job names the missing right.
 func TestPullSecretsAreNotReadWithoutARight(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

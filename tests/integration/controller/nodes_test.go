@@ -49,8 +49,8 @@ spec:
       containers: [{name: main, image: "example/web:v1"}]
 `
 
-// A heartbeat of a node makes nobody reconcile. A node that is tainted and untainted makes those reconcile whose pods belong there, and none of the
-// many others.
+// A node's heartbeat makes nobody reconcile. A taint makes only the owners of pods there
+// reconcile, none of the many others.
 func TestNodesTriggerPassesOnlyOverWhatTheyConcern(t *testing.T) {
 	const others, changes = 20, 6
 	n := env.Namespace(t)
@@ -123,7 +123,8 @@ func TestNodesTriggerPassesOnlyOverWhatTheyConcern(t *testing.T) {
 	}
 }
 
-// onEach waits until the DaemonSet is available, and the BroadcastJob has succeeded, on as many nodes, and both say that they rest.
+// onEach waits until the DaemonSet is available, and the BroadcastJob has succeeded, on as
+// many nodes, and both are at rest.
 func onEach(n *environment.Namespace, name string, nodes int32) {
 	n.Eventually(name+" is on its nodes", func(ctx context.Context) error {
 		set, job := &v1beta1.DaemonSet{}, &v1beta1.BroadcastJob{}

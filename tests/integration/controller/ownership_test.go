@@ -190,7 +190,8 @@ func TestTakesOverWhatADeletedSetLeft(t *testing.T) {
 	}
 }
 
-// Pods that OpenKruise made say v1alpha1 in their owner references. They are the set's like any other.
+// OpenKruise's pods have v1alpha1 in their owner references. They are the set's like any
+// other.
 func TestOwnerReferencesOfTheOlderVersionCount(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

@@ -45,7 +45,7 @@ func statusBecomes(n *environment.Namespace, name, what string, want v1beta1.Sta
 	return set
 }
 
-// verdict is what kstatus makes of the object: Failed, InProgress, Current or Terminating.
+// verdict is kstatus's of the object: Failed, InProgress, Current or Terminating.
 func verdict(set *v1beta1.StatefulSet) string {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
 	if err != nil {
@@ -152,7 +152,7 @@ func TestConditionsFollowTheSet(t *testing.T) {
 		t.Errorf("Progressing is %+v, want the reason %s", got, v1beta1.ReasonComplete)
 	}
 
-	// What holds a rollout back is said with the limit and the pods that use it up.
+	// A blocked rollout is reported with the limit and the pods using it up.
 	n.SetImage("web", "example/unpullable:v2")
 	n.Eventually("the set says which limit holds it back", func(context.Context) error {
 		for _, c := range n.StatefulSet("web").Status.Conditions {
@@ -165,7 +165,8 @@ func TestConditionsFollowTheSet(t *testing.T) {
 	n.SetImage("web", "example/web:v1")
 	n.Settled("web")
 
-	// What cannot be done in place needs the user. Admission refuses such a change while the policy is InPlaceOnly, but not before.
+	// A change impossible in place needs the user. Admission refuses it under the policy
+	// InPlaceOnly, but not before.
 	n.Change("web", func(set *v1beta1.StatefulSet) {
 		set.Spec.UpdateStrategy.RollingUpdate.Paused = true
 		set.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "NEW", Value: "yes"}}

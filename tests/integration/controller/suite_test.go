@@ -3,8 +3,9 @@
 
 //go:build unix
 
-// Package controller_test shows what the reconcilers do against a real API server and the other controllers of a cluster: what the
-// status says, whose objects are whose, what is deleted with whom, and how a set in trouble is reported and contained.
+// Package controller_test shows the reconcilers against a real API server and a cluster's
+// other controllers: the status, ownership, deletion, and how a set in trouble is reported
+// and contained.
 package controller_test
 
 import (
@@ -25,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// env is what all tests of this package share; every test has a namespace of its own.
+// env is shared by all tests of this package; every test has its own namespace.
 var env *environment.Environment
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,7 @@ func onDelete() []string {
 	return []string{"    type: RollingUpdate\n    rollingUpdate:\n      podUpdatePolicy: InPlaceIfPossible\n      maxUnavailable: 1\n", "    type: OnDelete\n"}
 }
 
-// condition returns a condition of the set; nil when it has none of that type.
+// condition returns a condition of the set; nil if it has none of the type.
 func condition(set *v1beta1.StatefulSet, kind appsv1.StatefulSetConditionType) *appsv1.StatefulSetCondition {
 	for i := range set.Status.Conditions {
 		if set.Status.Conditions[i].Type == kind {
@@ -50,7 +51,7 @@ func condition(set *v1beta1.StatefulSet, kind appsv1.StatefulSetConditionType) *
 	return nil
 }
 
-// is says whether the set has the condition with this status.
+// is is true if the set has the condition with this status.
 func is(set *v1beta1.StatefulSet, kind appsv1.StatefulSetConditionType, status corev1.ConditionStatus) bool {
 	c := condition(set, kind)
 	return c != nil && c.Status == status

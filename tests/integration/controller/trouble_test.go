@@ -32,7 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// stored reads a set as it is stored, whether it fits its type or not.
+// stored reads a set as stored, even if it does not fit its type.
 func stored(ctx context.Context, n *environment.Namespace, name string) (*unstructured.Unstructured, error) {
 	set := &unstructured.Unstructured{}
 	set.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("StatefulSet"))
@@ -195,7 +195,8 @@ spec:
   containers: [{name: agent, image: "example/agent:v1"}]
 `
 
-// A kind that is off costs the API server nothing, and its sets are not reconciled. Of SidecarSets nothing is registered for pods.
+// A disabled kind costs the API server nothing, and its sets are not reconciled.
+// SidecarSets register nothing for pods.
 func TestKindThatIsOff(t *testing.T) {
 	if err := env.Operator.Stop(); err != nil {
 		t.Fatal(err)
@@ -259,7 +260,8 @@ func TestKindThatIsOff(t *testing.T) {
 		write := audit.Request{Verb: e.Verb}.IsWrite()
 		switch of := e.ObjectRef; of.Resource {
 		case "statefulsets", "pods", "controllerrevisions", "persistentvolumeclaims":
-			// What SidecarSets left in the operator's own namespace is looked for once, to be removed.
+			// SidecarSets' remains in the operator's own namespace are looked for once, for
+			// removal.
 			return of.Namespace != install.Namespace || write
 		case "sidecarsets", "mutatingadmissionpolicies", "mutatingadmissionpolicybindings":
 			return write
@@ -276,7 +278,8 @@ func TestKindThatIsOff(t *testing.T) {
 	}
 }
 
-// Until the server's verdict was asked for first, an edit was refused halfway, and a pod was deleted whose replacement was refused.
+// Before the server was asked first, an edit was refused halfway, and a pod was deleted
+// whose replacement was refused.
 func TestNoPodIsTakenAwayForATemplateThatTheServerRefuses(t *testing.T) {
 	t.Parallel()
 	for name, policy := range map[string]shared.PodUpdatePolicy{"in place": shared.InPlaceIfPossible, "by replacing": shared.RecreatePods} {

@@ -30,7 +30,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// documentedWait runs the commands that README gives for waiting for a rollout, about another object, one after the other until one fails.
+// documentedWait runs README's commands to wait for a rollout, on another object, in
+// sequence until one fails.
 func documentedWait(t *testing.T, n *environment.Namespace, object string) (out string, failed int, err error) {
 	t.Helper()
 	page, err := os.ReadFile("../../../README.md")
@@ -52,7 +53,7 @@ func documentedWait(t *testing.T, n *environment.Namespace, object string) (out 
 	return "", 0, nil
 }
 
-// A script that waited for Reconciling=False took an image that cannot be pulled for a success.
+// A script waiting for Reconciling=False took an unpullable image for a success.
 func TestTheDocumentedWaitFailsForAnImageThatCannotBePulled(t *testing.T) {
 	t.Parallel()
 	c := newClones(t, 2)
@@ -215,7 +216,8 @@ func createKruise(t *testing.T, n *environment.Namespace) *operatorv1alpha1.Krui
 	return kruise
 }
 
-// Nothing runs before the caches are filled, so an operator that could not read pods was ready, and did nothing in silence.
+// Nothing runs before the caches are filled, so an operator unable to read pods was ready,
+// and did nothing in silence.
 func TestAnOperatorThatMayNotReadPodsSaysSo(t *testing.T) {
 	n := env.Namespace(t)
 	if err := env.Operator.Stop(); err != nil {
@@ -260,11 +262,12 @@ func TestAnOperatorThatMayNotReadPodsSaysSo(t *testing.T) {
 		t.Errorf("the log does not say so: %v:\n%s", err, log)
 	}
 	giveRights(t, n, role, all)
-	// What was refused counts for a minute at most, if nothing else tells that it is over.
+	// A refusal counts for a minute at most, if nothing else ends it.
 	n.EventuallyWithin(2*time.Minute, "with the right the kinds are managed", func(ctx context.Context) error { return available(ctx, metav1.ConditionTrue, "managed: ") })
 }
 
-// A restart of containers that was under way when OpenKruise was replaced left its pod out of service for good, and nothing said why.
+// A restart of containers during the replacement of OpenKruise left its pod out of service
+// for good, and nothing said why.
 func TestPodsThatOthersHoldOutOfServiceAreNamedOrReleased(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)

@@ -19,12 +19,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
 
-// rawFrom are the options of a watch that begins at a version.
+// rawFrom are the options of a watch from a version on.
 func rawFrom(resourceVersion string) *metav1.ListOptions {
 	return &metav1.ListOptions{ResourceVersion: resourceVersion}
 }
 
-// TestRolloutUnderFaults has many faults hit many pods at once. What a single one does at any moment is for tests/chaos.
+// TestRolloutUnderFaults has many faults hit many pods at once. tests/chaos covers single
+// ones at any moment.
 func TestRolloutUnderFaults(t *testing.T) {
 	const pods, limit = 40, 10
 	for _, tc := range []struct {
@@ -134,7 +135,7 @@ func TestAPIServerRestartsInMidRollout(t *testing.T) {
 	}
 }
 
-// TestFailingWritesMakeNoBusyLoop counts what the operator asks while nothing that it asks for is done.
+// TestFailingWritesMakeNoBusyLoop counts the operator's requests while none succeeds.
 func TestFailingWritesMakeNoBusyLoop(t *testing.T) {
 	const each, period = 3, 8 * time.Second
 	for _, code := range []int{http.StatusInternalServerError, http.StatusForbidden, http.StatusConflict} {

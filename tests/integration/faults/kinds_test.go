@@ -18,8 +18,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// oneKind is a namespace with sets of one kind, whose pods have no order and are updated in place. Those of a CloneSet have random names: an answer
-// that is lost must not make a second pod of another name.
+// oneKind is a namespace with sets of one kind, with unordered pods updated in place. A
+// CloneSet's have random names: a lost answer must not make a second pod of another name.
 type oneKind struct {
 	*environment.Namespace
 	kind string
@@ -27,7 +27,7 @@ type oneKind struct {
 	watching *observer
 }
 
-// eachKind returns a namespace for each kind, whose pods are followed.
+// eachKind returns a namespace for each kind, with followed pods.
 func eachKind(t *testing.T) []*oneKind {
 	t.Helper()
 	var all []*oneKind
@@ -38,7 +38,7 @@ func eachKind(t *testing.T) []*oneKind {
 	return all
 }
 
-// kindOf lets the sets of one namespace take turns: those of even numbers are StatefulSets.
+// kindOf lets the sets of one namespace take turns: even numbers are StatefulSets.
 func kindOf(n *environment.Namespace, i int) *oneKind {
 	return &oneKind{Namespace: n, kind: []string{"StatefulSet", "CloneSet"}[i%2]}
 }

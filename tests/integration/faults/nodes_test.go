@@ -22,8 +22,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
 
-// TestNodesUnderFaults lets a DaemonSet start and be updated in place, and a BroadcastJob run, on 12 nodes with many faults at once: every node gets
-// one pod of each, no more are out of service than allowed, and no node is served twice. What a single fault does at any moment is for tests/chaos.
+// TestNodesUnderFaults lets a DaemonSet start and be updated in place, and a BroadcastJob
+// run, on 12 nodes with many faults at once: every node gets one pod of each, no more are
+// out of service than allowed, and no node is served twice. tests/chaos covers single
+// faults.
 func TestNodesUnderFaults(t *testing.T) {
 	const nodes, limit = 12, 3
 	lane := env.Namespace(t).Name

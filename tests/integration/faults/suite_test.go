@@ -3,8 +3,9 @@
 
 //go:build unix
 
-// Package faults_test puts faults between the operator and the API server and shows that they cost time and nothing else: no pod is
-// made twice or lost, no more are taken out of service than allowed, and a namespace in trouble keeps its trouble to itself.
+// Package faults_test puts faults between the operator and the API server and shows they
+// cost time alone: no pod is made twice or lost, no more are taken out of service than
+// allowed, and a troubled namespace affects no other.
 package faults_test
 
 import (
@@ -30,7 +31,7 @@ import (
 // seed makes runs comparable.
 const seed = 20260101
 
-// env and proxy are what all tests of this package share; every test has a namespace of its own.
+// env and proxy are shared by all tests of this package; every test has its own namespace.
 var (
 	env   *environment.Environment
 	proxy *faultproxy.Proxy
@@ -63,16 +64,18 @@ func faulty(t *testing.T, faults faultproxy.Faults) {
 	t.Cleanup(func() { proxy.Set(faultproxy.Faults{}) })
 }
 
-// observer follows the pods of a namespace through its own watch, past the proxy, and keeps what a look now and then would miss.
+// observer follows a namespace's pods through its own watch, past the proxy, and misses
+// nothing.
 type observer struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 
 	mutex sync.Mutex
 	pods  map[string]*corev1.Pod
-	// made are the UIDs that pods of a name have had.
+	// made are the UIDs by pod name.
 	made map[string][]types.UID
-	// counting says that all pods are expected to exist; most is then the highest number seen that did not serve.
+	// counting: all pods are expected to exist; most is then the highest number out of
+	// service.
 	counting bool
 	most     int
 }
@@ -145,7 +148,7 @@ func (o *observer) see(pod *corev1.Pod) {
 	}
 }
 
-// count looks at every single state that the API server went through.
+// count looks at every single state of the API server.
 func (o *observer) count() {
 	if !o.counting {
 		return
@@ -159,7 +162,7 @@ func (o *observer) count() {
 	o.most = max(o.most, len(o.made)-serving)
 }
 
-// serves says whether a pod is ready and nobody holds it back.
+// serves is true if a pod is ready and nobody holds it back.
 func serves(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || !environment.IsReady(pod) {
 		return false
@@ -169,14 +172,15 @@ func serves(pod *corev1.Pod) bool {
 	})
 }
 
-// startCounting begins to look for the highest number of pods that do not serve.
+// startCounting begins to look for the highest number of pods out of service.
 func (o *observer) startCounting() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	o.counting, o.most = true, 0
 }
 
-// verify ends the watch and compares what it saw: every pod was made once, and no more than limit were out of service.
+// verify ends the watch and judges it: every pod was made once, and at most limit were out
+// of service.
 func (o *observer) verify(t *testing.T, pods, limit int) {
 	t.Helper()
 	o.stop()

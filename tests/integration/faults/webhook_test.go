@@ -24,8 +24,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/faultproxy"
 )
 
-// hangingWebhook registers somebody's admission webhook for new pods of a namespace that never answers. It returns how often it was
-// asked.
+// hangingWebhook registers a silent admission webhook for a namespace's new pods, and
+// counts its calls.
 func hangingWebhook(t *testing.T, n *environment.Namespace) *atomic.Int64 {
 	t.Helper()
 	pair, err := n.Cluster.PKI().Server("hanging-webhook", "127.0.0.1")
@@ -109,8 +109,8 @@ const hangingSets = 20
 
 func setName(i int) string { return fmt.Sprintf("web-%c", 'a'+i) }
 
-// delaysNoOther gives one namespace many sets whose pods are to be made when the trouble begins there, and shows that sets of another
-// namespace are made and updated meanwhile as if nothing was.
+// delaysNoOther gives one namespace many sets whose pods are made in the trouble, and shows
+// another namespace's sets made and updated as usual.
 func delaysNoOther(t *testing.T, troubled *environment.Namespace, trouble func(), began func() bool) {
 	t.Helper()
 	for i := range hangingSets {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health has other tools judge the statuses that the operator writes: kstatus with its own library, and Argo CD with its own
-// checks and with those that we ship for it.
+// Package health has other tools judge the operator's statuses: kstatus with its own
+// library, and Argo CD with its own checks and those we ship for it.
 package health
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers"
 )
 
-// argoCD is the version whose checks are looked at.
+// argoCD is the version with the checks.
 const argoCD = "github.com/argoproj/argo-cd/v3@v3.1.0"
 
 // Parts of statuses as the operator writes them.
@@ -38,20 +38,20 @@ const (
     conditions: [{type: Available, status: "True", message: enough}, {type: Reconciling, status: "False", reason: InvalidTemplate}, {type: Stalled, status: "True", reason: InvalidTemplate, message: the template}]`
 )
 
-// unasked is for kinds of which Argo CD's own check, if it has one, is not looked at.
+// unasked is for kinds without a look at Argo CD's own check.
 const unasked = "unasked"
 
-// judged is an object and what others say of it.
+// judged is an object and others' verdicts.
 type judged struct {
 	kind, version, strategy, status string
 	generation                      string // 3 when empty
 	kstatus                         kstatus.Status
 	argo                            string
-	// theirs is what Argo CD's own check says; "error" when it fails.
+	// theirs is the verdict of Argo CD's own check; "error" when it fails.
 	theirs string
 }
 
-// jobs are objects that begin and end, and others without pods of their own that are rolled out.
+// jobs are objects that begin and end, and others without pods of their own to roll out.
 func jobs() map[string]judged {
 	const progressing, degraded, healthy = "Progressing", "Degraded", "Healthy"
 	cases := map[string]judged{}
@@ -116,8 +116,9 @@ func jobs() map[string]judged {
 	return cases
 }
 
-// leftAlone are objects for which the operator does nothing, so that nobody has counted anything for the present spec: the status is about an earlier one, or
-// has no more than conditions. With our check Argo CD said that the operator has not seen the latest change yet, for ever.
+// leftAlone are objects the operator does nothing for, so nobody has counted anything for
+// the present spec: the status is about an earlier one, or has only conditions. With our
+// check Argo CD called the latest change unobserved for ever.
 func leftAlone(t *testing.T) map[string]judged {
 	t.Helper()
 	cases := map[string]judged{}
@@ -329,7 +330,7 @@ func ourChecks(t *testing.T) map[string]string {
 	return checks
 }
 
-// theirChecks are those of Argo CD, read from its own module.
+// theirChecks are Argo CD's, read from its own module.
 func theirChecks(t *testing.T) map[string]string {
 	t.Helper()
 	download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", argoCD)

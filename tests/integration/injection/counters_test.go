@@ -24,7 +24,8 @@ import (
 var counted = regexp.MustCompile(`^apiserver_(?:admission_webhook_request_total|admission_webhook_admission_duration_seconds_count|` +
 	`admission_match_condition_\w+|mutating_admission_policy_check_total)\{(.*)\} (\S+)$`)
 
-// sums adds up the values of the API server's metrics whose lines match, by what the first group of the pattern has found. The second group is the value.
+// sums adds up the API server's matching metrics by the pattern's first group. The second
+// group is the value.
 func (w *fixture) sums(t *testing.T, pattern *regexp.Regexp) map[string]float64 {
 	t.Helper()
 	sums := map[string]float64{}
@@ -87,8 +88,9 @@ func (w *fixture) during(t *testing.T, namespace, want string) int {
 	return w.counts(t) - before
 }
 
-// Without a SidecarSet the API server calls and evaluates nothing of ours for pods: before the first one, after the last one, and with the kind
-// switched off. It does not matter whether the operator runs.
+// Without a SidecarSet the API server calls and evaluates nothing of ours for pods: before
+// the first one, after the last one, and with the kind switched off, with or without a
+// running operator.
 func TestNothingIsEvaluatedWithoutSets(t *testing.T) {
 	w := shared
 	namespace := w.namespace(t, nil)
@@ -151,7 +153,7 @@ func TestNothingIsEvaluatedWithoutSets(t *testing.T) {
 	}
 }
 
-// anchorAlone checks that of the policy at most the binding that matches no pod is left.
+// anchorAlone checks that at most the policy's binding without pods is left.
 func (w *fixture) anchorAlone(t *testing.T, there bool) {
 	t.Helper()
 	if !w.servesPolicies(t) {

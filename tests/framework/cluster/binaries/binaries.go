@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/internal/filelock"
 )
 
-// Name is a program that this package can build.
+// Name is a program this package can build.
 type Name string
 
 // The programs that Ensure knows.
@@ -38,13 +38,13 @@ const (
 	OperatorSDK Name = "operator-sdk"
 	// OPM makes, checks and serves catalogs.
 	OPM Name = "opm"
-	// OLM is the operator of the Operator Lifecycle Manager that installs what a ClusterServiceVersion declares.
+	// OLM is the Operator Lifecycle Manager's installer of ClusterServiceVersions.
 	OLM Name = "olm"
-	// OLMCatalog is its other operator, which follows catalogs and subscriptions.
+	// OLMCatalog is its other operator, for catalogs and subscriptions.
 	OLMCatalog Name = "catalog"
 	// CopyBundle copies the content of a bundle image, as the first step of unpacking it.
 	CopyBundle Name = "cpb"
-	// CopyContent copies the files of a catalog image that holds no program, for a pod that serves them.
+	// CopyContent copies the files of a catalog image without programs, for a serving pod.
 	CopyContent Name = "copy-content"
 	// Helm installs charts.
 	Helm Name = "helm"
@@ -57,25 +57,26 @@ const (
 	CacheVariable = "KRUISE_CACHE"
 	// VersionVariable names the environment variable with the Kubernetes version to build.
 	VersionVariable = "KUBERNETES_VERSION"
-	// lowPriority is the nice value of builds in the background: what runs beside gets about ten times as much.
+	// lowPriority is the nice value of background builds: other work gets about ten times
+	// as much.
 	lowPriority = 10
 )
 
-// ErrBuild is wrapped by every error of Ensure that comes from a program that could not be built: no go command, no
-// module proxy, no compiler that is new enough.
+// ErrBuild wraps every failure of Ensure to build: no go command, no module proxy, no
+// compiler new enough.
 var ErrBuild = errors.New("cannot build the programs of the test cluster")
 
 // Options say what to build and where to.
 type Options struct {
-	// Version is the Kubernetes version: a release such as v1.35.2, or 1.35 for its newest patch. When empty it is
-	// $KUBERNETES_VERSION, and when that is empty the version that tools/kubernetes pins. Etcd has always the version
-	// that tools/etcd pins.
+	// Version is the Kubernetes version: a release such as v1.35.2, or 1.35 for its newest
+	// patch. When empty it is $KUBERNETES_VERSION, and then the pin of tools/kubernetes.
+	// Etcd always has the version pinned in tools/etcd.
 	Version string
-	// Cache is the cache folder. When empty it is the one that CacheDir returns.
+	// Cache is the cache folder; when empty, CacheDir's.
 	Cache string
-	// Progress receives a line for each program that is built, and nothing for one that is cached. It may be nil.
+	// Progress receives a line for each built program, none for cached ones. It may be nil.
 	Progress io.Writer
-	// Background builds with low priority, beside work that matters more.
+	// Background builds with low priority, beside more important work.
 	Background bool
 }
 
@@ -86,12 +87,12 @@ type Set struct {
 	paths   map[Name]string
 }
 
-// Path returns the executable. It is empty for a program that Ensure was not asked for.
+// Path returns the executable; empty for a program Ensure was not asked for.
 func (s Set) Path(name Name) string {
 	return s.paths[name]
 }
 
-// Ensure builds those of the named programs that the cache does not have.
+// Ensure builds the named programs missing in the cache.
 func Ensure(ctx context.Context, options Options, names ...Name) (Set, error) {
 	set, err := ensure(ctx, options, names)
 	if err != nil {
@@ -103,7 +104,7 @@ func Ensure(ctx context.Context, options Options, names ...Name) (Set, error) {
 	return set, nil
 }
 
-// Cached says whether the cache has a program in the version that Ensure would build by default.
+// Cached is true if the cache has a program in Ensure's default version.
 func Cached(ctx context.Context, name Name) (bool, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -152,7 +153,7 @@ func ensure(ctx context.Context, options Options, names []Name) (Set, error) {
 	return set, nil
 }
 
-// CacheDir returns the folder that programs are kept in.
+// CacheDir returns the folder of built programs.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(CacheVariable); dir != "" {
 		return filepath.Abs(dir)
@@ -206,7 +207,7 @@ func (b builder) ensure(ctx context.Context, from source, target string, name Na
 }
 
 func (b builder) build(ctx context.Context, from source, target, path string) error {
-	// The lock is held, so what is there was left by a build that was killed.
+	// The lock is held, so any file here is from a killed build.
 	temp := filepath.Join(filepath.Dir(path), ".building")
 	if err := os.RemoveAll(temp); err != nil {
 		return fmt.Errorf("removing an unfinished build: %w", err)
@@ -220,7 +221,8 @@ func (b builder) build(ctx context.Context, from source, target, path string) er
 	start := time.Now()
 	built := filepath.Join(temp, filepath.Base(path))
 	arguments := append([]string{"build"}, from.flags...)
-	// Libraries are compiled as for the suites, so that Go's cache has them once. Nobody debugs the rest: no DWARF is faster.
+	// Libraries are compiled as for the suites, so Go's cache has them once. Nobody debugs
+	// the rest: no DWARF is faster.
 	arguments = append(arguments, "-gcflags="+kubernetesModule+"/...=-dwarf=false", "-ldflags", from.linkerFlags(), "-o", built, target)
 	if _, err := run(ctx, from.dir, b.background, arguments...); err != nil {
 		fmt.Fprintf(b.progress, "failed after %.0f s\n", time.Since(start).Seconds())

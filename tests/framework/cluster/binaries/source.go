@@ -27,11 +27,11 @@ const (
 	etcdModule       = "go.etcd.io/etcd/server/v3"
 	sdkModule        = "github.com/operator-framework/operator-sdk"
 	versionPackage   = "k8s.io/component-base/version"
-	// stagingPrefix begins the path by which the Kubernetes repository replaces the modules that it holds itself.
+	// stagingPrefix begins the Kubernetes repository's replacements of its own modules.
 	stagingPrefix = "./staging/"
 )
 
-// source is a module from whose folder programs are built.
+// source is a module to build programs from.
 type source struct {
 	// name is the first part of the cache key.
 	name string
@@ -43,7 +43,7 @@ type source struct {
 	flags []string
 }
 
-// DefaultVersion returns the Kubernetes version that Ensure builds when its options name none.
+// DefaultVersion returns the Kubernetes version Ensure builds by default.
 func DefaultVersion() (string, error) {
 	if version := os.Getenv(VersionVariable); version != "" {
 		return version, nil
@@ -75,7 +75,7 @@ func newSources(ctx context.Context, cache, version string) (sources, error) {
 	return s, err
 }
 
-// of returns what a program is built from, and the package to build.
+// of returns a program's source and package.
 func (s sources) of(name Name) (source, string, error) {
 	if target, packaging := packagingTargets()[name]; packaging {
 		from, err := packagingSource(s.root, target)
@@ -101,7 +101,7 @@ func (s source) target(name Name) (string, error) {
 	}
 }
 
-// packagingTarget says what a program of tools/sdk or tools/helm is built from.
+// packagingTarget is the source of a program of tools/sdk or tools/helm.
 type packagingTarget struct {
 	// tools is the folder below tools/; empty: sdk.
 	tools string
@@ -129,19 +129,19 @@ func packagingTargets() map[Name]packagingTarget {
 	}
 }
 
-// packagingSource returns the target's folder of tools at the version of the module that holds the program.
+// packagingSource returns the target's folder of tools at its module's version.
 func packagingSource(root string, target packagingTarget) (source, error) {
 	from, err := pinnedSource(filepath.Join(root, "tools", cmp.Or(target.tools, "sdk")), target.module)
 	if err != nil || target.tools != "" {
 		return from, err
 	}
 	from.name = path.Base(target.module)
-	// Without it opm and operator-sdk need a C library for signatures, which nothing here uses.
+	// Otherwise opm and operator-sdk need a C library for signatures, unused here.
 	from.flags = []string{"-tags=containers_image_openpgp"}
 	return from, nil
 }
 
-// goVersion returns the Go release that builds the module, which may be another one than the go command on the path.
+// goVersion returns the Go release for the module, perhaps not the one on the path.
 func (s source) goVersion(ctx context.Context) (string, error) {
 	output, err := runGo(ctx, s.dir, "env", "GOVERSION")
 	if err != nil {
@@ -151,7 +151,7 @@ func (s source) goVersion(ctx context.Context) (string, error) {
 	return strings.ReplaceAll(strings.TrimSpace(string(output)), " ", "-"), nil
 }
 
-// linkerFlags strip the symbols and stamp the version that a Kubernetes component reports.
+// linkerFlags strip the symbols and stamp the version a Kubernetes component reports.
 func (s source) linkerFlags() string {
 	flags := []string{"-s", "-w"}
 	if s.name == "kubernetes" {
@@ -170,7 +170,7 @@ func (s source) linkerFlags() string {
 	return strings.Join(flags, " ")
 }
 
-// pinnedSource reads the version that a go.mod of ours requires.
+// pinnedSource reads the version a go.mod of ours requires.
 func pinnedSource(dir, module string) (source, error) {
 	file, err := readModule(filepath.Join(dir, "go.mod"))
 	if err != nil {
@@ -206,14 +206,14 @@ func kubernetesSource(ctx context.Context, root, cache, version string) (source,
 	return generatedSource(ctx, cache, version)
 }
 
-// moduleDownload is what "go mod download -json" tells about a module.
+// moduleDownload is the output of "go mod download -json".
 type moduleDownload struct {
 	Version string
 	GoMod   string
 	Dir     string
 }
 
-// generatedSource makes a module in the cache from which the programs of any Kubernetes release can be built.
+// generatedSource makes a module in the cache for the programs of any Kubernetes release.
 func generatedSource(ctx context.Context, cache, query string) (source, error) {
 	modules := filepath.Join(cache, "modules")
 	if err := os.MkdirAll(modules, 0o755); err != nil {
@@ -257,8 +257,8 @@ func newGenerated(modules, version string) source {
 	}
 }
 
-// generateModule writes a go.mod that requires a Kubernetes release and all that the release requires, in the very
-// versions it was tested with. The staging modules, which the release replaces by folders, are replaced by their
+// generateModule writes a go.mod requiring a Kubernetes release with its requirements, in
+// the tested versions. Staging modules, folders in the release, are replaced by their
 // published versions: v0.X.Y belongs to v1.X.Y.
 func generateModule(download moduleDownload, dir string) error {
 	release, err := readModule(download.GoMod)
@@ -307,7 +307,7 @@ func generateModule(download moduleDownload, dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o600); err != nil {
 		return fmt.Errorf("writing the module of Kubernetes %s: %w", download.Version, err)
 	}
-	// The go.mod comes last and by a rename: its presence means that the module is complete.
+	// The go.mod comes last and by a rename: it proves the module complete.
 	temp := filepath.Join(dir, "go.mod.new")
 	if err := os.WriteFile(temp, content, 0o600); err != nil {
 		return fmt.Errorf("writing the module of Kubernetes %s: %w", download.Version, err)

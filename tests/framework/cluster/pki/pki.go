@@ -3,8 +3,8 @@
 
 // Package pki issues the certificates of a test cluster.
 //
-// Keys are ECDSA P-256, made in memory and valid for one day before to one year after their making. Nothing here is
-// meant for a cluster that outlives a test.
+// Keys are ECDSA P-256, made in memory and valid from one day ago for a year, for tests
+// only.
 package pki
 
 import (
@@ -62,12 +62,12 @@ func NewAuthority(commonName string) (*Authority, error) {
 	return &Authority{certificate: certificate, key: key, pair: pair}, nil
 }
 
-// Cert returns the authority's own certificate in PEM, what others trust.
+// Cert returns the authority's certificate in PEM, for others to trust.
 func (a *Authority) Cert() []byte {
 	return a.pair.Cert
 }
 
-// Pair returns the authority's own certificate and key, for a component that signs by itself.
+// Pair returns the authority's certificate and key, for a component with its own signer.
 func (a *Authority) Pair() Pair {
 	return a.pair
 }

@@ -72,7 +72,7 @@ func verify(t *testing.T, authority *Authority, pair Pair, options x509.VerifyOp
 	return certificate
 }
 
-// parse also checks that the key belongs to the certificate.
+// parse also checks the key against the certificate.
 func parse(t *testing.T, pair Pair) *x509.Certificate {
 	t.Helper()
 	loaded, err := tls.X509KeyPair(pair.Cert, pair.Key)

@@ -31,7 +31,7 @@ func cgroupPaths(name string) ([]string, error) {
 	}
 	var paths []string
 	for _, entry := range entries {
-		// cpu may be a link to cpu,cpuacct, which is listed itself.
+		// cpu may be a link to cpu,cpuacct, listed itself.
 		if entry.IsDir() && entry.Name() != "unified" {
 			paths = append(paths, filepath.Join(cgroupRoot, entry.Name(), name))
 		}
@@ -71,8 +71,8 @@ func makeCgroups(paths []string) error {
 	return nil
 }
 
-// enableControllers hands the controllers that a kubelet needs down from the root of cgroup v2. On most
-// machines they are handed down already; one that is not stays so after the node ends, which changes nothing for anybody.
+// enableControllers hands the kubelet's controllers down from the root of cgroup v2. Most
+// machines do so already; a new one stays after the node ends, harmlessly.
 func enableControllers() error {
 	const subtree = cgroupRoot + "/cgroup.subtree_control"
 	enabled, err := os.ReadFile(subtree)

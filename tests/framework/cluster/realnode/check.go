@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// requirement is a program that a node needs and the Debian package that brings it.
+// requirement is a program a node needs and its Debian package.
 type requirement struct {
 	program string
 	pkg     string
@@ -36,7 +36,7 @@ const cniPackage = "containernetworking-plugins"
 
 func cniPlugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }
 
-// DebianPackages are the packages of Debian and Ubuntu that bring everything [Check] asks for.
+// DebianPackages are the packages of Debian and Ubuntu with everything [Check] asks for.
 func DebianPackages() []string {
 	packages := []string{cniPackage}
 	for _, needed := range requirements() {
@@ -48,9 +48,9 @@ func DebianPackages() []string {
 
 // UnavailableError says why this machine cannot run real nodes.
 type UnavailableError struct {
-	// Reasons are the things that no package changes, such as the operating system.
+	// Reasons are beyond packages, such as the operating system.
 	Reasons []string
-	// Programs are missing programs, Packages the Debian packages that bring them.
+	// Programs are missing programs, Packages their Debian packages.
 	Programs, Packages []string
 }
 
@@ -64,8 +64,8 @@ func (e *UnavailableError) Error() string {
 	return "no real node can run here: " + strings.Join(reasons, "; ")
 }
 
-// Check tells whether this machine can run real nodes. The error, if any, is an [*UnavailableError] that
-// lists everything that is missing, and serves as the reason for skipping a test.
+// Check fails if this machine cannot run real nodes, with an [*UnavailableError] listing
+// everything missing: a reason to skip a test.
 func Check() error {
 	missing := &UnavailableError{}
 	if runtime.GOOS != "linux" {
@@ -104,7 +104,8 @@ func Check() error {
 	return missing
 }
 
-// hasCapabilities tells whether this process may make mounts, namespaces and network interfaces.
+// hasCapabilities is true if this process may make mounts, namespaces and network
+// interfaces.
 func hasCapabilities() bool {
 	const netAdmin, sysAdmin = 1 << 12, 1 << 21
 	status, err := os.ReadFile("/proc/self/status")

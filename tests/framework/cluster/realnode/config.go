@@ -57,7 +57,7 @@ func (f *files) write(name string, content []byte) {
 	}
 }
 
-// object writes a value as YAML, of which JSON is a part.
+// object writes a value as YAML; JSON is a part of it.
 func (f *files) object(name string, value any) {
 	if f.err != nil {
 		return
@@ -152,7 +152,7 @@ func (f *files) cni(pods netip.Prefix) {
 	}
 }
 
-// kubelet writes the configuration of the kubelet. What overrides says wins, field by field.
+// kubelet writes the kubelet's configuration. overrides win, field by field.
 func (f *files) kubelet(cgroup string, clusterDNS netip.Addr, overrides map[string]any) {
 	if f.err != nil {
 		return
@@ -187,7 +187,7 @@ func (f *files) kubelet(cgroup string, clusterDNS netip.Addr, overrides map[stri
 		"failSwapOn":             false,
 		"makeIPTablesUtilChains": false,
 
-		// How full the disk of the machine is, is not what a test is about.
+		// Tests must not depend on the machine's free disk.
 		"imageGCHighThresholdPercent": 100,
 		"imageGCLowThresholdPercent":  99,
 		"evictionHard":                map[string]string{"memory.available": "50Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%", "imagefs.available": "1%"},
@@ -204,8 +204,8 @@ func (f *files) kubelet(cgroup string, clusterDNS netip.Addr, overrides map[stri
 	f.object(kubeletConfig, config)
 }
 
-// kubeconfig writes the access of the kubelet to the API server. serverName is the name that the certificate of the API server
-// carries, since the address at which the node reaches it is not in there.
+// kubeconfig writes the kubelet's access to the API server. serverName is in its
+// certificate; the address used by the node is not.
 func (f *files) kubeconfig(apiServer netip.AddrPort, serverName string, ca []byte, client pki.Pair) {
 	if f.err != nil {
 		return

@@ -32,13 +32,14 @@ const (
 	nodeLink      = "eth0"    // the node's end
 )
 
-// fabric is the wiring of a network: the namespace that routes, and the links that lead there.
+// fabric is a network's wiring: the routing namespace, and the links to it.
 type fabric struct {
 	router netns.NsHandle
 	number int // of the network on this machine
 }
 
-// newFabric connects this machine to a new router that also has the given address, if it is valid.
+// newFabric connects this machine to a new router, which also has the given address if
+// valid.
 func newFabric(service netip.Addr) (_ *fabric, err error) {
 	router, err := newNamespace()
 	if err != nil {
@@ -110,7 +111,7 @@ func (f *fabric) connectMachine() error {
 	return fmt.Errorf("all %d address ranges are in use: see the interfaces %s* and the routes of this machine", maxNetworks, machinePrefix)
 }
 
-// overlaps tells whether a route, other than the default route, leads to an address in the range.
+// overlaps is true if a route, other than the default, leads into the range.
 func overlaps(route netlink.Route, prefix netip.Prefix) bool {
 	if route.Dst == nil {
 		return false
@@ -162,7 +163,7 @@ func (f *fabric) attach(pid, node int) error {
 			return err
 		}
 		name := nodePrefix + strconv.Itoa(node)
-		// The kernel may still be removing the link of a node that had this number before.
+		// The kernel may still be removing an earlier node's link of this number.
 		if err := removeLink(handle, name); err != nil {
 			return err
 		}
@@ -227,7 +228,8 @@ func (f *fabric) close() error {
 	return errors.Join(append(failures, f.router.Close())...)
 }
 
-// newNamespace makes a network namespace that lives as long as its handle is open or a socket or process uses it.
+// newNamespace makes a network namespace; it lives while its handle is open or a socket or
+// process uses it.
 func newNamespace() (netns.NsHandle, error) {
 	runtime.LockOSThread()
 	before, err := netns.Get()
@@ -241,7 +243,8 @@ func newNamespace() (netns.NsHandle, error) {
 		runtime.UnlockOSThread()
 		return netns.None(), err
 	}
-	// A thread that cannot go back stays locked, so that the runtime discards it with its goroutine.
+	// A thread that cannot go back stays locked, so the runtime discards it with its
+	// goroutine.
 	if err := netns.Set(before); err != nil {
 		return netns.None(), errors.Join(err, made.Close())
 	}
@@ -249,7 +252,7 @@ func newNamespace() (netns.NsHandle, error) {
 	return made, nil
 }
 
-// inNamespace calls act on a thread that is in the network namespace, with a handle to it.
+// inNamespace calls act on a thread in the network namespace, with a handle to it.
 func inNamespace(namespace netns.NsHandle, act func(*netlink.Handle) error) error {
 	runtime.LockOSThread()
 	before, err := netns.Get()
@@ -274,7 +277,7 @@ func inNamespace(namespace netns.NsHandle, act func(*netlink.Handle) error) erro
 	return err
 }
 
-// named are the attributes of a link of which only the name matters.
+// named are the attributes of a link with only a name.
 func named(name string) netlink.LinkAttrs {
 	attributes := netlink.NewLinkAttrs()
 	attributes.Name = name

@@ -36,7 +36,7 @@ type NetworkOptions struct {
 	KubernetesService netip.Addr
 }
 
-// Network connects nodes, their pods and this process. It holds the registry that the nodes pull from. Its
+// Network connects nodes, their pods and this process. It holds the nodes' registry. Its
 // methods may be called from several goroutines.
 type Network struct {
 	apiServer string
@@ -92,13 +92,14 @@ func StartNetwork(ctx context.Context, options NetworkOptions) (_ *Network, err 
 	return n, nil
 }
 
-// Push makes an image available to all nodes under a name such as "openkruise/guestbook:v1". A name
-// that was pushed before now means the new image; nodes that have pulled it keep what they have.
+// Push offers an image to all nodes under a name such as "openkruise/guestbook:v1". A
+// pushed name may get a new image; nodes keep pulled ones.
 func (n *Network) Push(ctx context.Context, reference string, image v1.Image) error {
 	return n.registry.Push(ctx, reference, image)
 }
 
-// Listen serves the registry on a further listener, for programs that push over the network. Nodes find there what was pushed under any address.
+// Listen serves the registry on a further listener, for pushes over the network. Nodes find
+// the images under any address.
 func (n *Network) Listen(listener net.Listener) { n.registry.Listen(listener) }
 
 // Protect lets nodes pull from a repository, such as "team/web", only with a name and a password.
@@ -106,7 +107,8 @@ func (n *Network) Protect(repository, user, password string) {
 	n.registry.Protect(repository, user, password)
 }
 
-// Intercept has between asked about every request of nodes for a repository, such as "team/web". Nil ends that.
+// Intercept asks between about every request of nodes for a repository, such as "team/web".
+// Nil ends it.
 func (n *Network) Intercept(repository string, between images.Between) {
 	n.registry.Intercept(repository, between)
 }
@@ -157,14 +159,14 @@ func (n *Network) take() (int, error) {
 	return 0, fmt.Errorf("the network has %d nodes already, which is its limit", maxNodes)
 }
 
-// release gives the number of a node that has ended back.
+// release returns the number of an ended node.
 func (n *Network) release(node int) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	n.used[node] = false
 }
 
-// addressPlan says who has which address, counted from the base of a /20.
+// addressPlan assigns addresses from the base of a /20.
 type addressPlan struct {
 	base netip.Addr
 }

@@ -39,7 +39,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
-// Programs of a node that can be stopped and started.
+// Programs of a node for stopping and starting.
 const (
 	Kubelet    = "kubelet"
 	Containerd = "containerd"
@@ -72,8 +72,8 @@ type Node struct {
 	ended   []string // programs that ended unasked, and how
 }
 
-// Start starts a node and returns when it is ready in the API. Stop ends it; it also ends with this process. Before that,
-// what nodes of dead processes left behind is removed.
+// Start starts a node and returns when it is ready in the API. Stop ends it, and so does
+// the end of this process. It first removes dead processes' nodes.
 func Start(ctx context.Context, options Options) (_ *Node, err error) {
 	if err := options.check(); err != nil {
 		return nil, err
@@ -288,7 +288,8 @@ func (n *Node) configure(options Options, client pki.Pair) (nodespec.Spec, error
 	}, nil
 }
 
-// environment is what programs of the node get; nothing of the caller's, such as a proxy, reaches them.
+// environment is for programs of the node; nothing of the caller's, such as a proxy,
+// reaches them.
 func environment() []string {
 	return []string{"PATH=" + nodePath, "HOME=/root", "TMPDIR=/var/lib/tmp"}
 }
@@ -364,7 +365,7 @@ func (n *Node) PodRange() netip.Prefix { return n.network.plan.pods(n.number) }
 // Log is the path of the log of [Kubelet] or [Containerd].
 func (n *Node) Log(program string) string { return n.log[program] }
 
-// Command prepares a command that runs inside the node, where it sees what the kubelet sees.
+// Command prepares a command inside the node, with the kubelet's view.
 func (n *Node) Command(ctx context.Context, args ...string) *exec.Cmd {
 	enter := []string{"--target", strconv.Itoa(n.command.Process.Pid), "--mount", "--net", "--pid", "--uts", "--ipc", "--"}
 	command := exec.CommandContext(ctx, "nsenter", append(enter, args...)...)
@@ -372,14 +373,15 @@ func (n *Node) Command(ctx context.Context, args ...string) *exec.Cmd {
 	return command
 }
 
-// ImportImage puts an image into the store of the node under a name such as "openkruise/guestbook:v1", as
-// a pull would do. Pods that always pull do not look there; for them, see [Network.Push].
+// ImportImage puts an image into the node's store under a name such as
+// "openkruise/guestbook:v1", like a pull. Pods with pull policy Always do not look there;
+// for them, see [Network.Push].
 func (n *Node) ImportImage(ctx context.Context, reference string, image v1.Image) error {
 	tag, err := name.NewTag(reference)
 	if err != nil {
 		return err
 	}
-	// The names that the runtime gives to images begin with docker.io, not index.docker.io.
+	// The runtime's image names begin with docker.io, not index.docker.io.
 	host := tag.RegistryStr()
 	if host == name.DefaultRegistry {
 		host = "docker.io"
@@ -405,7 +407,7 @@ func (n *Node) StopProgram(ctx context.Context, program string) error {
 	return n.request(ctx, nodespec.Stop, program)
 }
 
-// StartProgram starts a program again that was stopped, and returns when it says that it is healthy.
+// StartProgram restarts a stopped program, and returns when it is healthy.
 func (n *Node) StartProgram(ctx context.Context, program string) error {
 	return n.request(ctx, nodespec.Start, program)
 }
@@ -424,8 +426,8 @@ func (n *Node) request(ctx context.Context, verb nodespec.Verb, program string) 
 	return nil
 }
 
-// Exited reports programs of the node that ended without being asked to, with the end of their logs. A healthy
-// node gives nil.
+// Exited reports programs of the node that ended unasked, with the end of their logs. A
+// healthy node gives nil.
 func (n *Node) Exited() error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -435,8 +437,9 @@ func (n *Node) Exited() error {
 	return fmt.Errorf("node %s: %s%s", n.name, strings.Join(n.ended, ", "), n.logTails())
 }
 
-// Stop ends the node with everything on it, at once, and removes all its traces from this machine. The objects in the
-// API stay: the control plane sees a node that vanished. Calling it again returns the same result.
+// Stop ends the node at once with everything on it, and removes all its traces from this
+// machine. The objects in the API stay: the node has vanished for the control plane.
+// Calling it again returns the same result.
 func (n *Node) Stop() error {
 	n.stop.Do(func() {
 		closed := n.lifeline.Close()

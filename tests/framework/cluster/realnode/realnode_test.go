@@ -278,7 +278,7 @@ func TestOwner(t *testing.T) {
 	if err := json.NewEncoder(os.Stdout).Encode(tracesOf(t, network, node)); err != nil {
 		t.Fatal(err)
 	}
-	// Until it is killed, or the one who would do that is gone.
+	// Until it, or the one to kill it, is gone.
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
@@ -352,7 +352,7 @@ func TestNothingIsLeftOfDeadOwner(t *testing.T) {
 	}
 }
 
-// stopwatch returns a function that logs how long the step took that has just ended.
+// stopwatch returns a function to log the time of the last step.
 func stopwatch(t *testing.T) func(step string) {
 	start := time.Now()
 	return func(step string) {
@@ -406,7 +406,7 @@ func podsOf(t *testing.T, c *cluster.Cluster) typedcorev1.PodInterface {
 	return clientsetOf(t, c).CoreV1().Pods(metav1.NamespaceDefault)
 }
 
-// guestbookPod is a pod with a probed container "web" that always pulls, on the given node.
+// guestbookPod is a pod on the node with a probed container "web" and pull policy Always.
 func guestbookPod(name, node, tag string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -484,7 +484,7 @@ func containerStatus(pod *corev1.Pod, name string) corev1.ContainerStatus {
 	return corev1.ContainerStatus{}
 }
 
-// assertSamePod checks that a pod has kept what only a new pod gets anew, and all other containers.
+// assertSamePod checks the fields only a new pod changes, and all other containers.
 func assertSamePod(t *testing.T, was, is *corev1.Pod) {
 	t.Helper()
 	if was.UID != is.UID || was.Status.PodIP != is.Status.PodIP || was.Status.PodIP == "" {

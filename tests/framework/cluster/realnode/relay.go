@@ -70,7 +70,7 @@ func (r *relay) join(client net.Conn) {
 	<-ended
 }
 
-// track remembers open connections and tells whether the relay still runs.
+// track remembers open connections; it is false once the relay has ended.
 func (r *relay) track(connections ...net.Conn) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()

@@ -23,10 +23,10 @@ const (
 	lockSuffix   = ".lock"
 )
 
-// state is what a node has on disk and among the control groups, and the lock that shows that it lives.
+// state is a node's files and control groups, and the lock that proves it alive.
 //
-// Beside each folder lies a file that is locked while the owner or any process of the node lives. It is made before
-// anything else and removed last, so it leads to all that may be left.
+// Beside each folder a file is locked while the owner or any process of the node lives. It
+// is made first and removed last, so it leads to all remains.
 type state struct {
 	nodespec.State
 	cgroup string // its name below the root of each hierarchy
@@ -43,7 +43,7 @@ func stateRoot() (string, error) {
 	return filepath.Join(temporary, "kruise-nodes"), nil
 }
 
-// describe names what belongs to the node with the given ID.
+// describe names the parts of the node with the ID.
 func describe(root, id string) (*state, error) {
 	cgroup := cgroupPrefix + id
 	paths, err := cgroupPaths(cgroup)
@@ -106,7 +106,7 @@ func (s *state) remove() error {
 	return errors.Join(s.Remove(), s.lock.Release())
 }
 
-// removeLeftovers removes what nodes left of which no process is alive.
+// removeLeftovers removes dead nodes' remains.
 func removeLeftovers() error {
 	root, err := stateRoot()
 	if err != nil {

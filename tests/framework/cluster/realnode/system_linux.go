@@ -18,8 +18,8 @@ func newNamespaces() *syscall.SysProcAttr {
 	}
 }
 
-// cgroupsAreV2 tells whether this machine uses the unified hierarchy alone. A machine that mounts it
-// beside the controllers of version 1 counts as version 1.
+// cgroupsAreV2 is true for the unified hierarchy alone. Beside controllers of version 1 it
+// counts as version 1.
 func cgroupsAreV2() (bool, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(cgroupRoot, &stat); err != nil {
@@ -28,7 +28,7 @@ func cgroupsAreV2() (bool, error) {
 	return stat.Type == unix.CGROUP2_SUPER_MAGIC, nil
 }
 
-// onOverlay tells whether a folder lies on an overlay file system, as in most containers.
+// onOverlay is true for folders on an overlay file system, as in most containers.
 func onOverlay(folder string) bool {
 	var stat unix.Statfs_t
 	return unix.Statfs(folder, &stat) == nil && stat.Type == unix.OVERLAYFS_SUPER_MAGIC

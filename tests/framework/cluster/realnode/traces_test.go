@@ -22,19 +22,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 )
 
-// traces are what a running node has on the machine. They survive being written to JSON, for a process that
-// looks for the traces of another one's node.
+// traces are a running node's marks on the machine. They can be written to JSON, for a
+// process looking for another one's traces.
 type traces struct {
 	Processes  []process
 	Namespaces []string // network namespaces, as links like net:[4026532000]
 	Paths      []string // folder and control groups
 	Interface  link
-	// Last is the latest start of a process of the machine when the traces were taken. The numbers of network namespaces are given away
-	// again: a process that is younger, of another suite's node, may have its namespace under a number of these.
+	// Last is the latest start of any process before. Numbers of network namespaces are
+	// reused: a younger process, of another suite's node, may have one of these.
 	Last uint64
 }
 
-// link is a network interface. Another node may take the name of one that is gone, its index is never given away again.
+// link is a network interface. Its name may be reused, its index never.
 type link struct {
 	Name  string
 	Index int
@@ -94,7 +94,7 @@ func tracesOf(t *testing.T, network *realnode.Network, node *realnode.Node) trac
 	return found
 }
 
-// left describes what is still there of the traces; nothing gives nil.
+// left describes the remaining traces; nil if there are none.
 func (tr traces) left(t *testing.T) error {
 	t.Helper()
 	var failures []error
@@ -137,7 +137,8 @@ func (tr traces) left(t *testing.T) error {
 	return errors.Join(failures...)
 }
 
-// hostState is what a node could change for the whole machine: folders that its programs use by default, and kernel settings.
+// hostState is a node's possible effects on the machine: default folders of its programs,
+// and kernel settings.
 func hostState(t *testing.T) string {
 	t.Helper()
 	state := map[string]string{}
@@ -202,7 +203,8 @@ func readProcess(id int) (parent int, found process, err error) {
 	return parent, process{ID: id, Name: tail[:end], Start: start}, err
 }
 
-// eventually polls until check succeeds, and fails the test with its last error when that takes too long.
+// eventually polls until check succeeds, and fails the test with its last error after a
+// while.
 func eventually(t *testing.T, what string, check func() error) {
 	t.Helper()
 	const (

@@ -41,7 +41,7 @@ func (a *addresses) take() (string, error) {
 	}
 }
 
-// claim marks an address as used that a pod holds already.
+// claim marks a pod's existing address as used.
 func (a *addresses) claim(ip string) {
 	if addr, err := netip.ParseAddr(ip); err == nil {
 		a.mu.Lock()

@@ -48,7 +48,8 @@ const (
 	ResizeInfeasible = "infeasible"
 )
 
-// Never is the duration of something that does not happen by itself. Annotations spell it "never".
+// Never is the duration of an event that does not happen by itself. Annotations spell it
+// "never".
 const Never = time.Duration(math.MaxInt64)
 
 // Delays say how long simulated work takes for pods without annotations. Zero is at once, Never is not at all.
@@ -61,7 +62,7 @@ type Delays struct {
 	Ready time.Duration
 	// Restart is from the kubelet observing a changed image until the new container runs.
 	Restart time.Duration
-	// Complete is how long the containers of a pod with restart policy Never or OnFailure run. Those of other pods do
+	// Complete is how long containers run with restart policy Never or OnFailure. Others do
 	// not end by themselves.
 	Complete time.Duration
 	// Resize is from observing changed resources until they are in force.
@@ -70,8 +71,8 @@ type Delays struct {
 	Terminate time.Duration
 }
 
-// RealisticDelays are about what a node with a container runtime and present images needs: for demos, where the steps
-// of a rollout should be visible.
+// RealisticDelays resemble a node with a container runtime and present images: for demos
+// with visible steps.
 func RealisticDelays() Delays {
 	return Delays{
 		Start:     800 * time.Millisecond,
@@ -84,7 +85,7 @@ func RealisticDelays() Delays {
 	}
 }
 
-// perContainer is a value that may differ between the containers of a pod.
+// perContainer is a value by container of a pod.
 type perContainer[T any] struct {
 	byName   map[string]T
 	fallback T
@@ -97,7 +98,7 @@ func (p perContainer[T]) of(container string) T {
 	return p.fallback
 }
 
-// behavior is what the annotations of a pod and the default delays ask of it.
+// behavior is a pod's, from its annotations and the default delays.
 type behavior struct {
 	start         time.Duration
 	startOf       map[string]time.Duration
@@ -122,7 +123,7 @@ type behavior struct {
 	reportGates   bool
 }
 
-// behaviorOf reads the annotations of a pod. The error names every annotation that cannot be understood.
+// behaviorOf reads a pod's annotations. The error names every faulty one.
 func behaviorOf(pod *corev1.Pod, delays Delays) (behavior, error) {
 	complete := Never
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyAlways {
@@ -180,8 +181,8 @@ func (p *parser) fault(key string, err error) {
 	p.faults = append(p.faults, fmt.Errorf("annotation %s: %w", key, err))
 }
 
-// parse reads a list such as "5s" or "main=2s,sidecar=never": values with a container's name, and at most one without,
-// which is for all other containers.
+// parse reads a list such as "5s" or "main=2s,sidecar=never": values by container, and at
+// most one for all others.
 func parse[T any](p *parser, key string, fallback T, value func(string) (T, error)) perContainer[T] {
 	out := perContainer[T]{fallback: fallback}
 	raw, ok := p.annotations[key]

@@ -22,9 +22,10 @@ import (
 // benchmarkPods is how many pods one run of the benchmark takes through their life.
 const benchmarkPods = 2000
 
-// BenchmarkLife measures how many writes of pods a second the nodes do, with the API server on the same machine:
-// starting pods that wait on a silent node, and then changing images and deleting, where the benchmark's own writes
-// (one for each pod) compete with those of the nodes. Run it with -benchtime=1x.
+// BenchmarkLife measures the nodes' writes of pods per second, with the API server on the
+// same machine: starting pods that wait on a silent node, and then changing images and
+// deleting, in competition with the benchmark's own writes (one for each pod). Run it with
+// -benchtime=1x.
 func BenchmarkLife(b *testing.B) {
 	w := newBareFixture(b, cluster.StartForTest(b, cluster.Options{ControlPlane: cluster.APIServerOnly}).Config(), simnode.Options{})
 	for i := range b.N {

@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Provisioner is the provisioner of storage classes whose claims get simulated volumes.
+// Provisioner is the provisioner of storage classes with simulated volumes.
 const Provisioner = AnnotationPrefix + "provisioner"
 
 // Annotations of a claim, read from the living object.
@@ -44,14 +44,14 @@ const (
 	ExpandInfeasible = "infeasible"
 )
 
-// Annotations by which the persistent volume controller, the scheduler and provisioners talk to each other.
+// Annotations between the persistent volume controller, the scheduler and provisioners.
 const (
 	annotationProvisioner   = "volume.kubernetes.io/storage-provisioner"
 	annotationSelectedNode  = "volume.kubernetes.io/selected-node"
 	annotationProvisionedBy = "pv.kubernetes.io/provisioned-by"
 )
 
-// StorageClass is a class whose claims get simulated volumes. Volumes go with their claims.
+// StorageClass is a class with simulated volumes. Volumes go with their claims.
 func StorageClass(name string, mode storagev1.VolumeBindingMode, expandable bool) *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: Provisioner,
@@ -59,8 +59,7 @@ func StorageClass(name string, mode storagev1.VolumeBindingMode, expandable bool
 	}
 }
 
-// CreateStorageClass creates StorageClass(name, mode, expandable). A class of that name that exists already is left as
-// it is.
+// CreateStorageClass creates StorageClass(name, mode, expandable), unless the name exists.
 func (n *Nodes) CreateStorageClass(ctx context.Context, name string, mode storagev1.VolumeBindingMode, expandable bool) error {
 	_, err := n.client.StorageV1().StorageClasses().Create(ctx, StorageClass(name, mode, expandable), metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -159,7 +158,7 @@ func (p *provisioner) worker(ctx context.Context) {
 	}
 }
 
-// syncVolume deletes a volume of ours whose claim has gone.
+// syncVolume deletes a volume of ours without a claim.
 func (p *provisioner) syncVolume(ctx context.Context, name string) error {
 	volume, err := p.volumes.Get(name)
 	if apierrors.IsNotFound(err) {
@@ -208,8 +207,8 @@ func (p *provisioner) syncClaim(ctx context.Context, name cache.ObjectName) (tim
 	}
 }
 
-// provision creates the volume of a claim once the persistent volume controller asks for it. For a class that waits for
-// the first consumer, that is after the scheduler chose a node.
+// provision creates a claim's volume once the persistent volume controller asks for it: for
+// a class waiting for the first consumer, after the scheduler chose a node.
 func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (time.Duration, error) {
 	if claim.Annotations[annotationProvisioner] != Provisioner {
 		return 0, nil
@@ -257,10 +256,10 @@ func (p *provisioner) provision(ctx context.Context, claim *corev1.PersistentVol
 	return 0, nil
 }
 
-// expand grows the volume of a claim that asks for more than it has, if its class allows it.
+// expand grows a claim's volume to its request, if its class allows it.
 //
-// The order is that of a real resizer: the claim is marked as being resized, the volume grows, the node grows the file
-// system, and only then does the claim show the new capacity.
+// The order is a real resizer's: the claim is marked, the volume grows, the node grows the
+// file system, and only then does the claim show the new capacity.
 func (p *provisioner) expand(ctx context.Context, claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) (time.Duration, error) {
 	want, have := requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
 	if want.Cmp(have) <= 0 || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion {
@@ -301,8 +300,8 @@ func (p *provisioner) expand(ctx context.Context, claim *corev1.PersistentVolume
 	return 0, p.reportExpansion(ctx, claim, "", "")
 }
 
-// reportExpansion writes how far an expansion is: a condition and a resource status, or, when both are empty, that the
-// claim has what it asked for. Nothing is written when the claim says so already.
+// reportExpansion writes an expansion's progress: a condition and a resource status or,
+// when both are empty, its end. It writes nothing the claim has already.
 func (p *provisioner) reportExpansion(ctx context.Context, claim *corev1.PersistentVolumeClaim,
 	kind corev1.PersistentVolumeClaimConditionType, state corev1.ClaimResourceStatus,
 ) error {

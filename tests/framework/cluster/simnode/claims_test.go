@@ -162,7 +162,7 @@ func testExpansion(t *testing.T, cfg *rest.Config) {
 	})
 }
 
-// resizeConditions leaves out what controllers say about other matters.
+// resizeConditions omits other controllers' conditions.
 func resizeConditions(claim *corev1.PersistentVolumeClaim) []corev1.PersistentVolumeClaimConditionType {
 	var out []corev1.PersistentVolumeClaimConditionType
 	for _, c := range claim.Status.Conditions {

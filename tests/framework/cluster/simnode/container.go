@@ -46,22 +46,24 @@ type container struct {
 	image string
 	// changed is when the state last changed. The status has whole seconds only.
 	changed time.Time
-	// shown means that the present state has reached the API server.
+	// shown: the present state has reached the API server.
 	shown bool
-	// restartSince is when a change of the image was observed that has not taken effect; zero when there is none.
+	// restartSince is when a pending change of the image was observed; zero if there is
+	// none.
 	restartSince time.Time
-	// restartShown means that the API server knows the change as observed, with the old container still running.
+	// restartShown: the API server shows the change as observed, with the old container
+	// still running.
 	restartShown bool
-	// resizeSince is when changed resources were observed that are not in force; zero when there are none.
+	// resizeSince is when pending resources were observed; zero if there are none.
 	resizeSince time.Time
 	resizeShown bool
 	// resizePending is Deferred or Infeasible while the node refuses the change.
 	resizePending string
-	// backOff is the wait before the next start of a container that keeps failing.
+	// backOff is the wait before a failing container's next start.
 	backOff time.Duration
-	// crashed means that the annotation CrashLoop caused the last end.
+	// crashed: the annotation CrashLoop caused the last end.
 	crashed bool
-	// kill is the exit code with which a test ends the container.
+	// kill is the exit code a test ends the container with.
 	kill *int32
 }
 
@@ -81,10 +83,10 @@ func (c *container) waiting(reason string) bool {
 	return c.status.State.Waiting != nil && c.status.State.Waiting.Reason == reason
 }
 
-// succeeded means that the container ran to its end without a fault.
+// succeeded: the container ran to its end without a fault.
 func (c *container) succeeded() bool { return c.ended() && c.status.State.Terminated.ExitCode == 0 }
 
-// wait puts the container into a waiting state. An end that was reported as the state becomes the last state.
+// wait makes the container waiting. A reported end becomes the last state.
 func (c *container) wait(now time.Time, reason, message string) {
 	if c.ended() {
 		c.status.LastTerminationState = c.status.State
@@ -116,7 +118,7 @@ func (c *container) halt(now time.Time, code int32) {
 		c.status.State, c.status.LastTerminationState = c.status.LastTerminationState, corev1.ContainerState{}
 		c.enter(now)
 	default:
-		// What was never created cannot be found any more either.
+		// A container never created cannot be found either.
 		c.status.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: exitKilled, Reason: reasonUnknown,
 			Message: "The container never ran before its pod ended",
@@ -184,10 +186,11 @@ func (c *container) tryStart(v *view, spec *corev1.Container) {
 	c.start(v, spec)
 }
 
-// run takes a container that may run, or is running, to where it should be now.
+// run takes a running or startable container to its present state.
 //
-// Several steps may be due at once. What an observer has to be able to see (a change observed while the old container
-// still runs; a container that ran before it completed) ends the round, and the next one begins after the write.
+// Several steps may be due at once. States observers must see (a change observed while the
+// old container still runs; a container running before it completed) end the round; the
+// next begins after the write.
 func (c *container) run(v *view, spec *corev1.Container, mayStart time.Time) {
 	c.changeImage(v, spec)
 	c.changeResources(v, spec)
@@ -205,7 +208,7 @@ func (c *container) run(v *view, spec *corev1.Container, mayStart time.Time) {
 	}
 }
 
-// advance makes one change of state and tells whether there may be another.
+// advance makes one change of state; it is true if another may follow.
 func (c *container) advance(v *view, spec *corev1.Container, mayStart time.Time) bool {
 	b, name := &v.behavior, spec.Name
 	crash := b.crash.of(name)
@@ -265,7 +268,7 @@ func (c *container) advance(v *view, spec *corev1.Container, mayStart time.Time)
 	}
 }
 
-// endsNow tells whether the running container ends now, and with which code.
+// endsNow is true if the running container ends now, and has its exit code.
 func (c *container) endsNow(v *view, spec *corev1.Container, crash bool) (int32, bool) {
 	b, name := &v.behavior, spec.Name
 	c.crashed = false
@@ -310,8 +313,9 @@ func restarts(policy corev1.RestartPolicy, code int32) bool {
 	return policy == corev1.RestartPolicyAlways || policy == corev1.RestartPolicyOnFailure && code != 0
 }
 
-// changeImage restarts a container whose image changed. The change is first observed and reported with the old
-// container still running; only a later round stops it and starts the new one, both in one status write.
+// changeImage restarts a container with a changed image. The change is first reported with
+// the old container still running; a later round replaces the container, in one status
+// write.
 func (c *container) changeImage(v *view, spec *corev1.Container) {
 	if c.image == "" || c.image == spec.Image || c.ended() || c.role == roleInit || c.role == roleEphemeral {
 		c.restartSince = time.Time{}
@@ -370,7 +374,7 @@ func (c *container) changeResources(v *view, spec *corev1.Container) {
 	c.start(v, spec)
 }
 
-// resizeRestarts tells whether a changed resource asks for a restart of its container.
+// resizeRestarts is true if a changed resource asks for a restart of its container.
 func resizeRestarts(spec *corev1.Container, old *corev1.ResourceRequirements) bool {
 	if old == nil {
 		return false
@@ -393,10 +397,10 @@ func sameQuantity(a, b corev1.ResourceList, name corev1.ResourceName) bool {
 	return inA == inB && x.Cmp(y) == 0
 }
 
-// reported is the form in which the status shows the resources of a container.
+// reported is the status's form of a container's resources.
 func reported(spec *corev1.Container) *corev1.ResourceRequirements {
 	return &corev1.ResourceRequirements{Limits: spec.Resources.Limits.DeepCopy(), Requests: spec.Resources.Requests.DeepCopy()}
 }
 
-// seconds cuts a time to what the API keeps, so that a status that was read back equals the one written.
+// seconds cuts a time to the API's precision, so a status read back equals the one written.
 func seconds(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }

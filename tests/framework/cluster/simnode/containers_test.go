@@ -269,7 +269,8 @@ func testCrashLoop(t *testing.T, cfg *rest.Config) {
 	w.annotate("a", simnode.CrashLoop, "")
 	w.awaitReady("a")
 
-	// A container that runs for a while before it crashes is seen running; a new image ends the back-off.
+	// A container running for a while before it crashes is seen running; a new image ends
+	// the back-off.
 	w.create("b", annotated(simnode.CrashLoop, "true", simnode.CrashAfter, "100ms", simnode.ExitCode, "7"))
 	w.await("b", "runs", isReady)
 	pod = w.await("b", "crashes", func(pod *corev1.Pod) bool { return waitsFor(pod, "main", "CrashLoopBackOff") })

@@ -1,17 +1,20 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simnode runs simulated nodes: Node objects with heartbeats, and one fake kubelet for all of them that reports
-// on the pods bound there as a real one would, without running anything. It is test infrastructure.
+// Package simnode runs simulated nodes: Node objects with heartbeats, and one fake kubelet
+// reporting on their pods like a real one, without running anything. It is test
+// infrastructure.
 //
 // What holds:
 //
-//   - Pods are changed through pods/status alone, and only in what a kubelet owns. Conditions of readiness gates are
-//     read and never written.
-//   - Nothing is written when nothing changed. A Ready=False that a controller wrote with the same meaning stays.
-//   - A status goes through the states an observer of a real node may rely on. A changed image is first reported as
-//     observed (observedGeneration of status and conditions) with the old container still running and ready; the new
-//     container comes with the next write. A container that completes has been seen running.
+//   - Pods are changed through pods/status alone, and only in a kubelet's fields.
+//     Conditions of readiness gates are read and never written.
+//   - Nothing is written without a change. A controller's Ready=False with the same meaning
+//     stays.
+//   - A status has the states observers of a real node may rely on. A changed image is
+//     first reported as observed (observedGeneration of status and conditions) with the old
+//     container running and ready; the new container comes with the next write. A container
+//     that completes has been seen running.
 //   - Everything else takes as few writes as possible. Without delays a pod needs one write to start (Running, containers
 //     ready), two for a new image, one for new resources, and two to go (its end, its deletion).
 //   - The same image name has the same image ID everywhere. Container IDs are unique for each start.
@@ -19,16 +22,18 @@
 //
 // # ConfigMaps
 //
-// A container whose environment refers to a key of a ConfigMap waits with the reason CreateContainerConfigError until the key is there; it is looked
-// for with every change of the pod, and after each Options.BackOff. Nothing else about ConfigMaps is simulated.
+// A container whose environment refers to a key of a ConfigMap waits with the reason
+// CreateContainerConfigError for the key; every change of the pod looks again, and so does
+// each Options.BackOff. Nothing else about ConfigMaps is simulated.
 //
 // # Annotations of pods
 //
-// They are read from the living pod, so adding, changing or removing one changes what a running pod does. A duration is
-// one of Go's, such as 300ms, or "never". Where the table says per container, a value may be a list: "2s" is for all
-// containers, "main=2s,side=never" for single ones, "1s,side=5s" for side and the rest. "Names" is "true" for all
-// containers or a list of names. An annotation that cannot be understood is logged; a new pod waits with the reason
-// CreateContainerConfigError and the complaint, a running one goes on as before.
+// They are read from the living pod, so changes affect a running pod. A duration is one of
+// Go's, such as 300ms, or "never". Values per container may be a list: "2s" is for all
+// containers, "main=2s,side=never" for single ones, "1s,side=5s" for side and the rest.
+// "Names" is "true" for all containers or a list of names. A faulty annotation is logged; a
+// new pod waits with the reason CreateContainerConfigError and the complaint, a running one
+// goes on as before.
 //
 //	sim.kruise.io/start-delay       duration, per container: the pod stays Pending that long; with a name, that container
 //	                                begins that much later than it could

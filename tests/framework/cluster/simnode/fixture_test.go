@@ -155,7 +155,7 @@ func (w *fixture) awaitGone(name string) {
 	})
 }
 
-// until polls a condition; its text tells what is waited for and what is there instead.
+// until polls a condition; its text names the goal and the present state.
 func (w *fixture) until(check func() (bool, string)) {
 	w.Helper()
 	deadline := time.Now().Add(waitTimeout)
@@ -230,8 +230,8 @@ func (w *fixture) delete(name string, graceSeconds int64) {
 	}
 }
 
-// history records every version of a pod from now on. The returned function ends the recording at a version, which it
-// waits for, and gives all of them.
+// history records every version of a pod from now on. The returned function waits for a
+// version, ends the recording there, and returns all.
 func (w *fixture) history(name string) func(last *corev1.Pod) []*corev1.Pod {
 	w.Helper()
 	from := w.get(name)

@@ -28,8 +28,8 @@ func look(t *testing.T, s *simulation, pod *corev1.Pod, now time.Time) time.Time
 	return v.wake
 }
 
-// TestAFinalPhaseThatOthersWriteStays shows what a kubelet does with it: the phase is never written over, the containers end after their grace
-// period, and whatever they end with changes nothing.
+// TestAFinalPhaseThatOthersWriteStays shows a kubelet's reaction: the phase stays, the
+// containers end after their grace period, and their ends change nothing.
 func TestAFinalPhaseThatOthersWriteStays(t *testing.T) {
 	grace := int64(10)
 	pod := &corev1.Pod{}

@@ -11,7 +11,7 @@ import (
 	"github.com/distribution/reference"
 )
 
-// UnpullableMarker makes every image whose name, tag or digest contains it fail to pull.
+// UnpullableMarker in an image's name, tag or digest makes its pull fail.
 const UnpullableMarker = "unpullable"
 
 // statusImage is the name a runtime reports for an image: with registry host and tag written out, so "web" becomes
@@ -24,8 +24,8 @@ func statusImage(image string) string {
 	return reference.TagNameOnly(named).String()
 }
 
-// imageID derives the ID from the image's name alone: the same name has the same ID on every node and in every run. A
-// name with a digest keeps that digest.
+// imageID depends on the image's name alone: the same on every node and in every run. A
+// digest in the name stays.
 func imageID(image string) string {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {
@@ -37,7 +37,7 @@ func imageID(image string) string {
 	return reference.TrimNamed(named).String() + "@sha256:" + digest(reference.TagNameOnly(named).String())
 }
 
-// DefaultImageID is the image ID that simulated nodes report for an image, unless the pod or Options say otherwise.
+// DefaultImageID is simulated nodes' ID of an image, unless the pod or Options override it.
 func DefaultImageID(image string) string { return imageID(image) }
 
 func digest(parts ...string) string {

@@ -104,8 +104,8 @@ func (n *Nodes) Add(ctx context.Context, name string, labels map[string]string, 
 	return nil
 }
 
-// Remove takes a node away for good: it falls silent and its object is deleted. What happens to its pods is up to the
-// controllers of the cluster.
+// Remove takes a node away for good: it falls silent and its object is deleted. The
+// cluster's controllers deal with its pods.
 func (n *Nodes) Remove(ctx context.Context, name string) error {
 	gone := n.node(name)
 	if gone == nil {
@@ -158,7 +158,7 @@ func (n *Nodes) SetDown(ctx context.Context, name string, down bool) error {
 	return group.Wait()
 }
 
-// markNotReady does what the node controller does to the pods of a node that went silent.
+// markNotReady acts as the node controller on a silent node's pods.
 func (n *Nodes) markNotReady(ctx context.Context, pod *corev1.Pod) error {
 	is := findCondition(pod.Status.Conditions, corev1.PodReady)
 	if is == nil || is.Status != corev1.ConditionTrue {
@@ -259,7 +259,8 @@ func (n *Nodes) patchNodeStatus(ctx context.Context, of *node, status corev1.Nod
 	return nil
 }
 
-// pruned leaves out what is not set: some fields of a node's status are encoded even when empty, and would overwrite.
+// pruned omits unset fields: some of a node's status are encoded even when empty, and would
+// overwrite.
 func pruned(status corev1.NodeStatus) map[string]any {
 	out := map[string]any{"conditions": status.Conditions}
 	if len(status.Addresses) > 0 {
@@ -269,8 +270,8 @@ func pruned(status corev1.NodeStatus) map[string]any {
 	return out
 }
 
-// removeStartTaint removes the taint that admission gives to every new node. The node controller would do it too, later;
-// a cluster may have none.
+// removeStartTaint removes admission's taint of new nodes. The node controller would, too,
+// but a cluster may have none.
 func (n *Nodes) removeStartTaint(ctx context.Context, name string) error {
 	err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		object, err := n.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -294,8 +295,8 @@ func (n *Nodes) removeStartTaint(ctx context.Context, name string) error {
 	return nil
 }
 
-// heartbeats renews the leases of all nodes that are up, four times in the time after which one expires. Each node has its own time, as kubelets
-// have, and none waits for another.
+// heartbeats renews the leases of all living nodes, four times in a lease. Each node has
+// its own time, like kubelets, and none waits for another.
 func (n *Nodes) heartbeats(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		for _, target := range n.due() {
@@ -309,7 +310,7 @@ func (n *Nodes) heartbeats(ctx context.Context) {
 	}, n.options.LeaseDuration/80)
 }
 
-// due returns the nodes whose lease has to be renewed, and is not being renewed.
+// due returns the nodes due for renewal, without one under way.
 func (n *Nodes) due() (out []*node) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -321,8 +322,8 @@ func (n *Nodes) due() (out []*node) {
 	return out
 }
 
-// renewUnlessDown renews the lease of a node that is up. When it ran out meanwhile, the node controller may have said that the node is not ready,
-// and the node reports its status again, as a kubelet does.
+// renewUnlessDown renews a living node's lease. If it ran out, the node controller may have
+// marked the node not ready, and it reports its status again, like a kubelet.
 func (n *Nodes) renewUnlessDown(ctx context.Context, target *node) error {
 	target.mu.RLock()
 	defer target.mu.RUnlock()

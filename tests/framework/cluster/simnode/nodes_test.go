@@ -130,14 +130,15 @@ func testHeartbeat(t *testing.T, cfg *rest.Config) {
 	w.until(func() (bool, string) { return lease().After(first), "the lease is renewed" })
 	w.setDown(w.node, true)
 	last := lease()
-	// The other node's heartbeats go on; those of the silent one do not.
+	// The other node's heartbeats go on; the silent one's do not.
 	other := newFixture(t, cfg, simnode.Options{LeaseDuration: time.Second})
 	begin := time.Now()
 	other.until(func() (bool, string) { return time.Since(begin) > 600*time.Millisecond, "two more heartbeats are due" })
 	equal(t, "the lease stays", lease().Equal(last), true)
 }
 
-// A node whose heartbeats are held up for longer than its lease reports its status again, and the others' heartbeats go on meanwhile.
+// A node with heartbeats late by more than its lease reports its status again, and the
+// others' go on meanwhile.
 func testLateHeartbeat(t *testing.T, cfg *rest.Config) {
 	var hold atomic.Bool
 	held := rest.CopyConfig(cfg)
@@ -229,7 +230,7 @@ func testEndedStart(t *testing.T, cfg *rest.Config) {
 	equal(t, "the start ends with its context", errors.Is(err, context.Canceled), true)
 }
 
-// nothingRuns checks that every goroutine of the nodes has ended.
+// nothingRuns checks the end of all the nodes' goroutines.
 func nothingRuns(t *testing.T) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

@@ -17,9 +17,11 @@ import (
 // NodeLabel marks every simulated node, with the value "true".
 const NodeLabel = AnnotationPrefix + "node"
 
-// Options say what to simulate. The zero value is three large nodes in three zones on which everything happens at once.
+// Options configure the simulation. The zero value is three large nodes in three zones,
+// without delays.
 type Options struct {
-	// Nodes is how many nodes Start makes. Zero means 3; a negative number none, for callers that Add their own.
+	// Nodes is how many nodes Start makes. Zero means 3; a negative number none, for
+	// callers of Add.
 	Nodes int
 	// NodeName names node i, counted from 0. When nil, it is "sim-<i>".
 	NodeName func(i int) string
@@ -28,16 +30,16 @@ type Options struct {
 	NodeLabels func(i int) map[string]string
 	// Capacity of every node. Resources left out are cpu 256, memory 1Ti, ephemeral-storage 4Ti, pods 5000.
 	Capacity corev1.ResourceList
-	// KubeletVersion is what the nodes report. When empty, it is the API server's.
+	// KubeletVersion is the nodes' version; when empty, the API server's.
 	KubeletVersion string
-	// LeaseDuration is after which time without a heartbeat a node counts as gone. Zero means 40 s; a quarter of it
-	// is the interval of heartbeats.
+	// LeaseDuration without a heartbeat makes a node count as gone. Zero means 40 s;
+	// heartbeats come four times as often.
 	LeaseDuration time.Duration
 
-	// Delays are for pods whose annotations do not say otherwise. Zero is at once.
+	// Delays are for pods without annotations. Zero is at once.
 	Delays Delays
-	// BackOff is the first wait of a container that keeps failing. It doubles with every failure up to MaxBackOff. Zero
-	// means 1 s and 30 s.
+	// BackOff is a failing container's first wait. It doubles with every failure up to
+	// MaxBackOff. Zero means 1 s and 30 s.
 	BackOff, MaxBackOff time.Duration
 	// ImageID is the image ID of an image name. When nil, it is DefaultImageID.
 	ImageID func(image string) string
@@ -50,14 +52,15 @@ type Options struct {
 	// Workers is how many pods, and as many claims, are worked on at the same time. Zero means 32.
 	Workers int
 
-	// Provisioner switches on volumes for claims whose class has the provisioner named Provisioner. It needs the
-	// persistent volume controller of a kube-controller-manager, which asks for volumes and binds them.
+	// Provisioner makes volumes for claims of classes with the provisioner named
+	// Provisioner. It needs a kube-controller-manager's persistent volume controller, which
+	// asks for volumes and binds them.
 	Provisioner bool
 	// ProvisionDelay is from the creation of a claim until its volume exists, at the earliest.
 	ProvisionDelay time.Duration
 	// ExpandDelay is from a claim asking for more until its volume has it.
 	ExpandDelay time.Duration
-	// Log takes what went wrong. When unset, it is thrown away.
+	// Log takes errors. When unset, they are dropped.
 	Log logr.Logger
 }
 

@@ -13,19 +13,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// view is one look at a pod: what it should be, what is asked of it, and the time. While a round runs it collects when
-// the next look is due.
+// view is one look at a pod: its spec, its behavior, and the time. A round collects the
+// time of the next look in it.
 type view struct {
 	pod      *corev1.Pod
 	behavior behavior
 	options  *Options
 	now      time.Time
 	wake     time.Time // zero: only a change of the pod matters
-	// data reads a ConfigMap of the pod's namespace; nil when it does not exist. What it cannot read is not there.
+	// data reads a ConfigMap of the pod's namespace; nil if it does not exist or is
+	// unreadable.
 	data func(name string) map[string]string
 }
 
-// missing says, as a kubelet does, what a container reads of ConfigMaps and does not find; empty when it finds all.
+// missing names, as a kubelet does, the first part of ConfigMaps a container lacks; empty
+// if there is none.
 func (v *view) missing(spec *corev1.Container) string {
 	for _, env := range spec.Env {
 		if env.ValueFrom == nil || env.ValueFrom.ConfigMapKeyRef == nil {
@@ -46,7 +48,7 @@ func (v *view) missing(spec *corev1.Container) string {
 	return ""
 }
 
-// reached tells whether t has come. When it has not, the next look is at t at the latest.
+// reached is true once t has come. Otherwise the next look is at t at the latest.
 func (v *view) reached(t time.Time) bool {
 	if !v.now.Before(t) {
 		return true
@@ -69,8 +71,9 @@ func (v *view) pullFails(spec *corev1.Container) bool {
 	return v.behavior.pullFails.of(spec.Name) || unpullable(spec.Image)
 }
 
-// simulation is what a node knows about one of its pods. Like a kubelet's, this memory is the truth and the status its
-// report: what somebody else overwrites in the status comes back with the next write. The one exception is a final phase.
+// simulation is a node's knowledge of one of its pods. As in a kubelet, this memory is the
+// truth and the status its report: overwritten fields come back with the next write. The
+// one exception is a final phase.
 type simulation struct {
 	uid     types.UID
 	hostIP  string
@@ -88,19 +91,20 @@ type simulation struct {
 	// phase is Succeeded or Failed when the pod has come to its end.
 	phase           corev1.PodPhase
 	reason, message string
-	// given is the final phase that somebody else has written, and givenSeen when the node learned of it.
+	// given is the final phase somebody else has written, and givenSeen when the node
+	// learned of it.
 	given     corev1.PodPhase
 	givenSeen time.Time
-	// deletionSeen is when the node learned that the pod is to go.
+	// deletionSeen is when the node learned of the pod's deletion.
 	deletionSeen time.Time
-	// stopped means that everything of a deleted pod has ended, so that the object may go.
+	// stopped: all of a deleted pod has ended, so the object may go.
 	stopped bool
 
 	lastGood *behavior
 }
 
-// newSimulation takes up a pod. One that has run before, on this node and under an earlier simulator, is continued from
-// its status, as a kubelet continues what its runtime still runs.
+// newSimulation takes up a pod. One from an earlier simulator of this node continues from
+// its status, as a kubelet continues from its runtime.
 func newSimulation(pod *corev1.Pod, hostIP, podIP string, now time.Time) *simulation {
 	s := &simulation{uid: pod.UID, hostIP: hostIP, podIP: podIP, started: seconds(now), begun: now}
 	waiting := reasonCreating
@@ -165,8 +169,8 @@ func resume(c *container, spec *corev1.Container, reports []corev1.ContainerStat
 	return c
 }
 
-// adoptEphemeral takes up ephemeral containers, which may come at any time and at any place of the list: a strategic merge patch puts new ones
-// first.
+// adoptEphemeral takes up ephemeral containers at any time and any place of the list: a
+// strategic merge patch puts new ones first.
 func (s *simulation) adoptEphemeral(pod *corev1.Pod, now time.Time) {
 	for i := range pod.Spec.EphemeralContainers {
 		spec := corev1.Container(pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
@@ -178,7 +182,7 @@ func (s *simulation) adoptEphemeral(pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// written tells the simulation that its present report has reached the API server.
+// written: the present report has reached the API server.
 func (s *simulation) written() {
 	for _, c := range s.all() {
 		c.shown = true
@@ -187,7 +191,7 @@ func (s *simulation) written() {
 	}
 }
 
-// round takes the pod to where it should be at v.now, or to the next state that observers must be able to see.
+// round takes the pod to its state at v.now, or to the next state observers must see.
 func (s *simulation) round(v *view) {
 	if v.pod.DeletionTimestamp != nil {
 		s.terminate(v)
@@ -229,8 +233,9 @@ func (s *simulation) round(v *view) {
 	}
 }
 
-// runInit runs the init containers one after the other and tells whether the main containers may run. Sidecars keep
-// running beside them; once all are through, a sidecar that fails no longer holds back the rest.
+// runInit runs the init containers in sequence; it is true once the main containers may
+// run. Sidecars keep running beside them; once all are through, a failing sidecar no longer
+// holds back the rest.
 func (s *simulation) runInit(v *view) bool {
 	through := !s.initDone.IsZero()
 	mayStart := s.sandboxAt
@@ -251,8 +256,8 @@ func (s *simulation) runInit(v *view) bool {
 	return true
 }
 
-// outcome is the phase of a pod whose containers have ended for good; empty for all others. Whatever is restarted has
-// left the ended state already.
+// outcome is the phase of a pod with finally ended containers; empty for others. Restarted
+// containers have left the ended state already.
 func (s *simulation) outcome() corev1.PodPhase {
 	for _, c := range s.init {
 		if c.role == roleInit && c.ended() && !c.succeeded() {
@@ -269,7 +274,7 @@ func (s *simulation) outcome() corev1.PodPhase {
 	}
 }
 
-// failsAsWhole tells whether the node itself ends the pod now, and notes why.
+// failsAsWhole is true if the node itself ends the pod now, and notes why.
 func (s *simulation) failsAsWhole(v *view) bool {
 	if v.due(s.begun, v.behavior.failAfter) {
 		s.reason, s.message = "Evicted", "The annotation "+FailAfter+" asks for it"
@@ -308,8 +313,8 @@ func (s *simulation) terminate(v *view) {
 	}
 }
 
-// obey ends a pod to which somebody else has given a final phase. Like a kubelet, the node takes it as final from then on, stops the containers
-// that still run, and keeps the phase whatever they end with.
+// obey ends a pod with somebody else's final phase. Like a kubelet, the node takes it as
+// final, stops the running containers, and keeps the phase whatever their ends.
 func (s *simulation) obey(v *view) {
 	if s.given == "" {
 		s.given, s.givenSeen = v.pod.Status.Phase, v.now
@@ -320,7 +325,7 @@ func (s *simulation) obey(v *view) {
 	}
 }
 
-// graceOver tells whether containers that were told to stop at a time have stopped.
+// graceOver is true if containers told to stop at a time have stopped.
 func (v *view) graceOver(since time.Time, grace *int64) bool {
 	if v.behavior.hangTerminate {
 		return false
@@ -332,7 +337,7 @@ func (v *view) graceOver(since time.Time, grace *int64) bool {
 	return v.due(since, wait)
 }
 
-// stopCode is the exit code of containers that are told to stop.
+// stopCode is the exit code of stopped containers.
 func (v *view) stopCode() int32 {
 	if set := v.behavior.exitCode.fallback; set != nil {
 		return *set

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// report is the part of a pod's status that the kubelet writes. Conditions hold only the kubelet's own; readiness gates
-// and whatever else others write are not in it.
+// report is the kubelet's part of a pod's status. It has the kubelet's conditions only, no
+// readiness gates or others'.
 func (s *simulation) report(pod *corev1.Pod, reportGates bool) corev1.PodStatus {
 	out := corev1.PodStatus{
 		ObservedGeneration:         pod.Generation,
@@ -120,8 +120,9 @@ func (s *simulation) containersReady() corev1.PodCondition {
 	return condition(corev1.ContainersReady, true, "", "")
 }
 
-// ready is True when the containers are ready and every readiness gate's condition is True. An absent condition counts
-// as not True. With ownWords the message of gates is not one that a controller could foresee.
+// ready is True when the containers are ready and every readiness gate's condition is True.
+// An absent condition counts as not True. With ownWords the gates' message is one no
+// controller could foresee.
 func ready(pod *corev1.Pod, containersReady corev1.PodCondition, ownWords bool) corev1.PodCondition {
 	if containersReady.Status != corev1.ConditionTrue {
 		containersReady.Type = corev1.PodReady
@@ -145,7 +146,7 @@ func ready(pod *corev1.Pod, containersReady corev1.PodCondition, ownWords bool) 
 	return condition(corev1.PodReady, true, "", "")
 }
 
-// resizing is the condition that tells of changed resources not yet in force, if there are any.
+// resizing is the condition of changed resources not yet in force, if any.
 func (s *simulation) resizing() []corev1.PodCondition {
 	var out []corev1.PodCondition
 	for _, c := range s.all() {
@@ -170,8 +171,9 @@ func findCondition(list []corev1.PodCondition, kind corev1.PodConditionType) *co
 	return nil
 }
 
-// podPatch is a strategic merge patch of pods/status. Lists of containers replace each other, lists of conditions and
-// addresses merge by key. Null takes a field away, so what may have to go is a pointer without omitempty.
+// podPatch is a strategic merge patch of pods/status. Lists of containers replace each
+// other, lists of conditions and addresses merge by key. Null removes a field, so removable
+// fields are pointers without omitempty.
 type podPatch struct {
 	Metadata struct {
 		// UID makes the patch fail on another pod of the same name.
@@ -206,8 +208,8 @@ type conditionPatch struct {
 	LastTransitionTime *metav1.Time            `json:"lastTransitionTime,omitempty"`
 }
 
-// patchFor is the patch that turns the status of the pod into the wanted one; nil when it says the same already.
-// A condition that somebody else wrote with the same meaning stays as it is.
+// patchFor is the patch to the wanted status; nil if equal. Somebody else's condition with
+// the same meaning stays.
 func patchFor(pod *corev1.Pod, want *corev1.PodStatus, now time.Time) ([]byte, error) {
 	have := &pod.Status
 	patch := podPatch{Status: statusPatch{

@@ -45,7 +45,7 @@ type Nodes struct {
 	sims  map[cache.ObjectName]*entry
 }
 
-// entry is the simulation of one pod with what belongs to talking about it to the API server.
+// entry is one pod's simulation and its dialog with the API server.
 type entry struct {
 	mu  sync.Mutex
 	sim *simulation
@@ -53,12 +53,13 @@ type entry struct {
 	latest *corev1.Pod
 	// badAnnotations is the complaint already logged.
 	badAnnotations string
-	// deleted means that the kubelet has done its last act, deleting the object.
+	// deleted: the kubelet has deleted the object, its last act.
 	deleted bool
 }
 
-// Start makes the nodes and returns when all are Ready. ctx bounds the start only; the nodes run until Stop. Nodes that
-// exist already, as after an earlier Start on the same cluster, are taken over with the pods on them.
+// Start makes the nodes and returns when all are Ready. ctx bounds the start only; the
+// nodes run until Stop. Existing nodes, as after an earlier Start on the same cluster, are
+// taken over with their pods.
 func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, error) {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -100,7 +101,7 @@ func Start(ctx context.Context, cfg *rest.Config, options Options) (*Nodes, erro
 	return n, nil
 }
 
-// TB is what StartForTest needs of *testing.T, *testing.B or GinkgoT().
+// TB is StartForTest's part of *testing.T, *testing.B or GinkgoT().
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -167,8 +168,8 @@ func (n *Nodes) Names() []string {
 	return slices.Sorted(maps.Keys(n.nodes))
 }
 
-// KillContainer ends a running container of a pod with an exit code, as if its process had ended. Whether it is started
-// again, which then happens without a wait, is up to the pod's restart policy.
+// KillContainer ends a running container with an exit code, as if its process had ended.
+// The pod's restart policy may start it again, then without a wait.
 func (n *Nodes) KillContainer(namespace, pod, container string, code int32) error {
 	key := cache.NewObjectName(namespace, pod)
 	n.mu.Lock()
@@ -342,8 +343,8 @@ func (n *Nodes) dataFor(ctx context.Context, namespace string) func(name string)
 	}
 }
 
-// readBehavior fills in what is asked of the pod, and tells whether it can be simulated at all. While an annotation
-// cannot be understood, a pod that was simulated goes on as before; a new one waits and says why.
+// readBehavior fills in the pod's behavior; it is false if it cannot be simulated. With a
+// faulty annotation, a simulated pod goes on as before; a new one waits and says why.
 func (n *Nodes) readBehavior(v *view, e *entry) bool {
 	b, err := behaviorOf(v.pod, n.options.Delays)
 	if err == nil {
@@ -378,7 +379,7 @@ func (n *Nodes) remove(ctx context.Context, e *entry, pod *corev1.Pod) error {
 	return nil
 }
 
-// gone means that the pod, or this pod of its name, does not exist any more.
+// gone: the pod, or this pod of its name, does not exist any more.
 func gone(err error) bool { return apierrors.IsNotFound(err) || apierrors.IsConflict(err) }
 
 func (n *Nodes) entryFor(key cache.ObjectName, pod *corev1.Pod, node *node) (*entry, error) {

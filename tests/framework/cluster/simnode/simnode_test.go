@@ -16,7 +16,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
 
-// TestNodes tells what simulated nodes do. All cases share one cluster; each has a namespace and nodes of its own.
+// TestNodes specifies simulated nodes. All cases share one cluster; each has its own
+// namespace and nodes.
 func TestNodes(t *testing.T) {
 	cfg := cluster.StartForTest(t, cluster.Options{}).Config()
 	cases := map[string]func(*testing.T, *rest.Config){
@@ -124,7 +125,8 @@ func testGates(t *testing.T, cfg *rest.Config) {
 	w.setCondition("a", "Two", corev1.ConditionTrue)
 	w.awaitReady("a")
 
-	// A controller that closes a gate writes Ready too, to be quick. The kubelet has nothing to add to that.
+	// A controller closing a gate writes Ready too, to be quick. The kubelet has nothing to
+	// add.
 	writes := w.nodes.Writes()
 	w.patch("a", object{"status": object{"conditions": []object{
 		{"type": "Two", "status": "False", "lastTransitionTime": metav1.Now()},

@@ -5,8 +5,8 @@
 
 // Package filelock claims a path for one process with an advisory file lock.
 //
-// The kernel drops the lock when its holder ends, however it ends, so a claim is never stale: a lock file that can be
-// locked has no living owner. Children do not inherit the lock, unless they are given its File.
+// The kernel drops the lock when its holder ends, so a claim is never stale. Children do
+// not inherit the lock, unless they are given its File.
 package filelock
 
 import (
@@ -23,7 +23,7 @@ import (
 // ErrHeld is returned by Try when another holder has the lock.
 var ErrHeld = errors.New("lock is held")
 
-// pollInterval is how often Acquire asks again for a lock that somebody else holds.
+// pollInterval is how often Acquire asks for a lock in use.
 const pollInterval = 200 * time.Millisecond
 
 // Lock is a held file lock.
@@ -85,7 +85,8 @@ func (l *Lock) Path() string {
 	return l.file.Name()
 }
 
-// File returns the open lock file. A child that inherits it holds the lock as well, beyond the end of this process.
+// File returns the open lock file. A child inheriting it holds the lock, too, beyond the
+// end of this process.
 func (l *Lock) File() *os.File {
 	return l.file
 }

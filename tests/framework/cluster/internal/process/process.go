@@ -3,11 +3,12 @@
 
 //go:build unix
 
-// Package process runs the programs of a test cluster so that none of them outlives the test.
+// Package process runs the programs of a test cluster so none outlives the test.
 //
-// Each program leads a process group of its own and is marked through its environment. Stop ends the group. On Linux
-// the kernel also kills the program when this process dies, even by SIGKILL, and KillMarked finds what a program
-// started and left behind. On other systems only Stop ends a program.
+// Each program leads its own process group and has a marker in its environment. Stop ends
+// the group. On Linux the kernel also kills the program when this process dies, even by
+// SIGKILL, and KillMarked finds its leftover children. On other systems only Stop ends a
+// program.
 package process
 
 import (
@@ -23,8 +24,8 @@ import (
 	"time"
 )
 
-// MarkerVariable is the environment variable that marks a program, and everything it starts, as belonging to the run
-// whose folder it names.
+// MarkerVariable is the environment variable naming the run's folder, inherited by all
+// children.
 const MarkerVariable = "KRUISE_CLUSTER_DIR"
 
 // Spec says what to run.
@@ -72,8 +73,8 @@ func Start(spec Spec) (*Process, error) {
 	p := &Process{spec: spec, cmd: cmd, done: make(chan struct{})}
 	started := make(chan error, 1)
 	go func() {
-		// The kernel ties the parent-death signal to the thread that forked, not to the process: the thread is kept
-		// for as long as the child lives.
+		// The kernel ties the parent-death signal to the forking thread, not the process:
+		// keep the thread while the child lives.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -89,7 +90,7 @@ func Start(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// PID returns the process id, which is also the id of the process group.
+// PID returns the process id, also the id of the group.
 func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
@@ -135,7 +136,7 @@ func (p *Process) Stop(grace time.Duration) error {
 	return nil
 }
 
-// signal sends to the whole group. A group that is gone, or has only zombies left, is no error.
+// signal sends to the whole group. A missing group, or one of zombies only, is no error.
 func (p *Process) signal(signal syscall.Signal) error {
 	err := syscall.Kill(-p.PID(), signal)
 	if err == nil || errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EPERM) {
@@ -144,7 +145,8 @@ func (p *Process) signal(signal syscall.Signal) error {
 	return fmt.Errorf("sending %s to %s: %w", signal, p.spec.Name, err)
 }
 
-// Tail returns the last lines of a log file, for an error message. A file that cannot be read gives the reason instead.
+// Tail returns the last lines of a log file, for an error message, or the reason why it
+// cannot be read.
 func Tail(path string) string {
 	const (
 		maxBytes = 16 << 10

@@ -23,7 +23,8 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// Marked returns the ids of the living processes that carry the marker, except this process. Zombies are not counted.
+// Marked returns the ids of living processes with the marker, except this one. Zombies are
+// not counted.
 func Marked(marker string) ([]int, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -36,8 +37,8 @@ func Marked(marker string) ([]int, error) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// A process that has ended meanwhile, or belongs to somebody else, cannot be read and is not ours. The
-		// environment of a zombie is empty.
+		// An ended or foreign process is unreadable and not ours. A zombie's environment is
+		// empty.
 		environment, err := os.ReadFile(filepath.Join("/proc", entry.Name(), "environ"))
 		if err != nil {
 			continue
@@ -52,7 +53,7 @@ func Marked(marker string) ([]int, error) {
 	return pids, nil
 }
 
-// KillMarked kills every process that carries the marker and waits until none is left.
+// KillMarked kills every process with the marker and waits until none is left.
 func KillMarked(marker string) error {
 	deadline := time.Now().Add(goneTimeout)
 	ticker := time.NewTicker(goneInterval)

@@ -3,10 +3,11 @@
 
 //go:build unix
 
-// Package rundir gives each test cluster a folder and ports of its own, and takes back what dead owners left.
+// Package rundir gives each test cluster a folder and ports, and reclaims dead owners'.
 //
-// All of it lives beneath one folder per user in the system's temporary folder. A claim is a file lock, so it ends
-// with its owner, however the owner ends. New first removes folders, processes and mounts whose owner is gone.
+// All is beneath one folder per user in the system's temporary folder. A claim is a file
+// lock and ends with its owner in any case. New first removes dead owners' folders,
+// processes and mounts.
 package rundir
 
 import (
@@ -32,11 +33,11 @@ const (
 	portPrefix     = "port-"
 	ownerFile      = "owner"
 
-	// startingLimit is the age at which a folder that never got its owner is taken for left behind.
+	// startingLimit is the age of a folder without owner to count as left behind.
 	startingLimit = time.Minute
 
-	// Ports come from below the range that systems hand out for outgoing connections and below the node ports, so
-	// that a component can be stopped and find its port free again.
+	// Ports are below the usual range for outgoing connections and below the node ports, so
+	// a restarted component finds its port free.
 	firstPort = 20000
 	lastPort  = 29999
 )
@@ -51,7 +52,7 @@ type Dir struct {
 	ports []*filelock.Lock
 }
 
-// New sweeps what dead owners left and claims a new folder, readable by its user only.
+// New sweeps dead owners' leftovers and claims a new folder, readable by its user only.
 func New() (*Dir, error) {
 	// The kernel lists mounts by their real path.
 	temp, err := filepath.EvalSymlinks(os.TempDir())
@@ -99,12 +100,12 @@ func (d *Dir) Path() string {
 	return d.path
 }
 
-// Name returns a short name that no other living run of this user has.
+// Name returns a short name, unique among the user's living runs.
 func (d *Dir) Name() string {
 	return strings.TrimPrefix(filepath.Base(d.path), claimedPrefix)
 }
 
-// Port claims a TCP port that is free on every local address, until Remove.
+// Port claims a TCP port, free on every local address, until Remove.
 func (d *Dir) Port() (int, error) {
 	const attempts = 200
 	for range attempts {
@@ -145,7 +146,7 @@ func (d *Dir) Remove() error {
 	return errors.Join(errs...)
 }
 
-// sweep removes what owners that are gone left beneath base.
+// sweep removes dead owners' leftovers beneath base.
 func sweep(base string) error {
 	entries, err := os.ReadDir(base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,12 +187,14 @@ func sweepRun(path string) error {
 	case err != nil:
 		return err
 	}
-	// The owner file goes with the tree. The lock is held until all is gone, so that only one sweep works here.
+	// The owner file goes with the tree. The lock is held until all is gone: one sweep at a
+	// time.
 	err = errors.Join(process.KillMarked(path), removeTree(path))
 	return errors.Join(err, owner.Release())
 }
 
-// removeTree deletes a run folder and detaches what is mounted in it, which would otherwise be deleted too.
+// removeTree deletes a run folder and first detaches its mounts, or their content would go,
+// too.
 func removeTree(path string) error {
 	if err := unmountBeneath(path); err != nil {
 		return err
@@ -202,8 +205,8 @@ func removeTree(path string) error {
 	return nil
 }
 
-// removeIfEmpty deletes the base folder of the last run. A run that starts at the same moment creates it again, and a
-// folder with something in it cannot be deleted, so the error says nothing.
+// removeIfEmpty deletes the last run's base folder. A new run creates it again, and a used
+// folder cannot be deleted, so the error says nothing.
 func removeIfEmpty(base string) {
 	_ = os.Remove(base)
 }

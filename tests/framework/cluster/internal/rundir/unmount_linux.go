@@ -30,7 +30,7 @@ func unmountBeneath(path string) error {
 	return nil
 }
 
-// mountsBeneath lists mount points in the order in which they were mounted.
+// mountsBeneath lists mount points in the order of mounting.
 func mountsBeneath(path string) ([]string, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder that a container runtime mounted into a run must outlive the run.
+// A folder mounted into a run by a container runtime must outlive the run.
 func TestSweepDetachesMountsBeforeItDeletes(t *testing.T) {
 	precious := filepath.Join(t.TempDir(), "precious")
 	if err := os.Mkdir(precious, 0o755); err != nil {

@@ -3,15 +3,14 @@
 
 //go:build linux
 
-// Command nodeinit is the first process inside a node: process 1 of its own process, mount, network, host name and IPC
-// namespace. It prepares what the node sees of the file system, starts the programs of the
-// node, collects processes that lost their parent, and ends the node when its standard input
-// ends. That happens when the owner asks for it and also when the owner dies, however it
-// dies, so a node never outlives its owner.
+// Command nodeinit is process 1 of a node's own process, mount, network, host name and IPC
+// namespace. It prepares the node's file system, starts its programs, collects orphans, and
+// ends the node when its standard input ends: at the owner's wish or death, so a node never
+// outlives its owner.
 //
-// When process 1 of a process namespace ends, the kernel kills all other processes in it and then drops the
-// mounts, interfaces and namespaces that only they used. What is left for nodeinit to
-// remove are the control groups and the folder of the node.
+// When process 1 of a process namespace ends, the kernel kills the others and drops the
+// mounts, interfaces and namespaces only they used. nodeinit removes the rest: the control
+// groups and the node's folder.
 package main
 
 import (
@@ -52,7 +51,7 @@ func main() {
 	input := json.NewDecoder(os.Stdin)
 	var spec nodespec.Spec
 	if err := input.Decode(&spec); err != nil {
-		// Nothing has been set up: the owner ended before it could say what it wants.
+		// Nothing has been set up: the owner ended before its request.
 		fmt.Fprintln(os.Stderr, "reading the description of the node:", err)
 		os.Exit(1)
 	}
@@ -229,8 +228,8 @@ func probe(process nodespec.Process) error {
 	return errors.Join(err, response.Body.Close())
 }
 
-// probeRuntime returns an error while a runtime does not answer. That it accepts connections is not enough: while it recovers
-// its containers it refuses every call, at which a kubelet would give up.
+// probeRuntime fails while a runtime does not answer. Accepting connections is not enough:
+// while recovering containers it refuses every call, and a kubelet would give up.
 func probeRuntime(socket string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -242,7 +241,7 @@ func probeRuntime(socket string) error {
 	return errors.Join(err, connection.Close())
 }
 
-// stop kills a process, waits for its end and reports it. What it started keeps running.
+// stop kills a process, waits for its end and reports it. Its children keep running.
 func (n *node) stop(name string) {
 	for pid, running := range n.running {
 		if running != name {
@@ -266,7 +265,8 @@ func (n *node) reap() {
 	}
 }
 
-// collect collects one child, reports it if it is a process that was not asked to end, and tells whether there was one.
+// collect collects one child and reports one that ended unasked. It is false without a
+// child.
 func (n *node) collect() bool {
 	var status syscall.WaitStatus
 	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, nil)
@@ -291,12 +291,12 @@ func ending(status syscall.WaitStatus) string {
 	return fmt.Sprintf("ended with status %d", status.ExitStatus())
 }
 
-// report tells the owner. An owner that is gone cannot be told anything.
+// report tells the owner, if there is one.
 func (n *node) report(event nodespec.Event) {
 	_ = n.events.Encode(event)
 }
 
-// end kills every process of the node, waits for them and removes what the node leaves behind.
+// end kills every process of the node, waits for them and removes the node's remains.
 func (n *node) end() error {
 	clear(n.running) // from here on they end on demand
 	for {
@@ -320,8 +320,8 @@ func (n *node) end() error {
 	return n.spec.State.Remove()
 }
 
-// thaw wakes processes that are frozen, since a frozen process of cgroup v1 does not die of SIGKILL.
-// A runtime that is killed while it changes the limits of a container can leave one behind.
+// thaw wakes frozen processes: in cgroup v1 they do not die of SIGKILL. A runtime killed
+// while changing a container's limits can leave one.
 func (n *node) thaw() {
 	for _, cgroup := range n.spec.State.Cgroups {
 		_ = filepath.WalkDir(cgroup, func(name string, _ os.DirEntry, _ error) error {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostSettings are kernel settings that a kubelet changes and that do not belong to a namespace. The node
-// gets files of its own in their place, so that the machine keeps its settings.
+// hostSettings are kernel settings without a namespace a kubelet changes. The node gets
+// files in their place, so the machine keeps its settings.
 func hostSettings() []string {
 	return []string{
 		"/proc/sys/kernel/keys/root_maxbytes",
@@ -27,10 +27,10 @@ func hostSettings() []string {
 	}
 }
 
-// prepareMounts makes the view that the node has of the file system.
+// prepareMounts makes the node's view of the file system.
 //
-//  1. Nothing that the node mounts may reach the host, while what the host unmounts
-//     disappears here too: slave. Inside, mounts have to reach containers: shared.
+//  1. The node's mounts must not reach the host, but the host's unmounts count here: slave.
+//     Inside, mounts have to reach containers: shared.
 //  2. /proc and /sys show the new process and network namespace.
 //  3. The folders of the node take the place of the machine's.
 func (n *node) prepareMounts() error {
@@ -79,20 +79,20 @@ func (n *node) mountSys() error {
 	if err := unix.Unmount(keep, unix.MNT_DETACH); err != nil {
 		return fmt.Errorf("dropping the kept control groups: %w", err)
 	}
-	// Next to cgroup v1, an empty v2 hierarchy is of no use and misleads programs that look for it.
+	// Next to cgroup v1, an empty v2 hierarchy is useless and misleads programs.
 	if err := unix.Unmount(filepath.Join(cgroups, "unified"), unix.MNT_DETACH); err != nil && !absent(err) {
 		return fmt.Errorf("hiding the unified control groups: %w", err)
 	}
 	return nil
 }
 
-// absent tells whether an unmount failed because there was nothing to unmount.
+// absent is true if there was nothing to unmount.
 func absent(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT)
 }
 
-// bind shows source at target, as a mount of its own: without that step, a mount below target
-// would appear below source as well and be seen twice.
+// bind shows source at target, as its own mount: otherwise a mount below target would
+// appear below source as well.
 func (n *node) bind(source, target string) error {
 	if err := unix.Mount(source, target, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("showing %s at %s: %w", source, target, err)

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodespec is what the process that starts a node and the first process inside the node
-// agree on: the description of the node, the messages between the two, and how the traces of a dead
-// node are removed. Either side may be the one that is left to do that.
+// Package nodespec is the contract of a node's starter and its first process: the node's
+// description, their messages, and the removal of a dead node's traces. Either may be left
+// to do the last.
 package nodespec
 
 // Spec describes the inside of a node. It is the first message to the init process.
@@ -14,7 +14,7 @@ type Spec struct {
 	Binds []Bind `json:"binds"`
 	// Processes are started in order; each has to be ready before the next one starts.
 	Processes []Process `json:"processes"`
-	// State is what to remove when the node ends.
+	// State is removed when the node ends.
 	State State `json:"state"`
 }
 
@@ -29,14 +29,14 @@ type Process struct {
 	Name string   `json:"name"`
 	Args []string `json:"args"` // the first one is the path of the program
 	Env  []string `json:"env"`
-	// Log is the file, as seen outside the node, that receives what the program prints.
+	// Log is the file, outside the node, for the program's output.
 	Log string `json:"log"`
 	// The program is ready once CRI, a Unix socket, serves the runtime's API, or Health, a URL, answers 200. One of the two is set.
 	CRI    string `json:"cri,omitempty"`
 	Health string `json:"health,omitempty"`
 }
 
-// Verb is what the init process is asked to do with one process of the node.
+// Verb is a request to the init process about one process of the node.
 type Verb string
 
 const (
@@ -56,8 +56,8 @@ type Command struct {
 type Event struct {
 	// Process is the process it is about; empty when it is about the node.
 	Process string `json:"process,omitempty"`
-	// Running tells whether the process is running and ready.
+	// Running: the process is running and ready.
 	Running bool `json:"running,omitempty"`
-	// Error says what went wrong, such as a process that ended without being asked to; empty if nothing did.
+	// Error is a failure, such as a process that ended unasked; else empty.
 	Error string `json:"error,omitempty"`
 }

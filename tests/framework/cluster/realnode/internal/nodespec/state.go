@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// State names everything of a node that outlives its processes. Mounts, network interfaces and namespaces are not among it: they
-// end with the last process.
+// State names everything of a node that outlives its processes. Mounts, network interfaces
+// and namespaces do not: they end with the last process.
 type State struct {
 	// Folder holds all files of the node.
 	Folder string `json:"folder"`
 	// Cgroups are the control groups of the node, one for each hierarchy.
 	Cgroups []string `json:"cgroups"`
-	// Lock is the file that leads to all this. It lies beside the folder.
+	// Lock is the file leading to all this. It lies beside the folder.
 	Lock string `json:"lock"`
 }
 
@@ -30,8 +30,9 @@ type State struct {
 // the kernel detaches dead processes from it in the background.
 const cgroupTimeout = 5 * time.Second
 
-// Remove deletes the control groups, the folder and, if that worked, the lock file. It does nothing for what does not exist,
-// so it can be called again, and by more than one process. No process of the node may be left.
+// Remove deletes the control groups, the folder and, if this worked, the lock file. It
+// skips missing parts, so it can be repeated, by several processes. No process of the node
+// may be left.
 func (s State) Remove() error {
 	var failures []error
 	for _, cgroup := range s.Cgroups {
@@ -39,7 +40,7 @@ func (s State) Remove() error {
 			failures = append(failures, err)
 		}
 	}
-	// A mount below the folder could lead to files that belong to somebody else.
+	// A mount below the folder could lead to others' files.
 	if mounts, err := MountsBelow(s.Folder); err != nil || len(mounts) > 0 {
 		return errors.Join(append(failures, err, fmt.Errorf("%s is kept: %d mounts are below it %v", s.Folder, len(mounts), mounts))...)
 	}
@@ -85,7 +86,7 @@ func removeCgroup(path string) error {
 	return nil
 }
 
-// MountsBelow lists the mount points at or below a folder that this process can see.
+// MountsBelow lists the mount points at or below a folder, visible to this process.
 func MountsBelow(folder string) ([]string, error) {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {

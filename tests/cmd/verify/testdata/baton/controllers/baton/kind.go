@@ -11,7 +11,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of Batons.
+// Value is the operator's whole knowledge of Batons.
 func Value() controller.Kind {
 	return controller.Kind{
 		Entry: kinds.Kind{

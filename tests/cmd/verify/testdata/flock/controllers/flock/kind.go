@@ -10,7 +10,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of Flocks.
+// Value is the operator's whole knowledge of Flocks.
 func Value() controller.Kind {
 	return controller.Kind{
 		Entry: kinds.Kind{

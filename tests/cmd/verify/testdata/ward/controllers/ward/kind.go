@@ -14,7 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of Wards.
+// Value is the operator's whole knowledge of Wards.
 func Value() controller.Kind {
 	return controller.Kind{
 		Entry: kinds.Kind{
