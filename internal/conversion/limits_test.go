@@ -201,7 +201,7 @@ func (spaces) Read(into []byte) (int, error) {
 	return len(into), nil
 }
 
-// Clients choose the order of fields. A body that is no review gets an error in words.
+// Clients choose the order of fields. A body without a review gets an error in words.
 func TestReviewsOfAnyForm(t *testing.T) {
 	const object = `{"apiVersion":"apps.kruise.io/v1alpha1","kind":"CloneSet","metadata":{"name":"web"}}`
 	const beta = `"desiredAPIVersion":"apps.kruise.io/v1beta1"`

@@ -40,7 +40,7 @@ const (
 	readTimeout = 30 * time.Second
 )
 
-// errBody refuses a body that is no ConversionReview.
+// errBody refuses a body without a ConversionReview.
 var errBody = errors.New("the body must be a ConversionReview with a request")
 
 // Handler answers the API server's requests to convert objects. A list beyond the limit for

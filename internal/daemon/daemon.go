@@ -4,7 +4,7 @@
 // Package daemon runs on every node that needs it: it pulls images ahead, restarts
 // containers, runs probes, and reports on containers.
 //
-// What it promises:
+// Its promises:
 //
 //   - It watches only its own node's objects, so its cost does not grow with the cluster.
 //   - It needs no state in memory: after any restart, of the runtime or kubelet too, it
@@ -189,7 +189,7 @@ func cacheOf(node string) cache.Options {
 	return options
 }
 
-// readiness says whether the daemon can work.
+// readiness tells if the daemon can work.
 type readiness struct {
 	// runtime returns the runtime of the node's pods; the cache holds these by then.
 	runtime func(ctx context.Context) cri.Runtime

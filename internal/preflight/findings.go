@@ -74,7 +74,7 @@ func Blocked(all []Finding) int {
 	return len(slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Severity != Blocker }))
 }
 
-// runs says that OpenKruise's manager acts.
+// runs is true if OpenKruise's manager acts.
 func (c Cluster) runs() bool {
 	return slices.ContainsFunc(c.Leases, func(l LeaseState) bool { return l.Status == takeover.Renewed })
 }

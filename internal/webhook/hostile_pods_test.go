@@ -155,7 +155,7 @@ func newPod(text string) *admissionv1.AdmissionRequest {
 const goodDefinition = `{"metadata":{"name":"things.example.com","labels":{"policy.kruise.io/delete-protection":"Cascading"LABELS}METADATA},` +
 	`"spec":{"group":"example.com","names":{"kind":"Thing","plural":"things"NAMES},"versions":[{"name":"v1","served":true,"storage":true}VERSIONS]SPEC}}`
 
-// hostileDeletions are deletions of what is protected.
+// hostileDeletions are deletions of protected objects.
 func hostileDeletions() map[string]*admissionv1.AdmissionRequest {
 	const size = maxStored - 1<<10 // what is deleted has been stored, and its versions and owners have been checked
 	requests := map[string]*admissionv1.AdmissionRequest{}

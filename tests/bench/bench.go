@@ -38,7 +38,7 @@ const (
 
 var steps = [2]string{"start", "in place"}
 
-// bench is what everybody is measured with.
+// bench is shared by all measurements.
 type bench struct {
 	options
 	config    *rest.Config
@@ -99,7 +99,7 @@ func (b *bench) turn(ctx context.Context, c *contender, round string, pods int) 
 	return b.clear(ctx)
 }
 
-// measure returns what a step took.
+// measure returns a step's figures.
 func (b *bench) measure(ctx context.Context, c *contender, step, pods int, timeout time.Duration) (s sample, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("not done after %s", timeout))
 	defer cancel()
@@ -132,7 +132,7 @@ func (b *bench) measure(ctx context.Context, c *contender, step, pods int, timeo
 	return s, err
 }
 
-// clear removes the pods that are left.
+// clear removes the remaining pods.
 func (b *bench) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -150,7 +150,7 @@ func (b *bench) clear(ctx context.Context) error {
 	}
 }
 
-// makeNamespace makes one that nobody else uses.
+// makeNamespace makes an unused one.
 func (b *bench) makeNamespace(ctx context.Context) error {
 	made, err := b.core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "kruise-bench-"}}, metav1.CreateOptions{})
 	if err != nil {
@@ -188,7 +188,7 @@ func (b *bench) deleteNamespace() error {
 	return fmt.Errorf("namespace %s is left: %w", b.namespace, err)
 }
 
-// close undoes what open did, the last first.
+// close undoes open in reverse order.
 func (b *bench) close() error {
 	var err error
 	for i := len(b.cleanUp) - 1; i >= 0; i-- {

@@ -24,7 +24,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// sample is what one step took.
+// sample is one step's figures.
 type sample struct {
 	seconds     float64
 	server, cpu float64 // seconds of processor time: of the API server, of the operator

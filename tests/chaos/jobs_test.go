@@ -40,7 +40,7 @@ MORE
       containers: [{name: main, image: "example/web:v1"}]
 `
 
-// broadcastJobs are what is done with a BroadcastJob.
+// broadcastJobs are scenarios of a BroadcastJob.
 func broadcastJobs() []chaos.Scenario {
 	phase := func(want string) func(context.Context, *chaos.World) error {
 		return func(ctx context.Context, w *chaos.World) error {
@@ -134,7 +134,7 @@ spec:
             containers: [{name: main, image: "example/web:v1"}]
 `
 
-// cronJobs are what is done with an AdvancedCronJob.
+// cronJobs are scenarios of an AdvancedCronJob.
 func cronJobs() []chaos.Scenario {
 	rests := func(ctx context.Context, w *chaos.World) error {
 		if err := reconciled("AdvancedCronJob", "tick")(ctx, w); err != nil {
@@ -187,7 +187,7 @@ func cronJobs() []chaos.Scenario {
 	return all
 }
 
-// startsOnce judges that no instant is started twice.
+// startsOnce judges each instant is started at most once.
 func startsOnce(w *chaos.World) {
 	runs := map[string]types.UID{}
 	chaos.Follow(w, &batchv1.JobList{}, func(object client.Object, _ bool) error {

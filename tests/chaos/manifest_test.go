@@ -158,7 +158,7 @@ func withLastingNodes(step chaos.Step, names ...string) chaos.Step {
 	})
 }
 
-// after does something before what a step does.
+// after runs first before a step.
 func after(step chaos.Step, first func(*chaos.World)) chaos.Step {
 	return chaos.Step{Settled: step.Settled, Do: func(w *chaos.World) {
 		w.T.Helper()

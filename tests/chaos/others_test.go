@@ -39,7 +39,7 @@ spec:
       containers: [{name: main, image: "IMAGE"}]
 `
 
-// daemonSets are what is done with a DaemonSet.
+// daemonSets are scenarios of a DaemonSet.
 func daemonSets() []chaos.Scenario {
 	const inPlace, recreate, surge = "rollingUpdateType: InPlaceIfPossible", "maxUnavailable: 1", "maxUnavailable: 0, maxSurge: 1"
 	settled := func(count int, image string) func(context.Context, *chaos.World) error {
@@ -159,7 +159,7 @@ spec:
   updateStrategy: {manualUpdate: {partitions: {PARTITIONS}}}
 `
 
-// unitedDeployments are what is done with a UnitedDeployment.
+// unitedDeployments are scenarios of a UnitedDeployment.
 func unitedDeployments() []chaos.Scenario {
 	const (
 		two      = "{name: a, replicas: 1}, {name: b}"

@@ -101,7 +101,7 @@ func withServers(names ...string) chaos.Step {
 	}}
 }
 
-// ready says that so many pods are.
+// ready: so many pods are.
 func ready(count int) func(context.Context, *chaos.World) error {
 	return func(ctx context.Context, w *chaos.World) error {
 		all, err := w.ListPods(ctx)

@@ -51,7 +51,7 @@ spec:
 MORE
 `
 
-// recreateRequests are what is done with a ContainerRecreateRequest.
+// recreateRequests are scenarios of a ContainerRecreateRequest.
 func recreateRequests() []chaos.Scenario {
 	// Nobody deletes the pod during a request: tests/e2e covers it.
 	deploy := pullers(apply(recreatedSet, both(reconciled("CloneSet", "web"), inService)), "a")

@@ -228,7 +228,7 @@ func eventOf(ctx context.Context, s *scenario.Clones, reason string) error {
 	return fmt.Errorf("there are only %v", slices.Compact(others))
 }
 
-// 6. A pod that waits for its preDelete hook.
+// 6. A pod waiting for its preDelete hook.
 func preparingDelete(t *testing.T, exclude bool, check func(s *scenario.Clones, before map[string]scenario.Identity)) {
 	t.Helper()
 	s := scenario.StartClones(t, env, 3, limits.Rules{}, scenario.CloneTemplate(finalizer().template), func(set *v1beta1.CloneSet) {

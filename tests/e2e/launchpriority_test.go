@@ -156,7 +156,7 @@ func TestContainersStartInOrder(t *testing.T) {
 		}
 	}
 
-	// A restarting container finds the released barrier, or none.
+	// A restarting container finds its released key, even after the barrier was deleted.
 	if err := n.Client.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "web-0-barrier"}}); err != nil {
 		t.Fatal(err)
 	}

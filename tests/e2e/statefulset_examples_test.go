@@ -260,7 +260,7 @@ func TestClaimsGoWithScaledPods(t *testing.T) {
 	for o := range 3 {
 		claims[o] = s.Claim(fmt.Sprintf("data-web-%d", o))
 	}
-	// A claim whose deletion takes its time.
+	// A claim slow to delete.
 	hold := claims[1].DeepCopy()
 	hold.Finalizers = append(hold.Finalizers, "example.io/hold")
 	if err := s.Client.Update(t.Context(), hold); err != nil {

@@ -96,7 +96,7 @@ func TestClaimPolicies(t *testing.T) {
 			t.Parallel()
 			s := scenario.Start(t, env, 2, limits.Rules{}, scenario.Claims(class, "1Gi"), retention(tc.deleted, tc.scaled))
 			s.Done()
-			// A pod that is lost keeps its claim.
+			// A lost pod keeps its claim.
 			claim, before := s.Claim("data-web-1"), s.ByOrdinal()
 			s.Delete(1)
 			s.Await("pod 1 is replaced", replaced(before, 1))

@@ -91,7 +91,7 @@ func (h helm) authority() []byte {
 	return []byte(config.Data["client-ca-file"])
 }
 
-// run runs Helm and returns what it prints.
+// run runs Helm and returns its output.
 func (h helm) run(args ...string) (string, error) {
 	cmd := exec.CommandContext(h.Context(), h.program, append(args, "--namespace=default")...)
 	home := h.TempDir()
@@ -267,7 +267,7 @@ func TestWrongValuesAreNamed(t *testing.T) {
 	}
 }
 
-// Values the notes do not name are those of values.yaml.
+// Values the notes do not name are values.yaml's.
 func TestKnownValuesAreThoseOfTheChart(t *testing.T) {
 	root, err := repository.Root()
 	if err != nil {

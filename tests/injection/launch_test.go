@@ -112,7 +112,7 @@ func (r *refusal) of(t *testing.T, pod *corev1.Pod, namespace *corev1.Namespace)
 	return ""
 }
 
-// launchPod makes up a pod that asks for an order, or nearly.
+// launchPod makes up a pod asking for an order, or nearly.
 func launchPod(g *rand.Rand) *corev1.Pod {
 	some := func(words ...string) string { return words[g.IntN(len(words))] }
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{}}}

@@ -209,7 +209,7 @@ func TestUsersGetEveryKind(t *testing.T) {
 	}
 }
 
-// render is what a kustomization gives.
+// render is a kustomization's output.
 func render(t *testing.T, files filesys.FileSystem, folder string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := manifests.Build(files, folder)

@@ -144,7 +144,7 @@ func TestRestartOfOneContainer(t *testing.T) {
 // mortal is a daemon that dies right after one of its actions: stopping a container, or
 // writing a status. Nothing it does later arrives.
 type mortal struct {
-	// dies is which of them is the last.
+	// dies is the last one.
 	dies int
 	dead chan struct{}
 

@@ -344,7 +344,7 @@ func assertSameContainer(t *testing.T, was, is *corev1.Pod, name string) {
 	}
 }
 
-// assertReplacedOnce checks that the container was replaced once.
+// assertReplacedOnce checks for a single replacement of the container.
 func assertReplacedOnce(t *testing.T, was, is *corev1.Pod, name string) {
 	t.Helper()
 	before, after := status(was, name), status(is, name)
@@ -383,7 +383,7 @@ func condition(pod *corev1.Pod, name corev1.PodConditionType) corev1.PodConditio
 	return corev1.PodCondition{}
 }
 
-// assertVersion asks the pod itself what it runs.
+// assertVersion asks the pod itself for its version.
 func assertVersion(t *testing.T, pod *corev1.Pod, want string) {
 	t.Helper()
 	if got := get(t, "http://"+pod.Status.PodIP+":3000/version"); got != want+"\n" {

@@ -301,7 +301,7 @@ type following struct {
 	w     *fixture
 	watch watch.Interface
 	done  chan struct{}
-	// ending: the watch is being stopped, which can show as an error of the stream.
+	// ending: the watch is being stopped, perhaps seen as an error of the stream.
 	ending atomic.Bool
 	// seen are the bundles, in order, each once in a row.
 	seen []string

@@ -92,11 +92,11 @@ type Oversize struct {
 	Path string
 	// Has is how much it has, Max how much it may have.
 	Has, Max int
-	// of is what is counted.
+	// of is the counted unit.
 	of string
 }
 
-// What is counted.
+// Units of counts.
 const (
 	ofItems   = "items"
 	ofObjects = "objects"
@@ -265,7 +265,7 @@ func endOfString(raw []byte, at int) int {
 	return len(raw)
 }
 
-// isKey says whether a colon follows.
+// isKey is true if a colon follows.
 func isKey(raw []byte, at int) bool {
 	for ; at < len(raw); at++ {
 		switch raw[at] {

@@ -5,7 +5,7 @@
 // It restarts containers whose environment reads labels or annotations changed by an update
 // in place. The operator waits for the report before it considers the update done.
 //
-// What it promises:
+// Its promises:
 //
 //   - Only pods of our kinds and pods with injected sidecars get a report. The runtime is
 //     asked when the pod's status shows a container not in the report; a report is written
@@ -73,7 +73,7 @@ const (
 	maxDifferences = 1000
 	// maxStopped is how many pods may wait to be looked at again, after a stop of theirs, before stops wait for them.
 	maxStopped = 32
-	// leastGrace is the grace period of a container whose pod names none.
+	// leastGrace is the grace period if the pod names none.
 	leastGrace = 2 * time.Second
 	// kubeletHash is the annotation of a container with the hash of its spec.
 	kubeletHash = "io.kubernetes.container.hash"

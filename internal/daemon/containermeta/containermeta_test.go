@@ -410,7 +410,7 @@ func TestAnUpdateOfAnImageIsProvenByOneReport(t *testing.T) {
 // hashOfNone is OpenKruise's hash of a container without metadata, from its fixtures.
 const hashOfNone = 86995377
 
-// A container that ends at once is reported, too: an update must not wait for it to run.
+// A container ending at once is reported, too: an update must not wait for it.
 func TestAContainerThatHasEndedIsReported(t *testing.T) {
 	b := newBench(t, func(p *corev1.Pod) { p.Annotations = nil })
 	b.state = cri.Exited

@@ -4,7 +4,7 @@
 // Package cri is the daemon's client of the node's container runtimes, over the Container
 // Runtime Interface v1. With several runtimes, the ID of a container tells its own.
 //
-// What it promises:
+// Its promises:
 //
 //   - It never starts or changes a container. It lists containers, stops them, runs commands in them, and lists and pulls images.
 //   - Every request has a deadline: its context's, or its own.
@@ -92,7 +92,7 @@ func (e *NoRuntimeError) Error() string {
 	return fmt.Sprintf("%s: the node has no %s that listens on a known socket, only %s", ErrUnavailable, e.Name, strings.Join(e.Answering, ", "))
 }
 
-// Unwrap says what it is.
+// Unwrap returns ErrUnavailable.
 func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
 // Status is the status a runtime reports.
@@ -108,7 +108,7 @@ type Status struct {
 
 // PodFilter narrows ListPods. Empty fields let everything through.
 type PodFilter struct {
-	// UID is that of the pod.
+	// UID is the pod's.
 	UID string
 }
 
@@ -118,7 +118,7 @@ type Pod struct {
 	ID string
 	// Namespace, Name and UID are the pod's.
 	Namespace, Name, UID string
-	// Ready says that it runs.
+	// Ready: it runs.
 	Ready bool
 	// Created is when it was created.
 	Created time.Time
@@ -130,11 +130,11 @@ type Pod struct {
 type ContainerFilter struct {
 	// ID has no scheme.
 	ID string
-	// PodUID is that of its pod.
+	// PodUID is the pod's.
 	PodUID string
 }
 
-// State is what a container is at.
+// State is a container's state.
 type State string
 
 // The states of containers.
@@ -154,7 +154,7 @@ type Container struct {
 	Attempt uint32
 	// PodNamespace, PodName and PodUID are the pod's.
 	PodNamespace, PodName, PodUID string
-	// State is what it is at.
+	// State is the container's.
 	State State
 	// Created is when it was created.
 	Created time.Time
@@ -205,7 +205,7 @@ type Image struct {
 	Size uint64
 }
 
-// Pull is what is pulled, and how.
+// Pull is an image to pull.
 type Pull struct {
 	// Image is the full reference.
 	Image string

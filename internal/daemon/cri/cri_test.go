@@ -33,7 +33,7 @@ type server struct {
 
 	// name is the runtime's answer.
 	name string
-	// mute keeps it from saying even that.
+	// mute withholds even this.
 	mute   atomic.Bool
 	pulled chan *runtimev1.PullImageRequest
 	// hangs are requests without an answer until it is closed.
@@ -233,7 +233,7 @@ func TestOfTwoRuntimesTheOneOfTheNameIsAsked(t *testing.T) {
 	}
 }
 
-// A runtime that listens in silence holds up only its own requests.
+// A silent listener holds up only its own requests.
 func TestARuntimeThatHangsHoldsUpNoOther(t *testing.T) {
 	dir := folder(t)
 	sockets := []string{filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "crio.sock")}
@@ -329,7 +329,7 @@ func TestAPullThatEndsWithTheConnectionWasNotRefused(t *testing.T) {
 	}
 }
 
-// silenced connects to a runtime that lists no images.
+// silenced connects to a runtime without a list of images.
 func silenced(t *testing.T) *cri.Client {
 	t.Helper()
 	socket := filepath.Join(folder(t), "c.sock")

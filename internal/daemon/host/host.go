@@ -17,7 +17,7 @@ import (
 type Host struct {
 	// Node is the name of the node.
 	Node string
-	// Namespace is the daemon's own, the only one whose Secrets it may read.
+	// Namespace is the daemon's own; it may read no other's Secrets.
 	Namespace string
 	// Manager runs controllers, and has a client. Its cache is limited to objects of this node; Secrets are read past it.
 	Manager ctrl.Manager
@@ -33,7 +33,7 @@ type Host struct {
 	// CredentialProviders configures the kubelet's credential provider plugins, empty for
 	// none; CredentialFolder has the programs.
 	CredentialProviders, CredentialFolder string
-	// Metrics count what features do.
+	// Metrics are the features'.
 	Metrics *Metrics
 }
 

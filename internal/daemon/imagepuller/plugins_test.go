@@ -21,7 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
 )
 
-// node has plugins that are shell scripts.
+// node has shell scripts as plugins.
 type node struct {
 	*plugins
 	t     *testing.T

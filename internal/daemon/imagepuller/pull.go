@@ -49,11 +49,11 @@ type task struct {
 	key
 	tag     v1beta1.ImageTagSpec
 	sandbox *v1beta1.SandboxConfig
-	// round is what is known of it.
+	// round is its state.
 	round *work
 }
 
-// tenant is the namespace whose slots the task uses.
+// tenant is the namespace of the task's slots.
 func (t *task) tenant() string {
 	if owners := t.tag.OwnerReferences; t.Namespace == "" && len(owners) > 0 {
 		return owners[0].Namespace

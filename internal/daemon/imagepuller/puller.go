@@ -3,7 +3,7 @@
 
 // Package imagepuller pulls the images in the node's NodeImage.
 //
-// What it promises:
+// Its promises:
 //
 //   - At most --max-pulls images of a namespace are pulled at a time. All namespaces share
 //     all but one of these slots, so images of one never wait for all of another. A failed
@@ -191,7 +191,7 @@ func patchOf(stored *v1beta1.NodeImage, status v1beta1.NodeImageStatus) ([]byte,
 	return body, nil
 }
 
-// dropGone makes a merge patch remove stored keys of a map that are gone.
+// dropGone makes a merge patch remove missing keys of a map.
 func dropGone(content map[string]any, field string, stored map[string]v1beta1.ImageStatus) {
 	images, _ := content[field].(map[string]any)
 	for key := range stored {

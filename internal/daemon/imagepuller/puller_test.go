@@ -299,8 +299,7 @@ func TestAPullThatWaitsForItsNextTryHasNoSlot(t *testing.T) {
 	d.until("the good one is there", func(s v1beta1.NodeImageStatus) bool { return s.Succeeded == 1 && s.Failed == 0 })
 }
 
-// One namespace's pull secrets and sandbox served the pulls of all others of that
-// repository.
+// One namespace's pull secrets and sandbox served all others' pulls of the repository.
 func TestAPullHasTheCredentialsOfItsNamespaceAlone(t *testing.T) {
 	copied := func(name, of, user string) *corev1.Secret {
 		return &corev1.Secret{

@@ -31,7 +31,7 @@ const (
 	maxRead = 10 << 10
 )
 
-// carryOut does what a probe asks for.
+// carryOut carries out a probe's action.
 func (p *probe) carryOut(ctx context.Context, spec *corev1.Probe, ip, id string) probing.Outcome {
 	limit := time.Duration(max(spec.TimeoutSeconds, 1)) * time.Second
 	switch {

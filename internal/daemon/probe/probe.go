@@ -4,7 +4,7 @@
 // Package probe carries out the probes in the node's NodePodProbe and writes their results.
 // Package probing of the engine interprets series of tries.
 //
-// What it promises:
+// Its promises:
 //
 //   - Each probe of each container is tried by itself, once in its period. Changed times and thresholds take effect with the next try.
 //   - At most 16 tries run at a time, plus 4 for each namespace: hanging probes delay only

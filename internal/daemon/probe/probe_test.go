@@ -136,7 +136,7 @@ func (d *daemon) stored() *appsv1alpha1.NodePodProbe {
 	return l
 }
 
-// says is what the stored status says.
+// says is the stored status as text.
 func (d *daemon) says() string {
 	var parts []string
 	for _, pod := range d.stored().Status.PodProbeStatuses {

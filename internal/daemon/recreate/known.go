@@ -23,8 +23,7 @@ type known struct {
 	pods  map[types.NamespacedName]map[types.UID]times
 }
 
-// note notes all requests for a pod and returns their times. It forgets requests that are
-// gone.
+// note notes all requests for a pod and returns their times. It forgets missing ones.
 func (k *known) note(pod types.NamespacedName, all []*appsv1beta1.ContainerRecreateRequest, now time.Time) map[types.UID]times {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()

@@ -43,7 +43,7 @@ type bench struct {
 	runtime *critest.Runtime
 	// scheme begins the kubelet's container IDs.
 	scheme string
-	// writes counts what the daemon has written.
+	// writes counts the daemon's writes.
 	writes int
 	events *events.FakeRecorder
 }

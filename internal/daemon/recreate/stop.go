@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// leastGrace is left to a container whose hook used up its grace period.
+// leastGrace is left to a container after a hook that used up its grace period.
 const leastGrace = 2 * time.Second
 
 var errHook = errors.New("the hook failed")

@@ -154,7 +154,7 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 	b.settle("restart")
 }
 
-// Requests for many pods of one namespace kept those of all others waiting.
+// One namespace's requests for many pods kept all others' waiting.
 func TestManyStopsOfOneNamespaceHoldUpNobodyElse(t *testing.T) {
 	var s Stops
 	var gate atomic.Bool

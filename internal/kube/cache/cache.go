@@ -34,12 +34,12 @@ type Owners = sets.Set[schema.GroupKind]
 // Contents configures the cache. The zero value keeps the identity of pods and revisions,
 // and all other objects whole.
 type Contents struct {
-	// controllers are, by kind of object, the owners whose objects are kept whole.
+	// controllers are, by kind of object, the owners of objects to keep whole.
 	controllers map[schema.GroupVersionKind]Owners
 	// podAnnotations are annotation keys. Pods with one are kept whole, whoever controls
 	// them.
 	podAnnotations []string
-	// keeps say which further pods are kept whole.
+	// keeps accept further pods to keep whole.
 	keeps []func(*corev1.Pod) bool
 	// probedPods keeps Needs.ProbedPods of every pod.
 	probedPods bool
@@ -50,7 +50,7 @@ func revisionKind() schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 }
 
-// ContentsFor returns what the given kinds need together.
+// ContentsFor returns the contents for the given kinds.
 func ContentsFor(enabled ...kinds.Kind) Contents {
 	c := Contents{controllers: map[schema.GroupVersionKind]Owners{podKind(): {}, revisionKind(): {}}}
 	for _, kind := range enabled {
@@ -68,7 +68,7 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 	return c
 }
 
-// Keeping also keeps the pods whole for which keeps is true.
+// Keeping also keeps whole the pods accepted by keeps.
 func (c Contents) Keeping(keeps func(*corev1.Pod) bool) Contents {
 	c.keeps = append(slices.Clone(c.keeps), keeps)
 	return c

@@ -28,7 +28,7 @@ import (
 
 const group = "apps.kruise.io"
 
-// sidecars is the annotation of a kind that edits others' pods.
+// sidecars is the annotation of a kind for others' pods.
 const sidecars = "example.com/sidecars"
 
 func ofStatefulSet() kinds.Kind {

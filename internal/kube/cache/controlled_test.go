@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// filled is a cache whose informers hold just these pods.
+// filled is a cache with just these pods.
 func filled(t *testing.T, c Contents, pods ...*corev1.Pod) ctrlcache.Cache {
 	t.Helper()
 	mapper := meta.NewDefaultRESTMapper(nil)

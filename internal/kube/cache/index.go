@@ -20,7 +20,7 @@ import (
 const (
 	// byController finds objects by their controller's UID.
 	byController = "controller"
-	// withoutController finds what nothing controls: value yes.
+	// withoutController finds orphans: value yes.
 	withoutController = "orphan"
 	// byInstanceClaim finds volume claims with an instance ID: by the UID of each owner, and under ofPod if one of them is a pod.
 	byInstanceClaim = "instance-claim"

@@ -21,7 +21,7 @@ func Source(c ctrlcache.Cache, object client.Object, events handler.EventHandler
 	return source.Kind(ownInformer{c}, object, events, predicates...)
 }
 
-// ownInformer is a cache whose user waits only for its own informers.
+// ownInformer is a cache with waits only for its user's own informers.
 type ownInformer struct{ ctrlcache.Cache }
 
 // WaitForCacheSync has nothing to wait for: GetInformer returns when the informer is synced.

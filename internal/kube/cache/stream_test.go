@@ -207,7 +207,7 @@ func TestAConnectionThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// counted counts what is read from a connection.
+// counted counts bytes read from a connection.
 type counted struct {
 	net.Conn
 	reads *atomic.Int64

@@ -48,7 +48,7 @@ const (
 	// Timeout bounds the wait for the cache after a list. It is long: a broken watch is
 	// made again within seconds.
 	Timeout = time.Minute
-	// again is when a pass that waited too long comes back.
+	// again is when a pass comes back after waiting too long.
 	again = time.Second
 )
 
@@ -108,7 +108,7 @@ func (g *Gate) Start(ctx context.Context) error {
 	return nil
 }
 
-// Reconciler returns a reconciler whose passes wait for the gate.
+// Reconciler returns a reconciler with passes behind the gate.
 func (g *Gate) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		select {
@@ -120,7 +120,7 @@ func (g *Gate) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
 	})
 }
 
-// state is what the server had.
+// state is the server's list.
 type state struct {
 	objects map[types.UID]struct{}
 	// highest is the highest version of an object, listed the list's.
@@ -152,7 +152,7 @@ func (g *Gate) catchUp(ctx context.Context, kind schema.GroupVersionKind, store 
 	return nil
 }
 
-// list reads what the server has now.
+// list reads the server's present list.
 func (g *Gate) list(ctx context.Context, kind schema.GroupVersionKind) (state, error) {
 	ctx, cancel := context.WithTimeout(ctx, attempt)
 	defer cancel()

@@ -58,7 +58,7 @@ func object(text string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: uid, UID: types.UID(uid), ResourceVersion: version}
 }
 
-// store is what a cache holds.
+// store is a cache's content.
 type store struct {
 	mu   sync.Mutex
 	at   string

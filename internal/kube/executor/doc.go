@@ -4,7 +4,7 @@
 // Package executor carries out plans: it turns actions into requests, many at a time, and reports their outcomes. It knows verbs and objects,
 // but no kinds: a pod, a Job and a Secret in another namespace are written in the same way.
 //
-// What it promises:
+// Its promises:
 //
 //   - Actions begin in the order of the plan. As in the controllers of Kubernetes the start
 //     is slow: one action first, and with every round of successes twice as many, up to the

@@ -125,7 +125,7 @@ func (f *fixture) emitted() []string {
 	}
 }
 
-// going says that the pod counts as deleted.
+// going: the pod counts as deleted.
 func (f *fixture) going(pod *corev1.Pod) bool {
 	return f.tracker.Deleted(f.owner(), podset.KindPod(), slices.Values([]metav1.Object{pod})).Has(pod.UID)
 }
@@ -689,7 +689,7 @@ func TestAPodWhoseLabelsAWebhookChangesIsNotCreatedAgainAndAgain(t *testing.T) {
 		t.Errorf("a pod with another label: %+v", outcome)
 	}
 
-	// A pod that cannot be deleted again is reported.
+	// A pod undeletable again is reported.
 	f = newFixture(t, nil)
 	f.server.SetFault(func(ctx context.Context, write testutil.Write, forward func() error) error {
 		if write.Verb == "delete" {
@@ -1202,7 +1202,7 @@ func TestHangingNamespaceDoesNotStopAClusterScopedOwner(t *testing.T) {
 	}
 	began := time.Now()
 	for range 10 {
-		// What hangs comes first in the plan.
+		// Hanging writes come first in the plan.
 		actions := slices.Concat(f.relabelAll(t, hanging, "new"), f.relabelAll(t, healthy[moved():], "new"))
 		outcome := f.Apply(t.Context(), &f.state, owner, planning.Plan{Actions: actions})
 		if outcome.RecheckAfter == 0 {

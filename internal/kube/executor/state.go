@@ -50,7 +50,7 @@ type State struct {
 	// refused are the failed actions by identity; without a name, a whole step in a
 	// namespace.
 	refused map[planning.RetryKey]retry
-	// replaced are slots whose failed object was deleted for a replacement.
+	// replaced are slots with a failed object deleted for a replacement.
 	replaced map[planning.Slot]replacement
 }
 
@@ -72,7 +72,7 @@ type retry struct {
 type replacement struct {
 	count int
 	until time.Time
-	// madeFrom is what these objects were made from.
+	// madeFrom is these objects' source.
 	madeFrom string
 }
 
@@ -151,7 +151,7 @@ func (s *State) refuse(key planning.RetryKey, message string, doubt bool, longes
 	return wait
 }
 
-// keepFor forgets finished failures whose action the plan no longer has.
+// keepFor forgets finished failures without an action in the plan.
 func (s *State) keepFor(actions []planning.Action, now time.Time) {
 	if len(s.refused) == 0 {
 		return

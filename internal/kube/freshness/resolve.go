@@ -12,8 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// resolve looks up live every doubtful write, and every deleted pod that looked whole for
-// too long.
+// resolve looks up live every doubtful write, and every deleted pod too long whole.
 func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	r := t.lock(o)
 	if len(r.unknown) == 0 && len(r.deleted) == 0 {
@@ -79,7 +78,7 @@ func (t *Tracker) settle(o Owner, ref Ref, op Op, found *metav1.PartialObjectMet
 	}
 	switch op {
 	case Create, Apply:
-		// Ours or not: the next plan must know the name is taken, and by what.
+		// Ours or not: the next plan must know the name is taken, and by whom.
 		t.wrote(r, ref.Kind, found.ResourceVersion)
 	case Patch:
 		if found.UID == ref.UID && found.ResourceVersion != ref.ResourceVersion {

@@ -62,7 +62,7 @@ type Owner struct {
 	UID types.UID
 }
 
-// OwnerOf returns the Owner that object is.
+// OwnerOf returns the object as an Owner.
 func OwnerOf(object metav1.Object) Owner {
 	return Owner{
 		NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()},
@@ -141,7 +141,7 @@ type Record struct {
 	written map[schema.GroupVersionKind]mark
 	// unknown are the writes with unknown outcome.
 	unknown map[Ref]doubt
-	// deleted are objects we deleted that may still look whole in the cache.
+	// deleted are our deletions, perhaps not in the cache yet.
 	deleted map[types.UID]deletion
 	// waits counts how often in a row Ready said no.
 	waits int
@@ -234,7 +234,7 @@ func (t *Tracker) wrote(r *Record, kind schema.GroupVersionKind, resourceVersion
 	lazy.Put(&r.written, kind, mark{resourceVersion: resourceVersion, at: t.options.Clock.Now()})
 }
 
-// Unknown notes a write that may or may not have happened.
+// Unknown notes a write with unknown outcome.
 func (t *Tracker) Unknown(o Owner, ref Ref, op Op) {
 	r := t.lock(o)
 	defer r.mu.Unlock()
@@ -268,7 +268,7 @@ func (t *Tracker) Deleting(o Owner, ref Ref) {
 	lazy.Put(&r.deleted, ref.UID, deletion{ref: ref, at: now, lookedAt: now})
 }
 
-// notDeleted notes that a deletion surely did not happen.
+// notDeleted notes a deletion surely refused.
 func (t *Tracker) notDeleted(o Owner, uid types.UID) {
 	r := t.lock(o)
 	defer r.mu.Unlock()

@@ -35,7 +35,7 @@ type fixture struct {
 	*Tracker
 	clock *clocktesting.FakePassiveClock
 	store store
-	// liveErr is what live reads fail with.
+	// liveErr fails live reads.
 	liveErr error
 	reads   int
 }

@@ -50,7 +50,7 @@ type Options struct {
 	Client client.Client
 	// Kinds are the kinds to look after.
 	Kinds []kinds.Kind
-	// Ready says that no other manager acts.
+	// Ready is true if no other manager acts.
 	Ready func() bool
 	// Changed is called when Working has another answer.
 	Changed func()
@@ -162,7 +162,7 @@ func (m *Migration) Migrate(ctx context.Context, kind kinds.Kind) error {
 	return nil
 }
 
-// errChanged says that another storage version came meanwhile.
+// errChanged: another storage version came meanwhile.
 var errChanged = errors.New("the definition has changed meanwhile")
 
 // older are the other versions of stored objects, with the definition.

@@ -40,7 +40,7 @@ type server struct {
 	storage string
 	stored  []string
 	widgets int
-	// none says that there is no definition.
+	// none: there is no definition.
 	none bool
 	// refused objects may not be written. failing is the number of first writes to fail;
 	// meanwhile runs at each write.

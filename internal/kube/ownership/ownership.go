@@ -38,7 +38,7 @@ type Changes struct {
 	Adopt, Release []client.Object
 }
 
-// IsZero says whether there is nothing to do.
+// IsZero is true if there is nothing to do.
 func (c Changes) IsZero() bool { return len(c.Adopt) == 0 && len(c.Release) == 0 }
 
 // Apply carries out changes for the workload with the controller reference. It returns the

@@ -5,7 +5,7 @@
 // second, it is planned a few times a second, each time with all changes since.
 //
 // After a pass with d of reading and deciding, the next starts at least 20 ms after its
-// end, and at least 48d, or half a second, after its decision. Writing counts towards this
+// end, and 48d, at most half a second, after its decision. Writing counts towards this
 // time. A workload at rest is planned at the first event; a changed spec is planned 4d
 // after the last pass. No workload takes more than a fifth of a processor, whatever its
 // user writes.
@@ -36,7 +36,7 @@ type Pace struct {
 	next atomic.Int64
 	// rested is the same for a changed spec.
 	rested time.Time
-	// generation is that of the spec planned last.
+	// generation is the last planned spec's.
 	generation int64
 }
 

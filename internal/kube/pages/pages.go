@@ -136,7 +136,7 @@ type responseKey struct{}
 // response is how much of a response has been read, and how much may be.
 type response struct {
 	limit, read int
-	// cut says that there was more.
+	// cut: there was more.
 	cut bool
 }
 

@@ -4,7 +4,7 @@
 // Package predownload creates and deletes the ImagePullJobs for images of a workload's
 // update, as engine/image decides.
 //
-// What it promises:
+// Its promises:
 //
 //   - It never holds back a rollout. A pass spends at most a second on jobs, beyond one
 //     request with its own deadline; a failure leaves the workload's jobs alone for half a
@@ -68,7 +68,7 @@ func Kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("Im
 
 // Jobs writes the ImagePullJobs of workloads of one kind. It is safe for concurrent use by different workloads.
 type Jobs struct {
-	// Watch says whether the cache holds the jobs.
+	// Watch tells if the cache holds the jobs.
 	Watch *Watch
 	// Client reads the cache.
 	Client client.Reader
@@ -189,7 +189,7 @@ func condition(reason, message string) []conditions.Condition {
 	return []conditions.Condition{conditions.New(conditionType, false, reason, message)}
 }
 
-// list returns the jobs that the workload controls.
+// list returns the workload's jobs.
 func (j *Jobs) list(ctx context.Context, workload client.Object) ([]*metav1.PartialObjectMetadata, error) {
 	if err := j.Watch.ready(ctx); err != nil {
 		return nil, err

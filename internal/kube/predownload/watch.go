@@ -30,7 +30,7 @@ func NewWatch(c cache.Cache) *Watch { return &Watch{cache: c} }
 // errNotSynced: the cache does not hold the jobs yet.
 var errNotSynced = errors.New("the cache is being filled")
 
-// started says whether jobs have been asked for.
+// started is true once jobs have been asked for.
 func (w *Watch) started() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

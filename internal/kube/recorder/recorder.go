@@ -58,7 +58,7 @@ func (r *Recorder) Eventf(regarding, related runtime.Object, eventtype, reason, 
 	r.next.Eventf(regarding, related, eventtype, reason, action, "%s", strings.ToValidUTF8(note[:min(len(note), longest)], ""))
 }
 
-// limiter is that of one object.
+// limiter is one object's.
 func (r *Recorder) limiter(object runtime.Object) *rate.Limiter {
 	accessor, err := meta.Accessor(object)
 	if err != nil {

@@ -71,7 +71,7 @@ const (
 	acceptedFor       = time.Minute
 )
 
-// NewAccepted returns an Accepted that knows no template.
+// NewAccepted returns an empty Accepted.
 func NewAccepted(clock cache.Clock) *Accepted {
 	return &Accepted{templates: cache.NewLRUExpireCacheWithClock(acceptedTemplates, clock)}
 }
@@ -179,7 +179,7 @@ func faultsOf(err error) []Fault {
 	return faults
 }
 
-// faultsOfJob reads those of a Job's spec.
+// faultsOfJob reads errors of a Job's spec.
 func faultsOfJob(err error) []Fault { return below(err, "Job", "spec") }
 
 // below are an answer's errors about a kind's field, or below it.

@@ -19,7 +19,7 @@ import (
 type Asked struct {
 	Template *corev1.PodTemplateSpec
 	Claims   []corev1.PersistentVolumeClaim
-	// UpdateRevision and Conditions are those of the stored status.
+	// UpdateRevision and Conditions are the stored status's.
 	UpdateRevision string
 	Conditions     []conditions.Condition
 	// PreDownload describes it for what pulls images ahead of an update; nil when nothing is to be pulled.

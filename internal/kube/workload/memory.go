@@ -38,9 +38,9 @@ type Memory struct {
 	images predownload.State
 	// requests are others' requests holding its pods.
 	requests requests
-	// Pods is what is known of its pods.
+	// Pods are its pods at rest.
 	Pods podset.AtRest
-	// actions is what became of its last plans.
+	// actions is the result of its last plans.
 	actions executor.State
 	// nodes is what the last pass saw of the nodes. Events ask for it, too.
 	nodes atomic.Pointer[NodesSeen]
@@ -97,7 +97,7 @@ func (m *memories) forget(name types.NamespacedName) {
 	delete(m.byName, name)
 }
 
-// Remembered returns what is remembered of an object.
+// Remembered returns the memory of an object.
 func (b *Base) Remembered(object client.Object) *Memory {
 	return b.memories.of(freshness.OwnerOf(object))
 }

@@ -32,7 +32,7 @@ type DaemonNeeds struct {
 	needed *cache.LRUExpireCache
 }
 
-// NewDaemonNeeds returns needs of which there are none.
+// NewDaemonNeeds returns needs without any object.
 func NewDaemonNeeds(c clock.PassiveClock) *DaemonNeeds {
 	return &DaemonNeeds{added: make(chan event.GenericEvent, 1), needed: cache.NewLRUExpireCacheWithClock(maxNeeds, c)}
 }
@@ -40,10 +40,10 @@ func NewDaemonNeeds(c clock.PassiveClock) *DaemonNeeds {
 // Added gets an event when an object begins to need the daemon.
 func (n *DaemonNeeds) Added() <-chan event.GenericEvent { return n.added }
 
-// Any says whether an object needs the daemon.
+// Any is true if an object needs the daemon.
 func (n *DaemonNeeds) Any() bool { return n != nil && len(n.needed.Keys()) > 0 }
 
-// note remembers whether an object needs the daemon.
+// note remembers an object's need of the daemon.
 func (n *DaemonNeeds) note(object types.UID, needs bool) {
 	_, known := n.needed.Get(object)
 	if !needs {

@@ -33,7 +33,7 @@ type NodesSeen struct {
 	None bool
 }
 
-// SawNodes notes what a pass saw of the nodes.
+// SawNodes notes a pass's view of the nodes.
 func (m *Memory) SawNodes(seen NodesSeen) { m.nodes.Store(&seen) }
 
 // nodesSeen is what the last pass over a stored object saw; nil before the first pass.

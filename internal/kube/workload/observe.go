@@ -121,7 +121,7 @@ type Revisions struct {
 	// Stored are the earlier revisions, ByName also has the present template's.
 	Stored []revision.Revision
 	ByName map[string]revision.Revision
-	// Update is that of the present template.
+	// Update is the present template's.
 	Update revision.Revision
 	// CollisionCount is the status's new one.
 	CollisionCount *int32
@@ -157,9 +157,9 @@ func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) p
 type Recorded struct {
 	// Template is the payload.
 	Template *corev1.PodTemplateSpec
-	// Annotations are those of a new revision.
+	// Annotations are for a new revision.
 	Annotations map[string]string
-	// CollisionCount is that of the object's status.
+	// CollisionCount is the status's.
 	CollisionCount *int32
 	// Namespace is for the revisions of a cluster-scoped object. Those of a namespaced one
 	// are in its own; leave it empty then.

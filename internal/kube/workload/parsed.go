@@ -38,7 +38,7 @@ func NewParsed[T any](parse func(*unstructured.Unstructured) T) *Parsed[T] {
 	return &Parsed[T]{parse: parse, known: map[types.UID]parsed[T]{}}
 }
 
-// Of is what parse makes of an object.
+// Of is an object as parsed.
 func (p *Parsed[T]) Of(stored *unstructured.Unstructured) T {
 	uid, generation, deleting := stored.GetUID(), stored.GetGeneration(), stored.GetDeletionTimestamp() != nil
 	p.mutex.Lock()

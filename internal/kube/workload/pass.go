@@ -30,7 +30,7 @@ type Pass struct {
 	*Base
 	// Stored is the object as it is stored. It belongs to the cache and is read-only.
 	Stored *unstructured.Unstructured
-	// Memory is what is remembered of the object.
+	// Memory is the object's.
 	Memory *Memory
 
 	leave func()
@@ -143,7 +143,7 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 // LookAgain has the object planned again after the shortest of the waits that are above zero, also when nothing happens.
 func (p *Pass) LookAgain(waits ...time.Duration) { p.again = earliest(append(waits, p.again)...) }
 
-// Retries are the object's actions whose last try failed.
+// Retries are the object's failed actions.
 func (p *Pass) Retries() planning.Retries {
 	return p.Memory.actions.Retries(p.Stored.GetGeneration(), p.Clock.Now())
 }
@@ -162,7 +162,7 @@ func (p *Pass) PullImages(ctx context.Context, object client.Object, about *imag
 	return pulls
 }
 
-// Report is what a pass says at its end.
+// Report is a pass's result.
 type Report struct {
 	// Status is the whole status. It is written at once if it is urgent.
 	Status any

@@ -51,7 +51,7 @@ const (
 	waitForWorker = 2 * time.Second
 )
 
-// Dependencies are what a reconciler is made from.
+// Dependencies are a reconciler's parts.
 type Dependencies struct {
 	// Client writes, and reads the cache.
 	Client client.Client
@@ -71,7 +71,7 @@ type Dependencies struct {
 	Servers *apiservers.Servers
 	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
 	PullJobs *predownload.Watch
-	// PullsImages says that ImagePullJobs are carried out.
+	// PullsImages: ImagePullJobs are carried out.
 	PullsImages bool
 	// DaemonNeeds are the current objects of all kinds in need of the node daemon; nil if
 	// there is no daemon.
@@ -130,7 +130,7 @@ type Base struct {
 	informers map[schema.GroupVersionKind]cache.Informer
 }
 
-// New returns a Base that watches nothing yet.
+// New returns a Base without watches.
 func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 	b := &Base{Dependencies: d, Name: name, Kind: kind}
 	tracker := freshness.New(freshness.Options{

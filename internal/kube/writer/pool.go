@@ -29,14 +29,14 @@ const (
 type Pool struct {
 	writes int64
 	all    *semaphore.Weighted
-	// slow are the namespaces that count as slow.
+	// slow are the slow namespaces.
 	slow *cache.LRUExpireCache
 
 	mu         sync.Mutex
 	namespaces map[string]*share
 }
 
-// share is what one namespace holds.
+// share is one namespace's part.
 type share struct {
 	// writes bounds the writes in flight; users counts these and waiting ones.
 	writes *semaphore.Weighted
@@ -108,7 +108,6 @@ func (p *Pool) join(namespace string) (s *share, weight int64) {
 	return s, 1
 }
 
-// part ends what join began.
 func (p *Pool) part(namespace string, s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

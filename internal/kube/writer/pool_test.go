@@ -102,7 +102,7 @@ func TestPoolConfinesASlowNamespace(t *testing.T) {
 		}
 		time.Sleep(slowAfter + time.Millisecond)
 		full(t, p, "a")
-		// What hangs no longer counts against the others.
+		// Hanging writes no longer count against the others.
 		var others []func()
 		for range 6 {
 			others = append(others, begin(t, p, "b"))

@@ -4,7 +4,7 @@
 // Package writer sends every write of the reconcilers: creations, patches, server-side applies and deletions of objects of any kind, in
 // any namespace, on behalf of an owner in any scope.
 //
-// What it promises:
+// Its promises:
 //
 //   - Every request has a deadline.
 //   - Every write is reported to the freshness tracker: its resourceVersion, its unknown

@@ -4,7 +4,7 @@
 // Package admit is the common part of the webhooks of all kinds. Each kind supplies its rules as a Kind, and this package applies them to
 // the requests of the API server.
 //
-// What holds for every kind:
+// For every kind:
 //
 //   - an update without a change of the spec is admitted unchecked: finalizers and metadata
 //     stay editable;
@@ -317,7 +317,7 @@ func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *fi
 	return e
 }
 
-// strictly decodes what a client sent.
+// strictly decodes a client's object.
 func strictly(raw []byte, into any) field.ErrorList {
 	_, errs := wire.Decode(raw, into)
 	return errs
@@ -450,7 +450,7 @@ func (v validator[T, P]) announce(ctx context.Context, req ctrladmission.Request
 	return v.Kind.Announce(ctx, object)
 }
 
-// unawaited answers a request whose client has gone.
+// unawaited answers a request after its client has left.
 func unawaited(ctx context.Context) ctrladmission.Response {
 	return ctrladmission.Errored(http.StatusGatewayTimeout, ctx.Err())
 }

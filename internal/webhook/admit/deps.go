@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// Deps is what admission needs.
+// Deps are admission's dependencies.
 type Deps struct {
 	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
 	Client client.Client

@@ -70,7 +70,7 @@ func (s *Set) Updates(old *Set, preDownload, grow bool) (warnings []string) {
 	return warnings
 }
 
-// OnDelete warns of a rolling update that nothing rolls.
+// OnDelete warns of a rolling update without effect.
 const OnDelete = "spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete"
 
 // onlyInPlace warns of what has an effect on updates in place alone, where pods are replaced.

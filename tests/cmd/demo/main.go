@@ -52,7 +52,7 @@ func main() {
 	}
 }
 
-// once says whether the demo ends by itself.
+// once is true if the demo ends by itself.
 func once() bool { return os.Getenv("DEMO") == "once" }
 
 func demo(ctx context.Context) error {

@@ -26,9 +26,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/speed"
 )
 
-// options are those of the command line.
+// options are the command line's.
 type options struct {
-	// format of gotestsum in which progress is printed.
+	// format is gotestsum's, for progress.
 	format string
 	// lanes is how many suites run at the same time.
 	lanes int

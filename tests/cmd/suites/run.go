@@ -27,7 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// result is what one suite came to.
+// result is one suite's.
 type result struct {
 	suite                   suite
 	passed, failed, skipped int
@@ -216,7 +216,7 @@ func (q *queue) next() (int, bool) {
 	}
 }
 
-// ready says that a program is there.
+// ready: a program is there.
 func (q *queue) ready(name binaries.Name) {
 	q.mutex.Lock()
 	defer q.mutex.Unlock()

@@ -101,7 +101,7 @@ func (t *tree) exists(name string) error {
 	return nil
 }
 
-// faults are the parts that a kind lacks.
+// faults are a kind's missing parts.
 func (t *tree) faults(k kinds.Kind) map[string]error {
 	short, _, _ := strings.Cut(k.Group, ".")
 	faults := map[string]error{}

@@ -69,7 +69,7 @@ func awaitPreDownload(s *scenario.Scenario, reason string) (message string) {
 	return message
 }
 
-// labels are those of the revision.
+// labels are the revision's.
 func labels(t *testing.T, s *scenario.Scenario, name string) map[string]string {
 	t.Helper()
 	revision := &appsv1.ControllerRevision{}
@@ -177,7 +177,7 @@ func TestImagesArePulledAhead(t *testing.T) {
 	third := revisionOtherThan(s, first, second)
 	awaitJobs(s, third+"-main", third+"-side")
 
-	// And a third one, whose jobs replace the others.
+	// And a third one with jobs in place of the others.
 	s.Update(scenario.Image(scenario.V2))
 	fourth := revisionOtherThan(s, first, second, third)
 	awaitJobs(s, fourth+"-main", fourth+"-side")

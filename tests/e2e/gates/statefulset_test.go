@@ -57,7 +57,7 @@ func size(want string) scenario.Change {
 	}
 }
 
-// capacity says that claims have it, by ordinal.
+// capacity: claims have it, by ordinal.
 func capacity(s *scenario.Scenario, want map[int]string) func(context.Context) error {
 	return func(context.Context) error {
 		for o, size := range want {

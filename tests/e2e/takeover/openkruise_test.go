@@ -34,7 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// page is the documentation whose commands are run.
+// page is the documentation with the commands.
 const page = "../../../docs/operations/from-openkruise.md"
 
 // openKruiseCRD is a CRD as OpenKruise installs it, as far as a takeover is concerned: versions, conversion, and a schema of its own.

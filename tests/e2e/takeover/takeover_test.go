@@ -74,7 +74,7 @@ func byName[T any, P interface {
 	return all
 }
 
-// reports is what `kruise-preflight -o json` prints.
+// reports is the output of `kruise-preflight -o json`.
 type reports struct {
 	Ready    bool                `json:"ready"`
 	Findings []preflight.Finding `json:"findings"`
@@ -305,7 +305,7 @@ func checkRights(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// preflightSays returns what is found, whatever it is.
+// preflightSays returns the findings, whatever they are.
 func preflightSays(t *testing.T, c *cluster.Cluster, o *operator.Operator) reports {
 	t.Helper()
 	out, err := shell(t, c, o, "kruise-preflight -o json")
@@ -570,7 +570,7 @@ func hasCondition(set *v1beta1.StatefulSet, kind appsv1.StatefulSetConditionType
 	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.StatefulSetCondition) bool { return c.Type == kind })
 }
 
-// namespaceOf gives the verbs that wait.
+// namespaceOf gives the waiting verbs.
 func namespaceOf(t *testing.T, c *cluster.Cluster, direct client.Client) *environment.Namespace {
 	t.Helper()
 	watching, err := client.NewWithWatch(c.Config(), client.Options{Scheme: direct.Scheme()})

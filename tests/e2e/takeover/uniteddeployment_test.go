@@ -257,7 +257,7 @@ func losesAField(t *testing.T, n *environment.Namespace, direct client.Client) {
 	})
 }
 
-// managers say who owns which fields.
+// managers are the owners of fields.
 func managers(w *unstructured.Unstructured) []string {
 	var all []string
 	for _, entry := range w.GetManagedFields() {

@@ -190,7 +190,7 @@ func condition(set *v1beta1.UnitedDeployment, kind v1beta1.UnitedDeploymentCondi
 	return fmt.Errorf("the conditions are %+v", set.Status.Conditions)
 }
 
-// message is that of a condition.
+// message is a condition's.
 func message(set *v1beta1.UnitedDeployment, kind v1beta1.UnitedDeploymentConditionType) string {
 	for _, c := range set.Status.Conditions {
 		if c.Type == kind {
@@ -244,7 +244,7 @@ func (a *app) runs(want, image string) {
 	})
 }
 
-// workloads are those of the kind, by subset.
+// workloads are the kind's, by subset.
 func (a *app) workloads(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(a.kind.Kind.GroupVersion().WithKind(a.kind.Kind.Kind + "List"))

@@ -17,7 +17,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Request is what requests are counted by.
+// Request is a key for counting requests.
 type Request struct {
 	// Verb is create, patch, update, delete, get, list, watch ... Behind it stands "(dry run)" where nothing was to be kept.
 	Verb string
@@ -132,7 +132,7 @@ func (c Counts) Conflicts() int {
 	})
 }
 
-// Sum counts the requests that the filter accepts.
+// Sum counts the requests the filter accepts.
 func (c Counts) Sum(accept func(Request) bool) int {
 	n := 0
 	for r, count := range c {

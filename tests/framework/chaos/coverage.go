@@ -103,7 +103,7 @@ func (c *Coverage) add(e entry) error {
 	return err
 }
 
-// nameOf is what CHAOS_REPLAY takes.
+// nameOf is a value for CHAOS_REPLAY.
 func nameOf(s Scenario, p Perturbation) string { return s.Kind + "/" + s.Name + "/" + p.String() }
 
 // There counts a scenario's perturbations and returns the ones not passed yet.

@@ -109,7 +109,7 @@ func (i *interceptor) arm(namespace string, plan Perturbation, everywhere bool) 
 	}
 }
 
-// hasFired says whether the perturbation has begun.
+// hasFired is true once the perturbation has begun.
 func (i *interceptor) hasFired() bool {
 	select {
 	case <-i.fired:
@@ -126,7 +126,7 @@ func (i *interceptor) revive() {
 	i.dead = false
 }
 
-// let ends what is held.
+// let releases held requests.
 func (i *interceptor) let() {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -231,7 +231,7 @@ func (i *interceptor) write(w http.ResponseWriter, r *http.Request, next http.Ha
 	return true
 }
 
-// perturb does what is planned to a write.
+// perturb applies the plan to a write.
 func (i *interceptor) perturb(w http.ResponseWriter, r *http.Request, next http.Handler, entry Write) {
 	commit := func() *httptest.ResponseRecorder {
 		answer := httptest.NewRecorder()
@@ -466,7 +466,7 @@ func (w *recorded) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 }
 
-// Flush lets the proxy send what it has.
+// Flush lets the proxy send at once.
 func (w *recorded) Flush() {
 	if f, ok := w.ResponseWriter.(http.Flusher); ok {
 		f.Flush()

@@ -75,7 +75,7 @@ type Scenario struct {
 	Leftovers []string
 }
 
-// Step is one thing that the user does.
+// Step is one action of the user.
 type Step struct {
 	Do func(*World)
 	// Settled returns nil once all consequences have happened.
@@ -104,9 +104,9 @@ type Result struct {
 	// Writes is how many there were, Created how many objects of each resource were.
 	Writes  int
 	Created map[string]int
-	// Resources are those that the operator watches.
+	// Resources are the ones the operator watches.
 	Resources []string
-	// Fired says that the perturbation happened.
+	// Fired: the perturbation happened.
 	Fired bool
 }
 

@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// Kind is what is done to the operator.
+// Kind is a way to disturb the operator.
 type Kind string
 
 // The kinds of perturbations.
@@ -93,7 +93,7 @@ func Faults() []string {
 	return names
 }
 
-// String is what Parse reads, such as stale@7:pods.
+// String is a text for Parse, such as stale@7:pods.
 func (p Perturbation) String() string {
 	if p.Kind == None {
 		return string(None)
@@ -105,7 +105,7 @@ func (p Perturbation) String() string {
 	return text
 }
 
-// Parse reads what String wrote.
+// Parse reads String's text.
 func Parse(text string) (Perturbation, error) {
 	if text == string(None) {
 		return Perturbation{Kind: None}, nil

@@ -80,7 +80,7 @@ func (l *late) Write(data []byte) (int, error) {
 	return l.ResponseWriter.Write(data)
 }
 
-// Flush lets the proxy send what it has.
+// Flush lets the proxy send at once.
 func (l *late) Flush() {
 	if f, ok := l.ResponseWriter.(http.Flusher); ok {
 		f.Flush()

@@ -152,7 +152,7 @@ type change struct {
 	with    string
 }
 
-// changing is what differs between any two runs.
+// changing are the differences of any two runs.
 func changing() []change {
 	return []change{
 		{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},

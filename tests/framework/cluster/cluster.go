@@ -44,7 +44,7 @@ type Cluster struct {
 	// apiServerSteps lets one caller at a time stop or start the API server.
 	apiServerSteps sync.Mutex
 	apiServerPort  int
-	// apiServerFlags are those of its last restart.
+	// apiServerFlags are the last restart's.
 	apiServerFlags []string
 
 	nodes realNodes

@@ -4,7 +4,7 @@
 // Package cluster runs a real Kubernetes control plane on this machine: etcd, kube-apiserver, kube-controller-manager and
 // kube-scheduler, built from Go modules by package binaries. It is test infrastructure; the product never imports it.
 //
-// What holds:
+// It holds:
 //
 //   - Several clusters run side by side. Each has a folder, ports and certificates of its own, and listens on loopback only.
 //   - Start returns when the cluster is usable: the API is ready, RBAC has its default roles and, with the full control

@@ -25,7 +25,7 @@ var (
 // endingVariable makes this test binary start a cluster and then end in the given way.
 const endingVariable = "KRUISE_TEST_ENDING"
 
-// The ways in which the process ends.
+// The ways for the process to end.
 const (
 	endsBySignal = "signal"
 	endsByPanic  = "panic"

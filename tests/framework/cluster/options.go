@@ -22,7 +22,7 @@ import (
 // kruise-cluster-logs in the temporary folder.
 const KeepLogsVariable = "KRUISE_KEEP_LOGS"
 
-// ControlPlane says which components run.
+// ControlPlane chooses the running components.
 type ControlPlane int
 
 const (
@@ -49,7 +49,7 @@ type Options struct {
 	// empty it is $KUBERNETES_VERSION, and then the pin of tools/kubernetes.
 	KubernetesVersion string
 
-	// ControlPlane says which components run.
+	// ControlPlane chooses the running components.
 	ControlPlane ControlPlane
 
 	// FeatureGates are given to every Kubernetes component. A component refuses to start with a gate it does not know.

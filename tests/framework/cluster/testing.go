@@ -56,7 +56,7 @@ func StartForTest(tb TB, options Options) *Cluster {
 // Shared is a cluster several tests of a package use together, each for its own objects.
 // The first use starts it. TestMain stops it.
 type Shared struct {
-	// Options are those of the cluster.
+	// Options are the cluster's.
 	Options Options
 
 	once    sync.Once

@@ -144,7 +144,7 @@ func (p panel) kind() string {
 	return "timeseries"
 }
 
-// fill adds what a panel shows.
+// fill adds a panel's content.
 func (p panel) fill(to map[string]any) {
 	source := map[string]string{"type": "prometheus", "uid": "${datasource}"}
 	var targets []any

@@ -38,7 +38,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// Options say what a suite's environment has.
+// Options choose the parts of a suite's environment.
 type Options struct {
 	Cluster  cluster.Options
 	Operator operator.Options

@@ -66,7 +66,7 @@ func (p *Proxy) Lease(name string) {
 	p.lease = name
 }
 
-// ownLease is what the operator calls its lease.
+// ownLease is the operator's name of its lease.
 const ownLease = "kruise-operator-manager"
 
 // rename makes a request for the operator's lease one for another lease.
@@ -100,7 +100,7 @@ func rename(r *http.Request, name string) error {
 	return nil
 }
 
-// Target is what a request is about.
+// Target is a request's object.
 type Target struct {
 	// Resource is such as pods or statefulsets.apps.kruise.io.
 	Resource string

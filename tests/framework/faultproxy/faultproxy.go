@@ -50,7 +50,7 @@ type Faults struct {
 	WatchDelay, WatchLife time.Duration
 }
 
-// Counts say how often what happened.
+// Counts are numbers of events.
 type Counts struct {
 	// Requests are all, Writes the ones for a change.
 	Requests, Writes int
@@ -166,7 +166,7 @@ func (p *Proxy) Set(faults Faults) {
 	p.watches, p.endWatches = context.WithCancel(context.Background())
 }
 
-// Counts returns what happened since the last call.
+// Counts returns the numbers since the last call.
 func (p *Proxy) Counts() Counts {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -175,7 +175,7 @@ func (p *Proxy) Counts() Counts {
 	return counts
 }
 
-// fate is what becomes of one request.
+// fate is one request's.
 type fate struct {
 	refuse     int
 	lose, hang bool

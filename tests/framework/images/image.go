@@ -32,7 +32,7 @@ import (
 // checked before the image is read, and there is no /etc/passwd.
 const NonRoot = "65532:65532"
 
-// Platforms are what released images are built for.
+// Platforms are the released images'.
 func Platforms() []v1.Platform {
 	return []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}}
 }
@@ -55,7 +55,7 @@ type Image struct {
 	// Path is searched for programs called by name alone. Empty: the top of the file
 	// system.
 	Path string
-	// Labels are those of the image's configuration.
+	// Labels are in the image's configuration.
 	Labels map[string]string
 }
 

@@ -137,7 +137,7 @@ func Build(ctx context.Context, first Program, more ...Program) (v1.Image, error
 	return Image{Programs: append([]Program{first}, more...)}.For(ctx, Host())
 }
 
-// target is what a program is compiled for.
+// target is a platform to compile for.
 type target struct {
 	// os is an operating system of Go. Empty: linux, as in every image.
 	os   string

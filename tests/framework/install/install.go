@@ -43,7 +43,7 @@ func CertificateSecret() types.NamespacedName {
 	return types.NamespacedName{Namespace: Namespace, Name: webhookserving.OwnSecret}
 }
 
-// Options say what to install.
+// Options choose the parts to install.
 type Options struct {
 	// WebhookURL is where the API server reaches the operator, such as https://192.0.2.7:9443. It must be https and have no path.
 	WebhookURL string

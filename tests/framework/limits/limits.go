@@ -36,7 +36,7 @@ import (
 
 // Rules say how strict the judge is.
 type Rules struct {
-	// StartOrdinal says that the operator honors ordinals.start.
+	// StartOrdinal: the operator honors ordinals.start.
 	StartOrdinal bool
 	// Foreign: other hands make pods unavailable while the operator takes pods away. It
 	// cannot know of a very recent outage, so only its own count against maxUnavailable.
@@ -46,7 +46,7 @@ type Rules struct {
 	Regret bool
 }
 
-// Event is one change that the server reported.
+// Event is one change reported by the server.
 type Event struct {
 	// Version is the resource version of the change.
 	Version uint64
@@ -62,9 +62,9 @@ type Event struct {
 	CloneSet *v1beta1.CloneSet
 }
 
-// Verdict is what came out.
+// Verdict is the result.
 type Verdict struct {
-	// Violations tell what was done against the rules.
+	// Violations are broken rules.
 	Violations []string
 	// Taken counts serving pods taken out of service.
 	Taken int
@@ -265,7 +265,7 @@ func (j *judge) moved(before, after *corev1.Pod) {
 	})
 }
 
-// takenAway judges whether maxUnavailable had room.
+// takenAway checks maxUnavailable for room.
 func (j *judge) takenAway(pod *corev1.Pod) {
 	wanted := false
 	j.unlessAllowed(pod, func(set *v1beta1.StatefulSet) string {

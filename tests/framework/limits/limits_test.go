@@ -59,7 +59,7 @@ func partitionOf(n int32) func(*v1beta1.StatefulSetSpec) {
 	return func(s *v1beta1.StatefulSetSpec) { s.UpdateStrategy.RollingUpdate.Partition = &n }
 }
 
-// TestJudge shows that every rule can be broken.
+// TestJudge shows every rule can be broken.
 func TestJudge(t *testing.T) {
 	pods := []Event{initial(aPod("web-0", "old")), initial(aPod("web-1", "old")), initial(aPod("web-2", "old"))}
 	rolling := append([]Event{initial(aSet(2, 2, "new"))}, pods...)

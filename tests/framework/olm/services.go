@@ -28,7 +28,7 @@ import (
 type services struct {
 	client   client.Client
 	listener net.Listener
-	// ctx ends connections that are being made.
+	// ctx ends connections being made.
 	ctx   context.Context
 	stop  context.CancelFunc
 	ended sync.WaitGroup

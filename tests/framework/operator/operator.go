@@ -149,7 +149,7 @@ func (o *Operator) Install(ctx context.Context) error {
 	return install.Install(ctx, c, install.Options{WebhookURL: o.WebhookURL()})
 }
 
-// Uninstall removes what Install installed.
+// Uninstall undoes Install.
 func (o *Operator) Uninstall(ctx context.Context) error {
 	c, err := o.client()
 	if err != nil {
@@ -315,7 +315,7 @@ type Usage struct {
 	Anonymous int64
 }
 
-// Usage reads what the process has used.
+// Usage reads the process's use of resources.
 func (o *Operator) Usage() (Usage, error) {
 	u, err := processUsage(o.process.Load().PID())
 	u.CPU += o.baseCPU
@@ -334,7 +334,7 @@ func (o *Operator) account() {
 // Signal sends a signal to the process alone.
 func (o *Operator) Signal(s syscall.Signal) error { return syscall.Kill(o.process.Load().PID(), s) }
 
-// UsageOf reads what a process has used.
+// UsageOf reads a process's use of resources.
 func UsageOf(pid int) (Usage, error) { return processUsage(pid) }
 
 func processUsage(pid int) (Usage, error) {

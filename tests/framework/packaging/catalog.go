@@ -35,7 +35,7 @@ type Version struct {
 	// Image is the manager's image by digest, and BundleImage the bundle's.
 	Image       string `json:"image"`
 	BundleImage string `json:"bundleImage,omitempty"`
-	// Channels are those that offer it.
+	// Channels are the ones offering it.
 	Channels []string `json:"channels"`
 	// Replaces is the version before it.
 	Replaces string `json:"replaces,omitempty"`
@@ -104,7 +104,7 @@ type Catalog struct {
 	Releases
 	// Bundle returns the folder with the rendered bundle of a version.
 	Bundle func(version string) string
-	// Output is the folder that receives the catalog.
+	// Output is the catalog's folder.
 	Output string
 	// Icon is a picture in SVG.
 	Icon []byte

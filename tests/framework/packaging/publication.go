@@ -107,7 +107,7 @@ func note(layouts string, references ...string) error {
 	return errors.Join(err, file.Close())
 }
 
-// helm runs Helm and returns what it says.
+// helm runs Helm and returns its output.
 func helm(ctx context.Context, progress io.Writer, args ...string) (string, error) {
 	path, err := program(ctx, binaries.Helm, progress)
 	if err != nil {

@@ -21,7 +21,7 @@ type ScorecardTest struct {
 	Labels     map[string]string `json:"labels"`
 }
 
-// ScorecardTests reads which tests a bundle asks for.
+// ScorecardTests reads the names of a bundle's tests.
 func ScorecardTests(bundle string) ([]ScorecardTest, error) {
 	config := struct {
 		Stages []struct {

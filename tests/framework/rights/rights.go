@@ -20,7 +20,7 @@ import (
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 )
 
-// Right is one thing that may be done.
+// Right is one allowed action.
 type Right struct {
 	// Verb is get, list, create ...
 	Verb string
@@ -152,7 +152,7 @@ func Unused(given []Right, events []auditv1.Event, namespace string) []Right {
 type Excuse struct {
 	// Why is the reason, and who needs them.
 	Why string
-	// Covers says which rights it is about.
+	// Covers accepts the excused rights.
 	Covers func(Right) bool
 }
 

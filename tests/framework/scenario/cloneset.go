@@ -61,7 +61,7 @@ func StartClonesIn(t testing.TB, n *environment.Namespace, replicas int32, rules
 	return c
 }
 
-// CloneSet builds the set that StartClones creates.
+// CloneSet builds StartClones' set.
 func CloneSet(replicas int32, changes ...CloneChange) *v1beta1.CloneSet {
 	set := &v1beta1.CloneSet{
 		ObjectMeta: metav1.ObjectMeta{Name: Name},
@@ -315,7 +315,7 @@ func (c *Clones) Label(key, value string, is Sort) {
 	c.patch(fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value), is)
 }
 
-// patch leaves out pods that are gone meanwhile.
+// patch skips missing pods.
 func (c *Clones) patch(patch string, is Sort) {
 	c.t.Helper()
 	for _, p := range c.All(is) {

@@ -107,7 +107,7 @@ func (s *Scenario) explain() {
 // Name is the namespace.
 func (s *Scenario) Name() string { return s.Namespace.Name }
 
-// Set builds the set that Start creates.
+// Set builds Start's set.
 func Set(replicas int32, changes ...Change) *v1beta1.StatefulSet {
 	set := &v1beta1.StatefulSet{
 		ObjectMeta: metav1.ObjectMeta{Name: Name},
@@ -394,20 +394,20 @@ func (s *Scenario) AwaitCondition(kind appsv1.StatefulSetConditionType, status c
 	return found
 }
 
-// Identity is what a change in place keeps.
+// Identity is kept by a change in place.
 type Identity struct {
 	UID      types.UID
 	IP, Node string
 	Restarts int32
 }
 
-// Identities are those of all pods, by name.
+// Identities are all pods', by name.
 func (s *Scenario) Identities() map[string]Identity {
 	s.t.Helper()
 	return IdentitiesOf(s.Pods("app=" + Name))
 }
 
-// IdentitiesOf are those of pods, by name.
+// IdentitiesOf are the pods', by name.
 func IdentitiesOf(pods []corev1.Pod) map[string]Identity {
 	all := map[string]Identity{}
 	for i := range pods {

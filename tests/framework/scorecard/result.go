@@ -19,13 +19,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/images"
 )
 
-// Result is what a test says of itself.
+// Result is a test's own report.
 type Result struct {
 	Name, State, Log string
 	Errors           []string
 }
 
-// status is what a test prints.
+// status is a test's output.
 type status struct {
 	Results []Result
 }

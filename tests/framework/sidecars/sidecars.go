@@ -20,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// generator makes up pods and SidecarSets with names that often meet.
+// generator makes up pods and SidecarSets with often meeting names.
 type generator struct {
 	*rand.Rand
 	// prefix begins the names of the sets.

@@ -22,7 +22,7 @@ import (
 // Runtime is the simulated nodes' container runtime. Otherwise it answers as an empty one.
 type Runtime struct {
 	critest.Runtime
-	// Pods says what pods run.
+	// Pods reads the pods with their containers.
 	Pods client.Reader
 	// Nodes are where they run.
 	Nodes *simnode.Nodes

@@ -168,7 +168,7 @@ func (c *configuration) set(ctx context.Context, kinds []any) error {
 	return nil
 }
 
-// restore makes the configuration what it was.
+// restore restores the earlier configuration.
 func (c *configuration) restore(ctx context.Context) error {
 	switch {
 	case !c.existed:
@@ -180,7 +180,7 @@ func (c *configuration) restore(ctx context.Context) error {
 	}
 }
 
-// state is what the Kruise object's status says.
+// state is the Kruise object's status.
 type state struct {
 	// kinds are the reasons of kinds.
 	kinds map[string]string

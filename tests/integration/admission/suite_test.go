@@ -53,7 +53,7 @@ type env struct {
 	client  client.Client
 	url     string
 	serving *webhookserving.Serving
-	// resource is what send is about.
+	// resource is the one send is about.
 	resource string
 }
 

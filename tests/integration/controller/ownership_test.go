@@ -27,7 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// pod is one that the test makes itself.
+// pod is the test's own.
 func pod(n *environment.Namespace, name string, labels map[string]string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: name, Labels: labels},

@@ -185,7 +185,7 @@ func TestTemplateThatTheServerRefuses(t *testing.T) {
 	}
 }
 
-// sidecars selects pods that would get another container.
+// sidecars selects pods for another container.
 const sidecars = `
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet

@@ -43,7 +43,7 @@ func (w *fixture) sums(t *testing.T, pattern *regexp.Regexp) map[string]float64 
 	return sums
 }
 
-// metrics are those of the API server.
+// metrics are the API server's.
 func (w *fixture) metrics(t *testing.T) []byte {
 	t.Helper()
 	core, err := kubernetes.NewForConfig(w.cluster.Config())

@@ -61,7 +61,7 @@ type comparison struct {
 	namespaces map[string]*corev1.Namespace
 	owner      metav1.OwnerReference
 	call       func(path string) admissionv1.WebhookClientConfig
-	// policies says that the server has them.
+	// policies: the server has them.
 	policies bool
 	// made are the objects of the present batch.
 	made []client.Object
@@ -305,7 +305,7 @@ func (c *comparison) make(object client.Object) {
 	c.made = append(c.made, object)
 }
 
-// remove deletes what was registered.
+// remove deletes the registrations.
 func (c *comparison) remove() {
 	c.t.Helper()
 	for _, object := range slices.Backward(c.made) {
@@ -396,7 +396,7 @@ func anchorOf(owner metav1.OwnerReference) *admissionv1.MutatingAdmissionPolicyB
 	return anchor
 }
 
-// outcome is a pod, without parts that vary, or the reason for none.
+// outcome is a pod, without varying parts, or the reason for none.
 type outcome struct {
 	pod string
 	err error

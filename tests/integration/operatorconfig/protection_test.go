@@ -345,7 +345,7 @@ func TestDeletionProtection(t *testing.T) {
 			kept = append(kept, always, cascading)
 		}
 	}
-	// Deleting all deletes those that are not protected.
+	// Deleting all deletes the unprotected ones.
 	bystander := protected("apps.kruise.io/v1beta1", "CloneSet", "bystander", "Cascading", 0)
 	all := &unstructured.Unstructured{}
 	all.SetGroupVersionKind(bystander.GroupVersionKind())

@@ -34,7 +34,7 @@ import (
 // environments is how many tests run at the same time. The configuration is one object for a whole cluster, so each of them has one to itself.
 const environments = 2
 
-// free are the environments that no test has.
+// free are environments without a test.
 var free = make(chan *environment.Environment, environments)
 
 func TestMain(m *testing.M) {

@@ -217,7 +217,7 @@ func (s *source) hold(layers ...string) {
 	}
 }
 
-// free sends what was held back.
+// free sends the held layers.
 func (s *source) free() {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -51,7 +51,7 @@ const (
 	manager   = deploy.Manager
 	version   = "v0.5.0"
 	image     = deploy.Repository + ":" + version
-	// overlay is what make deploy applies.
+	// overlay is applied by make deploy.
 	overlay = root + "/dist/deploy"
 
 	certificateSecret = "kruise-operator-webhook-certificate"
@@ -272,7 +272,7 @@ func (p *prober) end(t *testing.T) int {
 	return p.asked
 }
 
-// served is the certificate that a manager serves.
+// served is a manager's certificate.
 func served(ctx context.Context, pod *corev1.Pod) ([]byte, error) {
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}} //nolint:gosec // looked at, not trusted
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, "9443"))
@@ -628,7 +628,7 @@ func deletes(t *testing.T, n *environment.Namespace) {
 	}
 }
 
-// leftOver says what a deletion still waits for.
+// leftOver names the objects a deletion waits for.
 func leftOver(ctx context.Context) string {
 	var all strings.Builder
 	for _, args := range [][]string{

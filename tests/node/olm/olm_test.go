@@ -80,7 +80,7 @@ func TestMain(m *testing.M) {
 		func(e *environment.Environment) { env = e })
 }
 
-// lifecycle is what the steps of TestLifecycle share.
+// lifecycle is shared by TestLifecycle's steps.
 type lifecycle struct {
 	*environment.Namespace
 	*olm.OLM

@@ -25,7 +25,7 @@ import (
 // Name is a program this package can build.
 type Name string
 
-// The programs that Ensure knows.
+// The programs Ensure knows.
 const (
 	Etcd                  Name = "etcd"
 	KubeAPIServer         Name = "kube-apiserver"
@@ -66,7 +66,7 @@ const (
 // compiler new enough.
 var ErrBuild = errors.New("cannot build the programs of the test cluster")
 
-// Options say what to build and where to.
+// Options choose the programs and their place.
 type Options struct {
 	// Version is the Kubernetes version: a release such as v1.35.2, or 1.35 for its newest
 	// patch. When empty it is $KUBERNETES_VERSION, and then the pin of tools/kubernetes.

@@ -56,7 +56,7 @@ func DefaultVersion() (string, error) {
 	return pinned.version, err
 }
 
-// sources are what all programs are built from.
+// sources are all programs' modules.
 type sources struct {
 	root             string
 	kubernetes, etcd source

@@ -31,7 +31,7 @@ func requirements() []requirement {
 	}
 }
 
-// cniPackage brings the plugins that connect pods.
+// cniPackage brings the plugins for pods' networks.
 const cniPackage = "containernetworking-plugins"
 
 func cniPlugins() []string { return []string{"bridge", "host-local", "loopback", "portmap"} }

@@ -5,7 +5,7 @@
 
 package realnode
 
-// RemoveLeftovers is what Start does first.
+// RemoveLeftovers is Start's first step.
 var RemoveLeftovers = removeLeftovers
 
 // Folder is where the node has its files.

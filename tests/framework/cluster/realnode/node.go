@@ -171,7 +171,7 @@ func (n *Node) launch(program string) error {
 	return nil
 }
 
-// follow records what nodeinit reports until it ends.
+// follow records nodeinit's reports until it ends.
 func (n *Node) follow(output io.Reader) {
 	events := json.NewDecoder(output)
 	for {

@@ -11,7 +11,7 @@ import "github.com/kruise-operator/kruise-operator/tests/framework/cluster/pki"
 type Options struct {
 	// Name is the name of the node in the API.
 	Name string
-	// Network is what the node connects to.
+	// Network is the node network.
 	Network *Network
 	// Authority issues the certificates of the kubelet. The certificate of the API server, and of its client for
 	// kubelets, are signed by it, too.

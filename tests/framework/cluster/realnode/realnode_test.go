@@ -204,7 +204,7 @@ func TestNodesSideBySide(t *testing.T) {
 
 	lap("three more pods, one image missing, one imported")
 
-	// Containers outlive the programs that supervise them.
+	// Containers outlive their supervisors.
 	for _, program := range []string{realnode.Kubelet, realnode.Containerd} {
 		if err := nodes[0].StopProgram(t.Context(), program); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ const (
 // container is one container of a simulated runtime.
 type container struct {
 	role role
-	// status is what the kubelet reports, exactly.
+	// status is the kubelet's report, exactly.
 	status corev1.ContainerStatus
 	// image is the reference in the spec when the container was last started, or tried to.
 	image string

@@ -5,7 +5,7 @@
 // reporting on their pods like a real one, without running anything. It is test
 // infrastructure.
 //
-// What holds:
+// It holds:
 //
 //   - Pods are changed through pods/status alone, and only in a kubelet's fields.
 //     Conditions of readiness gates are read and never written.

@@ -33,7 +33,7 @@ type node struct {
 	down bool
 	// renewed is when the lease was renewed last.
 	renewed atomic.Pointer[time.Time]
-	// renewing says whether that is going on.
+	// renewing: a renewal is under way.
 	renewing atomic.Bool
 }
 

@@ -192,7 +192,7 @@ func testBadAnnotation(t *testing.T, cfg *rest.Config) {
 	w.patch("a", object{"metadata": object{"annotations": object{simnode.ReadyDelay: nil, simnode.CrashLoop: nil}}})
 	w.awaitReady("a")
 
-	// A pod that runs goes on as before.
+	// A running pod goes on as before.
 	w.annotate("a", simnode.NotReady, "nobody")
 	w.setImage("a", "main", "web:2")
 	w.await("a", "has the new image", func(pod *corev1.Pod) bool { return isReady(pod) && status(pod, "main").Image == image2 })

@@ -28,7 +28,7 @@ import (
 // children.
 const MarkerVariable = "KRUISE_CLUSTER_DIR"
 
-// Spec says what to run.
+// Spec describes a program to run.
 type Spec struct {
 	// Name is used in errors.
 	Name string

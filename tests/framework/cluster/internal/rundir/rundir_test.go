@@ -18,7 +18,7 @@ func TestNewSweepsOnlyWhatDeadOwnersLeft(t *testing.T) {
 	living := newDir(t, base)
 	dead := newDir(t, base)
 	livingPort, deadPort := claimPort(t, living), claimPort(t, dead)
-	// What the kernel does when the owner dies.
+	// The kernel does this when the owner dies.
 	if err := dead.owner.Release(); err != nil {
 		t.Fatal(err)
 	}

@@ -259,7 +259,7 @@ func (n *node) stop(name string) {
 	n.report(nodespec.Event{Process: name})
 }
 
-// reap collects all children that have ended.
+// reap collects all ended children.
 func (n *node) reap() {
 	for n.collect() {
 	}
