@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// The manager of kruise-operator, which runs the controllers and serves admission. What runs on nodes is internal/cmd/daemon; internal/cmd/preflight is for
-// administrators who come from OpenKruise.
+// The manager of kruise-operator runs the controllers and serves admission. internal/cmd/daemon runs on nodes;
+// internal/cmd/preflight is for administrators coming from OpenKruise.
 package main
 
 import (

@@ -56,19 +56,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// Deps are what reconcilers are made from, beside what the manager offers.
+// Deps are for making reconcilers, beside the manager.
 type Deps struct {
 	Config  *config.Config
 	Metrics *metrics.Metrics
-	// Accepted are templates that the server would take, shared with admission. Nil remembers none.
+	// Accepted are templates the server would take, shared with admission. Nil remembers none.
 	Accepted *templatecheck.Accepted
-	// Denied is what the server does not let the cache read.
+	// Denied is everything the server forbids the cache to read.
 	Denied *kubecache.Denied
 	Clock  clock.WithTicker
 	Log    logr.Logger
-	// Guard wraps a reconciler so that its passes wait while another manager acts on the same objects. Nil: none ever waits.
+	// Guard makes a reconciler wait while another manager acts on the same objects. Nil: none waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
-	// GuardHooks is the same for what is registered at the API server.
+	// GuardHooks is Guard for registrations at the API server.
 	GuardHooks func(reconcile.Reconciler) reconcile.Reconciler
 	// CatchUp lets passes wait for the cache after an election or a start. Nil: none ever waits.
 	CatchUp *catchup.Gate
@@ -77,11 +77,11 @@ type Deps struct {
 	// Hooks registers hooks on requests for objects of others, Servers are the API servers, each by itself. Both are shared with admission.
 	Hooks   *hooks.Registrar
 	Servers *apiservers.Servers
-	// Operator is for the reconciler of the operator's own configuration; what follows from the other fields is filled in.
+	// Operator is for the reconciler of the operator's configuration; the other fields fill in the rest.
 	Operator operatorconfig.Dependencies
 }
 
-// All are the values of all kinds, sorted by name, and of the features that have no kind.
+// All are the values of all kinds, sorted by name, and of features without a kind.
 func All() []controller.Kind {
 	return []controller.Kind{
 		advancedcronjob.Value(),
@@ -110,7 +110,7 @@ func All() []controller.Kind {
 // Table is all kinds.
 func Table() kinds.Table { return controller.Table(All()) }
 
-// CacheContents is what the enabled kinds need the cache to keep.
+// CacheContents is the cache's content for the enabled kinds.
 func CacheContents(c *config.Config) kubecache.Contents {
 	contents := kubecache.ContentsFor(c.Table.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
 	for _, feature := range features() {
@@ -121,13 +121,13 @@ func CacheContents(c *config.Config) kubecache.Contents {
 	return contents
 }
 
-// features are what has no kind.
+// features have no kind.
 func features() []controller.Kind {
 	return slices.DeleteFunc(All(), func(k controller.Kind) bool { return !k.IsFeature() })
 }
 
-// Setup makes the manager run the reconciler of every kind that is enabled and served. It asks the API server once: for a CRD that is
-// installed later the operator starts again.
+// Setup adds the reconciler of every enabled and served kind to the manager. It asks the API server once: a CRD
+// installed later restarts the operator.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	all := share(mgr, &deps)
 	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
@@ -143,7 +143,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }
 
-// share makes what the reconcilers of several kinds have in common. It fills in deps.Operator what the node daemon is needed for, and what not.
+// share makes the common parts of reconcilers. It fills in deps.Operator the needs for the node daemon.
 func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	c := deps.Config
 	all := workload.Dependencies{
@@ -167,8 +167,8 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	return all
 }
 
-// setupKinds sets up the reconcilers of all kinds that are enabled and served. It returns how each kind is, and those that are not served, and fills
-// in deps.Operator which need the node daemon.
+// setupKinds sets up the reconcilers of all enabled and served kinds. It returns every kind's state and the
+// unserved ones, and fills in deps.Operator the kinds needing the node daemon.
 func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.Dependencies) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
@@ -207,7 +207,7 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.
 	return configured, missing, nil
 }
 
-// stateOf says whether a kind is enabled, and of one that is, whether the API server serves it. The log says so of those that are not.
+// stateOf tells if a kind is enabled and, if so, served. Unserved ones are logged.
 func stateOf(ctx context.Context, mgr ctrl.Manager, deps Deps, kind kinds.Kind, controller string) (operatorconfig.Kind, error) {
 	is := operatorconfig.Kind{Name: kind.Name, Controller: controller, Enabled: deps.Config.Enabled(kind.Name)}
 	if objects, waits := deps.Config.Unconfirmed[kind.Name]; waits {
@@ -246,7 +246,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Depend
 	return nil
 }
 
-// setupFeatures sets up what has no kind.
+// setupFeatures sets up the features without a kind.
 func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Dependencies, configured []operatorconfig.Kind) error {
 	for _, feature := range features() {
 		if !feature.IsOn(deps.Config) {
@@ -263,12 +263,12 @@ func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workloa
 	return nil
 }
 
-// needsDaemon says that a kind is carried out by the node daemon.
+// needsDaemon: the node daemon carries out the kind.
 func needsDaemon(kind controller.Kind, c *config.Config) bool {
 	return kind.Entry.NodeDaemon && c.NodeDaemon && kind.IsOn(c)
 }
 
-// Registrar registers the hooks of all kinds. It knows the policies of those that are off, too, and removes them.
+// Registrar registers the hooks of all kinds. It also removes the policies of kinds switched off.
 func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 	options := hooks.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: deps.Config.Namespace, Call: deps.Call, Clock: deps.Clock,
@@ -294,7 +294,7 @@ func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 	return hooks.New(options), nil
 }
 
-// setupHooks sets up the registrar, and what it has to want from the start.
+// setupHooks sets up the registrar with its first wants.
 func setupHooks(mgr ctrl.Manager, deps *Deps, all workload.Dependencies) error {
 	for _, kind := range All() {
 		if kind.Hooks != nil {
@@ -316,12 +316,12 @@ func setupHooks(mgr ctrl.Manager, deps *Deps, all workload.Dependencies) error {
 	return nil
 }
 
-// served says that a kind is managed.
+// served: a kind is managed.
 func served(configured []operatorconfig.Kind, kind string) bool {
 	return slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served })
 }
 
-// appeared returns what names a kind, of those given, that the API server serves by now.
+// appeared returns a function naming one of the missing kinds once the API server serves it.
 func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		for _, kind := range missing {
@@ -337,7 +337,7 @@ func appeared(mapper meta.RESTMapper, missing []schema.GroupVersionKind) func(co
 	}
 }
 
-// synced returns what says whether the objects of a kind, as its reconciler watches them, have been read.
+// synced returns a function: true once a kind's objects, as its reconciler watches them, have been read.
 func synced(ctx context.Context, from cache.Cache, kind schema.GroupVersionKind) func() bool {
 	object := workload.Object(kind)
 	return func() bool {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deletionprotection decides whether a Namespace or a CustomResourceDefinition with the label
-// policy.kruise.io/delete-protection=Cascading may be deleted. That depends on other objects in the cluster, which a policy of the API server
-// cannot read.
+// Package deletionprotection allows or refuses to delete a Namespace or CustomResourceDefinition labelled
+// policy.kruise.io/delete-protection=Cascading. The answer depends on other objects, and a policy of the API
+// server cannot read them.
 //
-// It handles no other requests. It reads from the API server, page by page, until it finds an object that prevents the deletion. When it cannot
-// read something, it refuses the deletion and says why.
+// It handles no other requests. It lists from the API server page by page until an object prevents the deletion.
+// When it cannot read something, it refuses the deletion and says why.
 package deletionprotection
 
 import (
@@ -45,11 +45,11 @@ const (
 type Handler struct {
 	// Reader asks the API server directly.
 	Reader client.Reader
-	// On says that the label is honored, Definitions that it is on CustomResourceDefinitions, too.
+	// On honors the label, Definitions also on CustomResourceDefinitions.
 	On, Definitions bool
 }
 
-// protected is what matters of an object that is to be deleted. The rest can be megabytes, and takes hundreds of them once it is decoded.
+// protected is the needed part of an object. The rest can be megabytes, and hundreds once decoded.
 type protected struct {
 	Metadata struct {
 		Labels            map[string]string `json:"labels"`
@@ -57,7 +57,7 @@ type protected struct {
 	} `json:"metadata"`
 }
 
-// kept is what keeps an object: how many of what, more when there are at least as many. Nothing keeps it when count is 0.
+// kept is the cause keeping an object: a count of a kind, more: at least as many. Count 0: nothing.
 type kept struct {
 	what  string
 	count int
@@ -111,7 +111,7 @@ func refuse(why string) ctrladmission.Response {
 	return ctrladmission.Denied("forbidden by ResourcesProtectionDeletion for " + shared.LabelDeleteProtection + "=" + shared.DeleteProtectionCascading + why)
 }
 
-// namespace says what keeps a namespace: pods that have not ended, else bound volume claims.
+// namespace finds the cause keeping a namespace: unended pods, else bound volume claims.
 func (h *Handler) namespace(ctx context.Context, name string) (kept, error) {
 	pods := &metav1.PartialObjectMetadataList{}
 	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
@@ -123,7 +123,7 @@ func (h *Handler) namespace(ctx context.Context, name string) (kept, error) {
 		by.what, by.end = "active pods", "delete what runs in it"
 		return by, err
 	}
-	// Only the status says whether a claim is bound.
+	// Only the status tells bound claims.
 	by, err = count(ctx, h.Reader, &corev1.PersistentVolumeClaimList{}, &client.ListOptions{Namespace: name}, func(claims *corev1.PersistentVolumeClaimList) int {
 		n := 0
 		for i := range claims.Items {
@@ -137,7 +137,7 @@ func (h *Handler) namespace(ctx context.Context, name string) (kept, error) {
 	return by, err
 }
 
-// names are what a CustomResourceDefinition says about where its objects are. Its schemas are not decoded.
+// names locate a CustomResourceDefinition's objects. Its schemas are not decoded.
 type names struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -156,7 +156,7 @@ type names struct {
 	} `json:"spec"`
 }
 
-// definition says what keeps a CustomResourceDefinition: objects of its kind, in whatever namespace.
+// definition finds the cause keeping a CustomResourceDefinition: objects of its kind, in any namespace.
 func (h *Handler) definition(ctx context.Context, raw []byte) (kept, error) {
 	definition := &names{}
 	if err := json.Unmarshal(raw, definition); err != nil {
@@ -177,7 +177,7 @@ func (h *Handler) definition(ctx context.Context, raw []byte) (kept, error) {
 	return by, err
 }
 
-// servedVersion is the version that is stored if it is served, else any that is; empty when none is.
+// servedVersion is the stored version if served, else any served one; empty: none.
 func servedVersion(definition *names) string {
 	served := ""
 	for _, v := range definition.Spec.Versions {
@@ -188,7 +188,7 @@ func servedVersion(definition *names) string {
 	return served
 }
 
-// living counts the objects of a list that are not being deleted.
+// living counts a list's objects not being deleted.
 func (h *Handler) living(ctx context.Context, list *metav1.PartialObjectMetadataList, options *client.ListOptions) (kept, error) {
 	return count(ctx, h.Reader, list, options, func(list *metav1.PartialObjectMetadataList) int {
 		n := 0
@@ -201,7 +201,7 @@ func (h *Handler) living(ctx context.Context, list *metav1.PartialObjectMetadata
 	})
 }
 
-// count lists page by page until one has objects that count.
+// count lists page by page until one has countable objects.
 func count[T any, L interface {
 	*T
 	client.ObjectList

@@ -28,8 +28,8 @@ var policyText string
 
 const policyName = "kruise-operator-deletion-protection"
 
-// policies refuse the deletion of labeled objects of native kinds, and of enabled ones of the operator. The label is the user's own request, so nothing is
-// exempt.
+// policies refuse to delete labeled objects of native kinds and of the operator's enabled ones. The label is the
+// user's own request, so nothing is exempt.
 func policies(c *config.Config) ([]*hooks.Policy, error) {
 	objects, err := hooks.Decode(policyText)
 	if err != nil {
@@ -41,8 +41,8 @@ func policies(c *config.Config) ([]*hooks.Policy, error) {
 	return []*hooks.Policy{{Name: policyName, Objects: objects, Unexempted: true}}, nil
 }
 
-// registered are the policy, and calls for what it cannot see, since it is in other objects: whether a Namespace has pods or volume claims, and whether
-// there are objects of a CustomResourceDefinition.
+// registered are the policy, and calls for facts in other objects: a Namespace's pods or volume claims, and a
+// CustomResourceDefinition's objects.
 func registered(c *config.Config) []*hooks.Hook {
 	if !c.Features.Enabled(features.ResourcesDeletionProtection) {
 		return nil
@@ -61,7 +61,7 @@ func call(resource schema.GroupVersionResource) *hooks.Hook {
 		ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{shared.LabelDeleteProtection: shared.DeleteProtectionCascading}},
 		Conditions: []admissionv1.MatchCondition{
 			{Name: "not-being-deleted", Expression: "!has(oldObject.metadata.deletionTimestamp)"},
-			// As in the policy: what belongs to an owner that was deleted goes with it.
+			// As in the policy: dependents of a deleted owner go with it.
 			{Name: "not-collected", Expression: "!(request.userInfo.username in ['system:serviceaccount:kube-system:generic-garbage-collector', " +
 				"'system:serviceaccount:kube-system:namespace-controller', 'system:kube-controller-manager'])"},
 		},

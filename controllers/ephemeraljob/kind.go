@@ -20,7 +20,7 @@ import (
 // Value is the kind EphemeralJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// Its pods are those of others: any that its selector matches.
+		// Its pods are others': any its selector matches.
 		Entry: kinds.Kind{
 			Name: "EphemeralJob", Plural: "ephemeraljobs", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",

@@ -14,15 +14,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/ephemeraljob/plan"
 )
 
-// memory is what is remembered of a job between its passes.
+// memory is kept of a job between passes.
 type memory struct {
-	// refused is what the server has refused.
+	// refused are the server's refusals.
 	refused map[types.UID]plan.Refusal
-	// generation is that of the spec that the refusals belong to.
+	// generation is the refusals' spec.
 	generation int64
 }
 
-// observe reads the pods that a job selects, if it needs them.
+// observe reads a job's selected pods, if it needs them.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, own *memory) (plan.Snapshot, error) {
 	if own.generation != spec.Job.Generation {
 		*own = memory{generation: spec.Job.Generation} // its user may have repaired what was refused

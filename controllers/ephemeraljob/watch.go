@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ended says that a stored job has ended.
+// ended: a stored job has ended.
 func ended(stored map[string]any) bool {
 	end, _, _ := unstructured.NestedString(stored, "status", "completionTime")
 	return end != ""
 }
 
-// changed says that a pod has changed in what a job looks at.
+// changed: a pod changed in fields a job reads.
 func changed(before, after *corev1.Pod) bool {
 	return !labels.Equals(before.Labels, after.Labels) || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		before.Spec.NodeName != after.Spec.NodeName || before.Status.Phase != after.Status.Phase ||

@@ -31,13 +31,13 @@ type Reconciler struct {
 	follow func(context.Context) error
 }
 
-// memory is what is remembered of a job.
+// memory is kept of a job.
 type memory struct {
 	copies  copies
 	answers plan.Answers
 }
 
-// remember is what is remembered of the job of a pass.
+// remember returns the memory of a pass's job.
 func remember(pass *workload.Pass) *memory {
 	return workload.Own(pass.Memory, func() *memory { return &memory{} })
 }

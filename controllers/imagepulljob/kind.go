@@ -20,7 +20,7 @@ import (
 // Value is the kind ImagePullJob for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// Which pods run where is all that it needs of pods.
+		// Of pods it needs only which run where.
 		Entry: kinds.Kind{
 			Name: "ImagePullJob", Plural: "imagepulljobs", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",

@@ -26,8 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observe reads the nodes that a job chooses and what they answer, and has its pull secrets copied. It says when the secrets are to be looked at
-// again.
+// observe reads a job's nodes and their answers, and has its pull secrets copied. It returns when to look at the secrets again.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
 	if err := r.follow(ctx); err != nil {
@@ -56,7 +55,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 	return snapshot, wait, nil
 }
 
-// choose returns the nodes that a job is about, sorted by name.
+// choose returns a job's nodes, sorted by name.
 func (r *Reconciler) choose(ctx context.Context, spec *plan.Spec) ([]*corev1.Node, error) {
 	var places sets.Set[string]
 	if spec.Pods != nil {
@@ -99,7 +98,7 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-// imageOf reads of a NodeImage what is about the job's repository: decoding all of it for every node would be the most of a pass.
+// imageOf reads the job's repository in a NodeImage: decoding everything for every node would dominate a pass.
 func (r *Reconciler) imageOf(ctx context.Context, node string, spec *plan.Spec) (*plan.NodeImage, error) {
 	stored := workload.Object(plan.KindNodeImage())
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: node}, stored, client.UnsafeDisableDeepCopy)
@@ -147,7 +146,7 @@ func decode(entry, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(content, into)
 }
 
-// full says that a NodeImage has no room for a further tag of a namespace. here says that it goes to an entry that is there.
+// full: a NodeImage has no room for a namespace's next tag. here: the entry exists.
 func full(shared, namespaced map[string]any, namespace string, here bool) bool {
 	images, tags, ofImages, ofTags := 0, 0, 0, 0
 	count := func(entry any, whose func(tag any) string) {

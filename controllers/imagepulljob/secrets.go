@@ -36,14 +36,14 @@ import (
 const (
 	// secretNamespace is the node daemon's namespace.
 	secretNamespace = image.SecretNamespace
-	// What is known of a copy: which jobs use it, of what it is one, and that jobs share it.
+	// Of a copy: the jobs using it, its source, and the mark of a shared one.
 	annotationReferences = "imagepulljobs.kruise.io/references"
 	annotationSource     = image.AnnotationSource
 	annotationMode       = "imagepulljobs.kruise.io/mode"
 	modeShared           = image.ModeShared
 	// followSecrets is how often the sources of copies are read while a job is at work.
 	followSecrets = time.Minute
-	// awaitSecrets is how often while some do not exist or may not be read: the job and what it needs are often applied together.
+	// awaitSecrets is the wait for missing or unreadable secrets: users often apply them with the job.
 	awaitSecrets = 10 * time.Second
 	// retrySoonest and retryLatest are when copying is tried again after it has failed: each time twice as late.
 	retrySoonest = time.Second
@@ -52,12 +52,12 @@ const (
 	tries = 5
 )
 
-// copies is what is remembered of the pull secrets of a job.
+// copies is the memory of a job's pull secrets.
 type copies struct {
 	// due is when they are to be copied again; zero: now.
 	due  time.Time
 	held []appsv1beta1.ImagePullSecret
-	// missing are the Secrets that do not exist, unreadable those that the operator may not read.
+	// missing Secrets do not exist, unreadable ones are forbidden to the operator.
 	missing, unreadable []string
 	// failure is why the last try has failed, and retry how long the next one was put off; zero when it has not.
 	failure  string
@@ -65,17 +65,17 @@ type copies struct {
 	released bool
 }
 
-// failed notes that a try has failed. What earlier ones have copied is still there.
+// failed notes a failed try. Earlier copies are still there.
 func (c *copies) failed(why error, now time.Time) {
 	c.retry = min(max(2*c.retry, retrySoonest), retryLatest)
 	c.failure, c.due = why.Error(), now.Add(c.retry)
 }
 
-// errNoNamespace says that there is no place for copies.
+// errNoNamespace: there is no place for copies.
 var errNoNamespace = errors.New("the node daemon's namespace does not exist")
 
-// keepSecrets copies the pull secrets of a job that is at work, and releases the copies of one that is not. It says when to look again. What the
-// server refuses goes into the snapshot: the answers of nodes count all the same, and so does the time.
+// keepSecrets copies the pull secrets of a working job, and releases an ended one's. It returns when to look
+// again. Refusals go into the snapshot: nodes' answers and deadlines count all the same.
 func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec *plan.Spec, s *plan.Snapshot) (time.Duration, error) {
 	if len(spec.Secrets) == 0 || spec.Job.Namespace == secretNamespace {
 		for _, name := range spec.Secrets {
@@ -128,9 +128,8 @@ func (r *Reconciler) hold(ctx context.Context, spec *plan.Spec) error {
 	return workload.ErrViewChanged
 }
 
-// copyAll makes the copies what the sources are, for a job that is held by its finalizer; one that is not is held first. Secrets that do not exist
-// are left out, and so are those that the operator may not read: it may only where somebody has bound kruise-operator-read-pull-secrets to its
-// account.
+// copyAll brings the copies up to date, after holding the job by its finalizer. Missing Secrets are left out,
+// and unreadable ones too: reading needs kruise-operator-read-pull-secrets bound to the operator's account.
 func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (copies, error) {
 	var made copies
 	if !held {
@@ -161,7 +160,7 @@ func (r *Reconciler) copyAll(ctx context.Context, spec *plan.Spec, held bool) (c
 	return made, nil
 }
 
-// sources are the Secrets that can be copied; made gets the names of the others.
+// sources are the copyable Secrets; made gets the names of the others.
 func (r *Reconciler) sources(ctx context.Context, spec *plan.Spec, made *copies) ([]*corev1.Secret, error) {
 	var all []*corev1.Secret
 	for _, name := range spec.Secrets {
@@ -234,7 +233,7 @@ func (r *Reconciler) copyOne(ctx context.Context, spec *plan.Spec, source *corev
 	return errors.New("others keep writing it")
 }
 
-// release takes the job out of the copies that it uses, and deletes those that no other uses.
+// release takes the job out of its copies, and deletes unused ones.
 func (r *Reconciler) release(ctx context.Context, spec *plan.Spec, known *copies, s *plan.Snapshot) error {
 	if known.released || !slices.Contains(spec.Job.Finalizers, plan.Finalizer) {
 		s.Released = true
@@ -306,14 +305,14 @@ func (r *Reconciler) releaseOne(ctx context.Context, target, reference string) e
 	return errors.New("others keep writing it")
 }
 
-// noNamespace says that the node daemon's namespace is not there, or going: then so are all copies, and the right to read them.
+// noNamespace: the node daemon's namespace is missing or going, and with it all copies and the right to read them.
 func (r *Reconciler) noNamespace(ctx context.Context) bool {
 	namespace := &corev1.Namespace{}
 	err := r.Writer.Read(ctx, types.NamespacedName{Name: secretNamespace}, namespace)
 	return apierrors.IsNotFound(err) || err == nil && namespace.DeletionTimestamp != nil
 }
 
-// references are the jobs that use a copy.
+// references are the jobs using a copy.
 func references(secret *corev1.Secret) sets.Set[string] {
 	users := sets.New[string]()
 	for user := range strings.SplitSeq(secret.Annotations[annotationReferences], ",") {

@@ -16,12 +16,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// unfinished names the jobs that have not ended: a node may concern any of them.
+// unfinished names the running jobs: a node may concern any of them.
 func (r *Reconciler) unfinished(ctx context.Context, _ client.Object) []types.NamespacedName {
 	return r.atWork(ctx, "", func(*unstructured.Unstructured) bool { return true })
 }
 
-// byPods names the jobs that have not ended and choose nodes by pods of the pod's namespace.
+// byPods names the running jobs choosing nodes by pods in the pod's namespace.
 func (r *Reconciler) byPods(ctx context.Context, pod client.Object) []types.NamespacedName {
 	return r.atWork(ctx, pod.GetNamespace(), func(job *unstructured.Unstructured) bool {
 		_, found, _ := unstructured.NestedFieldNoCopy(job.Object, "spec", "podSelector")
@@ -29,15 +29,15 @@ func (r *Reconciler) byPods(ctx context.Context, pod client.Object) []types.Name
 	})
 }
 
-// placedOtherwise says that a pod may choose another node than before, or none any more: all that a job reads of it.
+// placedOtherwise: a pod may choose another node or none, the only fact a job reads of it.
 func placedOtherwise(before, after *corev1.Pod) bool {
 	return before.Spec.NodeName != after.Spec.NodeName || !maps.Equal(before.Labels, after.Labels) || isOver(before) != isOver(after)
 }
 
-// isOver says that a pod has ended, or is going.
+// isOver: a pod has ended, or is going.
 func isOver(pod *corev1.Pod) bool { return podstate.Finished(pod) || pod.DeletionTimestamp != nil }
 
-// atWork names the jobs of a namespace, or of all, that have not ended and that may be concerned.
+// atWork names the running jobs of a namespace, or of all, that may be concerned.
 func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*unstructured.Unstructured) bool) []types.NamespacedName {
 	stored, err := r.List(ctx, r.Kind, client.InNamespace(namespace))
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*uns
 	return names
 }
 
-// jobsOf names the jobs whose tags a NodeImage carries.
+// jobsOf names the jobs with tags in a NodeImage.
 func jobsOf(_ context.Context, object client.Object) []types.NamespacedName {
 	stored, ok := object.(*unstructured.Unstructured)
 	if !ok {

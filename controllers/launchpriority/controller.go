@@ -33,14 +33,13 @@ import (
 const Name = "launchpriority-controller"
 
 const (
-	// workers is how many pods are looked at at the same time. A namespace whose writes hang does not get all of them.
+	// workers limits the pods looked at at once. A namespace with hanging writes does not get all.
 	workers = 4
 	// workerRetry is when to come back when the pod's namespace may not have another worker just now.
 	workerRetry = 200 * time.Millisecond
-	// blockedRetry is when to look again at a ConfigMap that is in the way.
+	// blockedRetry is the wait while a ConfigMap is in the way.
 	blockedRetry = 30 * time.Second
-	// reportedAge is the maximum age of a pod for which the controller reports that its order is not kept. Older ones were reported already, or
-	// existed before.
+	// reportedAge limits the age of pods reported as unordered. Older ones were reported, or existed before.
 	reportedAge = 5 * time.Minute
 )
 
@@ -56,7 +55,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// NeedsWholePod says that the controller has to see the whole of a pod: it waits at its barrier, or asks for an order that it may not have got.
+// NeedsWholePod: the pod waits at its barrier, or asks for an order it may lack.
 func NeedsWholePod(pod *corev1.Pod) bool {
 	return launch.Waits(pod) || launch.OrderRequested(pod.Annotations, pod.Spec.Containers)
 }
@@ -83,7 +82,7 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 	return nil
 }
 
-// due lets the events of pods through about which something may have to be done.
+// due passes events of pods that may need work.
 func due() predicate.Predicate {
 	looks := func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
@@ -104,7 +103,7 @@ func due() predicate.Predicate {
 	}
 }
 
-// notKept says that a pod has asked for an order and was made without.
+// notKept: a pod asked for an order and was made without.
 func notKept(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || launch.Waits(pod) {
 		return false
@@ -140,7 +139,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return result, err
 }
 
-// serve decides and writes. What it read of the barrier decides, and every write is tied to that or to the pod.
+// serve decides and writes. Every write is tied to the barrier as read, or to the pod.
 func (r *reconciler) serve(ctx context.Context, pod *corev1.Pod) (ctrl.Result, error) {
 	found, err := r.barrier(ctx, pod)
 	if err != nil {
@@ -214,7 +213,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 	return nil
 }
 
-// refused reports that the server refuses a barrier, for example because of a quota of ConfigMaps. It is tried again.
+// refused reports a barrier the server refuses, for example by a quota of ConfigMaps. It is tried again.
 func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		cause := err
@@ -226,7 +225,7 @@ func (r *reconciler) refused(pod *corev1.Pod, err error) error {
 	return err
 }
 
-// warnNotKept reports that a new pod asked for an order and did not get it.
+// warnNotKept reports a new pod left without the order it asked for.
 func (r *reconciler) warnNotKept(pod *corev1.Pod) {
 	if r.Clock.Now().Sub(pod.CreationTimestamp.Time) > reportedAge {
 		return
@@ -235,7 +234,7 @@ func (r *reconciler) warnNotKept(pod *corev1.Pod) {
 		"the feature gate ContainerLaunchPriority was off, or not in force yet, or its namespace is exempt")
 }
 
-// warnWaiting warns once of a wait that has become long, and says when to look again.
+// warnWaiting warns once of a long wait, and returns when to look again.
 func (r *reconciler) warnWaiting(pod *corev1.Pod) time.Duration {
 	text, at := plan.Waiting(pod)
 	key := client.ObjectKeyFromObject(pod)

@@ -35,19 +35,20 @@ var policyText string
 const (
 	// orders and refuses name the two policies.
 	orders, refuses = "kruise-operator-launch-priority", "kruise-operator-launch-priority-values"
-	// proofLabel is on the pods of dry runs by which the policies are proven: the webhook leaves them alone.
+	// proofLabel marks pods in dry runs proving the policies: the webhook ignores them.
 	proofLabel = "operator.kruise.io/launch-priority-proof"
 
 	asks = `object.metadata.?annotations[?'apps.kruise.io/container-launch-priority'].orValue('') == 'Ordered' ` +
 		`|| object.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'KRUISE_CONTAINER_PRIORITY'))`
-	// beyond holds for the pods that the policy leaves: those whose names have to be generated and that have no token whose name has random characters.
+	// beyond selects the pods the policy cannot handle: their names must be generated, and they have no token with
+	// random characters in its name.
 	beyond = `object.metadata.?name.orValue('') == '' ` +
 		`&& !object.spec.?volumes.orValue([]).exists(v, v.name.matches('^kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}$'))`
 )
 
 func policies(*config.Config) ([]*hooks.Policy, error) { return Policies() }
 
-// Policies are those with which the API server itself orders the containers of pods, and refuses invalid priorities.
+// Policies make the API server order pods' containers and refuse invalid priorities.
 func Policies() ([]*hooks.Policy, error) {
 	objects, err := hooks.Decode(policyText)
 	if err != nil {
@@ -63,7 +64,7 @@ func registered(c *config.Config) []*hooks.Hook {
 	return Hooks()
 }
 
-// Hooks are on all pods that ask for an order.
+// Hooks are on all pods asking for an order.
 func Hooks() []*hooks.Hook {
 	return []*hooks.Hook{
 		{
@@ -78,8 +79,8 @@ func Hooks() []*hooks.Hook {
 	}
 }
 
-// prove has the API server order one pod and refuse another one, in dry runs that only the policies look at. Both begin to act at a time of their own, and
-// the webhook that is narrowed after this refuses pods, too.
+// prove makes the API server order one pod and refuse another, in dry runs only the policies see. Each policy
+// takes effect in its own time, and the webhook narrowed afterwards refuses pods, too.
 func prove(ctx context.Context, dryRun client.Client) error {
 	pod := examplePod()
 	if err := dryRun.Create(ctx, pod); err != nil {
@@ -101,7 +102,7 @@ func prove(ctx context.Context, dryRun client.Client) error {
 	return nil
 }
 
-// examplePod is one that strict namespaces admit, too. It is for dry runs only.
+// examplePod passes strict namespaces, too. It is for dry runs only.
 func examplePod() *corev1.Pod {
 	little := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("4Mi")}
 	container := func(name string) corev1.Container {

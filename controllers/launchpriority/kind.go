@@ -26,7 +26,7 @@ func Value() controller.Kind {
 	}
 }
 
-// ordersContainers says whether there can be pods whose containers start in order: all of them, or those of kinds that are managed.
+// ordersContainers: there can be pods with ordered containers, all of them or managed kinds'.
 func ordersContainers(c *config.Config) bool {
 	if !c.Features.Enabled(features.PodWebhook) {
 		return false

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// waitTimeout is how long a pod may wait at one priority before an event says what it waits for.
+// waitTimeout is how long a pod may wait at one priority without an event.
 const waitTimeout = 2 * time.Minute
 
-// waiting remembers which pods wait for which of their priorities, and since when. Losing it costs a second event.
+// waiting remembers the priorities pods wait for, and since when. Losing it costs a second event.
 type waiting struct {
 	gauge *prometheus.GaugeVec
 
@@ -26,7 +26,7 @@ type waiting struct {
 
 type wait struct {
 	uid types.UID
-	// at is the lowest priority that is released.
+	// at is the lowest released priority.
 	at    int
 	since time.Time
 	told  bool
@@ -38,7 +38,7 @@ func newWaiting(gauge *prometheus.GaugeVec) *waiting {
 	return w
 }
 
-// saw records that a pod waits, and says whether to report that now, and when to check again; 0: when something changes.
+// saw records a waiting pod, and returns if to report it now and when to check again; 0: on a change.
 func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.Time) (warn bool, again time.Duration) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -61,7 +61,7 @@ func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.
 	return true, 0
 }
 
-// forget notes that a pod does not wait.
+// forget notes a pod no longer waiting.
 func (w *waiting) forget(key types.NamespacedName) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
@@ -77,7 +77,7 @@ func (w *waiting) drop(key types.NamespacedName) {
 	delete(w.pods, key)
 }
 
-// count writes the gauge, from what is counted already: it is called with every event of a pod. The lock is held, or nobody else knows w yet.
+// count writes the gauge from running totals: every event of a pod calls it. The lock is held, or nobody else knows w yet.
 func (w *waiting) count() {
 	w.gauge.WithLabelValues("false").Set(float64(len(w.pods) - w.long))
 	w.gauge.WithLabelValues("true").Set(float64(w.long))

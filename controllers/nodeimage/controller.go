@@ -28,7 +28,7 @@ import (
 // Name is the controller's name, and the reportingController of its events.
 const Name = "nodeimage-controller"
 
-// byJob finds NodeImages by the UIDs of the jobs that they carry.
+// byJob finds NodeImages by the UIDs of their jobs.
 const byJob = "job"
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodeimages,verbs=get;list;watch;patch;delete
@@ -40,7 +40,7 @@ const byJob = "job"
 // Reconciler reconciles NodeImages.
 type Reconciler struct {
 	*workload.Base
-	// daemonOff says that the Kruise object keeps the operator from deploying the node daemon.
+	// daemonOff: the Kruise object forbids the node daemon.
 	daemonOff bool
 	gone      gone
 }
@@ -66,7 +66,7 @@ func ofNode(_ context.Context, node client.Object) []types.NamespacedName {
 	return []types.NamespacedName{{Name: node.GetName()}}
 }
 
-// ofJob names the NodeImages that carry a job.
+// ofJob names a job's NodeImages.
 func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.NamespacedName {
 	list, err := r.List(ctx, r.Kind, client.MatchingFields{byJob: string(job.GetUID())})
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.Names
 	return names
 }
 
-// jobsOf are the UIDs of what signed the tags of a NodeImage.
+// jobsOf are the UIDs of the owners of a NodeImage's tags.
 func jobsOf(object client.Object) []string {
 	stored, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -102,7 +102,7 @@ func jobsOf(object client.Object) []string {
 	return uids
 }
 
-// signersOf are the UIDs of what signed the tags of a repository.
+// signersOf are the UIDs of the owners of a repository's tags.
 func signersOf(entry any) (uids []string) {
 	content, _ := entry.(map[string]any)
 	tags, _ := content["tags"].([]any)
@@ -119,7 +119,7 @@ func signersOf(entry any) (uids []string) {
 	return uids
 }
 
-// Reconcile takes out of one NodeImage what nothing needs any more, and has the node daemon deployed for what was written by hand.
+// Reconcile prunes one NodeImage, and has the node daemon deployed for hand-written tags.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, image, result, err := workload.Begin[appsv1beta1.NodeImage](ctx, r.Base, req.NamespacedName)
 	if pass == nil {
@@ -138,11 +138,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			r.emitEvents(image, tag)
 		}
 	}
-	// Only tags written by hand need it here, so the passes that repeat the need are few.
+	// Only hand-written tags need it here, so few passes repeat the need.
 	return pass.Finish(nil, pass.NoteDaemonNeed(todo.NeedsDaemon))
 }
 
-// emitEvents emits events about a tag that was given up: on the list, and on every job that has failed on this node by it.
+// emitEvents emits events about a given-up tag: on the list, and on every job it fails here.
 func (r *Reconciler) emitEvents(image *appsv1beta1.NodeImage, tag plan.GivenUp) {
 	r.Recorder.Eventf(image, nil, corev1.EventTypeWarning, "PullImageFailed", "GiveUp", "%s: %s", tag.Name, tag.Message)
 	for i := range tag.Jobs {
@@ -152,14 +152,14 @@ func (r *Reconciler) emitEvents(image *appsv1beta1.NodeImage, tag plan.GivenUp) 
 	}
 }
 
-// observe reads the node, and which jobs are gone.
+// observe reads the node and finds gone jobs.
 func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), DaemonOff: r.daemonOff}
 	node, name := &corev1.Node{}, client.ObjectKey{Name: image.Name}
 	err := r.Cache.Get(ctx, name, node, client.UnsafeDisableDeepCopy)
 	_, fake := image.Labels[plan.LabelFake]
 	if !fake && (apierrors.IsNotFound(err) || err == nil && node.DeletionTimestamp != nil) {
-		// Its NodeImage would be deleted with all that jobs ask of the node. The cache of a new leader may not show a new node yet, so the server is asked.
+		// Deletion would lose all jobs' requests. A new leader's cache may lack a new node, so ask the server.
 		node = &corev1.Node{}
 		err = r.Writer.Read(ctx, name, node)
 	}
@@ -196,8 +196,8 @@ func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) 
 	return snapshot, nil
 }
 
-// jobOf returns the job of a tag as the cache has it; nil when it does not have that very one. Gone says that the server does not have it either. Nothing
-// is gone that could not be looked for.
+// jobOf returns a tag's job from the cache; nil without that very one. Gone: the server has none either. A
+// failed look-up is never gone.
 func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (found *unstructured.Unstructured, gone bool) {
 	key := client.ObjectKey{Namespace: of.Namespace, Name: of.Name}
 	found = job()
@@ -220,10 +220,10 @@ func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (foun
 	return nil, true
 }
 
-// maxGone is how many jobs that are gone are remembered.
+// maxGone limits the remembered gone jobs.
 const maxGone = 1000
 
-// gone are UIDs of jobs that the server does not have any more, and never will: with them it is asked once for each job, and not once for each node.
+// gone are UIDs of jobs gone for good: the server is asked once per job, not once per node.
 type gone struct {
 	mu   sync.Mutex
 	uids map[types.UID]bool

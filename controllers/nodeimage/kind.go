@@ -13,8 +13,8 @@ import (
 // Value is the kind NodeImage for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// Jobs write it, and the node daemon of the node with its name. Users who could write it would pull anything anywhere. It needs the
-		// daemon for tags that were written by hand only, so its controller says when.
+		// Jobs write it, and the daemon of the node with its name. Users with write access could pull anything anywhere.
+		// Only hand-written tags need the daemon, so its controller says when.
 		Entry: kinds.Kind{
 			Name: "NodeImage", Plural: "nodeimages", Group: "apps.kruise.io",
 			Scope: kinds.Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",

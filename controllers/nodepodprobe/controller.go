@@ -29,9 +29,9 @@ const Name = "nodepodprobe-controller"
 // Reconciler reconciles NodePodProbes.
 type Reconciler struct {
 	*workload.Base
-	// off says that PodProbeMarkers are not carried out.
+	// off: PodProbeMarkers are switched off.
 	off bool
-	// controllers are asked by which labels they select: results never change those.
+	// controllers tell their selector labels: results never change these.
 	controllers selecting.Controllers
 }
 
@@ -44,7 +44,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode, Pods: r.ofPod, PodsCreate: true, PodChanged: changed})
 }
 
-// Reconcile brings the list of one node, and what its pods carry, closer to what PodProbeMarkers want.
+// Reconcile brings one node's list and its pods' results closer to the PodProbeMarkers.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, list, result, err := workload.Begin[appsv1alpha1.NodePodProbe](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

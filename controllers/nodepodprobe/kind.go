@@ -11,8 +11,8 @@ import (
 // Value is the kind NodePodProbe for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// PodProbeMarkers make it, and the node daemon of the node with its name answers in it. Users who could write it would run anything
-		// anywhere. Its schema holds all its rules.
+		// PodProbeMarkers make it, and the daemon of the node with its name answers in it. Users with write access could
+		// run anything anywhere. Its schema holds all its rules.
 		Entry: kinds.Kind{
 			Name: "NodePodProbe", Plural: "nodepodprobes", Group: "apps.kruise.io",
 			Scope: kinds.Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",

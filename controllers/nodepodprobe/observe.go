@@ -66,7 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProb
 	return snapshot, err
 }
 
-// selected are the labels by which the controllers of pods select that a marker gives labels.
+// selected are the labels pods' controllers select by, among those a marker sets.
 func (r *Reconciler) selected(ctx context.Context, pods []*corev1.Pod, markers []*probing.Marker) (map[types.UID]sets.Set[string], error) {
 	selected := map[types.UID]sets.Set[string]{}
 	for _, pod := range pods {
@@ -84,7 +84,7 @@ func (r *Reconciler) selected(ctx context.Context, pods []*corev1.Pod, markers [
 	return selected, nil
 }
 
-// markers are the PodProbeMarkers of some namespaces that can be carried out.
+// markers are the working PodProbeMarkers of some namespaces.
 func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) ([]*probing.Marker, error) {
 	stored, err := r.List(ctx, markerKind())
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) (
 	return markers, nil
 }
 
-// notObserved says what follows when a NodePodProbe could not be observed.
+// notObserved handles a NodePodProbe that could not be observed.
 func (r *Reconciler) notObserved(cause error) (ctrl.Result, error) {
 	switch {
 	case errors.Is(cause, workload.ErrNotSynced):

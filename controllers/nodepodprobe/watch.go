@@ -34,7 +34,7 @@ func (r *Reconciler) ofPod(ctx context.Context, object client.Object) []types.Na
 	return []types.NamespacedName{{Name: pod.Spec.NodeName}}
 }
 
-// nodesOf names the NodePodProbes of the nodes on which there are pods that a PodProbeMarker selects.
+// nodesOf names the NodePodProbes of nodes with pods a PodProbeMarker selects.
 func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.NamespacedName {
 	stored, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -62,7 +62,7 @@ func (r *Reconciler) nodesOf(ctx context.Context, object client.Object) []types.
 	return names
 }
 
-// changed says that a pod has changed in fields that decide about its probes, or in fields that results change.
+// changed: a pod changed in fields deciding its probes, or in fields results change.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 		probing.Active(before) != probing.Active(after) || before.Status.PodIP != after.Status.PodIP ||

@@ -35,11 +35,11 @@ import (
 const Name = "operatorconfig-controller"
 
 const (
-	// syncing is when to look again at kinds whose objects are being read.
+	// syncing is the wait between looks at kinds still being read.
 	syncing = 500 * time.Millisecond
-	// working is when to look again at work that an upgrade should not cut off.
+	// working is the wait between looks at work an upgrade should not cut off.
 	working = 5 * time.Second
-	// missing is when to look again for a CRD that was not there.
+	// missing is the wait between looks for a missing CRD.
 	missing = 5 * time.Second
 	// longestNote is how long the note of an event may be, in bytes: the API server's limit.
 	longestNote = 1024
@@ -53,28 +53,28 @@ const (
 type Reconciler struct {
 	Dependencies
 
-	// appeared is when a CRD was seen that was missing at the start; zero: none was.
+	// appeared is when a CRD missing at the start was seen; zero: never.
 	appeared time.Time
 	// replicas are as their pods showed them when they were last observed.
 	replicas []Replica
 	observed time.Time
-	// moving says that others have yet to take over a change.
+	// moving: others have yet to take over a change.
 	moving bool
-	// announced is the role that the own pod has.
+	// announced is the role on the own pod.
 	announced operatorv1alpha1.ReplicaRole
-	// endsAt is when this replica ends, once it is its turn; ended says that it does.
+	// endsAt is when this replica ends, once it is its turn; ended: it does.
 	endsAt time.Time
 	ended  bool
-	// busy is the work that was under way last.
+	// busy is the last work seen.
 	busy Work
-	// deployed is when the operands were last applied, and for which generation.
+	// deployed is the last apply of the operands, and its generation.
 	deployed    time.Time
 	deployedFor int64
 	// daemonRecheck is when to look at the node daemon again; zero: when something changes.
 	daemonRecheck time.Duration
 }
 
-// Cache adds to what the manager's cache keeps: of Kruise objects the one that counts.
+// Cache limits the manager's cache to the one Kruise object.
 func Cache(options ctrlcache.Options) ctrlcache.Options {
 	if options.ByObject == nil {
 		options.ByObject = map[client.Object]ctrlcache.ByObject{}
@@ -83,7 +83,7 @@ func Cache(options ctrlcache.Options) ctrlcache.Options {
 	return options
 }
 
-// New returns a Reconciler that watches nothing yet.
+// New returns a Reconciler without watches.
 func New(d Dependencies) *Reconciler { return &Reconciler{Dependencies: d} }
 
 // SetupWithManager makes the manager run the reconciler on every replica.
@@ -112,7 +112,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
-// enqueue asks for a pass at the start, when this replica becomes the leader, and when there may be work that an upgrade should not cut off.
+// enqueue asks for a pass at the start, on becoming the leader, and when there may be work an upgrade should not cut off.
 func (r *Reconciler) enqueue(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
 	queue.Add(request)
@@ -198,7 +198,7 @@ func (r *Reconciler) step(ctx context.Context, wanted string, leads bool) (Step,
 	return step, nil
 }
 
-// recheck is when to look again at what makes no event; 0 for not at all.
+// recheck is the wait before looking at state without events; 0: never.
 func (r *Reconciler) recheck(leads bool) time.Duration {
 	var recheck time.Duration
 	if r.moving {
@@ -221,7 +221,7 @@ func (r *Reconciler) recheck(leads bool) time.Duration {
 	return recheck
 }
 
-// lead does what only the leader does, and returns what could not be done.
+// lead does the leader's part, and returns its failures.
 func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, upgrade Upgrade) (failures []string) {
 	failed := func(err error) {
 		if err != nil && !apierrors.IsConflict(err) {
@@ -245,7 +245,7 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	return failures
 }
 
-// deploy applies what the operator deploys for itself, when the object has changed and from time to time.
+// deploy applies the operands when the object has changed, and from time to time.
 func (r *Reconciler) deploy(ctx context.Context, object *operatorv1alpha1.Kruise) error {
 	if r.Operands == nil {
 		return nil
@@ -281,7 +281,7 @@ func (r *Reconciler) read(ctx context.Context) (*operatorv1alpha1.Kruise, error)
 	return object, nil
 }
 
-// leads says whether this replica is the leader.
+// leads: this replica is the leader.
 func (r *Reconciler) leads() bool {
 	select {
 	case <-r.Elected:
@@ -315,7 +315,7 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 	}
 	next := object.DeepCopy()
 	next.Status = status
-	// Replicas write beside each other: a report must not bring back what another one has just replaced.
+	// Replicas write beside each other: a report must not undo another's.
 	patch := client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, next, patch); err != nil {
 		return fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
@@ -329,7 +329,7 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 	return nil
 }
 
-// newly is the message of a condition that is present only while it is True, when the status before did not have that message; empty otherwise.
+// newly is a condition's message if it is True now and had another message before; empty otherwise.
 func newly(condition string, before, after operatorv1alpha1.KruiseStatus) string {
 	said := meta.FindStatusCondition(before.Conditions, condition)
 	says := meta.FindStatusCondition(after.Conditions, condition)
@@ -339,7 +339,7 @@ func newly(condition string, before, after operatorv1alpha1.KruiseStatus) string
 	return says.Message
 }
 
-// work is what an upgrade should not cut off, with the time since which it is under way.
+// work is anything an upgrade should not cut off, and since when.
 func (r *Reconciler) work() Work {
 	if r.Work == nil {
 		return Work{}
@@ -366,7 +366,7 @@ func Levels(c *config.Config, kinds []Kind) map[string]string {
 	return levels
 }
 
-// earliest returns the shortest of the waits that are above zero.
+// earliest returns the shortest wait above zero.
 func earliest(waits ...time.Duration) time.Duration {
 	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
 	if len(waits) == 0 {

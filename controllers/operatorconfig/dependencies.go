@@ -21,51 +21,50 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
 
-// Kind is what is known of a kind of workload that the operator can manage.
+// Kind is the state of a workload kind.
 type Kind struct {
 	// Name is the kind.
 	Name string
 	// Controller is the name of its controller, as loggers have it.
 	Controller string
-	// Enabled says whether the running configuration names it.
+	// Enabled: the running configuration names it.
 	Enabled bool
-	// Unconfirmed says what waits for the administrator, and how to confirm it; empty when nothing does. The kind is then not enabled.
+	// Unconfirmed names the pending objects and how to confirm them; empty: nothing waits. Otherwise the kind is not enabled.
 	Unconfirmed string
-	// Served says whether the API server served it when the operator started.
+	// Served: the API server served it when the operator started.
 	Served bool
-	// Synced says whether its objects have been read. It may be nil when the kind is not enabled or not served.
+	// Synced: its objects have been read. Nil when the kind is not enabled or not served.
 	Synced func() bool
 }
 
-// Dependencies are what the reconciler is made from.
+// Dependencies are for making the reconciler.
 type Dependencies struct {
 	// Client reads the cache and writes. Live reads past the cache.
 	Client client.Client
 	Live   client.Reader
-	// Cache is where the object is watched, if Watch says that its CRD was installed when the operator started.
+	// Cache watches the object, if Watch: its CRD was installed when the operator started.
 	Cache ctrlcache.Cache
 	Watch bool
-	// Appeared names a kind, this one among them, whose CRD was missing when the manager was built and is served now; empty while there
-	// is none. It is nil when none was missing.
+	// Appeared names a kind, perhaps this one, missing at the start and served now; empty: none. Nil when none was missing.
 	Appeared func(ctx context.Context) (kind string, err error)
 	// Recorder takes events.
 	Recorder events.EventRecorder
 	// Clock is the time.
 	Clock clock.PassiveClock
 
-	// Flags and Given are what the command line says, Running the hash of what the manager runs with.
+	// Flags and Given are the command line's, Running hashes the manager's configuration.
 	Flags   config.Config
 	Given   sets.Set[string]
 	Running string
-	// Gates are those that are on.
+	// Gates are on.
 	Gates []string
-	// Faults are what showed only at the start.
+	// Faults showed only at the start.
 	Faults []string
 	// Levels are changed when the object's are.
 	Levels *logging.Levels
 	// Kinds are all kinds, in the order of their names.
 	Kinds []Kind
-	// Versions are those of the operator and of what it works with.
+	// Versions are of the operator and its components.
 	Versions []operatorv1alpha1.ComponentVersion
 
 	// Self is this replica's name, Pods the namespace of its pod; empty outside of a cluster. Elected is closed when this replica leads.
@@ -75,22 +74,22 @@ type Dependencies struct {
 	// Draining makes this replica not ready while it is true. End ends the process.
 	Draining *atomic.Bool
 	End      func()
-	// OLM is the condition that says to it whether the operator may be upgraded; nil where there is none.
+	// OLM is the condition telling OLM if the operator may be upgraded; nil without OLM.
 	OLM conditions.Condition
-	// Operands are what the operator deploys for itself; nil outside of a cluster.
+	// Operands are the operator's own deployments; nil outside of a cluster.
 	Operands *Operands
-	// Acts says that no other manager acts on the objects. Until then nothing is deployed or registered that acts on objects beside the other
-	// one. Nil: nobody else does.
+	// Acts: no other manager acts on the objects. Until then nothing acting on them is deployed or registered. Nil:
+	// there is no other.
 	Acts func() bool
-	// NodeDaemon deploys what runs on nodes; nil outside of a cluster.
+	// NodeDaemon deploys the node daemon; nil outside of a cluster.
 	NodeDaemon *NodeDaemon
-	// DaemonKinds are the kinds whose objects need the node daemon, those alone that are enabled and served.
+	// DaemonKinds are enabled, served kinds with objects needing the node daemon.
 	DaemonKinds []schema.GroupVersionKind
-	// DaemonNeeds are objects of other kinds that need the node daemon for now; nil where the operator deploys none.
+	// DaemonNeeds are objects of other kinds needing the node daemon for now; nil: the operator deploys none.
 	DaemonNeeds *workload.DaemonNeeds
-	// HookFaults are why hooks are not registered whose faults no other object tells; nil: there are none.
+	// HookFaults are faults of hooks no other object reports; nil: none.
 	HookFaults func() []string
-	// Work says what an upgrade should not cut off. It may be nil.
+	// Work is anything an upgrade should not cut off. May be nil.
 	Work func() Work
 	// Denied are the answers of the API server where it does not let the cache read something. It may be nil.
 	Denied func() []string

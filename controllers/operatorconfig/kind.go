@@ -13,7 +13,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of the Kruise object.
+// Value describes the Kruise object to the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		// Kruise configures the operator itself.

@@ -17,7 +17,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 )
 
-// lookForRights is when to look again whether the operator may read what it needs.
+// lookForRights is the wait between checks of the operator's rights.
 const lookForRights = 5 * time.Second
 
 // denied are the answers of the API server where it does not let the cache read something.
@@ -28,7 +28,7 @@ func (r *Reconciler) denied() []string {
 	return r.Denied()
 }
 
-// kindsRecheck is when to look again at kinds that are not ready but may be soon; zero when there is no such kind.
+// kindsRecheck is the wait for kinds that may soon be ready; zero: none.
 func (r *Reconciler) kindsRecheck() time.Duration {
 	denied := r.denied()
 	var recheck time.Duration
@@ -50,7 +50,7 @@ func onCreation() handler.EventHandler {
 	}}
 }
 
-// ready is the state of a kind in the status. What may not be read may be of any use, so it concerns every kind that is managed.
+// ready is a kind's state in the status. A forbidden read may matter to any kind, so it concerns every managed one.
 func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
 	status := operatorv1alpha1.KindStatus{Kind: k.Name, State: operatorv1alpha1.Enabled, Ready: "False"}
 	switch {

@@ -46,16 +46,17 @@ const managerContainer = "manager"
 const (
 	// idle is for how long nothing has to need the node daemon before it goes.
 	idle = 10 * time.Minute
-	// daemonInterval is how often it is looked whether the daemon is still there, daemonMinInterval how far apart two looks are at least: each object that
-	// needs the daemon is a reason for one.
+	// daemonInterval is the time between checks of the daemon, daemonMinInterval the least: each object needing the
+	// daemon asks for a check.
 	daemonInterval    = time.Minute
 	daemonMinInterval = 5 * time.Second
-	// unguarded is when it is looked again whether the policy of the daemon is registered.
+	// unguarded is the wait between checks for the daemon's registered policy.
 	unguarded = time.Second
 )
 
-// The operator makes the daemon's namespace and what is in it; roles it only binds, so that it gives nothing but what they say. To patch a role
-// is to put it among what goes with the installation: the API server takes no rules from somebody who has fewer rights.
+// The operator makes the daemon's namespace and its contents. Roles it only binds, so it grants nothing beyond
+// them. It patches them only to set their owner: the API server accepts no rules from somebody with fewer
+// rights.
 // +kubebuilder:rbac:groups="",resources=namespaces,resourceNames=kruise-daemon-config,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kruise-daemon,verbs=get;create;patch;delete
@@ -91,8 +92,8 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 	return nil
 }
 
-// daemonNeeded says whether an object that has not ended needs the node daemon, pods of a workload wait for it, or tags of a NodeImage that were
-// written by hand do.
+// daemonNeeded: the node daemon is needed by an unended object, by a workload's waiting pods, or by hand-written
+// tags of a NodeImage.
 func (r *Reconciler) daemonNeeded(ctx context.Context) (bool, error) {
 	if r.DaemonNeeds.Any() {
 		return true, nil
@@ -119,30 +120,30 @@ type NodeDaemon struct {
 	Client client.Client
 	// Deployment is the operator's own.
 	Deployment client.ObjectKey
-	// Needed says whether something needs the daemon now. Nil: nothing ever does.
+	// Needed tells if the daemon is needed now. Nil: never.
 	Needed func(ctx context.Context) (bool, error)
-	// NoProbes keeps the daemon from probing what stored lists ask for: the gate of PodProbeMarkers is off.
+	// NoProbes stops the daemon from running stored probes: the gate of PodProbeMarkers is off.
 	NoProbes bool
-	// NoReports keeps it from reporting what containers run: the gate DaemonWatchingPod is off.
+	// NoReports stops its reports on containers: the gate DaemonWatchingPod is off.
 	NoReports bool
-	// Guard registers what keeps each daemon to the objects of its node. Nil: nobody does.
+	// Guard registers the policy keeping each daemon to its own node's objects. Nil: none.
 	Guard Guard
 	// Foreign names the DaemonSet of OpenKruise's node daemon. Empty: nobody looks for it.
 	Foreign client.ObjectKey
 	// Clock is the time.
 	Clock clock.PassiveClock
 
-	// deployed says that it was there when it was last looked, at looked. applied is when it was applied last, for which generation of the settings.
+	// deployed: it was there at looked, the last check. applied is the time of the last apply, for a generation of the settings.
 	deployed        bool
 	looked, applied time.Time
 	generation      int64
 	// needed is when something needed it last.
 	needed time.Time
-	// leaving says that its removal has begun.
+	// leaving: its removal has begun.
 	leaving bool
-	// owned says that the roles go with the installation.
+	// owned: the roles go with the installation.
 	owned bool
-	// conflicts says that OpenKruise's daemon ran beside this one when it was last looked.
+	// conflicts: OpenKruise's daemon ran beside this one at the last check.
 	conflicts bool
 }
 
@@ -155,13 +156,13 @@ type Guard interface {
 // guardHook is the policy of the daemon, as a hook.
 const guardHook = "own-node.kruise-daemon.operator.kruise.io"
 
-// Guarded has what is registered of the daemon's policy left alone, until it is known whether the daemon is needed.
+// Guarded leaves the registered policy alone until the need for the daemon is known.
 func (n *NodeDaemon) Guarded(by Guard) {
 	n.Guard = by
 	by.Want(&hooks.Hook{Name: guardHook, Policy: operands.DaemonPolicy, Hold: true})
 }
 
-// guard registers the policy of the daemon, and says whether it is in force.
+// guard registers the daemon's policy, and returns true once it is in force.
 func (n *NodeDaemon) guard() bool {
 	if n.Guard == nil {
 		return true
@@ -184,7 +185,7 @@ func DaemonPolicies() ([]*hooks.Policy, error) {
 	return []*hooks.Policy{{Name: operands.DaemonPolicy, Objects: objects, Unexempted: true}}, err
 }
 
-// Settle brings the daemon closer to what it should be, and says when to look again; zero: when something changes.
+// Settle brings the daemon closer to its wanted state, and returns when to look again; zero: on a change.
 func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise) (recheck time.Duration, err error) {
 	if object == nil {
 		object = &operatorv1alpha1.Kruise{}
@@ -240,7 +241,7 @@ func (n *NodeDaemon) Settle(ctx context.Context, object *operatorv1alpha1.Kruise
 	return daemonInterval, n.lookForForeign(ctx)
 }
 
-// lookForForeign looks whether OpenKruise's daemon is on nodes, too, and logs when that has changed.
+// lookForForeign looks for OpenKruise's daemon on nodes, and logs a change.
 func (n *NodeDaemon) lookForForeign(ctx context.Context) error {
 	if n.Foreign.Name == "" {
 		return nil
@@ -258,7 +259,7 @@ func (n *NodeDaemon) lookForForeign(ctx context.Context) error {
 	return nil
 }
 
-// Conflict says that OpenKruise's daemon runs beside this one, and what follows; empty when it does not.
+// Conflict describes OpenKruise's daemon running beside this one, and the effects; empty when it does not.
 func (n *NodeDaemon) Conflict() string {
 	if n == nil || !n.conflicts {
 		return ""
@@ -268,13 +269,13 @@ func (n *NodeDaemon) Conflict() string {
 		"more, delete it: kubectl --namespace=%s delete daemonset %s", n.Foreign, n.Foreign.Namespace, n.Foreign.Name)
 }
 
-// roles are the ClusterRoles that are installed beside the operator's own.
+// roles are the ClusterRoles installed beside the operator's own.
 func roles() []string {
 	return []string{"kruise-daemon", "kruise-daemon-secrets", "kruise-operator-pull-secrets", "kruise-operator-read-pull-secrets"}
 }
 
-// ownRoles has the roles go with the installation, and the namespace reserved, once for each start: the Operator Lifecycle Manager leaves the ClusterRoles of a bundle
-// behind, and writes them again with each version.
+// ownRoles makes the roles go with the installation and reserves the namespace, once per start: the Operator
+// Lifecycle Manager leaves a bundle's ClusterRoles behind, and rewrites them with each version.
 func (n *NodeDaemon) ownRoles(ctx context.Context) error {
 	if n.owned {
 		return nil
@@ -320,7 +321,7 @@ func (n *NodeDaemon) exists(ctx context.Context) (bool, error) {
 	return err == nil, nil
 }
 
-// apply applies all objects of the daemon, which go with the installation.
+// apply applies the daemon's objects, owned by the installation.
 func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDaemonSettings, images operatorv1alpha1.ImageSettings) error {
 	own := &appsv1.Deployment{}
 	if err := n.Client.Get(ctx, n.Deployment, own); err != nil {
@@ -357,7 +358,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	for _, object := range objects {
 		object.SetOwnerReferences([]metav1.OwnerReference{owner})
 		if object.GetKind() == "Namespace" {
-			// This very one: somebody may have made another one meanwhile. That of an administrator does not go with the installation.
+			// The UID pins this namespace: another may have replaced it. An administrator's does not go with the installation.
 			object.SetUID(namespace.UID)
 			object.SetOwnerReferences(namespace.OwnerReferences)
 		}
@@ -370,7 +371,7 @@ func (n *NodeDaemon) apply(ctx context.Context, settings operatorv1alpha1.NodeDa
 	return nil
 }
 
-// reserve makes the namespace, so that nobody else can, and returns it.
+// reserve creates the namespace before anybody else can, and returns it.
 func (n *NodeDaemon) reserve(ctx context.Context, owner metav1.OwnerReference) (*corev1.Namespace, error) {
 	found, err := nodedaemon.Namespace(ctx, n.Client)
 	if err != nil || found != nil {
@@ -384,11 +385,11 @@ func (n *NodeDaemon) reserve(ctx context.Context, owner metav1.OwnerReference) (
 	if err := n.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(made), client.FieldOwner(shared.FieldManager)); err != nil {
 		return nil, fmt.Errorf("making the namespace of the node daemon: %w", err)
 	}
-	// The answer was decoded into what was sent.
+	// The answer was decoded into the sent object.
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: made.GetName(), UID: made.GetUID(), OwnerReferences: made.GetOwnerReferences()}}, nil
 }
 
-// remove deletes what this or another process has applied, the pods first. The namespace stays reserved.
+// remove deletes everything applied by this or another process, pods first. The namespace stays reserved.
 func (n *NodeDaemon) remove(ctx context.Context) error {
 	objects, err := operands.RenderDaemon(operands.Daemon{Namespace: n.Deployment.Namespace, Image: "unknown"})
 	if err != nil {

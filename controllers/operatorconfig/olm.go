@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Upgradeable returns the condition that says to the Operator Lifecycle Manager whether the operator may be replaced. Its client
-// reads past any cache: the right to it does not include listing and watching.
+// Upgradeable returns the condition telling the Operator Lifecycle Manager if the operator may be replaced. Its
+// client reads past any cache: the right excludes listing and watching.
 func Upgradeable(server *rest.Config) (conditions.Condition, error) {
 	types := runtime.NewScheme()
 	if err := apiv2.AddToScheme(types); err != nil {
@@ -33,7 +33,7 @@ func Upgradeable(server *rest.Config) (conditions.Condition, error) {
 	return condition, nil
 }
 
-// reportUpgradeable reports to the Operator Lifecycle Manager whether it may replace the operator, when that has changed.
+// reportUpgradeable tells the Operator Lifecycle Manager, on a change, if it may replace the operator.
 func (r *Reconciler) reportUpgradeable(ctx context.Context, upgrade Upgrade) error {
 	if r.OLM == nil {
 		return nil
@@ -46,7 +46,7 @@ func (r *Reconciler) reportUpgradeable(ctx context.Context, upgrade Upgrade) err
 	if err == nil && present.Status == status && present.Reason == upgrade.Reason && present.Message == upgrade.Message {
 		return nil
 	}
-	// A condition that is not there yet is an error, too, and set by the same call.
+	// A missing condition is an error, too, and set by the same call.
 	if err := r.OLM.Set(ctx, status, conditions.WithReason(upgrade.Reason), conditions.WithMessage(upgrade.Message)); err != nil {
 		return fmt.Errorf("telling the Operator Lifecycle Manager whether the operator may be upgraded: %w", err)
 	}

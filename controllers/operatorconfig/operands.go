@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
-// lookAgain is when to look again for kinds of others, such as those of the Prometheus operator, and for what somebody changed or deleted.
+// lookAgain is the wait between looks for others' kinds, such as the Prometheus operator's, and for others' changes.
 const lookAgain = 10 * time.Minute
 
 // +kubebuilder:rbac:groups=apps,namespace=kruise-system,resources=deployments,resourceNames=kruise-operator-manager,verbs=get
@@ -29,18 +29,18 @@ const lookAgain = 10 * time.Minute
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=kruise-system,resources=podmonitors,resourceNames=kruise-daemon-metrics,verbs=create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=kruise-system,resources=prometheusrules,resourceNames=kruise-operator-alerts,verbs=create;patch;delete
 
-// Operands keep what the operator deploys for itself, inside of a cluster.
+// Operands keeps the operator's own deployments inside of a cluster.
 type Operands struct {
 	// Client reads past the cache and writes.
 	Client client.Client
-	// Deployment is the operator's own; all that is applied goes with it.
+	// Deployment is the operator's own; everything applied goes with it.
 	Deployment client.ObjectKey
 	// MetricsAddress is where this process serves metrics, over https if they are secure.
 	MetricsAddress string
 	MetricsSecure  bool
 }
 
-// Apply applies what is wanted and deletes what is not. Kinds that the API server does not serve are left out.
+// Apply applies the wanted objects and deletes the others. Unserved kinds are left out.
 func (o *Operands) Apply(ctx context.Context) error {
 	deployment := &appsv1.Deployment{}
 	if err := o.Client.Get(ctx, o.Deployment, deployment); err != nil {
@@ -68,7 +68,7 @@ func (o *Operands) Apply(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// served says whether the API server knows the kinds of all objects: a Service for a ServiceMonitor that cannot be is of no use.
+// served: the API server knows the kinds of all objects. A Service without its ServiceMonitor is of no use.
 func (o *Operands) served(objects []*unstructured.Unstructured) bool {
 	for _, object := range objects {
 		kind := object.GroupVersionKind()

@@ -11,13 +11,13 @@ import (
 // Replica is a process of the operator, as its pod shows it.
 type Replica struct {
 	Name string
-	// Configuration is the hash of what it runs with.
+	// Configuration is its configuration's hash.
 	Configuration string
 	Leads, Ready  bool
 }
 
-// ahead are the replicas, by name, that take over the wanted configuration before this one: all others go before the leader, and standbys go by name.
-// Who has to end itself waits until they serve again.
+// ahead names the replicas to take over the wanted configuration before this one: standbys by name, then the
+// leader. A replica about to end waits until they serve again.
 func ahead(all []Replica, self string, leads bool, step Step) (names []string) {
 	for _, replica := range all {
 		mine := replica.Name == self

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// configurationAnnotation and roleAnnotation are what a replica says of itself, on its own pod.
+	// configurationAnnotation and roleAnnotation are a replica's announcements on its own pod.
 	configurationAnnotation = "operator.kruise.io/configuration"
 	roleAnnotation          = "operator.kruise.io/role"
 	// poll is how often a change is followed until all replicas have it, restEvery how often pods are listed at rest.
@@ -35,7 +35,7 @@ func managers() client.MatchingLabels {
 	return client.MatchingLabels{"app.kubernetes.io/name": "kruise-operator", "app.kubernetes.io/component": "manager"}
 }
 
-// observe lists the replicas that have said what they run with. Pods that come run with the newest configuration.
+// observe lists the replicas with an announced configuration. New pods have the newest.
 func (r *Reconciler) observe(ctx context.Context) error {
 	if r.Pods == "" {
 		return nil
@@ -58,7 +58,7 @@ func (r *Reconciler) observe(ctx context.Context) error {
 	return nil
 }
 
-// announce says on the own pod what this replica runs with.
+// announce writes this replica's configuration to its own pod.
 func (r *Reconciler) announce(ctx context.Context, leads bool) error {
 	role := roleOf(leads)
 	if r.Pods == "" || r.announced == role {

@@ -29,34 +29,34 @@ type Step struct {
 	// Wanted is its hash. Current: this replica runs with it.
 	Wanted  string
 	Current bool
-	// WaitsFor are the replicas that take it over before this one, sorted.
+	// WaitsFor are the replicas taking it over before this one, sorted.
 	WaitsFor []string
 }
 
-// Facts are what the leader makes the status from.
+// Facts are the leader's input for the status.
 type Facts struct {
 	Now time.Time
-	// Generation is that of the spec that was read.
+	// Generation is of the spec read.
 	Generation int64
-	// Self is this replica, and Running the hash of the configuration that it runs with. Replicas are all that are known.
+	// Self is this replica, Running its configuration's hash. Replicas are all known ones.
 	Self, Running string
 	Step          Step
 	Replicas      []Replica
-	// Faults are what cannot be followed in the spec; Failures are what could not be applied.
+	// Faults cannot be followed in the spec; Failures could not be applied.
 	Faults, Failures []string
 	// Ignored are the fields without effect.
 	Ignored []string
-	// DaemonConflict is what follows from OpenKruise's node daemon running beside the operator's; empty when it does not.
+	// DaemonConflict describes the effects of OpenKruise's node daemon running beside the operator's; empty when it does not.
 	DaemonConflict string
 	Kinds          []operatorv1alpha1.KindStatus
-	// Gates are those that are on.
+	// Gates are on.
 	Gates    []string
 	Versions []operatorv1alpha1.ComponentVersion
-	// Upgrade says whether the operator may be replaced by another version.
+	// Upgrade tells if another version may replace the operator.
 	Upgrade Upgrade
 }
 
-// Status returns the status that should be written over the old one.
+// Status returns the next status after the old one.
 func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseStatus {
 	status := *old.DeepCopy()
 	status.ObservedGeneration, status.Replicas = f.Generation, replicas(old.Replicas, f)
@@ -73,7 +73,7 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 	return status
 }
 
-// all are all conditions. Those without a status are to be removed.
+// all are all conditions. Those without a status are removed.
 func all(f *Facts) []metav1.Condition {
 	available, availableReason, managed := availability(f.Kinds)
 	moving, movingReason, movement := movement(&f.Step)
@@ -108,7 +108,7 @@ func said(kind string, is bool, reason, message string) metav1.Condition {
 	return c
 }
 
-// whileSaid is a condition that is there only while it has a message.
+// whileSaid is a condition present only with a message.
 func whileSaid(kind, reason, message string) metav1.Condition {
 	if message == "" {
 		return metav1.Condition{Type: kind}
@@ -116,7 +116,7 @@ func whileSaid(kind, reason, message string) metav1.Condition {
 	return said(kind, true, reason, message)
 }
 
-// degradation says whether something in the spec, or that the operator deploys, is not as it should be.
+// degradation looks for faults in the spec or in deployed objects.
 func degradation(f *Facts) (degraded bool, reason, message string) {
 	switch {
 	case len(f.Faults) > 0:
@@ -127,7 +127,7 @@ func degradation(f *Facts) (degraded bool, reason, message string) {
 	return false, operatorv1alpha1.ReasonAsExpected, "the whole spec is in force"
 }
 
-// availability says whether every kind that is enabled is managed, and which are or are not.
+// availability: every enabled kind is managed; the message names them, or the others.
 func availability(kinds []operatorv1alpha1.KindStatus) (available bool, reason, message string) {
 	var waiting, ready []string
 	for _, kind := range kinds {
@@ -152,7 +152,7 @@ func availability(kinds []operatorv1alpha1.KindStatus) (available bool, reason, 
 	return true, operatorv1alpha1.ReasonAsExpected, "managed: " + strings.Join(ready, ", ")
 }
 
-// unconfirmed says for each kind that waits for the administrator why it waits.
+// unconfirmed explains, for each waiting kind, the wait for the administrator.
 func unconfirmed(kinds []operatorv1alpha1.KindStatus) (messages []string) {
 	for _, kind := range kinds {
 		if kind.Reason == operatorv1alpha1.KindUnconfirmed {
@@ -162,7 +162,7 @@ func unconfirmed(kinds []operatorv1alpha1.KindStatus) (messages []string) {
 	return messages
 }
 
-// movement says whether a replica has yet to take over a change.
+// movement: a replica has yet to take over a change.
 func movement(step *Step) (moving bool, reason, message string) {
 	switch {
 	case len(step.WaitsFor) > 0:
@@ -194,7 +194,7 @@ func replicas(old []operatorv1alpha1.ReplicaStatus, f Facts) []operatorv1alpha1.
 	return all
 }
 
-// short cuts a message to what the server takes.
+// short cuts a message to the server's limit.
 func short(message string, limit int) string {
 	if len(message) <= limit {
 		return message

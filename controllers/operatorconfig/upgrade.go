@@ -10,31 +10,31 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 )
 
-// upgradeTimeout is how long a migration or a takeover may hold an upgrade up. While an upgrade is held up, the Operator Lifecycle
-// Manager has already replaced the CRDs, so this must stay short.
+// upgradeTimeout limits how long a migration or takeover holds an upgrade up. The Operator Lifecycle Manager has
+// then already replaced the CRDs, so it must stay short.
 const upgradeTimeout = 10 * time.Minute
 
-// Work is something that should not be cut off by an upgrade.
+// Work should not be cut off by an upgrade.
 type Work struct {
 	// Reason is ReasonMigrating or ReasonTakingOver; empty when nothing is under way.
 	Reason string
-	// Message is what is under way, for people.
+	// Message describes the work for people.
 	Message string
 	// Since is when it began; when zero, when it was first seen.
 	Since time.Time
 }
 
-// Upgrade says whether the operator may be replaced by another version.
+// Upgrade tells if another version may replace the operator.
 type Upgrade struct {
 	// Allowed: it may.
 	Allowed bool
-	// Reason and Message say why, or what goes on all the same.
+	// Reason and Message say why, or describe allowed work.
 	Reason, Message string
 	// Recheck is when time alone changes the answer; zero: never.
 	Recheck time.Duration
 }
 
-// UpgradeDuring says whether the operator may be replaced while work is under way. Rollouts are no such work: they survive it.
+// UpgradeDuring tells if the operator may be replaced during the work. Rollouts do not count: they survive it.
 func UpgradeDuring(work Work, now time.Time) Upgrade {
 	if work.Reason == "" {
 		return Upgrade{Allowed: true, Reason: operatorv1alpha1.ReasonAsExpected}

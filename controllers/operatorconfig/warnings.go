@@ -19,10 +19,10 @@ import (
 // warningPath is where the API server asks.
 const warningPath = "/validate-operator-kruise-io-v1alpha1-kruise"
 
-// ignoredManager says of spec.manager that it has no effect.
+// ignoredManager warns about spec.manager: it has no effect.
 const ignoredManager = "spec.manager: deprecated, it has no effect: say where the operator runs by kustomize, the values of the chart, or config in the Subscription"
 
-// Ignored are the fields of a spec that have no effect any more.
+// Ignored names the fields of a spec without effect.
 func Ignored(spec *operatorv1alpha1.KruiseSpec) []string {
 	if spec.Manager == nil {
 		return nil
@@ -30,7 +30,7 @@ func Ignored(spec *operatorv1alpha1.KruiseSpec) []string {
 	return []string{ignoredManager}
 }
 
-// warn answers with warnings about what has no effect, and refuses nothing: this object must stay writable whatever becomes of the operator.
+// warn warns about fields without effect and refuses nothing: this object must stay writable whatever happens to the operator.
 func warn(_ context.Context, request admission.Request) admission.Response {
 	var object struct {
 		Spec struct {

@@ -36,9 +36,9 @@ const Name = "podreadiness-controller"
 const (
 	// workers is how many pods are looked at at the same time.
 	workers = 3
-	// lookAtRequests is how often requests are looked at that hold pods: nothing else tells that they are over.
+	// lookAtRequests is the wait between looks at requests holding pods: no event tells their end.
 	lookAtRequests = 30 * time.Second
-	// group is that of our own workloads.
+	// group is our workloads'.
 	group = "apps.kruise.io"
 )
 
@@ -46,12 +46,12 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
 
-// NeedsWholePod says that the controller has to see the whole of a pod: it has the gate, and no workload of ours controls it.
+// NeedsWholePod: the pod has the gate, and no workload of ours controls it.
 func NeedsWholePod(pod *corev1.Pod) bool {
 	return podstate.HasGate(pod, shared.GateKruisePodReady) && !ours(pod)
 }
 
-// ours says that a workload of ours that has readiness gates controls the pod.
+// ours: a workload of ours with readiness gates controls the pod.
 func ours(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || !strings.HasPrefix(owner.APIVersion, group+"/") {
@@ -87,7 +87,7 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 	return nil
 }
 
-// due lets the pods through for which something may have to be done, and counts those that are held. Nothing has to be done when one is gone.
+// due passes pods that may need work, and counts held ones. A gone pod needs none.
 func due(counted *held) predicate.Predicate {
 	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
@@ -105,13 +105,13 @@ func due(counted *held) predicate.Predicate {
 	return due
 }
 
-// NeedsPass says that something may have to be done for a pod: the condition of its gate is missing, or a request holds it.
+// NeedsPass: the condition of the pod's gate is missing, or a request holds the pod.
 func NeedsPass(pod *corev1.Pod) bool {
 	return NeedsWholePod(pod) && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		(podstate.Condition(pod, shared.GateKruisePodReady) == nil || len(requests(pod)) > 0)
 }
 
-// requests are the ContainerRecreateRequests of its namespace that hold a pod.
+// requests are the ContainerRecreateRequests in its namespace holding a pod.
 func requests(pod *corev1.Pod) []shared.ReadinessHolder {
 	var holders []shared.ReadinessHolder
 	for _, h := range podstate.Holders(pod) {
@@ -122,7 +122,7 @@ func requests(pod *corev1.Pod) []shared.ReadinessHolder {
 	return holders
 }
 
-// Reconcile gives a pod the condition of its gate, or gives up the holds of requests that are over.
+// Reconcile gives a pod its gate's condition, or releases it from finished requests.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pod := &corev1.Pod{}
 	if err := r.Cache.Get(ctx, req.NamespacedName, pod, client.UnsafeDisableDeepCopy); err != nil {
@@ -152,7 +152,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
 
-// Initial is the condition that a pod lacks for its gate; zero when it has one.
+// Initial is the condition the pod's gate lacks; zero: none.
 func Initial(pod *corev1.Pod, now time.Time) edit.Edit {
 	var e edit.Edit
 	for _, condition := range podstate.InitialConditions(pod, now) {

@@ -1,11 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podreadiness writes the condition of the readiness gate KruisePodReady to pods of others, such as those of a Deployment whose template lists
-// the gate. The controllers of our own workloads do this for their pods. The package has no kind of its own, and adds the gate to no pod.
+// Package podreadiness writes the readiness gate KruisePodReady's condition to others' pods, such as a
+// Deployment's with the gate in its template. Our own workloads' controllers do this for their pods. The package
+// has no kind of its own, and adds the gate to no pod.
 //
 // Promises:
 //
-//   - A pod with the gate gets the condition with status True as soon as the pod exists: without it the pod would never become ready.
-//   - The hold of a ContainerRecreateRequest that has ended or is gone is released, also when its finalizer was removed by force.
+//   - A new pod with the gate gets the condition with status True at once: without it the pod would never become ready.
+//   - The hold of an ended or deleted ContainerRecreateRequest is released, even if its finalizer was removed by force.
 package podreadiness

@@ -17,18 +17,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// otherHolder stands for writers that are none of ours, so that metrics have few labels.
+// otherHolder stands for foreign writers, so metrics have few labels.
 const otherHolder = "other"
 
-// holderNames are what metrics call those who hold pods.
+// holderNames are the metrics' names of holders.
 func holderNames() []string { return []string{"ContainerRecreateRequest", "Lifecycle", otherHolder} }
 
-// held counts the pods that are held out of service, of our own workloads, too, for the metrics.
+// held counts the pods held out of service for the metrics, our own workloads' included.
 type held struct {
 	pods, since *prometheus.GaugeVec
 
 	mutex sync.Mutex
-	// by is since when which pods are held, by the holder.
+	// by is the start of each pod's hold, by holder.
 	by map[string]map[types.NamespacedName]time.Time
 }
 
@@ -44,7 +44,7 @@ func newHeld(pods, since *prometheus.GaugeVec) *held {
 // saw notes who holds a pod.
 func (h *held) saw(pod *corev1.Pod) { h.note(client.ObjectKeyFromObject(pod), pod) }
 
-// forget notes that a pod is gone.
+// forget drops a gone pod.
 func (h *held) forget(pod *corev1.Pod) { h.note(client.ObjectKeyFromObject(pod), nil) }
 
 func (h *held) note(key types.NamespacedName, pod *corev1.Pod) {

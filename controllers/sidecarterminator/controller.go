@@ -51,7 +51,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// NeedsWholePod says that the controller has to see the whole of a pod.
+// NeedsWholePod selects the pods the controller sees whole.
 func NeedsWholePod(pod *corev1.Pod) bool { return plan.HasSidecars(pod) }
 
 type reconciler struct {
@@ -100,7 +100,7 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 	return nil
 }
 
-// byName is the pod that a request concerns that has the name of one of ours and no owner: when it goes, there is room for ours.
+// byName finds the pod of a request with our name and no owner: its end makes room for ours.
 func byName(object client.Object) []reconcile.Request {
 	request, ok := object.(*unstructured.Unstructured)
 	if !ok || !strings.HasPrefix(request.GetName(), restart.TerminationPrefix) {
@@ -160,7 +160,7 @@ func (r *reconciler) observe(ctx context.Context, pod *corev1.Pod) (plan.Snapsho
 	return snapshot, nil
 }
 
-// apply writes what was decided, each part tied to the pod as it was read.
+// apply writes the decision, each part tied to the pod as read.
 func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decision, now time.Time) error {
 	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
 	if len(todo.Images) > 0 {
@@ -182,7 +182,7 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 		r.emit(pod, fmt.Sprintf("The main containers are done, and the pod is %s whatever its sidecars end with", todo.Phase))
 	}
 	if todo.Taken {
-		// It is enqueued when that request goes.
+		// The end of the other request enqueues it.
 		r.Recorder.Eventf(pod, nil, corev1.EventTypeWarning, reason, "Terminate",
 			"Sidecars cannot be stopped: ContainerRecreateRequest %s has this name and does not belong to the pod; delete it", plan.RequestName(pod))
 	}
@@ -209,7 +209,7 @@ func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, subresource str
 	return err
 }
 
-// count counts what was done by its method and result, and returns the error as it is.
+// count counts an action by method and result, and returns err unchanged.
 func (r *reconciler) count(method string, err error) error {
 	result := "ok"
 	switch {
@@ -227,7 +227,7 @@ func (r *reconciler) count(method string, err error) error {
 	return err
 }
 
-// measure tells how long a pod that was due took to end after its main containers had.
+// measure records the time from the end of a pod's main containers to the pod's.
 func (r *reconciler) measure(was, is *corev1.Pod) {
 	if !plan.Due(was) || podstate.Finished(was) || !podstate.Finished(is) || is.UID != was.UID {
 		return

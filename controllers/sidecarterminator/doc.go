@@ -1,12 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecarterminator stops the sidecars of pods whose main containers are done, so that the pods, and their jobs, can end. Sidecars are
-// marked by variables in their environment. It runs while the feature gate SidecarTerminator is on, and only handles pods with restartPolicy
-// Never or OnFailure that have such sidecars.
+// Package sidecarterminator stops the sidecars of pods whose main containers are done, so the pods and their
+// jobs can end. Environment variables mark sidecars. It runs while the feature gate SidecarTerminator is on, for
+// pods with such sidecars and restartPolicy Never or OnFailure.
 //
-// On nodes it creates a ContainerRecreateRequest, which the daemon of the node carries out; on virtual nodes it changes the images of the
-// sidecars.
+// On nodes it creates a ContainerRecreateRequest for the node's daemon; on virtual nodes it changes the sidecars' images.
 //
 // Read controller.go, and then the pure package plan, the decisions.
 package sidecarterminator

@@ -9,7 +9,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
-// Value describes what stops sidecars. On nodes it does so by ContainerRecreateRequests for the operator.
+// Value describes the sidecar terminator. On nodes it works by ContainerRecreateRequests for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
 		Name: Name, Requires: "ContainerRecreateRequest", Setup: Setup, Keeps: NeedsWholePod,

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controller says what the operator needs to know of a kind: each folder below controllers exports one value of it.
+// Package controller describes kinds to the operator: each folder below controllers exports one value.
 package controller
 
 import (
@@ -22,7 +22,7 @@ import (
 // Setup makes the manager run a controller.
 type Setup func(context.Context, ctrl.Manager, workload.Dependencies, *config.Config) error
 
-// Kind is everything that the operator needs to know of a kind, or of a feature that has no kind of its own. What is nil or empty it does not have.
+// Kind describes a kind, or a feature without one. Nil or empty fields are absent.
 type Kind struct {
 	// Entry is the kind as data; empty for a feature without a kind.
 	Entry kinds.Kind
@@ -30,31 +30,31 @@ type Kind struct {
 	Name string
 	// Setup sets up its reconciler.
 	Setup Setup
-	// CleanUp sets up, while the kind is off, what removes the objects that would stay in effect without it.
+	// CleanUp, set up while the kind is off, removes objects with a lasting effect.
 	CleanUp Setup
 	// Admission are the defaults and checks of its own objects.
 	Admission func(admit.Deps) admit.Rules
 	// Convert converts between its versions.
 	Convert func() conversion.Converter
-	// Policies are those that it may ever have registered, whether it is on or off: what it left behind is found by them.
+	// Policies are all it may ever have registered, on or off: leftovers are found by them.
 	Policies func(*config.Config) ([]*hooks.Policy, error)
-	// Hooks are on requests for objects of others, and do not depend on objects of the kind. Those that do its reconciler wants.
+	// Hooks are on requests for others' objects, whatever objects of the kind exist. Its reconciler wants the dependent ones.
 	Hooks func(*config.Config) []*hooks.Hook
 	// Serve answers the calls of hooks, by path, on every replica.
 	Serve func(admit.Deps) map[string]http.Handler
 
-	// On says whether gates and flags ask for what it does; nil: they do. A feature is set up only then. A kind always is, and says that it is off.
+	// On: gates and flags ask for it; nil: they do. A feature is set up only then; a kind always is, and reports being off.
 	On func(*config.Config) bool
-	// Requires is the kind without which a feature does nothing.
+	// Requires is a kind the feature needs to do anything.
 	Requires string
-	// Keeps says which pods the cache keeps whole for a feature while it is on.
+	// Keeps selects the pods the cache keeps whole for a feature while it is on.
 	Keeps func(*corev1.Pod) bool
 }
 
-// IsFeature says that it has no kind of its own.
+// IsFeature: it has no kind of its own.
 func (k Kind) IsFeature() bool { return k.Entry.Name == "" }
 
-// IsOn says whether gates and flags ask for what it does.
+// IsOn: gates and flags ask for it.
 func (k Kind) IsOn(c *config.Config) bool { return k.On == nil || k.On(c) }
 
 // Table is the kinds among values.

@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kinds says what a kind is that the operator serves, as data: names, versions, scope, what the cache keeps. Flags, the roles of users and the
-// generated manifests follow from it.
+// Package kinds describes the operator's kinds as data: names, versions, scope, cache needs. Flags, users' roles
+// and generated manifests follow from it.
 //
-// It knows no controller, webhook or client, so every layer may import it. Each folder below controllers has the entry of its kind; main hands the Table
-// of all of them down.
+// It knows no controller, webhook or client, so every layer may import it. Each folder below controllers
+// describes its kind; main passes on the Table of all.
 package kinds
 
 import (
@@ -19,33 +19,32 @@ import (
 type Kind struct {
 	// For example CloneSet, clonesets and apps.kruise.io.
 	Name, Plural, Group string
-	// Scope says whether its objects lie in namespaces.
+	// Scope tells namespaced kinds from cluster-wide ones.
 	Scope Scope
-	// Versions are the served ones, oldest first. Storage, one of them, is stored, and it is the one that the code works with.
+	// Versions are the served ones, oldest first. The code works with Storage, the stored one.
 	Versions []string
 	Storage  string
-	// Converted says that the versions differ in shape, so that a webhook converts between them. It follows from the kind's Convert.
+	// Converted: the versions differ in shape, and a webhook converts them. It follows from the kind's Convert.
 	Converted bool
-	// Scale says that it has the subresource scale.
+	// Scale: it has the subresource scale.
 	Scale bool
-	// ClaimTemplates says that it has spec.volumeClaimTemplates, whose items the schema leaves open.
+	// ClaimTemplates: it has spec.volumeClaimTemplates, with items open in the schema.
 	ClaimTemplates bool
-	// Controller says whether the operator reconciles its objects.
+	// Controller tells if the operator reconciles its objects.
 	Controller Controller
-	// WorkersFlag is the flag that says how many objects are reconciled at the same time, such as cloneset-workers. Only kinds whose
-	// controller is Optional have one.
+	// WorkersFlag sets how many objects are reconciled at once, such as cloneset-workers. Only Optional kinds have one.
 	WorkersFlag string
-	// Admission says that requests for its objects are defaulted and validated by webhooks. Without, its schema holds all its rules. It follows from the
+	// Admission: webhooks default and validate requests. Otherwise the schema holds all rules. It follows from the
 	// kind's Admission.
 	Admission bool
-	// Protected says that the label policy.kruise.io/delete-protection is honored on its objects. Cascading protects one
-	// that has spec.replicas or, without such a field, status.desiredNumberScheduled above 0.
+	// Protected: the label policy.kruise.io/delete-protection is honored. Cascading protects an object with
+	// spec.replicas or, lacking this field, status.desiredNumberScheduled above 0.
 	Protected bool
-	// NodeDaemon says that an object of the kind needs the node daemon for as long as it has no status.completionTime.
+	// NodeDaemon: objects need the node daemon until they have a status.completionTime.
 	NodeDaemon bool
-	// Users is what the cluster's own roles may do with its objects.
+	// Users are the rights of the cluster's own roles.
 	Users Access
-	// Needs is what the cache keeps while the kind is on.
+	// Needs is the cache's content while the kind is on.
 	Needs Needs
 }
 
@@ -59,7 +58,7 @@ const (
 	Cluster Scope = "Cluster"
 )
 
-// Controller says whether the operator reconciles a kind.
+// Controller tells if the operator reconciles a kind.
 type Controller string
 
 const (
@@ -67,11 +66,11 @@ const (
 	APIOnly Controller = "APIOnly"
 	// Optional controllers can be switched off by --kinds and the Kruise object.
 	Optional Controller = "Optional"
-	// Always is a controller that cannot be switched off.
+	// Always cannot be switched off.
 	Always Controller = "Always"
 )
 
-// Access is what the roles view, edit and admin of a cluster may do with a kind.
+// Access is the rights of the cluster roles view, edit and admin on a kind.
 type Access string
 
 const (
@@ -83,19 +82,18 @@ const (
 	Edit Access = "Edit"
 )
 
-// Needs is what the cache keeps for a kind beside its own objects. What no enabled kind needs is trimmed or not cached at all.
+// Needs is the cache's content for a kind beside its own objects. Everything else is trimmed or not cached.
 type Needs struct {
-	// ControlsPods keeps pods whole that an object of the kind controls.
+	// ControlsPods keeps pods controlled by the kind whole.
 	ControlsPods bool
-	// PodAnnotation keeps pods whole that carry this annotation, whoever controls them.
+	// PodAnnotation keeps pods with this annotation whole, whoever controls them.
 	PodAnnotation string
-	// OwnsRevisions keeps ControllerRevisions whole that an object of the kind controls, in whatever namespace.
+	// OwnsRevisions keeps ControllerRevisions controlled by the kind whole, in any namespace.
 	OwnsRevisions bool
-	// Controls are further kinds of objects that an object of the kind controls, such as Jobs. Those are kept whole, others of these kinds
-	// are trimmed.
+	// Controls are further kinds the objects control, such as Jobs. Controlled objects are kept whole, others are trimmed.
 	Controls []schema.GroupVersionKind
-	// ProbedPods keeps of every pod what decides about its probes and shows their results: its address and conditions, the names and named ports of its
-	// containers, and its annotations.
+	// ProbedPods keeps every pod's address, conditions, container names, named ports and annotations: probes and
+	// their results need them.
 	ProbedPods bool
 	// ReadsNodes keeps the nodes.
 	ReadsNodes bool
@@ -113,12 +111,12 @@ func (t Table) Of(name string) (Kind, bool) {
 	return t[i], true
 }
 
-// Where is the kinds for which is holds.
+// Where returns the kinds accepted by is.
 func (t Table) Where(is func(Kind) bool) Table {
 	return slices.DeleteFunc(slices.Clone(t), func(k Kind) bool { return !is(k) })
 }
 
-// Switchable are the kinds that --kinds and the Kruise object can switch off.
+// Switchable are the kinds --kinds and the Kruise object can switch off.
 func (t Table) Switchable() Table {
 	return t.Where(func(k Kind) bool { return k.Controller == Optional })
 }
@@ -135,7 +133,7 @@ func (t Table) Names() []string {
 // GroupKind is the kind whatever its version.
 func (k Kind) GroupKind() schema.GroupKind { return schema.GroupKind{Group: k.Group, Kind: k.Name} }
 
-// Stored is the kind in the version that is stored.
+// Stored is the kind in its stored version.
 func (k Kind) Stored() schema.GroupVersionKind { return k.GroupKind().WithVersion(k.Storage) }
 
 // Definition is the name of its CustomResourceDefinition, such as clonesets.apps.kruise.io.

@@ -116,7 +116,7 @@ func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.
 	return guard, nil
 }
 
-// addControllers adds all controllers, and what answers the webhooks.
+// addControllers adds all controllers and webhook handlers.
 func (p *process) addControllers(
 	ctx context.Context, mgr ctrl.Manager, c *config.Config, direct client.Client, guard *takeover.Guard, denied *kubecache.Denied,
 	operator operatorconfig.Dependencies,
@@ -156,7 +156,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 	return err
 }
 
-// newManager returns a manager with nothing in it. Its cache can hold the Kruise object only where the API server serves that kind.
+// newManager returns an empty manager. Its cache holds the Kruise object only if the API server serves the kind.
 func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied) (ctrl.Manager, error) {
 	server := rest.CopyConfig(p.server)
 	server.QPS, server.Burst = -1, 0
@@ -238,7 +238,7 @@ func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client
 	})
 }
 
-// completeOperator fills in what the reconciler of the Kruise object needs from the manager.
+// completeOperator adds the manager's part to the Kruise object's reconciler.
 func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) (err error) {
 	operator.Recorder = mgr.GetEventRecorder(operatorconfig.Name)
 	if os.Getenv("OPERATOR_CONDITION_NAME") != "" { // the Operator Lifecycle Manager (v0) sets it in every container
@@ -279,7 +279,7 @@ func (p *process) kubernetes(mgr ctrl.Manager) []operatorv1alpha1.ComponentVersi
 	return nil
 }
 
-// acts says that nobody else manages the workloads.
+// acts: nobody else manages the workloads.
 func acts(guard *takeover.Guard) bool { return guard.State().Reason == takeover.Acting }
 
 // underWay describes work to finish before an upgrade: a takeover, or else a migration.

@@ -26,7 +26,7 @@ func metricsOptions(c *config.Config) metricsserver.Options {
 	return options
 }
 
-// leading sets the metric which says whether this replica leads. A runnable that does not say otherwise runs only on the leader.
+// leading sets the metric of the leading replica. Runnables run only on the leader unless they say otherwise.
 func leading(leads prometheus.Gauge) ctrlmanager.RunnableFunc {
 	return func(ctx context.Context) error {
 		leads.Set(1)
@@ -36,8 +36,8 @@ func leading(leads prometheus.Gauge) ctrlmanager.RunnableFunc {
 	}
 }
 
-// unusable says why metrics cannot be served at their address, so that a wrong address in the Kruise object does not keep the operator from starting.
-// The other ports of this process still look free then.
+// unusable explains why metrics cannot be served at their address: a wrong one in the Kruise object must not
+// stop the operator. This process's other ports still look free then.
 func unusable(ctx context.Context, c *config.Config) error {
 	if c.MetricsAddress == "0" {
 		return nil

@@ -24,11 +24,11 @@ import (
 // rightsInterval is how often missing read permissions are reported while the caches are being filled.
 const rightsInterval = 2 * time.Second
 
-// releaseMemoryDelay is how long after the caches are filled the memory that filling them took is given back to the system.
+// releaseMemoryDelay is the wait before returning the memory used to fill the caches.
 const releaseMemoryDelay = 10 * time.Second
 
-// filling reports on the caches of one manager while they are being filled. No reconciler runs before they are filled, not even the one of the Kruise
-// object. Without these reports, an operator that may not read something would wait in silence.
+// filling reports on one manager's caches until they are filled. No reconciler runs before, not even the Kruise
+// object's: without reports, an operator lacking a right would wait in silence.
 type filling struct {
 	denied *kubecache.Denied
 	// filled is closed when they are filled.
@@ -42,8 +42,8 @@ func newFilling(denied *kubecache.Denied) *filling {
 // Start implements manager.Runnable. The manager calls it when the caches are filled, because it does not need the lease.
 func (f *filling) Start(ctx context.Context) error {
 	close(f.filled)
-	// The lists were decoded completely and then trimmed. In a large cluster, several times the memory that the caches keep is free now. Informers that
-	// have just synced still hold the objects that they hand on to controllers, so the memory is given back a little later.
+	// Filling decodes whole lists and then trims them, so several times the caches' memory is now free. Informers
+	// still hand objects on to controllers just after syncing; so wait a little.
 	select {
 	case <-ctx.Done():
 	case <-time.After(releaseMemoryDelay):
@@ -55,7 +55,7 @@ func (f *filling) Start(ctx context.Context) error {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (f *filling) NeedLeaderElection() bool { return false }
 
-// fault says what keeps the caches from being filled; nil when nothing that keeps them is known.
+// fault explains why the caches are not filled; nil when no cause is known.
 func (f *filling) fault() error {
 	select {
 	case <-f.filled:
@@ -68,12 +68,12 @@ func (f *filling) fault() error {
 	return nil
 }
 
-// Check is the readiness check: a version that lacks rights does not take the place of one that has them. Rights that are lost later do not
-// make the operator unready, because admission goes on working.
+// Check is the readiness check: a version lacking rights never replaces one with them. Losing rights later
+// leaves the operator ready, as admission goes on.
 func (f *filling) Check(*http.Request) error { return f.fault() }
 
-// report writes faults into the status of the Kruise object, if there is one, until the caches are filled or ctx is done. From then on the reconciler
-// of that object writes its status.
+// report writes faults into an existing Kruise object's status until the caches are filled or ctx is done. Then
+// the object's reconciler takes over.
 func (f *filling) report(ctx context.Context, direct client.Client) {
 	tick := time.NewTicker(rightsInterval)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func (f *filling) report(ctx context.Context, direct client.Client) {
 	}
 }
 
-// reportFault says in the status of the Kruise object that nothing is managed.
+// reportFault writes into the Kruise object's status: nothing is managed.
 func reportFault(ctx context.Context, direct client.Client, fault error) error {
 	object, _, err := config.Load(ctx, direct)
 	if err != nil || object == nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager runs the operator: it lets the Kruise object override the flags, builds a manager and runs it. When the configuration changes, the
-// process ends, to be started again (docs/adr/0012-restart-to-reconfigure.md).
+// Package manager runs the operator: the Kruise object overrides the flags, then a manager is built and run. A
+// changed configuration ends the process, to be started again (docs/adr/0012-restart-to-reconfigure.md).
 package manager
 
 import (
@@ -34,10 +34,10 @@ import (
 // graceTimeout is how long the runnables of a manager may take to end: twice the deadline of a write.
 const graceTimeout = 30 * time.Second
 
-// process holds what is there before the manager.
+// process exists before the manager.
 type process struct {
 	flags config.Config
-	// given are the names of the flags that were set.
+	// given names the flags set.
 	given   sets.Set[string]
 	levels  *logging.Levels
 	log     logr.Logger
@@ -92,7 +92,8 @@ func Run(ctx context.Context, flags config.Config, given sets.Set[string]) error
 	return mgr.Start(ctx)
 }
 
-// configure lets the Kruise object override the flags. It returns the configuration, and what the reconciler of the object needs from this package.
+// configure lets the Kruise object override the flags. It returns the configuration and this package's part for
+// the object's reconciler.
 func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *config.Config, error) {
 	object, served, err := config.Load(ctx, p.direct)
 	if err != nil {
@@ -126,8 +127,8 @@ func (p *process) configure(ctx context.Context) (operatorconfig.Dependencies, *
 	return d, c, nil
 }
 
-// unconfirmed returns the kinds that have objects and that the earlier version did not serve. Only the Lease records what that version served, so there
-// are none without leader election.
+// unconfirmed returns the kinds with objects the earlier version did not serve. Only the Lease records its
+// kinds, so without leader election there are none.
 func (p *process) unconfirmed(ctx context.Context) (confirmation.Waiting, error) {
 	if !p.flags.LeaderElect {
 		return nil, nil //nolint:nilnil // none is an answer
@@ -142,7 +143,7 @@ func leaseOf(c *config.Config) client.ObjectKey {
 	return client.ObjectKey{Namespace: c.Namespace, Name: confirmation.LeaseName}
 }
 
-// self returns the name of this replica: that of its pod, or of its machine.
+// self names this replica by its pod, or its machine.
 func self() string {
 	host, _ := os.Hostname() // inside of a cluster that of the pod
 	return cmp.Or(os.Getenv("POD_NAME"), host, "localhost")

@@ -21,11 +21,12 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// scrapes is how many requests for metrics are checked at the same time. Others are turned away, so that nobody has the API server asked at will.
+// scrapes limits the metrics requests checked at once. Others are turned away, so nobody can flood the API server.
 const scrapes = 4
 
-// allowedToScrape lets those read metrics whom the API server lets get the path. It does what filters.WithAuthenticationAndAuthorization of
-// controller-runtime does, which makes the binary 28 MB larger (docs/adr/0034-metrics-access.md).
+// allowedToScrape serves metrics to users the API server lets get the path. controller-runtime's
+// filters.WithAuthenticationAndAuthorization would make the binary 28 MB larger
+// (docs/adr/0034-metrics-access.md).
 func allowedToScrape(server *rest.Config, connection *http.Client) (metricsserver.Filter, error) {
 	api, err := kubernetes.NewForConfigAndClient(server, connection)
 	if err != nil {
@@ -58,7 +59,7 @@ func checked(api kubernetes.Interface, log logr.Logger, room chan struct{}, next
 	})
 }
 
-// judge asks the API server whose token a request has, and whether that user may get the path.
+// judge asks the API server for a token's user, and if they may get the path.
 func judge(ctx context.Context, api kubernetes.Interface, r *http.Request) (status int, err error) {
 	token, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !found || token == "" {

@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifests renders the manifests that the program carries: the kustomizations below config/. It applies nothing.
+// Package manifests renders the embedded kustomizations below config/. It applies nothing.
 //
-// A kustomization that cannot be rendered is an error of the program, which tests find.
+// A failure is a program error, found by tests.
 package manifests
 
 import (
@@ -51,7 +51,7 @@ func RenderOver(base string, overlay types.Kustomization) ([]*unstructured.Unstr
 	return Build(files, "/overlay")
 }
 
-// CRDs returns our custom resource definitions as they are installed, without a Service or URL that is called for conversion.
+// CRDs returns our custom resource definitions as installed, without a conversion Service or URL.
 func CRDs() ([]*unstructured.Unstructured, error) {
 	objects, err := Render("crd")
 	if err != nil {

@@ -1,12 +1,12 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package quantity reads quantities of resources that somebody else wrote.
+// Package quantity reads quantities written by users.
 //
-// The library that does so computes with decimal numbers of any size. A text of a few letters, such as 1e-999999999, is divided by a number
-// of a billion digits when it is parsed, and one with that exponent above zero is multiplied by it when it is compared: minutes, and gigabytes.
-// The API server does not parse what is in a template or in an annotation, so such a text would get as far as to the operator, again and again.
-// Everything that can hold one is therefore decoded by this package: it refuses them, unread. No quantity that means anything is among them.
+// The Kubernetes library computes with decimals of any size. Parsing 1e-999999999 divides by a number of a
+// billion digits, and comparing 1e999999999 multiplies by it: minutes, and gigabytes. The API server leaves
+// templates and annotations unparsed, so such a text would reach the operator again and again. So everything
+// with quantities is decoded here, and such texts are refused unread. No meaningful quantity is refused.
 package quantity
 
 import (
@@ -32,7 +32,7 @@ const (
 	longestRun = 64
 )
 
-// Costly says that reading a text as a quantity could take long.
+// Costly: parsing the text as a quantity could take long.
 func Costly(text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" || !isNumeric(text[0]) {
@@ -49,7 +49,7 @@ func Costly(text string) bool {
 	return len(exponent) > exponentDigits && isNumeric(exponent[0])
 }
 
-// isNumeric says that a quantity can begin with the character.
+// isNumeric: a quantity can begin with the character.
 func isNumeric(c byte) bool { return isDigit(c) || c == '.' || c == '+' || c == '-' }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
@@ -62,7 +62,7 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Same says that two values of JSON, texts or numbers, are the same quantity. Other values are not quantities.
+// Same compares two JSON texts or numbers as quantities. Other values are never the same.
 func Same(a, b any) bool {
 	one, is := of(a)
 	if !is {
@@ -98,12 +98,12 @@ func brief(text string) string {
 	return strconv.Quote(text)
 }
 
-// Unmarshal is [json.Unmarshal] for types that have quantities.
+// Unmarshal is [json.Unmarshal] for types with quantities.
 func Unmarshal(raw []byte, into any) error {
 	if !Suspect(raw) {
 		return json.Unmarshal(raw, into)
 	}
-	// Of members of one name, only the last is in the tree. What is decoded is therefore what was looked at.
+	// The tree has only the last of members of one name, so only checked values are decoded.
 	var tree any
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -123,7 +123,7 @@ func Unmarshal(raw []byte, into any) error {
 	return json.Unmarshal(looked, into)
 }
 
-// FromUnstructured is that of [runtime.DefaultUnstructuredConverter] for types that have quantities.
+// FromUnstructured replaces [runtime.DefaultUnstructuredConverter]'s for types with quantities.
 func FromUnstructured(object map[string]any, into any) error {
 	if suspect(object) {
 		if err := find(object, false, ""); err != nil {
@@ -133,8 +133,7 @@ func FromUnstructured(object map[string]any, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object, into)
 }
 
-// Suspect says that JSON may hold a costly quantity. It reads raw once, and allocates nothing. It may be wrong in what it suspects, and never is
-// in what it does not.
+// Suspect: JSON may hold a costly quantity. It reads raw once without allocating. It may suspect wrongly, but misses nothing.
 func Suspect(raw []byte) bool {
 	run := 0
 	for i, c := range raw {
@@ -152,7 +151,7 @@ func Suspect(raw []byte) bool {
 	return false
 }
 
-// begins says that a value can begin after a piece of JSON: a text, perhaps after space of any kind, or a number. Hashes have digits in their midst.
+// begins: a value can begin after a piece of JSON: a text, perhaps after space, or a number. Hashes have digits in their midst.
 func begins(after []byte) bool {
 	if len(after) == 0 {
 		return true
@@ -161,7 +160,7 @@ func begins(after []byte) bool {
 	return last >= utf8.RuneSelf || strings.IndexByte("\" \t\r\n:,[", last) >= 0
 }
 
-// hasLongExponent says that what follows an e is a sign, if any, and more digits than an exponent may have.
+// hasLongExponent: after an e come an optional sign and too many digits.
 func hasLongExponent(rest []byte) bool {
 	if len(rest) > 0 && (rest[0] == '+' || rest[0] == '-') {
 		rest = rest[1:]
@@ -174,7 +173,7 @@ func hasLongExponent(rest []byte) bool {
 	return true
 }
 
-// suspect is Suspect for what is decoded already.
+// suspect is Suspect for decoded values.
 func suspect(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -191,7 +190,7 @@ func suspect(value any) bool {
 	return false
 }
 
-// find returns an error that names the first costly quantity in a value. is says that the value is a quantity, or that its members are.
+// find names the first costly quantity in a value, as an error. is: the value or its members are quantities.
 func find(value any, is bool, path string) error {
 	switch value := value.(type) {
 	case string:
@@ -216,12 +215,12 @@ func find(value any, is bool, path string) error {
 	return nil
 }
 
-// fields are the names of all fields of pods, claims, nodes and our kinds that are quantities, or lists of some by name.
+// fields are the names of all quantity fields, or lists of quantities, in pods, claims, nodes and our kinds.
 func fields() []string {
 	return []string{"limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "quantity", "perPod", "perContainer"}
 }
 
-// named says that a member of this name is decoded to one of these fields. Like encoding/json it does not care about case.
+// named: a member of this name decodes to one of the fields. Like encoding/json it ignores case.
 func named(member string) bool {
 	return slices.ContainsFunc(fields(), func(field string) bool { return strings.EqualFold(field, member) })
 }

@@ -60,7 +60,7 @@ const (
 	attempt = 10 * time.Second
 	// refusedEvery is how often a refused takeover counts again.
 	refusedEvery = 30 * time.Second
-	// again requeues a pass after its wait, so that it begins with a whole deadline.
+	// again requeues a waiting pass, so it begins with a whole deadline.
 	again = time.Millisecond
 )
 
@@ -83,8 +83,8 @@ type Options struct {
 	Log     logr.Logger
 }
 
-// Guard lets reconcilers act only when nobody else does. It opens and closes by OpenKruise's Lease. It writes nothing but,
-// once, the deletion of an expired Lease. Every replica has one, so that a standby knows already.
+// Guard lets reconcilers act only when nobody else does. OpenKruise's Lease opens and closes it. Its only write
+// is to delete an expired Lease, once. Every replica has one, so a standby knows already.
 //
 // Passes under way when it closes are finished: at most one for each worker.
 type Guard struct {
@@ -136,14 +136,13 @@ func (g *Guard) Reconciler(next reconcile.Reconciler) reconcile.Reconciler {
 	return g.guarded(next, Acting)
 }
 
-// Registrar lets passes of the registrar of hooks wait only for OpenKruise. New pods would miss their sidecars while objects
-// without a controller hold everything else back.
+// Registrar makes the registrar of hooks wait for OpenKruise alone. Objects without a controller must not cost
+// new pods their sidecars.
 func (g *Guard) Registrar(next reconcile.Reconciler) reconcile.Reconciler {
 	return g.guarded(next, Acting, UnservedKinds)
 }
 
-// guarded lets passes through in some states. A waiting pass holds its worker and nothing else: the queue keeps one entry for each object, however long it
-// takes.
+// guarded passes in some states only. A waiting pass holds just its worker: the queue keeps one entry per object.
 func (g *Guard) guarded(next reconcile.Reconciler, in ...Reason) reconcile.Reconciler {
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 		g.mutex.Lock()

@@ -35,8 +35,8 @@ const (
 	presentEvery = 2 * time.Second
 )
 
-// LeaseObserver finds out, by reading one Lease again and again, whether it is being renewed. It compares no foreign clock with ours:
-// the times in a Lease only count as different or the same. The zero value has read nothing.
+// LeaseObserver reads one Lease repeatedly to see if it is renewed. It never compares a foreign clock with ours:
+// a Lease's times only count as different or the same. The zero value has read nothing.
 type LeaseObserver struct {
 	spec *coordinationv1.LeaseSpec
 	// since is when the spec was first seen, last when it was last read. Between them no two reads are far apart.
@@ -44,9 +44,10 @@ type LeaseObserver struct {
 	status      LeaseStatus
 }
 
-// Observe takes the Lease as it was read now, or nil when there is none, and returns its status.
+// Observe takes the Lease as read now, nil without one, and returns its status.
 //
-// Only an unbroken row of reads counts. While the API server does not answer, a holder cannot renew either: silence proves nothing.
+// Only an unbroken row of reads counts. While the API server does not answer, a holder cannot renew either:
+// silence proves nothing.
 func (o *LeaseObserver) Observe(lease *coordinationv1.Lease, now time.Time) LeaseStatus {
 	if lease == nil {
 		*o = LeaseObserver{status: NoLease}

@@ -22,15 +22,15 @@ const (
 	renewBefore = Lifetime / 3
 )
 
-// Bundle is a certificate and the authority that issued it, all in PEM.
+// Bundle is a certificate and its authority, all in PEM.
 type Bundle struct {
 	// CA is for the caBundle of webhook configurations.
 	CA        []byte
 	Cert, Key []byte
 }
 
-// Issue returns a bundle that serves the hosts, names or addresses. The previous one is kept while it does, and is not due for renewal. Hosts that it
-// served are served on, so that processes with different hosts do not take the certificate from each other.
+// Issue returns a bundle for the hosts, names or addresses. It keeps a previous one that serves them and is not
+// due for renewal. Former hosts stay, so processes with different hosts do not fight over the certificate.
 func Issue(previous Bundle, hosts []string, now time.Time) (Bundle, error) {
 	_, early := previous.verify(hosts, now)
 	_, late := previous.verify(hosts, now.Add(renewBefore))
@@ -60,7 +60,7 @@ func Issue(previous Bundle, hosts []string, now time.Time) (Bundle, error) {
 	return Bundle{CA: ca, Cert: chain, Key: key}, nil
 }
 
-// verify returns the certificate as a TLS server takes it, if an API server that trusts the authority accepts it for all hosts.
+// verify returns the certificate for a TLS server, if clients trusting the authority accept it for all hosts.
 func (b Bundle) verify(hosts []string, at time.Time) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(b.Cert, b.Key)
 	if err != nil {
@@ -79,7 +79,7 @@ func (b Bundle) verify(hosts []string, at time.Time) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// otherHosts are the hosts of the certificate that the given ones do not name.
+// otherHosts are the certificate's hosts not given.
 func (b Bundle) otherHosts(hosts []string) []string {
 	certs, err := cert.ParseCertsPEM(b.Cert)
 	if err != nil {

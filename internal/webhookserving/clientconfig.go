@@ -12,12 +12,11 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// authoritiesOf is the caBundle that should replace the present one when wanted is the authority of the operator's certificate. Both are
-// in PEM and may be empty.
+// authoritiesOf is the next caBundle for wanted, the authority of the operator's certificate. Both are in PEM and may be empty.
 //
-// A bundle that holds the wanted one, or when nothing is wanted, stays as it is; so replicas that know different authorities do not overwrite
-// each other. Otherwise it becomes the wanted one and the newest present one that is still valid: replicas change their certificates one after
-// the other. A wrong conversion makes objects unreadable, so a caBundle is never replaced by none.
+// A bundle with the wanted one stays, as it does when nothing is wanted: replicas with different authorities do
+// not overwrite each other. Otherwise it becomes the wanted one and the newest still valid present one: replicas
+// change certificates one by one. It never becomes empty: a wrong conversion makes objects unreadable.
 func authoritiesOf(present, wanted []byte, now time.Time) []byte {
 	trusted, added := certificatesIn(present), certificatesIn(wanted)
 	if !slices.ContainsFunc(added, func(a *x509.Certificate) bool { return !slices.ContainsFunc(trusted, a.Equal) }) {
@@ -36,7 +35,7 @@ func authoritiesOf(present, wanted []byte, now time.Time) []byte {
 	return bundle
 }
 
-// certificatesIn returns the certificates in a bundle. What cannot be parsed is left out.
+// certificatesIn returns a bundle's certificates, without unparsable ones.
 func certificatesIn(bundle []byte) []*x509.Certificate {
 	var found []*x509.Certificate
 	for len(bundle) > 0 {

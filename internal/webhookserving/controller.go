@@ -29,16 +29,16 @@ import (
 const (
 	// checkEvery is how often everything is looked at without an event: when a certificate is to be renewed, there is none.
 	checkEvery = time.Hour
-	// firstRetry and lastRetry bound the time after which a failure is tried again.
+	// firstRetry and lastRetry bound the wait after a failure.
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// SetupWithManager watches on every replica the Secret with the authority, the Deployment, whose version should own that Secret, and all
-// configurations that call the operator. It also answers about CRDs that are being written.
+// SetupWithManager watches, on every replica, the authority's Secret, the Deployment with the version to own it,
+// and all configurations calling the operator. It also answers about written CRDs.
 //
-// Each is watched alone, by its name, and its metadata only. So the rights can name the objects, no Secret is ever kept in memory, and
-// the CRDs of others cost nothing. Whatever happens, everything is compared; that is a handful of reads.
+// Each is watched alone, by name, metadata only. So rights can name the objects, no Secret stays in memory, and
+// others' CRDs cost nothing. Any event compares everything: a handful of reads.
 func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
 	client, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -93,7 +93,7 @@ func informOf(ctx context.Context, client metadata.Interface, resource schema.Gr
 	return nil
 }
 
-// Reconcile compares everything with what it should be, and repairs it.
+// Reconcile compares everything with its wanted state, and repairs it.
 func (s *Serving) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	return reconcile.Result{RequeueAfter: checkEvery}, errors.Join(s.refresh(ctx), s.keep(ctx))
 }

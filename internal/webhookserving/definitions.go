@@ -16,11 +16,11 @@ import (
 // definitionPath is where the API server asks about updates of converted CRDs, where config/manifests has it ask.
 const definitionPath = "/mutate-apiextensions-k8s-io-v1-customresourcedefinition"
 
-// definitions puts the conversion of a CRD right while the CRD is being written.
+// definitions corrects a CRD's conversion while the CRD is being written.
 //
-// The Operator Lifecycle Manager begins an upgrade by writing the next bundle's CRDs over those in the cluster, without an authority in
-// their conversion. Repairing it afterwards, as Reconcile does, would let conversion fail for the time of a watch event, two reads and a write.
-// With this webhook the stored conversion never changes.
+// The Operator Lifecycle Manager begins an upgrade by overwriting the CRDs with the next bundle's, without an
+// authority in their conversion. Until Reconcile repaired it, conversion would fail for a watch event, two reads
+// and a write. With this webhook the stored conversion never changes.
 //
 // Nothing depends on it: when it fails, or no replica answers, the CRD is admitted unchanged, and Reconcile repairs it.
 type definitions struct {

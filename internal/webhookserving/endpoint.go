@@ -12,15 +12,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// servicePort is the port that the API server fills in.
+// servicePort is the API server's default.
 const servicePort = 443
 
 // Endpoint is where the API server calls the operator.
 type Endpoint struct {
-	// Namespace is that of the operator's Service, whose name is ServiceName.
+	// Namespace holds the operator's Service, ServiceName.
 	Namespace string
-	// URL is where the API server reaches a process outside of the cluster, such as https://192.0.2.7:9443. When it is set, the Service is
-	// not called. It must be https and have no path.
+	// URL is a process outside of the cluster, such as https://192.0.2.7:9443. It replaces the Service. It must be
+	// https and have no path.
 	URL string
 }
 
@@ -30,7 +30,7 @@ func (e Endpoint) Validate() error {
 	return err
 }
 
-// hosts are the names that the certificate must have; an error says why the URL cannot be used.
+// hosts are the certificate's names; an error explains an unusable URL.
 func (e Endpoint) hosts() ([]string, error) {
 	if e.URL == "" {
 		name := ServiceName + "." + e.Namespace + ".svc"
@@ -56,8 +56,8 @@ func (e Endpoint) Call(path string) apiextensionsv1.WebhookClientConfig {
 	}}
 }
 
-// pathOf is the path that a call asks for. ours is false when the call leads elsewhere on purpose: to a URL that is not the endpoint's.
-// A Service of another name is a mistake to repair.
+// pathOf is a call's path. ours is false for another URL than the endpoint's: it is on purpose. A Service of
+// another name is a mistake to repair.
 func (e Endpoint) pathOf(call apiextensionsv1.WebhookClientConfig) (path string, ours bool) {
 	if e.URL == "" {
 		return ptr.Deref(ptr.Deref(call.Service, apiextensionsv1.ServiceReference{}).Path, ""), call.Service != nil

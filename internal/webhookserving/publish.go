@@ -22,20 +22,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
-// target is an object that makes the API server call the operator.
+// target is an object making the API server call the operator.
 type target struct {
 	resource schema.GroupVersionResource
 	kind     string
 	name     string
-	// right makes the object as it should be when authority is trusted, and says whether that changed it.
+	// right corrects the object for this authority, and tells if it changed.
 	right func(s *Serving, object *unstructured.Unstructured, authority []byte) (changed bool, err error)
 }
 
-// protection holds the validating entries of hooks. It has the name that version 0.4.0 has for a part of them.
+// protection holds the validating entries of hooks. Version 0.4.0 uses this name for a part of them.
 const protection = "kruise-operator-deletion-protection"
 
 const (
-	// conversionPath is where the API server calls conversion, and reviewVersion the version of ConversionReview that is answered there.
+	// conversionPath is the API server's path for conversion, reviewVersion the version of ConversionReview answered there.
 	conversionPath = "/convert"
 	reviewVersion  = "v1"
 )
@@ -45,8 +45,8 @@ const (
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-manager-service-cert,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-webhook-certificate,verbs=create;get;list;patch;update;watch
 
-// targets are all of them: the webhook configurations of an install without the Operator Lifecycle Manager, which makes its own, and
-// the CRDs of the kinds that the operator converts. A test compares them with the manifests.
+// targets are all: the webhook configurations of an install without the Operator Lifecycle Manager, which makes
+// its own, and the CRDs the operator converts. A test compares them with the manifests.
 func (s *Serving) targets() []target {
 	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	all := []target{
@@ -64,7 +64,7 @@ func (s *Serving) targets() []target {
 	return all
 }
 
-// publish makes the API server call the endpoint and trust the authority, wherever that is not so yet, and says whether anything had to be changed.
+// publish makes the API server call the endpoint and trust the authority, and tells if anything changed.
 func (s *Serving) publish(ctx context.Context, authority []byte) (changed bool, err error) {
 	var failures []error
 	for _, t := range s.targets() {
@@ -80,7 +80,7 @@ func (s *Serving) publish(ctx context.Context, authority []byte) (changed bool, 
 	return changed, errors.Join(failures...)
 }
 
-// update is the one place that writes these objects. A conflict is the caller's to retry; an object that does not exist is left alone.
+// update alone writes these objects. The caller retries conflicts; a missing object is left alone.
 func (s *Serving) update(ctx context.Context, t target, authority []byte) (wrote bool, err error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(t.resource.GroupVersion().WithKind(t.kind))
@@ -98,7 +98,8 @@ func (s *Serving) update(ctx context.Context, t target, authority []byte) (wrote
 	return true, nil
 }
 
-// write updates an object. Entries of hooks are applied: version 0.4.0 applies its own, and would leave a part of an entry that was updated here.
+// write updates an object. Hooks' entries are applied: version 0.4.0 applies its own, and would leave parts of
+// an updated entry.
 func (s *Serving) write(ctx context.Context, t target, next *unstructured.Unstructured) error {
 	if t.name == protection {
 		next.SetManagedFields(nil)
@@ -125,7 +126,7 @@ func rightConversion(s *Serving, crd *unstructured.Unstructured, authority []byt
 	return true, unstructured.SetNestedMap(crd.Object, webhook, "spec", "conversion", "webhook")
 }
 
-// rightWebhooks is for webhook configurations of both sorts. Which webhooks there are, and their paths, are the manifests' business.
+// rightWebhooks corrects both sorts of webhook configuration. The manifests decide on webhooks and paths.
 func rightWebhooks(s *Serving, configuration *unstructured.Unstructured, authority []byte) (changed bool, err error) {
 	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
 	if err != nil {
@@ -152,7 +153,7 @@ func rightWebhooks(s *Serving, configuration *unstructured.Unstructured, authori
 	return true, unstructured.SetNestedSlice(configuration.Object, webhooks, "webhooks")
 }
 
-// rightCall is what one call should be configured with, and whether that changes it. An empty path stays what it is.
+// rightCall configures one call, and tells if it changed. An empty path stays.
 func (s *Serving) rightCall(content map[string]any, path string, authority []byte) (right map[string]any, changed bool, err error) {
 	present := apiextensionsv1.WebhookClientConfig{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &present); err != nil {

@@ -23,7 +23,7 @@ const (
 	keyCA  = "ca.crt"
 )
 
-// find returns the certificate that there is. Our own is made and renewed on the way; of several replicas all get what was stored first.
+// find returns the certificate. It makes and renews our own; all replicas get the first one stored.
 func (s *Serving) find(ctx context.Context) (bundle Bundle, err error) {
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		if bundle, err = s.stored(ctx); err == nil && !s.mounted {
@@ -61,8 +61,8 @@ func (s *Serving) renewed(ctx context.Context, stored Bundle) (Bundle, error) {
 		return bundle, err
 	}
 	secret := &corev1.Secret{}
-	// Applied, not created: only the former can be allowed for one name. It says nothing about the content, so replicas do not overwrite each
-	// other: the update below is the one that the others must yield to.
+	// Applied, not created: only apply can be allowed for one name. It sets no content, so replicas do not overwrite
+	// each other; the update below decides between them.
 	empty := applycorev1.Secret(OwnSecret, s.options.Endpoint.Namespace).WithType(corev1.SecretTypeOpaque).
 		WithLabels(map[string]string{"app.kubernetes.io/name": "kruise-operator"})
 	if err := s.options.Client.Apply(ctx, empty, client.FieldOwner(shared.FieldManager), client.ForceOwnership); err != nil {

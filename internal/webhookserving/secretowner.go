@@ -17,29 +17,29 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The right to delete is for clusters with the admission plugin OwnerReferencesPermissionEnforcement, such as OpenShift: there, whoever
-// changes the owners of an object must be allowed to delete it. Nothing here deletes.
+// Clusters with the admission plugin OwnerReferencesPermissionEnforcement, such as OpenShift, demand the right
+// to delete of anybody changing an object's owners. Nothing here deletes.
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=secrets,resourceNames=kruise-operator-manager-service-cert,verbs=delete;patch
 // +kubebuilder:rbac:groups=apps,namespace=kruise-system,resources=deployments,resourceNames=kruise-operator-manager,verbs=get;list;watch
 
 const (
 	// deployment is the Deployment of the managers. Under the Operator Lifecycle Manager the name of the Service comes from it.
 	deployment = "kruise-operator-manager"
-	// ownerLabel names the ClusterServiceVersion that a Deployment was last applied for.
+	// ownerLabel names the ClusterServiceVersion a Deployment was last applied for.
 	ownerLabel = "olm.owner"
-	// versionKind is the kind of owner that comes and goes with each version.
+	// versionKind owners come and go with each version.
 	versionKind = "ClusterServiceVersion"
 )
 
-// keep has the Secret of a mounted certificate belong to the version of the operator that runs.
+// keep makes the running version of the operator own a mounted certificate's Secret.
 //
-// In an upgrade, the Operator Lifecycle Manager hands everything it made for one version to the next, but not the Secret of the
-// certificate: the next version uses it as it is, and it is deleted with the version before. A new authority is made then, and replicas
-// that nobody trusts are called until all of them have been replaced once more. A Secret that the version in force owns, too, stays, and
-// with it authority and certificate. The managers of the next version do this before they are ready, and nothing is deleted until then;
-// those of the version before do it as soon as the Deployment is the next one's.
+// In an upgrade, the Operator Lifecycle Manager hands everything to the next version but this Secret: the next
+// version uses it, and loses it with the version before. A new authority is then made, and the API server calls
+// replicas it does not trust until all are replaced again. A second owner, the version in force, keeps the
+// Secret, its certificate and authority. The next version's managers add it before they are ready, and nothing
+// is deleted until then; the old ones do as soon as the Deployment is the next version's.
 //
-// A Secret that no version owns is left alone: somebody else brings it.
+// A Secret without an owning version is somebody else's, and left alone.
 func (s *Serving) keep(ctx context.Context) error {
 	if !s.mounted {
 		return nil

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// ServiceName is the Service of the webhooks: what the Operator Lifecycle Manager makes, and every other install the same.
+	// ServiceName is the webhooks' Service: the Operator Lifecycle Manager's name, used by every install.
 	ServiceName = "kruise-operator-manager-service"
-	// MountedSecret has the certificate where somebody else brings it: the Operator Lifecycle Manager, or a Certificate of cert-manager that names it.
+	// MountedSecret has somebody else's certificate: the Operator Lifecycle Manager's, or cert-manager's.
 	MountedSecret = "kruise-operator-manager-service-cert"
 	// OwnSecret keeps a certificate of our own.
 	OwnSecret = "kruise-operator-webhook-certificate"
@@ -44,7 +44,7 @@ const (
 type Options struct {
 	// Client reads and writes directly, without a cache.
 	Client client.Client
-	// Endpoint is where the API server calls. Its namespace is also that of the Secrets.
+	// Endpoint is called by the API server. Its namespace also holds the Secrets.
 	Endpoint Endpoint
 	// CertDir is where a certificate was mounted. When empty, it is the default of controller-runtime; without files there, the operator makes its own.
 	CertDir string
@@ -57,14 +57,14 @@ type Options struct {
 type Serving struct {
 	options Options
 	hosts   []string
-	// mounted says that somebody else brings the certificate.
+	// mounted: somebody else brings the certificate.
 	mounted bool
-	// current is what is served, authority the newest that the API server should trust.
+	// current is served, authority is the newest for the API server to trust.
 	current   atomic.Pointer[tls.Certificate]
 	authority atomic.Pointer[[]byte]
 }
 
-// Open finds out where the certificate comes from, makes it when it is our own, and has the API server trust it: a replica that is ready is called.
+// Open finds the certificate's source, makes our own if need be, and has the API server trust it: a ready replica is called.
 func Open(ctx context.Context, options Options) (*Serving, error) {
 	hosts, err := options.Endpoint.hosts()
 	if err != nil {
@@ -91,7 +91,7 @@ func Open(ctx context.Context, options Options) (*Serving, error) {
 	return s, nil
 }
 
-// refresh has the API server trust the certificate that there is, and serves it then.
+// refresh has the API server trust the present certificate, and then serves it.
 func (s *Serving) refresh(ctx context.Context) error {
 	bundle, err := s.find(ctx)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Serving) refresh(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A replica that serves our own certificate, or does not serve yet, loses nothing by waiting. When the Operator Lifecycle Manager replaces one, it
-	// has trusted the new authority alone already.
+	// A replica serving our own certificate, or none yet, loses nothing by waiting. When the Operator Lifecycle
+	// Manager replaces one, it already trusts the new authority alone.
 	if first := s.current.Load() == nil; changed && first == s.mounted {
 		if err := s.wait(ctx); err != nil {
 			return err
@@ -131,10 +131,10 @@ func (s *Serving) wait(ctx context.Context) error {
 	}
 }
 
-// files says that files are served, which the server reads by itself: in a folder that somebody named they may have another certificate than the Secret.
+// files: the server reads served files itself; a folder given by the user may differ from the Secret.
 func (s *Serving) files() bool { return s.mounted && s.options.CertDir != "" }
 
-// TLS has a server present the right certificate. Whether a certificate of a client counts is decided for each path: it is never shown for conversion.
+// TLS makes a server present the right certificate. Each path decides on client certificates: conversion gets none.
 func (s *Serving) TLS(config *tls.Config) {
 	config.NextProtos, config.ClientAuth = []string{"h2"}, tls.RequestClientCert
 	if s.files() {
@@ -149,7 +149,7 @@ func (s *Serving) Call(path string) (admissionv1.WebhookClientConfig, error) {
 	return admissionv1.WebhookClientConfig{URL: call.URL, Service: (*admissionv1.ServiceReference)(call.Service), CABundle: *s.authority.Load()}, nil
 }
 
-// mounted says whether somebody else brings the certificate. A folder that was named must get files, now or later.
+// mounted: somebody else brings the certificate. A named folder must get files, now or later.
 func (o Options) mounted() bool {
 	if o.Endpoint.URL != "" || o.CertDir != "" {
 		return o.Endpoint.URL == ""
@@ -158,7 +158,7 @@ func (o Options) mounted() bool {
 	return err == nil
 }
 
-// secret is the one that holds the certificate.
+// secret holds the certificate.
 func (s *Serving) secret() types.NamespacedName {
 	if s.mounted {
 		return s.name(MountedSecret)

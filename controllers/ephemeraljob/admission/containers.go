@@ -22,7 +22,7 @@ const (
 	maxVariables = 1000
 )
 
-// containers holds the rules for what is added to pods. What only a pod can tell, the API server says when they are added to it.
+// containers checks the containers added to pods. The API server checks the rest on the pods themselves.
 func containers(all []corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	switch {
 	case len(all) == 0:
@@ -150,7 +150,7 @@ func mounts(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// securityContext refuses what contradicts itself.
+// securityContext refuses contradictions.
 func securityContext(s *corev1.SecurityContext, path *field.Path) field.ErrorList {
 	if s == nil {
 		return nil
@@ -168,7 +168,7 @@ func securityContext(s *corev1.SecurityContext, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// forbidden refuses the fields that ephemeral containers do not have.
+// forbidden refuses fields ephemeral containers do not have.
 func forbidden(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, f := range []struct {

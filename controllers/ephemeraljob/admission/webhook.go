@@ -3,8 +3,8 @@
 
 // Package admission is admission for EphemeralJobs of apps.kruise.io: it fills in defaults and refuses impossible objects.
 //
-// Beside what holds for all kinds (package admission): the selector and the template cannot be changed once the job exists, since pods that
-// were served would not be served again. Both versions have the same fields, so a client of v1alpha1 loses nothing.
+// Beside the rules for all kinds (package admission): selector and template are immutable, as served pods would
+// not be served again. Both versions have the same fields, so v1alpha1 clients lose nothing.
 package admission
 
 import (
@@ -40,8 +40,8 @@ func Warnings(job, old *appsv1beta1.EphemeralJob) []string {
 	return rules.EndedJob(old.Status.CompletionTime, job.Spec, old.Spec, func(spec *appsv1beta1.EphemeralJobSpec) { spec.TTLSecondsAfterFinished = nil })
 }
 
-// Default fills in what the user left out, but for the time to live, which OpenKruise leaves out as well. The containers stay as written: the
-// API server fills in theirs when they are added to a pod.
+// Default fills in defaults except the time to live, as OpenKruise does. The containers stay: the API server
+// fills in theirs on the pods.
 func Default(job *appsv1beta1.EphemeralJob) {
 	rules.OrDefault(&job.Spec.Parallelism, defaultParallelism)
 }

@@ -22,7 +22,7 @@ import (
 const (
 	// StepAdd adds the containers to a pod.
 	StepAdd planning.Step = "AddContainers"
-	// StepReleaseJob takes the finalizer of OpenKruise from a job that is being deleted.
+	// StepReleaseJob takes OpenKruise's finalizer from a job being deleted.
 	StepReleaseJob planning.Step = "ReleaseJob"
 )
 
@@ -31,7 +31,7 @@ const subresource = "ephemeralcontainers"
 const (
 	// maxAdded is how many pods one plan serves: more could not be written in its time slice.
 	maxAdded = 500
-	// storedSoon is when to look again after something was written to the status, which triggers no pass.
+	// storedSoon is the wait after a write to the status: it triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
 
@@ -51,7 +51,7 @@ const (
 // Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
-	// Stage is what the job is at. Failure says why a job that ends in this pass fails; empty when it does not.
+	// Stage is the job's progress. Failure is why a job ending in this pass fails; empty: it does not.
 	Stage   Stage
 	Failure string
 	// bare is how many targets wait to be served, unscheduled how many of them have no node yet.
@@ -59,18 +59,18 @@ type Decision struct {
 	view              view
 }
 
-// ended says whether a job has ended before.
+// ended: the job has ended before.
 func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil }
 
-// Plan says what to do now:
+// Plan takes these steps:
 //
-//  1. a job that is being deleted loses the finalizer that OpenKruise has given it, and nothing else is done;
-//  2. a job that has ended is deleted when its time to live is over;
-//  3. a job whose deadline is over fails, whatever it is at;
-//  4. nothing is done for one whose spec cannot work;
-//  5. the job ends when all of its targets have: it has failed if one of them has;
-//  6. nothing is added while the job is paused;
-//  7. targets that have a node get the containers as parallelism allows, those first to which the server has not refused to add them.
+//  1. take OpenKruise's finalizer from a job being deleted, and stop;
+//  2. delete an ended job when its time to live is over;
+//  3. fail a job whose deadline is over, at any stage;
+//  4. do nothing for a spec that cannot work;
+//  5. end the job when all targets have: failed if one of them has;
+//  6. add nothing while the job is paused;
+//  7. add containers to scheduled targets, as parallelism allows, those never refused by the server first.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{Stage: Active, view: look(spec, s)}
 	v := &d.view
@@ -151,8 +151,8 @@ func (d *Decision) addTo(spec *Spec, t *target) {
 	})
 }
 
-// containers is the change that adds the containers of a job to a pod. It is tied to the pod's UID alone: what else is written to the pod
-// meanwhile takes nothing from the decision, and the server refuses to change a container that another has added under the same name.
+// containers adds a job's containers to a pod. It is tied to the pod's UID alone: other writes to the pod do not
+// matter, and the server refuses to change another's container of the same name.
 type containers struct{ spec *Spec }
 
 // Requests implements planning.Change.

@@ -21,15 +21,15 @@ import (
 type Snapshot struct {
 	// Now is when it was taken.
 	Now time.Time
-	// Pods are those that the selector matches. Read-only.
+	// Pods match the selector. Read-only.
 	Pods []*corev1.Pod
-	// Refused says to which pods the server has refused to add the containers.
+	// Refused are pods the server refused to give the containers.
 	Refused map[types.UID]Refusal
 }
 
-// Refusal is that the server has refused to add the containers to a pod.
+// Refusal records the server's refusals to add the containers to a pod.
 type Refusal struct {
-	// Tries is how often it has, Message what it said last.
+	// Tries counts them, Message is the last one.
 	Tries   int
 	Message string
 }
@@ -38,22 +38,22 @@ type Refusal struct {
 type State string
 
 const (
-	// Bare says that the containers have not been added.
+	// Bare: the containers have not been added.
 	Bare State = "Bare"
-	// Waiting says that they were added, and none runs.
+	// Waiting: they were added, and none runs.
 	Waiting State = "Waiting"
-	// Running says that one runs.
+	// Running: one runs.
 	Running State = "Running"
-	// Succeeded says that all have ended with exit code 0.
+	// Succeeded: all have ended with exit code 0.
 	Succeeded State = "Succeeded"
-	// Failed says that one has failed, or that the server has refused them too often.
+	// Failed: one has failed, or the server has refused them too often.
 	Failed State = "Failed"
 )
 
 // maxTries is how often the server may refuse to add the containers to a pod before the pod counts as failed.
 const maxTries = 3
 
-// target is a pod that the job is for.
+// target is a pod to get the containers.
 type target struct {
 	pod   *corev1.Pod
 	state State
@@ -63,25 +63,24 @@ type target struct {
 	cause string
 }
 
-// view is what the pods come to.
+// view sums up the pods.
 type view struct {
-	// targets are in the order in which they are served.
+	// targets are in serving order.
 	targets []target
-	// matched is how many pods the selector matches that have not ended, taken how many of them have a container of one of the names that
-	// another made.
+	// matched counts the selected pods still running; taken, of them, those with another's container under one of the names.
 	matched, taken int
 	// counts are how many targets are in each state.
 	counts map[State]int
-	// inProgress is in how many pods containers of the job are at work, those that are no targets any more included.
+	// inProgress counts the pods with containers of the job at work, former targets included.
 	inProgress int
 }
 
 // look finds the targets:
 //
-//  1. pods that have ended or are terminating are none;
-//  2. nor are those with an ephemeral container of one of the names that another made;
-//  3. of the others, those come first that have the containers or were given up, then those that run, then the rest; in each part the oldest
-//     first. So a pod that was served stays a target, and no more than Replicas pods are ever served at a time.
+//  1. ended or terminating pods are none;
+//  2. nor are pods with another's ephemeral container under one of the names;
+//  3. first come pods with the containers or given up, then running ones, then the rest, each part oldest first.
+//     So a served pod stays a target, and no more than Replicas pods are ever served at a time.
 func look(spec *Spec, s Snapshot) view {
 	v := view{counts: map[State]int{}}
 	var all []target
@@ -119,7 +118,7 @@ func look(spec *Spec, s Snapshot) view {
 	return v
 }
 
-// class is the part of the order that a pod belongs to.
+// class is a pod's part of the order.
 func class(t *target) int {
 	switch {
 	case t.state != Bare:
@@ -131,7 +130,7 @@ func class(t *target) int {
 	}
 }
 
-// containersOf are the names of the job's containers that a pod has. foreign says that it has one of these names from another.
+// containersOf names the job's containers in a pod. foreign: one of the names is another's.
 func containersOf(spec *Spec, pod *corev1.Pod) (own []string, foreign bool) {
 	for i := range pod.Spec.EphemeralContainers {
 		container := &pod.Spec.EphemeralContainers[i]
@@ -147,7 +146,7 @@ func containersOf(spec *Spec, pod *corev1.Pod) (own []string, foreign bool) {
 	return own, false
 }
 
-// stateOf is how far the containers of a pod have come, the first that holds: one has failed; all have succeeded; one runs; they wait.
+// stateOf is the state of a pod's containers, the first true one: one failed; all succeeded; one runs; they wait.
 func stateOf(pod *corev1.Pod, names []string) (state State, cause string) {
 	counts := map[State]int{}
 	for _, name := range names {
@@ -158,7 +157,7 @@ func stateOf(pod *corev1.Pod, names []string) (state State, cause string) {
 		}
 		is, why := containerState(&pod.Status.EphemeralContainerStatuses[i])
 		counts[is]++
-		// Of a pod that has failed, why it has failed; else why a container waits.
+		// Prefer the cause of a failure to the cause of a wait.
 		if why != "" && (cause == "" || is == Failed && counts[Failed] == 1) {
 			cause = fmt.Sprintf("container %s %s", name, why)
 		}
@@ -193,7 +192,7 @@ func containerState(status *corev1.ContainerStatus) (state State, why string) {
 	}
 }
 
-// describe names the first few targets in a state, with what is to be said of each.
+// describe names the first few targets in a state, with their causes.
 func (v *view) describe(state State, caused bool) string {
 	const most = 3
 	var parts []string

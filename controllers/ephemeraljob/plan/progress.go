@@ -16,19 +16,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// progressOf says what the job is doing, the first that holds:
+// progressOf describes the job, the first true one:
 //
-//  1. the server refuses what its deletion takes: stalled once it has done so for half a minute; or it is being deleted;
-//  2. it has ended: stalled if it has failed, because nothing but its user can bring it further;
+//  1. it is being deleted; stalled once the server has refused a step for half a minute;
+//  2. it has ended: stalled if it has failed, as only its user can help;
 //  3. its spec cannot work: stalled;
 //  4. no pod is a target: stalled;
-//  5. containers that were added do not start: stalled;
+//  5. added containers do not start: stalled;
 //  6. it is paused;
 //  7. parallelism is 0, and targets wait: stalled;
-//  8. all targets that are left have no node yet;
+//  8. all remaining targets have no node yet;
 //  9. containers are at work or are being added.
 //
-// That the server refuses to add the containers comes before 8., see podset.Progress.WithRefusals.
+// Refused additions come before 8., see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time) podset.Progress {
 	v := &d.view
 	stalled := func(reason, message string) podset.Progress {
@@ -67,7 +67,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time)
 	return podset.Reconciling(appsv1beta1.ReasonRunningPods, atWork(spec, d))
 }
 
-// atWork says what goes on.
+// atWork describes the work.
 func atWork(spec *Spec, d Decision) string {
 	v := &d.view
 	parts := []string{fmt.Sprintf("Containers are at work in %s, or are being added", podset.Count(v.inProgress, "pod", "pods"))}

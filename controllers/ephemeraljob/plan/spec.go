@@ -24,14 +24,14 @@ import (
 const (
 	defaultParallelism = 1
 	defaultTTL         = 1800 * time.Second
-	// unlimited is a number that no job reaches.
+	// unlimited is out of every job's reach.
 	unlimited = int(^uint32(0) >> 1)
 )
 
-// Kind is the kind in the version that is stored.
+// Kind is EphemeralJob in its stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("EphemeralJob") }
 
-// Spec is what the API says, read once in a pass.
+// Spec is the job's spec, read once per pass.
 type Spec struct {
 	// Job is the job as it is stored. Read-only.
 	Job *appsv1beta1.EphemeralJob
@@ -39,13 +39,13 @@ type Spec struct {
 	Selector labels.Selector
 	// Replicas is how many pods are targets at most, Parallelism in how many containers may be at work.
 	Replicas, Parallelism int
-	// Names are those of the containers.
+	// Names are the containers'.
 	Names []string
-	// Deadline is how long the job may take; below 0 when there is no limit. TTL is how long the job is kept after its end.
+	// Deadline limits the job; below 0: no limit. TTL keeps the job after its end.
 	Deadline, TTL time.Duration
-	// Paused says that nothing is added, Deleting that the job is being deleted.
+	// Paused adds nothing. Deleting: the job is being deleted.
 	Paused, Deleting bool
-	// HasFinalizer says that OpenKruise has given the job its finalizer.
+	// HasFinalizer: the job has OpenKruise's finalizer.
 	HasFinalizer bool
 	// Invalid is why nothing can be done for the job; nil when something can.
 	Invalid error
@@ -84,10 +84,10 @@ func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 	return s
 }
 
-// NeedsPods says that the plan depends on the pods: not for a job that has ended, is being deleted, or cannot work.
+// NeedsPods: the plan depends on pods. Ended, deleted or unworkable jobs do not.
 func (s *Spec) NeedsPods() bool { return !ended(s) && !s.Deleting && s.Invalid == nil }
 
-// Body is the patch that adds the containers to the pod with this UID. To add them twice changes nothing.
+// Body patches the containers into the pod with this UID. Adding them twice changes nothing.
 func (s *Spec) Body(pod types.UID) ([]byte, error) {
 	containers := make([]corev1.EphemeralContainer, len(s.Job.Spec.Template.EphemeralContainers))
 	for i := range containers {

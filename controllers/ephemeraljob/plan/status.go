@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Refusals is what is to be remembered of refusals after a pass: those of pods that are still there and have not got the containers.
+// Refusals are those to remember after a pass: of existing pods without the containers.
 func Refusals(s Snapshot, d Decision, outcome planning.Outcome) map[types.UID]Refusal {
 	after := map[types.UID]Refusal{}
 	for _, pod := range s.Pods {
@@ -40,7 +40,7 @@ func Refusals(s Snapshot, d Decision, outcome planning.Outcome) map[types.UID]Re
 	return after
 }
 
-// NextAfter is when to plan again for targets that had no turn because the server refused others in this pass; zero when there are none.
+// NextAfter is the wait for targets without a turn because the server refused others; zero: none.
 func NextAfter(d Decision, outcome planning.Outcome) time.Duration {
 	if d.bare-d.unscheduled <= len(d.Actions) {
 		return 0
@@ -53,8 +53,8 @@ func NextAfter(d Decision, outcome planning.Outcome) time.Duration {
 	return 0
 }
 
-// Status is the whole status after a pass. It is about the pods as they were observed. Of a job that had ended before, nothing changes but
-// the conditions about what still happens to it.
+// Status is the status after a pass, for the pods as observed. Of a job ended before, only conditions about its
+// remaining steps change.
 func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.EphemeralJobStatus {
 	before := &spec.Job.Status
 	status := *before.DeepCopy()
@@ -91,8 +91,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// refusedAdditions says to which targets the server refuses to add the containers, now or when it was tried last; empty when it does not.
-// Those that were given up are not among them.
+// refusedAdditions names the targets the server refuses, now or at the last try; empty: none. Given-up ones are left out.
 func refusedAdditions(d Decision, outcome planning.Outcome) string {
 	if refused := d.view.describe(Bare, true); refused != "" {
 		return refused

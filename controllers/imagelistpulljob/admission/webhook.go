@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for ImageListPullJobs of apps.kruise.io: it fills in defaults and refuses impossible objects. Both
-// versions have the same fields, so a client of v1alpha1 loses nothing.
+// Package admission is admission for ImageListPullJobs of apps.kruise.io: it fills in defaults and refuses
+// impossible objects. Both versions have the same fields, so v1alpha1 clients lose nothing.
 package admission
 
 import (

@@ -18,30 +18,30 @@ import (
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Children are the ImagePullJobs that the list controls.
+	// Children are the list's ImagePullJobs.
 	Children []Child
 }
 
-// Child is an ImagePullJob that the list controls.
+// Child is an ImagePullJob the list controls.
 type Child struct {
 	// Object is the job as observed. Read-only.
 	Object *unstructured.Unstructured
-	// Image is what it pulls.
+	// Image is the image pulled.
 	Image string
-	// Terminating says that it has a deletion timestamp, or that we have deleted it and the view does not show it yet.
+	// Terminating: it has a deletion timestamp, or our deletion is not in the view yet.
 	Terminating bool
-	// Started and Ended say that it has begun, and that it is over.
+	// Started: it has begun. Ended: it is over.
 	Started, Ended bool
 	// Desired, Active, Succeeded and Failed count nodes.
 	Desired, Active, Succeeded, Failed int64
-	// Stalled is its condition of that type; nil unless it is True.
+	// Stalled is this condition; nil unless it is True.
 	Stalled *conditions.Condition
 
-	// template is how it pulls, with defaults; nil when that cannot be read.
+	// template is its settings with defaults; nil if unreadable.
 	template *appsv1beta1.ImagePullJobTemplate
 }
 
-// Observe reads what a decision needs to know of an ImagePullJob. The names of nodes in its status, which may be thousands, are not decoded.
+// Observe reads the needed part of an ImagePullJob. The node names in its status may be thousands, and are not decoded.
 func Observe(object *unstructured.Unstructured) Child {
 	c := Child{Object: object, Terminating: object.GetDeletionTimestamp() != nil}
 	c.Image, _, _ = unstructured.NestedString(object.Object, "spec", "image")
@@ -65,12 +65,12 @@ func Observe(object *unstructured.Unstructured) Child {
 	return c
 }
 
-// as says that it pulls an image as the list says.
+// as: it pulls an image as the list says.
 func (c *Child) as(spec *Spec) bool {
 	return c.template != nil && equality.Semantic.DeepEqual(*c.template, spec.template)
 }
 
-// done says that every node has answered. A job that never completes is done until a node joins or has to be asked again.
+// done: every node has answered. A never completing job is done until a node joins or must be asked again.
 func (c *Child) done(spec *Spec) bool {
 	if spec.Never {
 		return c.Started && c.Desired == c.Succeeded+c.Failed

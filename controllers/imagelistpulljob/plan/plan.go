@@ -18,7 +18,7 @@ import (
 const (
 	// StepCreateJob creates the ImagePullJob of an image.
 	StepCreateJob planning.Step = "CreateImagePullJob"
-	// StepDeletePullJob deletes an ImagePullJob that the list does not ask for any more.
+	// StepDeletePullJob deletes an ImagePullJob the list no longer wants.
 	StepDeletePullJob planning.Step = "DeleteImagePullJob"
 )
 
@@ -34,21 +34,21 @@ const maxDeleted = 500
 // Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
-	// Ended says that every image has been pulled, or given up, and that none is to be pulled again.
+	// Ended: every image is pulled or given up, and none is to be pulled again.
 	Ended bool
-	// children are the jobs of spec.Images, in that order; nil where there is none yet.
+	// children are the jobs of spec.Images, in this order; nil: none yet.
 	children []*Child
-	// blocked are images whose job waits until one of its name is gone.
+	// blocked are images waiting for a job of the same name to go.
 	blocked []string
 }
 
-// Plan says what to do now:
+// Plan takes these steps:
 //
-//  1. nothing while the list is being deleted: its jobs go with it;
-//  2. a list that has ended is deleted when its time to live is over; nothing else is done for it, whatever becomes of its spec or its jobs;
-//  3. each image gets a job, unless one pulls it as the list says;
-//  4. all other jobs of the list are deleted, after those that take their places were created;
-//  5. the list has ended when the job of every image has, unless it never ends.
+//  1. do nothing while the list is being deleted: its jobs go with it;
+//  2. delete an ended list when its time to live is over, and do nothing else for it;
+//  3. create a job for each image, unless one pulls it as the list says;
+//  4. delete all other jobs, after creating their replacements;
+//  5. end the list when every image's job has, unless it never ends.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{}
 	switch {
@@ -92,7 +92,7 @@ func (d *Decision) match(spec *Spec, s Snapshot) map[*Child]bool {
 	return kept
 }
 
-// before says that a is rather kept than b.
+// before: a is rather kept than b.
 func before(a, b *Child) bool {
 	if a.Ended != b.Ended {
 		return a.Ended
@@ -101,7 +101,7 @@ func before(a, b *Child) bool {
 	return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.Object.GetName(), b.Object.GetName())) < 0
 }
 
-// create creates the jobs of images that have none. A job of that name which is going has to be gone first; its end triggers a pass over the list.
+// create creates missing jobs. A terminating job of the name must go first; its end triggers a pass.
 func (d *Decision) create(spec *Spec, s Snapshot) {
 	taken := map[string]bool{}
 	for i := range s.Children {
@@ -126,7 +126,7 @@ func (d *Decision) create(spec *Spec, s Snapshot) {
 	}
 }
 
-// deleteOthers deletes the jobs that are not kept.
+// deleteOthers deletes the jobs not kept.
 func (d *Decision) deleteOthers(s Snapshot, kept map[*Child]bool) {
 	deleted := 0
 	for i := range s.Children {

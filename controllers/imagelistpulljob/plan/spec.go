@@ -38,7 +38,7 @@ const (
 // Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("ImageListPullJob") }
 
-// KindImagePullJob is the kind of what a list consists of, in the version that is stored.
+// KindImagePullJob is ImagePullJob in its stored version.
 func KindImagePullJob() schema.GroupVersionKind {
 	return appsv1beta1.GroupVersion().WithKind("ImagePullJob")
 }
@@ -49,7 +49,7 @@ type Options struct {
 	Managed bool
 }
 
-// Spec is an ImageListPullJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+// Spec is an ImageListPullJob for the planner, parsed once per pass with defaults. Comments name the API's fields.
 type Spec struct {
 	// List is the object itself. Read-only.
 	List *appsv1beta1.ImageListPullJob
@@ -57,7 +57,7 @@ type Spec struct {
 	Deleting bool
 	// Managed: somebody carries out ImagePullJobs.
 	Managed bool
-	// Invalid names the first field that cannot be used; nil when all can. Then nothing is created or deleted.
+	// Invalid names the first unusable field; nil: none. Otherwise nothing is created or deleted.
 	Invalid error
 
 	// Images are spec.images, each once.
@@ -104,8 +104,8 @@ func Parse(list *appsv1beta1.ImageListPullJob, o Options) *Spec {
 	return s
 }
 
-// normal is a template with its defaults, in which what means the same is written alike. ttlSecondsAfterFinished is the list's own: an
-// ImagePullJob that went before the others have ended would be made again.
+// normal writes a template with defaults, equal meanings alike. ttlSecondsAfterFinished is the list's own: an
+// ImagePullJob gone before the others end would be made again.
 func normal(t *appsv1beta1.ImagePullJobTemplate) appsv1beta1.ImagePullJobTemplate {
 	n := *t.DeepCopy()
 	n.CompletionPolicy.Type = cmp.Or(n.CompletionPolicy.Type, appsv1beta1.CompleteAlways)
@@ -156,5 +156,5 @@ func (s *Spec) newChild(image string) *appsv1beta1.ImagePullJob {
 	}
 }
 
-// ended says that the stored status says that the list is over. It stays so, also when it is changed to one that never completes.
+// ended: the stored status says so, for good, even if the list is changed to never complete.
 func ended(spec *Spec) bool { return spec.List.Status.CompletionTime != nil }

@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Status is the whole status after a pass. Of a list that had ended before, nothing changes but conditions about deleting it.
+// Status is the status after a pass. Of a list ended before, only conditions about its deletion change.
 func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.ImageListPullJobStatus {
 	before := &spec.List.Status
 	status := *before.DeepCopy()
@@ -32,7 +32,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	if over {
 		list.SetIfEdited(before.ObservedGeneration, spec.List.Generation)
 	}
-	// Conditions of a list that ended under OpenKruise do not tell how.
+	// Conditions from OpenKruise do not tell how a list ended.
 	if over && !spec.Deleting && list.Was(appsv1beta1.ImagePullJobReconciling, corev1.ConditionFalse) {
 		list.Keep(appsv1beta1.ImagePullJobReconciling, appsv1beta1.ImagePullJobStalled)
 	} else {
@@ -74,16 +74,16 @@ func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, 
 	}
 }
 
-// progressOf says what the list is doing, the first that holds:
+// progressOf describes the list, the first true one:
 //
 //  1. it is being deleted, or its spec cannot be used;
-//  2. it has ended, well or with nodes that failed;
+//  2. it has ended, well or with failed nodes;
 //  3. nobody carries ImagePullJobs out;
-//  4. a job that has not ended is stalled;
+//  4. a running job is stalled;
 //  5. nodes pull, or wait for their turn;
 //  6. every node has answered, and the jobs wait for further nodes.
 //
-// What the server refuses comes before that, see podset.Progress.WithRefusals.
+// Refusals by the server come before these, see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, d Decision, status *appsv1beta1.ImageListPullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -111,7 +111,7 @@ func progressOf(spec *Spec, d Decision, status *appsv1beta1.ImageListPullJobStat
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the images. Nodes that join get them, and each is asked again after a day."}
 }
 
-// endOf is the progress of a list that has ended.
+// endOf is an ended list's progress.
 func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progress {
 	if len(status.FailedImageStatuses) > 0 {
 		return podset.Stalled(appsv1beta1.ReasonPullFailed, failedMessage(status))
@@ -122,7 +122,7 @@ func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progre
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: podset.Count(int(status.Succeeded), "image was", "images were") + " pulled to every node that was chosen."}
 }
 
-// failedMessage names images that some node could not pull.
+// failedMessage names images some node could not pull.
 func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
 	var images []string
 	for _, failed := range status.FailedImageStatuses {

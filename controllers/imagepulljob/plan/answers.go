@@ -5,21 +5,20 @@ package plan
 
 import "time"
 
-// Answers remembers which nodes have answered a job, so that each answer is measured once. Answers from before the start of the operator are not
-// measured: the earlier process has done that.
+// Answers remembers the nodes that answered a job, to measure each answer once. The earlier process measured older answers.
 type Answers struct {
 	begun bool
-	// versions are the rounds that have ended, by node.
+	// versions are the ended rounds, by node.
 	versions map[string]int64
 }
 
-// Answer is that of a node: succeeded or failed, and how long after the node was asked it came.
+// Answer is a node's: succeeded or failed, and how long after the request.
 type Answer struct {
 	Result string
 	Took   time.Duration
 }
 
-// New are the answers that have come since the last time.
+// New are the answers since the last call.
 func (a *Answers) New(spec *Spec, d Decision) []Answer {
 	ended := make(map[string]int64, len(a.versions))
 	var fresh []Answer

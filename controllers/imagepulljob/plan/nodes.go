@@ -23,49 +23,49 @@ import (
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Nodes are those that the job chooses, sorted by name.
+	// Nodes are the job's nodes, sorted by name.
 	Nodes []Node
-	// Unknown are names of spec.selector.names that no node has, sorted.
+	// Unknown are names in spec.selector.names without a node, sorted.
 	Unknown []string
-	// Secrets are the copies of the pull secrets, in the daemon's namespace. Of spec.pullSecrets, Missing do not exist, and Unreadable may not be
-	// read by the operator.
+	// Secrets are the pull secrets' copies in the daemon's namespace. Of spec.pullSecrets, Missing do not exist and
+	// Unreadable are forbidden to the operator.
 	Secrets             []appsv1beta1.ImagePullSecret
 	Missing, Unreadable []string
-	// NoNamespace says that the daemon's namespace is not there, so that nothing could be copied.
+	// NoNamespace: the daemon's namespace is missing, so nothing could be copied.
 	NoNamespace bool
 	// Uncopied is why copying failed at the last try, with the server's answer; empty when it did not.
 	Uncopied string
-	// Released says that no copy is held for the job any more.
+	// Released: no copy is held for the job any more.
 	Released bool
-	// Retries says which requests to nodes were refused and wait for their next try.
+	// Retries are refused requests to nodes, waiting for their next try.
 	Retries planning.Retries
 }
 
-// Node is a node that the job chooses.
+// Node is a node the job chooses.
 type Node struct {
 	Name string
 	UID  types.UID
-	// Labels are the node's, which its NodeImage has, too.
+	// Labels are the node's; its NodeImage gets them too.
 	Labels map[string]string
-	// Ready says that the node's kubelet answers.
+	// Ready: the node's kubelet answers.
 	Ready bool
 	// Image is its NodeImage; nil when there is none.
 	Image *NodeImage
 }
 
-// NodeImage is what the job needs to know of a NodeImage.
+// NodeImage is the job's view of a NodeImage.
 type NodeImage struct {
 	// Meta is its metadata. Read-only.
 	Meta *metav1.ObjectMeta
-	// Place is where it has the job's pulls, Entry what it has there. Full says that there is room for no further one.
+	// Place locates the job's pulls, Entry is the present content. Full: no room for another.
 	Place image.Place
 	Entry appsv1beta1.ImageSpec
 	Full  bool
-	// Status is what the node answers there.
+	// Status is the node's answer there.
 	Status appsv1beta1.ImageStatus
 }
 
-// stage is what a node is at.
+// stage is a node's progress.
 type stage string
 
 const (
@@ -78,18 +78,18 @@ const (
 	failed    stage = "failed"
 )
 
-// nodeState is a node and what it is at.
+// nodeState is a node and its stage.
 type nodeState struct {
 	*Node
 	stage stage
-	// since is when it was asked, silent that there was no answer at all; both only while it is active.
+	// since is when it was asked, silent: no answer at all; both only while it is active.
 	since  time.Time
 	silent bool
-	// message is what the node says.
+	// message comes from the node.
 	message string
 }
 
-// look says what a node is at, for the job.
+// look finds the node's stage for the job.
 func (s *Spec) look(n *Node) nodeState {
 	result := nodeState{Node: n, stage: idle}
 	if n.former() {
@@ -118,7 +118,7 @@ func (s *Spec) look(n *Node) nodeState {
 	return result
 }
 
-// former says that the NodeImage belongs to an earlier node of the same name: it says nothing about this one, and is collected soon.
+// former: the NodeImage belongs to an earlier node of this name, and is collected soon.
 func (n *Node) former() bool {
 	return n.Image != nil && slices.ContainsFunc(n.Image.Meta.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == "Node" && o.UID != n.UID
@@ -131,12 +131,12 @@ const (
 	maxOwners = 256
 )
 
-// askable says that the NodeImage of a node can be written.
+// askable: the node's NodeImage can be written.
 func (s *Spec) askable(n *Node) bool {
 	return n.Image == nil || !s.full(n) && n.Image.Meta.DeletionTimestamp == nil && !n.former()
 }
 
-// full says that the NodeImage of a node has no room for the job.
+// full: the node's NodeImage has no room for the job.
 func (s *Spec) full(n *Node) bool {
 	if n.Image == nil {
 		return false
@@ -162,7 +162,7 @@ func (s *Spec) tagOf(entry *appsv1beta1.ImageSpec) *appsv1beta1.ImageTagSpec {
 	return nil
 }
 
-// answer is what the node says of the job's tag.
+// answer is the node's status of the job's tag.
 func (s *Spec) answer(n *Node) *appsv1beta1.ImageTagStatus {
 	if n.Image == nil {
 		return nil
@@ -174,11 +174,11 @@ func owns(tag *appsv1beta1.ImageTagSpec, job types.UID) bool {
 	return slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.UID == job })
 }
 
-// entry is what the NodeImage has to have of the job's repository for a node that is asked now:
+// entry is the job's repository in the NodeImage of a node asked now:
 //
-//   - a tag that is not there is added, in a round that no status is about;
-//   - a tag of other jobs of the namespace that is being pulled is shared, unless the registry has to be asked and nobody else wanted that;
-//   - a tag of theirs that has ended is asked for once more, in a new round.
+//   - a missing tag is added, in a round without a status;
+//   - another job's tag in the namespace, still being pulled, is shared, unless the registry must be asked and was not;
+//   - an ended tag of theirs is asked for again, in a new round.
 func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecret) appsv1beta1.ImageSpec {
 	entry := appsv1beta1.ImageSpec{}
 	if n.Image != nil {
@@ -205,7 +205,7 @@ func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecr
 	tag.OwnerReferences = append(tag.OwnerReferences, s.owner())
 	ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 	if ended || s.PullPolicy == appsv1beta1.PullAlways && tag.ImagePullPolicy == appsv1beta1.PullIfNotPresent {
-		// The job that made the tag says how long it is kept: it must not go while that needs it.
+		// The tag lives as long as the job that made it says: that job still needs it.
 		tag.Version++
 		tag.CreatedAt, tag.ImagePullPolicy = &created, s.PullPolicy
 	}
@@ -232,7 +232,7 @@ func (s *Spec) pullPolicy(n *Node) *appsv1beta1.ImageTagPullPolicy {
 	return p
 }
 
-// roundDeadline is how long one round of a job that never completes may take, in seconds: as long as the tries that its user has asked for.
+// roundDeadline limits one round of a job that never completes, in seconds: long enough for the user's tries.
 func (s *Spec) roundDeadline() int64 {
 	if s.Timeout == defaultTimeout && s.Backoff == defaultBackoff {
 		return neverDeadline
@@ -240,14 +240,14 @@ func (s *Spec) roundDeadline() int64 {
 	return max(neverDeadline, int64(s.Timeout)*int64(max(s.Backoff, 0)+1))
 }
 
-// spread is a number below limit that is another one for each node, and the same each time.
+// spread returns a stable number below limit, different for each node.
 func (s *Spec) spread(n *Node, limit int) int {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(string(s.Job.UID) + "/" + n.Name)) // never fails
 	return int(hash.Sum32() % uint32(limit))
 }
 
-// withSecrets adds secrets that are not there.
+// withSecrets adds missing secrets.
 func withSecrets(have, wanted []appsv1beta1.ImagePullSecret) []appsv1beta1.ImagePullSecret {
 	for _, secret := range wanted {
 		if !slices.Contains(have, secret) {

@@ -20,7 +20,7 @@ import (
 const (
 	// StepAsk asks a node to pull.
 	StepAsk planning.Step = "AskNode"
-	// StepSecrets gives a node that pulls already the pull secrets that it was not given then.
+	// StepSecrets gives a pulling node the pull secrets it lacked.
 	StepSecrets planning.Step = "AddSecrets"
 	// StepRelease lets the job go.
 	StepRelease planning.Step = "Release"
@@ -31,7 +31,7 @@ const (
 	answering = time.Minute
 	// namespaceRecheck is when to look for the node daemon's namespace again.
 	namespaceRecheck = 2 * time.Second
-	// askableRecheck is when to look again at a node that cannot be asked now: what changes in a NodeImage without the job triggers no pass.
+	// askableRecheck is the wait for a node that cannot be asked now: changes of a NodeImage by others trigger no pass.
 	askableRecheck = 10 * time.Second
 	// maxAsked is how many nodes one plan asks: more could not be written in its time slice.
 	maxAsked = 500
@@ -51,36 +51,36 @@ const (
 // Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
-	// Stage is what the job is at. Overdue says that its deadline ended it in this pass.
+	// Stage is the job's progress. Overdue: its deadline ended it in this pass.
 	Stage   Stage
 	Overdue bool
-	// nodes are the nodes, silent those that were asked a minute ago and have not answered. trying have failed at least once, or wait for their
+	// nodes are all; silent were asked a minute ago without an answer. trying have failed once or wait for their
 	// container runtime, and go on.
 	nodes          []nodeState
 	silent, trying []string
-	// count is how many nodes are at each stage, with those that are asked now counted as active.
+	// count is the nodes at each stage; those asked now are active.
 	count map[stage]int
 }
 
-// ended says that the stored status says that the job is over. It stays so, also when it is changed to one that never completes.
+// ended: the stored status says so, for good, even if the job is changed to never complete.
 func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil }
 
-// Wants says whether the job needs copies of its pull secrets now.
+// Wants: the job needs copies of its pull secrets now.
 func Wants(spec *Spec) bool {
 	return len(spec.Secrets) > 0 && spec.Invalid == nil && !spec.Deleting && !ended(spec)
 }
 
-// Plan says what to do now:
+// Plan takes these steps:
 //
-//  1. a job that is being deleted, or has ended, loses its finalizer when its copies of secrets are released; the controller of NodeImages
+//  1. release a deleted or ended job's finalizer once its copies of secrets are released; the controller of NodeImages
 //     removes its tags;
-//  2. a job that has ended is deleted when its time to live is over;
-//  3. the job ends when every node has answered, and when its deadline is over;
-//  4. no node is asked while there is no place for copies of its pull secrets, or they cannot be made: it would pull without credentials;
-//  5. nodes that pull get copies of pull secrets that were added later, for their remaining tries;
-//  6. nodes that were not asked yet are asked, as parallelism allows: those that are ready first, in the order of their names.
+//  2. delete an ended job when its time to live is over;
+//  3. end the job when every node has answered, or its deadline is over;
+//  4. ask no node while pull secrets cannot be copied: it would pull without credentials;
+//  5. give pulling nodes pull secrets added later, for their remaining tries;
+//  6. ask further nodes, as parallelism allows: ready ones first, by name.
 //
-// Nodes that were asked before parallelism was lowered go on.
+// Lowering parallelism stops no node already asked.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{Stage: Running, count: map[stage]int{}}
 	d.release(spec, s)
@@ -133,7 +133,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	return d
 }
 
-// addSecrets gives nodes that pull the copies of pull secrets that were not there when they were asked. Their round stays the same.
+// addSecrets gives pulling nodes the pull secrets added since. Their round stays the same.
 func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 	for i := range d.nodes {
 		at := &d.nodes[i]
@@ -153,7 +153,7 @@ func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 	}
 }
 
-// release takes the finalizer off a job that needs it no more.
+// release takes the finalizer off a job once it is not needed.
 func (d *Decision) release(spec *Spec, s Snapshot) {
 	if !s.Released || Wants(spec) {
 		return
@@ -171,7 +171,7 @@ func (d *Decision) release(spec *Spec, s Snapshot) {
 // noteParallelism: nodes wait because as many pull as may.
 const noteParallelism = "Parallelism"
 
-// ask asks as many nodes as may pull beside those that do. One that the server refused to ask leaves its place to the others until its next try.
+// ask asks as many nodes as may pull at once. One the server refused leaves its place to others until its next try.
 func (d *Decision) ask(spec *Spec, s Snapshot) {
 	free := min(spec.Parallelism-d.count[active], maxAsked)
 	var refused []*nodeState
@@ -187,7 +187,7 @@ func (d *Decision) ask(spec *Spec, s Snapshot) {
 				waiting++
 			case d.askNode(spec, s, at):
 				if at.Image == nil {
-					// Another job may have made the NodeImage just before, for its own image alone. No event of that object is about this job.
+					// Another job may just have made the NodeImage, without this image. Its event does not reach this job.
 					d.Recheck(afterCreation)
 				}
 				d.begins(at)
@@ -218,17 +218,17 @@ func (d *Decision) askNode(spec *Spec, s Snapshot, at *nodeState) bool {
 	return true
 }
 
-// begins counts a node that is asked among those that pull.
+// begins counts an asked node as pulling.
 func (d *Decision) begins(at *nodeState) {
 	at.stage = active
 	d.count[idle]--
 	d.count[active]++
 }
 
-// afterCreation is when to look whether a NodeImage that was made has the image.
+// afterCreation is when to look for the image in a created NodeImage.
 const afterCreation = time.Second
 
-// asking is the write by which a node is asked.
+// asking is the write asking a node.
 func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 	action := planning.Action{
 		Verb: planning.VerbPatch, Step: StepAsk, Kind: KindNodeImage(), Slot: planning.Slot(n.Name), Reason: "Parallelism",
@@ -257,7 +257,7 @@ func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 	return action
 }
 
-// replacing is a merge patch that leaves nothing of what was there: the last job says with what an image is pulled.
+// replacing is a merge patch replacing all old content: the last job decides how an image is pulled.
 func replacing(was appsv1beta1.SandboxConfig, wanted *appsv1beta1.SandboxConfig) map[string]any {
 	texts := func(was, wanted map[string]string) map[string]any {
 		change := map[string]any{}

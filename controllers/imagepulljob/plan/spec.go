@@ -31,31 +31,30 @@ const (
 	defaultTimeout = 600
 	defaultBackoff = 3
 
-	// kept is how long a tag stays in a NodeImage after its end beyond what the job says, in seconds. keptNever is that of jobs that never
-	// complete: then the image is looked for again.
+	// kept is how long a tag outlives the job's own time in a NodeImage, in seconds. keptNever is for jobs that
+	// never complete: then the image is looked for again.
 	kept      = 300
 	keptNever = 24 * 60 * 60
-	// spreadKept and spreadNever are over how many seconds the ends of the nodes' tags are spread, so that a registry is not asked by all
-	// at once.
+	// spreadKept and spreadNever spread the ends of the nodes' tags, in seconds, so nodes do not ask a registry all at once.
 	spreadKept  = 300
 	spreadNever = 20 * 60
-	// neverDeadline is how long one round of a job that never completes may take, in seconds, with the default tries.
+	// neverDeadline limits one round of a never completing job with default tries, in seconds.
 	neverDeadline = 1800
 )
 
 // Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("ImagePullJob") }
 
-// KindNodeImage is the kind of what a job writes, in the version that is stored.
+// KindNodeImage is NodeImage in its stored version.
 func KindNodeImage() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("NodeImage") }
 
-// Spec is an ImagePullJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+// Spec is an ImagePullJob for the planner, parsed once per pass with defaults. Comments name the API's fields.
 type Spec struct {
 	// Job is the job itself. Read-only.
 	Job *appsv1beta1.ImagePullJob
 	// Deleting objects have a deletion timestamp.
 	Deleting bool
-	// Invalid names the first field that cannot be parsed; nil when all can. Then nothing is pulled.
+	// Invalid names the first unparsable field; nil: none. Otherwise nothing is pulled.
 	Invalid error
 
 	// Image is spec.image.
@@ -66,7 +65,7 @@ type Spec struct {
 	Deadline, TTL time.Duration
 	// Parallelism is spec.parallelism.
 	Parallelism int
-	// Timeout and Backoff are those of spec.pullPolicy, Timeout in seconds.
+	// Timeout and Backoff are from spec.pullPolicy, Timeout in seconds.
 	Timeout, Backoff int32
 	// PullPolicy is spec.imagePullPolicy.
 	PullPolicy appsv1beta1.ImagePullPolicy
@@ -130,8 +129,7 @@ func (s *Spec) parse(spec *appsv1beta1.ImagePullJobSpec) error {
 	return nil
 }
 
-// Chooses says whether the job is about a node, as far as its name and labels say. Jobs that choose nodes by pods leave that to who knows the
-// pods.
+// Chooses: the job selects a node by name and labels. Choosing nodes by pods is left to the caller.
 func (s *Spec) Chooses(name string, of map[string]string) bool {
 	switch {
 	case virtualnode.Labeled(of): // there is no container runtime behind it
@@ -144,14 +142,14 @@ func (s *Spec) Chooses(name string, of map[string]string) bool {
 	return true
 }
 
-// owner is how the job signs the tags that it asks for.
+// owner is the job's signature on its tags.
 func (s *Spec) owner() corev1.ObjectReference {
 	return corev1.ObjectReference{
 		APIVersion: appsv1beta1.GroupVersion().String(), Kind: Kind().Kind, Namespace: s.Job.Namespace, Name: s.Job.Name, UID: s.Job.UID,
 	}
 }
 
-// count reads a whole number of at least 0, which may be written in quotes.
+// count reads a whole number of at least 0, perhaps in quotes.
 func count(value intstr.IntOrString) (int, error) {
 	n, err := strconv.ParseInt(value.String(), 10, 32)
 	if err != nil || n < 0 {

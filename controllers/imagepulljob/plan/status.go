@@ -26,7 +26,7 @@ const (
 	messageOverdue    = "job exceeds activeDeadlineSeconds"
 )
 
-// Status is the whole status after a pass. Of a job that had ended before, nothing changes but the conditions.
+// Status is the status after a pass. Of a job ended before, only conditions change.
 func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.ImagePullJobStatus {
 	before := &spec.Job.Status
 	status := *before.DeepCopy()
@@ -81,19 +81,19 @@ func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 	}
 }
 
-// progressOf says what the job is doing, the first that holds:
+// progressOf describes the job, the first true one:
 //
 //  1. it is being deleted, or its spec cannot be parsed;
-//  2. it has ended: well, with nodes that failed, or without any node;
+//  2. it has ended: well, with failed nodes, or without any node;
 //  3. no node is chosen, and it waits for some;
-//  4. pull secrets cannot be copied, since the node daemon's namespace is not there, or for another reason;
-//  5. nodes were asked and none of the daemons there answers;
+//  4. pull secrets cannot be copied: no daemon namespace, or another reason;
+//  5. nodes were asked and no daemon answers;
 //  6. parallelism is 0, and nodes wait;
-//  7. no node can be asked, since their NodeImages are full, or on their way out;
-//  8. nodes pull, or wait for their turn, see pulling; a pull secret that is missing comes first;
+//  7. no node can be asked: their NodeImages are full or going;
+//  8. nodes pull, or wait for their turn, see pulling; a missing pull secret comes first;
 //  9. every node has answered, and it waits for further nodes.
 //
-// What the server refuses comes before that, see podset.Progress.WithRefusals.
+// Refusals by the server come before these, see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -121,7 +121,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePul
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the image. Nodes that join get it, and each is asked again after a day." + unknown(s)}
 }
 
-// blockedBy says what keeps nodes from being asked, from answering, or from getting a pull secret: 4 to 8 of progressOf. False when nothing does.
+// blockedBy is the obstacle to asking nodes, to answers, or to a pull secret: 4 to 8 of progressOf. False: none.
 func blockedBy(spec *Spec, s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) (podset.Progress, bool) {
 	waiting, atWork := d.count[idle], d.count[active]
 	switch {
@@ -159,7 +159,7 @@ func unasked(spec *Spec, d Decision) podset.Progress {
 		podset.Count(waiting, "node cannot", "nodes cannot")))
 }
 
-// withoutSecrets says which pull secrets nodes have to do without. False when they have all.
+// withoutSecrets names the pull secrets nodes lack. False when they have all.
 func withoutSecrets(s Snapshot) (podset.Progress, bool) {
 	switch {
 	case len(s.Unreadable) > 0:
@@ -172,8 +172,8 @@ func withoutSecrets(s Snapshot) (podset.Progress, bool) {
 	return podset.Progress{}, false
 }
 
-// pulling is the progress of a job while nodes pull, or wait for their turn. Somebody has to look when none has the image and one has failed, and when
-// all that is left are nodes that have failed at least once, or whose container runtime does not answer.
+// pulling is the progress while nodes pull or wait for their turn. Somebody has to look when none has the image
+// and one has failed, or when only nodes with a failure or a silent container runtime are left.
 func pulling(s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) podset.Progress {
 	failed, trying := int(status.Failed), len(d.trying)
 	if failed+trying == 0 {
@@ -194,7 +194,7 @@ func pulling(s Snapshot, d Decision, status *appsv1beta1.ImagePullJobStatus) pod
 	return podset.Reconciling(appsv1beta1.ReasonPulling, "Nodes pull, or wait for their turn."+message+unknown(s))
 }
 
-// said is what a node says that has failed, or else one that tries again; empty when none says anything.
+// said is the message of a failed node, else of a retrying one; empty: none.
 func (d *Decision) said() string {
 	for _, stage := range []stage{failed, active} {
 		for i := range d.nodes {
@@ -206,7 +206,7 @@ func (d *Decision) said() string {
 	return ""
 }
 
-// full are the names of nodes that wait and whose NodeImages have no room for the job.
+// full names waiting nodes with full NodeImages.
 func (d *Decision) full(spec *Spec) (names []string) {
 	for i := range d.nodes {
 		if at := &d.nodes[i]; at.stage == idle && spec.full(at.Node) {
@@ -216,7 +216,7 @@ func (d *Decision) full(spec *Spec) (names []string) {
 	return names
 }
 
-// failedMessage names nodes that failed, and what one of them says.
+// failedMessage names the failed nodes, with one's message.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
 	return fmt.Sprintf("%s not have the image (%s).",
 		podset.Of(int(status.Failed), int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes)) + d.said()
@@ -249,7 +249,7 @@ func Urgent(before, after *appsv1beta1.ImagePullJobStatus) bool {
 
 // Events are the events about new statements of a status.
 func Events(before, after *appsv1beta1.ImagePullJobStatus, s Snapshot) []planning.Event {
-	// Requests of the plan that are refused have events of their own.
+	// Refused requests of the plan have their own events.
 	failed := func(c metav1.Condition) bool {
 		return c.Type == appsv1beta1.ImagePullJobFailedCreate && c.Message == s.Uncopied
 	}

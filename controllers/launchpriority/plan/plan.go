@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Holder is whose a ConfigMap is that has the name of a pod's barrier.
+// Holder is the owner of a ConfigMap named like a pod's barrier.
 type Holder string
 
 // The holders.
@@ -24,13 +24,13 @@ const (
 	Nobody Holder = ""
 	// ThisPod: it is the barrier of the pod.
 	ThisPod Holder = "ThisPod"
-	// EarlierPod: it is the barrier of a pod that had the same name before. What it says is not believed.
+	// EarlierPod: it is the barrier of an earlier pod of this name, and not believed.
 	EarlierPod Holder = "EarlierPod"
 	// SomebodyElse: it is no barrier. It is neither changed nor deleted.
 	SomebodyElse Holder = "SomebodyElse"
 )
 
-// HolderOf is whose a ConfigMap of that name is; nil is Nobody's.
+// HolderOf finds the owner of a ConfigMap; nil is Nobody's.
 func HolderOf(pod *corev1.Pod, found *corev1.ConfigMap) Holder {
 	if found == nil {
 		return Nobody
@@ -47,37 +47,37 @@ func HolderOf(pod *corev1.Pod, found *corev1.ConfigMap) Holder {
 	return holder
 }
 
-// Level is a priority, and the key of the barrier that releases it.
+// Level is a priority, and its key in the barrier.
 type Level struct {
 	Priority int
 	Key      string
 }
 
-// Decision is what is to be done for a pod, in the order of the fields.
+// Decision holds the actions for a pod, in the order of the fields.
 type Decision struct {
-	// Delete says that the ConfigMap that was found has to go: it is of an earlier pod, or the pod itself is going.
+	// Delete removes the found ConfigMap: it is an earlier pod's, or the pod is going.
 	Delete bool
-	// Create says that a barrier is made, with the keys of Open.
+	// Create makes a barrier with the keys of Open.
 	Create bool
-	// Release are the levels whose keys are added to the barrier, the highest first.
+	// Release adds the keys of these levels, the highest first.
 	Release []Level
-	// Open are all levels that are released then, the highest first.
+	// Open are all levels released afterwards, the highest first.
 	Open []Level
-	// Complete says that the pod is marked: all of its containers may start.
+	// Complete marks the pod: all containers may start.
 	Complete bool
 	// Blocked says why nothing can be done.
 	Blocked string
 }
 
-// Plan says what to do for a pod that waits at its barrier:
+// Plan decides for a pod waiting at its barrier:
 //
-//  1. nothing for a pod that has ended; the barrier of one that is being deleted goes, since none of its containers starts any more and the
-//     next pod of that name must not find it;
-//  2. a ConfigMap of somebody else is left alone, and the pod waits;
-//  3. a barrier of an earlier pod of that name is deleted before there is one of this pod;
-//  4. a priority is released when all containers of higher ones are ready; what is released stays so, and after a loss of the barrier what
-//     was released before: the priorities of containers that have been there, and all of them for a pod that is marked;
-//  5. when all are released, the pod is marked.
+//  1. do nothing for an ended pod; delete the barrier of a terminating one: no container starts any more,
+//     and the next pod of this name must not find it;
+//  2. leave somebody else's ConfigMap alone, and wait;
+//  3. delete an earlier pod's barrier before making this pod's;
+//  4. release a priority when all containers of higher ones are ready. A release lasts, even if the barrier is lost:
+//     started containers tell the priorities, and a marked pod has them all;
+//  5. mark the pod when all are released.
 func Plan(pod *corev1.Pod, found *corev1.ConfigMap) Decision {
 	var d Decision
 	holder := HolderOf(pod, found)
@@ -135,7 +135,7 @@ func Keys(open []Level) map[string]string {
 	return keys
 }
 
-// NeedsPass says that a pod has to be looked at: it waits at its barrier, is not done, or misses what was released, or has just begun to go.
+// NeedsPass: the pod waits at its barrier, is not done, misses a release, or has just begun to go.
 func NeedsPass(pod *corev1.Pod) bool {
 	if podstate.Finished(pod) {
 		return false
@@ -150,7 +150,7 @@ func NeedsPass(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(containers, func(c launch.Container) bool { return c.Stuck })
 }
 
-// Changed says that a pod has changed in a way that can change its plan. Most changes of a pod do not.
+// Changed: the pod's change can change its plan. Most do not.
 func Changed(old, pod *corev1.Pod) bool {
 	if old.UID != pod.UID || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) || launch.Completed(old) != launch.Completed(pod) {
 		return true

@@ -15,7 +15,7 @@ import (
 // named is how many containers a message names.
 const named = 5
 
-// Released are the words of the event for a priority that was released.
+// Released is the event's text for a released priority.
 func Released(pod *corev1.Pod, priority int) string {
 	var start, before []string
 	for _, c := range launch.Containers(pod) {
@@ -33,8 +33,7 @@ func Released(pod *corev1.Pod, priority int) string {
 	return text
 }
 
-// Waiting says what a pod waits for before more of its containers may start; empty when it waits for nothing. The lowest priority that is
-// released is a part of what is waited for.
+// Waiting describes a pod's wait before more containers may start; empty: none. It includes the lowest released priority.
 func Waiting(pod *corev1.Pod) (text string, at int) {
 	if pod.DeletionTimestamp != nil || launch.Completed(pod) {
 		return "", 0

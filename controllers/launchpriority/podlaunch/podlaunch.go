@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podlaunch makes the containers of pods that are being created start in the order that the pods ask for.
+// Package podlaunch makes containers of new pods start in their pod's order.
 //
-// It is registered only by the configuration that the controller of launch priorities writes, for pods that ask for an order and that the policy
-// cannot handle. It does the same as the policy, see internal/engine/launch.
+// The controller of launch priorities registers it for pods the policy cannot handle. It does the same as the
+// policy, see internal/engine/launch.
 package podlaunch
 
 import (
@@ -39,7 +39,7 @@ const Path = "/order-containers"
 // Handler answers the API server.
 type Handler struct{}
 
-// Handle orders the containers of one pod. The pod is only read: of what this program does not know nothing is lost.
+// Handle orders one pod's containers. The pod is only read, so fields unknown to this program are kept.
 func (Handler) Handle(_ context.Context, req ctrladmission.Request) ctrladmission.Response {
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Kind != metav1.GroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod")) {
 		return ctrladmission.Allowed("")
@@ -67,14 +67,14 @@ func (Handler) Handle(_ context.Context, req ctrladmission.Request) ctrladmissio
 	return response
 }
 
-// refused is the answer that the API server itself gives for a bad pod.
+// refused is the API server's own answer for a bad pod.
 func refused(name string, errs field.ErrorList) ctrladmission.Response {
 	status := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, name, errs).ErrStatus
 	return ctrladmission.Response{AdmissionResponse: admissionv1.AdmissionResponse{Result: &status}}
 }
 
-// patchOf is what makes a pod ordered; nothing when it asks for no order. suffix are random characters: they end its name, where it has none yet, and mark
-// its keys, where it has no token.
+// patchOf orders a pod; empty when it asks for no order. suffix are random characters: they end a missing name,
+// and mark the keys without a token.
 func patchOf(pod *corev1.Pod, suffix string) ([]edit.Operation, *field.Error) {
 	priorities, fault := launch.Priorities(pod.Annotations, pod.Spec.Containers, field.NewPath("spec", "containers"))
 	if priorities == nil {

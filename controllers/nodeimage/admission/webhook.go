@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for NodeImages of apps.kruise.io: it fills in defaults, sorts tags and refuses what cannot work. Both versions have the same
-// fields, so a client of v1alpha1 loses nothing.
+// Package admission is admission for NodeImages of apps.kruise.io: it fills in defaults, sorts tags and refuses
+// what cannot work. Both versions have the same fields, so v1alpha1 clients lose nothing.
 package admission
 
 import (
@@ -23,7 +23,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-nodeimage,mutating=true,groups=apps.kruise.io,resources=nodeimages,verbs=create;update,versions=v1beta1,name=default.nodeimages.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-nodeimage,mutating=false,groups=apps.kruise.io,resources=nodeimages,verbs=create;update,versions=v1beta1,name=validate.nodeimages.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// keptSeconds is how long a tag stays after its end when that is left out.
+// keptSeconds is the default time a tag stays after its end.
 const keptSeconds = 24 * 60 * 60
 
 // tags are how many there are. All are written to the API server whenever one changes.
@@ -44,7 +44,7 @@ func Kind() admit.Kind[appsv1beta1.NodeImage, *appsv1beta1.NodeImage] {
 	}
 }
 
-// Default fills in what was left out, and sorts the tags by their names.
+// Default fills in defaults and sorts the tags by name.
 func Default(list *appsv1beta1.NodeImage, now time.Time) {
 	if tags(list) > image.MaxTags {
 		return // Validate refuses it, unless it is stored as it is.

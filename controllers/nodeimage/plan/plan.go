@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what a NodeImage does not need any more. It is pure: the time is in the snapshot.
+// Package plan decides what a NodeImage no longer needs. It is pure: the time is in the snapshot.
 package plan
 
 import (
@@ -22,22 +22,22 @@ import (
 const (
 	// StepDelete deletes it because its node is gone.
 	StepDelete planning.Step = "DeleteNodeImage"
-	// StepPrune takes out what nothing needs any more, and makes its labels those of the node.
+	// StepPrune removes unneeded entries and copies the node's labels.
 	StepPrune planning.Step = "Prune"
-	// StepGiveUp fails tags about which the node says nothing.
+	// StepGiveUp fails tags the node does not report.
 	StepGiveUp planning.Step = "GiveUp"
 )
 
 const (
 	// LabelFake keeps a NodeImage without a node.
 	LabelFake = "apps.kruise.io/fake-nodeimage"
-	// answerTimeout is how long a node may say nothing about a tag, and how long it may overdraw the deadline of one, or the tries that it has.
+	// answerTimeout limits a node's silence about a tag, and how far it may exceed the tag's deadline or tries.
 	answerTimeout = 10 * time.Minute
 	// longestWait is the longest wait of a node between two tries.
 	longestWait = 30 * time.Second
-	// longestTurn is how long a tag may wait for its turn on a node that has answered.
+	// longestTurn limits how long a tag waits for its turn on a node.
 	longestTurn = 24 * time.Hour
-	// maxTries is how many tries are allowed for, and longestTurn each: what is written by hand may say anything.
+	// maxTries caps the tries counted, longestTurn each: a hand-written number may be huge.
 	maxTries = 100
 
 	messageSilent  = "node has not responded for a long time"
@@ -54,42 +54,41 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Node says that a node of its name exists and is not terminating. Its labels are Labels. Virtual says that there can be no node daemon on it.
+	// Node: a node of this name exists and is not terminating. Virtual: it cannot have a node daemon.
 	Node, Virtual bool
 	Labels        map[string]string
-	// DaemonOff says that the Kruise object keeps the operator from deploying the node daemon.
+	// DaemonOff: the Kruise object forbids the node daemon.
 	DaemonOff bool
-	// Gone says that the job of a tag no longer exists, Working that the job has not ended and will end. They are asked about ImagePullJobs
-	// only.
+	// Gone: the job of a tag no longer exists. Working: it has not ended and will end. Asked for ImagePullJobs only.
 	Gone, Working func(corev1.ObjectReference) bool
-	// PullSecretsOf are the pull secrets that a job has copied; false when the job is not known.
+	// PullSecretsOf returns the pull secrets a job has copied; false when the job is unknown.
 	PullSecretsOf func(corev1.ObjectReference) ([]appsv1beta1.ImagePullSecret, bool)
 }
 
-// Decision is a plan, and which tags were given up.
+// Decision is a plan, and the tags given up.
 type Decision struct {
 	planning.Plan
-	// GivenUp are tags that have failed because the node does not end them.
+	// GivenUp are tags failed because the node does not end them.
 	GivenUp []GivenUp
-	// NeedsDaemon says that the node daemon has something to pull here that no job asks for: jobs have it deployed by themselves.
+	// NeedsDaemon: the node daemon has to pull here without a job. Jobs get it deployed by themselves.
 	NeedsDaemon bool
 }
 
-// GivenUp is a tag, with its repository before it, and why it has failed for which jobs.
+// GivenUp is a tag (repository:tag), why it failed, and for which jobs.
 type GivenUp struct {
 	Name, Message string
 	Jobs          []corev1.ObjectReference
 }
 
-// Plan says what to do now:
+// Plan takes these steps:
 //
-//  1. a NodeImage whose node is gone or terminating is deleted, unless a label keeps it;
-//  2. a tag without createdAt goes: nothing could ever give it up. Admission fills that in, so somebody has passed it by;
-//     jobs that are gone are taken off their tags, and a tag goes with the last of its jobs; one that never had any stays;
-//  3. a tag goes when it has ended longer ago than its ttlSecondsAfterFinished, and a repository with its last tag. It stays while one of its jobs
-//     counts on it: without the answer that job would ask the node again, and a job of many nodes would never end;
-//  4. the copy of a pull secret goes when none of the jobs of its repository asks for it;
-//  5. a tag has failed if the node reports nothing about it for ten minutes, or if it exceeds its deadline and its tries by ten minutes.
+//  1. delete a NodeImage whose node is gone or terminating, unless a label keeps it;
+//  2. remove a tag without createdAt: nothing could ever give it up, and admission was bypassed.
+//     Take jobs that are gone off their tags, and remove a tag with its last job; one without any job stays;
+//  3. remove a tag once its ttlSecondsAfterFinished is over, and a repository with its last tag.
+//     A tag stays while one of its jobs counts on it: the job would ask again, and never end on many nodes;
+//  4. remove the copy of a pull secret when no job of the repository asks for it;
+//  5. fail a tag after ten minutes without a report, or ten minutes beyond its deadline and tries.
 func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	d := Decision{}
 	if image.DeletionTimestamp != nil {
@@ -130,8 +129,8 @@ func Plan(image *appsv1beta1.NodeImage, s Snapshot) Decision {
 	return d
 }
 
-// asksByHand says that a NodeImage has a tag that was written by hand, that has not ended, and that is not to be given up yet. A tag that cannot
-// be given up, since the server refuses it, must not keep the node daemon deployed.
+// asksByHand reports an unended, hand-written tag not yet due to be given up. When the server refuses giving up,
+// the tag must not keep the node daemon deployed.
 func (s *Snapshot) asksByHand(image *appsv1beta1.NodeImage) bool {
 	for place, entry := range engineimage.Places(&image.Spec) {
 		for i := range entry.Tags {
@@ -151,7 +150,7 @@ func (s *Snapshot) asksByHand(image *appsv1beta1.NodeImage) bool {
 	return false
 }
 
-// keep returns a tag without the jobs that are gone; false when the tag goes.
+// keep returns a tag without its gone jobs; false when the tag goes.
 func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus, s Snapshot) (appsv1beta1.ImageTagSpec, bool) {
 	kept := *tag.DeepCopy()
 	if tag.CreatedAt == nil {
@@ -178,8 +177,8 @@ func (d *Decision) keep(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.Image
 	return kept, true
 }
 
-// asked leaves out copies of pull secrets that no job of these tags asks for. What was written by hand stays, and everything does while a job is not
-// known, or does not have its own copies yet: it may pull with those that OpenKruise made for it.
+// asked drops copies of pull secrets no job of these tags asks for. Hand-written ones stay. All stay while a job
+// is unknown or lacks its own copies: it may pull with those OpenKruise made.
 func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.ImageTagSpec) []appsv1beta1.ImagePullSecret {
 	if !slices.ContainsFunc(have, func(secret appsv1beta1.ImagePullSecret) bool { return secret.Mode == engineimage.ModeShared }) {
 		return have
@@ -207,7 +206,7 @@ func (s *Snapshot) asked(have []appsv1beta1.ImagePullSecret, tags []appsv1beta1.
 	})
 }
 
-// prune writes what has changed, and the labels of the node, in one request.
+// prune writes the changes and the node's labels in one request.
 func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[engineimage.Place]any, s Snapshot) {
 	metadata := map[string]any{}
 	body := map[string]any{"metadata": metadata}
@@ -240,7 +239,7 @@ func (d *Decision) prune(image *appsv1beta1.NodeImage, changes map[engineimage.P
 	d.Actions = append(d.Actions, patch(image, StepPrune, "", body))
 }
 
-// giveUp fails tags that the node does not answer for.
+// giveUp fails tags the node does not answer for.
 func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Place]any, s Snapshot) {
 	status := image.Status.DeepCopy()
 	now := podstate.Time(s.Now)
@@ -275,7 +274,7 @@ func (d *Decision) giveUp(image *appsv1beta1.NodeImage, going map[engineimage.Pl
 	d.Actions = append(d.Actions, patch(image, StepGiveUp, "status", map[string]any{"status": status}))
 }
 
-// silence is why a node says nothing, as far as that is known.
+// silence explains, as far as known, why a node does not answer.
 func (s *Snapshot) silence() string {
 	switch {
 	case s.Virtual:
@@ -286,9 +285,9 @@ func (s *Snapshot) silence() string {
 	return messageSilent
 }
 
-// limitOf is the deadline of a node for a tag that has not ended, and the message when it is exceeded. A node that dies while it pulls, or
-// before it does, says nothing more, and its job has to end all the same. The time at which it began is of its own clock: answerTimeout is more than that is
-// behind, and no node begins before it is asked.
+// limitOf returns the deadline of an unended tag, and the message when it is exceeded. The job must end even if
+// its node dies. Start times come from the node's clock; answerTimeout covers its lag, and no pull starts before
+// it is asked for.
 func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) (time.Time, string) {
 	created := tag.CreatedAt.Time
 	if answer == nil || answer.Version != tag.Version {
@@ -304,7 +303,7 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 	case answer.StartTime == nil && limited && answer.Phase == appsv1beta1.ImagePhasePulling:
 		return created.Add(deadline + answerTimeout), messageOverdue
 	case answer.StartTime == nil:
-		// It waits for its turn, which no deadline counts.
+		// It waits for its turn, outside any deadline.
 		return created.Add(longestTurn), messageLate
 	case limited:
 		return began.Add(deadline + answerTimeout), messageOverdue
@@ -314,7 +313,7 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 	}
 }
 
-// fail makes an answer that of a tag.
+// fail records an answer for a tag.
 func fail(status *appsv1beta1.NodeImageStatus, place engineimage.Place, answer appsv1beta1.ImageTagStatus) {
 	answers := place.Answers(status)
 	if before := engineimage.Answer(answers, answer.Tag); before != nil {
@@ -329,7 +328,7 @@ func ended(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) bo
 	return answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 }
 
-// sameTags says that nothing was taken out.
+// sameTags reports that nothing was removed.
 func sameTags(a, b []appsv1beta1.ImageTagSpec) bool {
 	return slices.EqualFunc(a, b, func(x, y appsv1beta1.ImageTagSpec) bool {
 		return x.Tag == y.Tag && len(x.OwnerReferences) == len(y.OwnerReferences)

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what a node probes, and what its pods carry of the results. It is pure: the time is in the snapshot.
+// Package plan decides what a node probes and how pods show the results. It is pure: the time is in the snapshot.
 package plan
 
 import (
@@ -27,7 +27,7 @@ import (
 const (
 	// StepDelete deletes it because its node is gone, or is a virtual one.
 	StepDelete planning.Step = "DeleteNodePodProbe"
-	// StepAsk makes its list what PodProbeMarkers want.
+	// StepAsk makes the list follow the PodProbeMarkers.
 	StepAsk planning.Step = "AskNode"
 	// StepMark writes results to a pod.
 	StepMark planning.Step = "MarkPod"
@@ -43,15 +43,15 @@ func Kind() schema.GroupVersionKind { return appsv1alpha1.GroupVersion().WithKin
 type Snapshot struct {
 	// Now is the time.
 	Now time.Time
-	// Node says that there is a node of its name that can have a node daemon.
+	// Node: a node of this name exists and can have a node daemon.
 	Node bool
-	// Off says that PodProbeMarkers are not carried out: what they wanted stays as it is.
+	// Off: PodProbeMarkers are switched off, and their effects stay.
 	Off bool
-	// Pods are those on the node. Read-only.
+	// Pods are the node's. Read-only.
 	Pods []*corev1.Pod
-	// Markers are the PodProbeMarkers of the namespaces of these pods, and of those in the list, sorted by namespace and name.
+	// Markers are the PodProbeMarkers of these pods' namespaces and of the list's, sorted by namespace and name.
 	Markers []*probing.Marker
-	// Selected are the keys of the labels by which the controllers of pods select, by pod.
+	// Selected are, by pod, the label keys controllers select by.
 	Selected map[types.UID]sets.Set[string]
 }
 
@@ -60,16 +60,16 @@ type Decision struct {
 	planning.Plan
 }
 
-// Plan says what to do now:
+// Plan takes these steps:
 //
-//  1. without a node the object is deleted, unless a label keeps it;
-//  2. labels and annotations of probes that are not wanted of a pod any more are taken off it. Only then does the probe leave the list: until
-//     then the list is all that tells that the pod was probed;
-//  3. the list becomes what markers want of the pods that are there, with one write. Probes stay where they were in it. Those for which it has no
-//     room are left out, as probing.Fit says; their labels and annotations are taken off, since nothing is known any more, and an annotation names their
-//     namespaces;
-//  4. results are written to their pods, each with one write. With them go labels and annotations that the pod has from a probe which is not in its
-//     marker any more, or from a policy that does not have them any more.
+//  1. without a node, delete the object, unless a label keeps it;
+//  2. remove labels and annotations of unwanted probes from their pods, and only then the probes from the list:
+//     nothing else tells that the pod was probed;
+//  3. make the list what markers want of the present pods, in one write. Probes keep their places.
+//     Those without room are left out, see probing.Fit: their labels and annotations go, as nothing is known any more,
+//     and an annotation names their namespaces;
+//  4. write results to each pod in one write. Remove labels and annotations of probes or policies
+//     no longer in the marker.
 func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 	var p Decision
 	if stored.DeletionTimestamp != nil {
@@ -113,18 +113,18 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 	return p
 }
 
-// podState is a pod and what is wanted of it.
+// podState is a pod and the probes it should have.
 type podState struct {
 	pod *corev1.Pod
-	// probes are what is to be in the list: what is wanted, and what is still to be taken off the pod.
+	// probes are the list's next content: wanted probes, and those still to be taken off the pod.
 	probes []appsv1alpha1.ContainerProbe
 	// wanted are those that markers want.
 	wanted []source
-	// leaving are probes of existing markers that are no longer wanted, and probes that are left out.
+	// leaving are probes of existing markers, unwanted now or left out.
 	leaving []*appsv1alpha1.PodContainerProbe
 }
 
-// source is a probe that is wanted, and its key.
+// source is a wanted probe and its key.
 type source struct {
 	probe *appsv1alpha1.PodContainerProbe
 	key   string
@@ -138,7 +138,7 @@ func (of *podState) staying() []*appsv1alpha1.PodContainerProbe {
 	return stay
 }
 
-// look says what is wanted of a pod, of which before is in the list.
+// look compares a pod's wanted probes with before, its place in the list.
 func (s *Snapshot) look(pod *corev1.Pod, before *appsv1alpha1.PodProbe) podState {
 	of := podState{pod: pod}
 	if !probing.Active(pod) {
@@ -194,7 +194,7 @@ func find(marker *probing.Marker, key string) *appsv1alpha1.PodContainerProbe {
 	return &marker.Probes[i]
 }
 
-// entry is what the list has to say of the pod, in the order of what it says now.
+// entry is the pod's place in the list, in its present order.
 func (of *podState) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
 	entry := appsv1alpha1.PodProbe{
 		Name: of.pod.Name, Namespace: of.pod.Namespace, UID: string(of.pod.UID), IP: of.pod.Status.PodIP, Probes: of.probes,
@@ -216,7 +216,7 @@ func (of *podState) entry(before *appsv1alpha1.PodProbe) appsv1alpha1.PodProbe {
 	return entry
 }
 
-// ordered is what is wanted as a list: pods stay where they were in it, and those that come follow by namespace and name.
+// ordered lists the wanted pods: old ones keep their places, new ones follow by namespace and name.
 func ordered(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.PodProbe) []appsv1alpha1.PodProbe {
 	list := make([]appsv1alpha1.PodProbe, 0, len(wanted))
 	for i := range stored.Spec.PodProbes {
@@ -236,7 +236,7 @@ func ordered(stored *appsv1alpha1.NodePodProbe, wanted map[string]appsv1alpha1.P
 	return append(list, added...)
 }
 
-// fit is the part of a list that fits into the limits, and the namespaces of which probes are left out. A list that is stored already has room.
+// fit cuts a list to the limits, and returns the namespaces that lost probes. A stored list already has room.
 func fit(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, before map[string]*appsv1alpha1.PodProbe) ([]appsv1alpha1.PodProbe, []string) {
 	if stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut] == "" && same(list, stored.Spec.PodProbes) {
 		return list, nil
@@ -247,8 +247,8 @@ func fit(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, before
 	})
 }
 
-// same says that two lists ask for the same. What a probe leaves out is the kubelet's default, which the daemon fills in: a list of OpenKruise, which leaves it
-// out, is not written again for that.
+// same compares lists after defaults. The daemon fills in the kubelet's defaults, so lists OpenKruise wrote
+// without them are not rewritten.
 func same(a, b []appsv1alpha1.PodProbe) bool {
 	return slices.EqualFunc(a, b, func(x, y appsv1alpha1.PodProbe) bool {
 		probes := slices.EqualFunc(x.Probes, y.Probes, sameProbe)
@@ -271,7 +271,7 @@ func has(probes []appsv1alpha1.ContainerProbe, key string) bool {
 	return slices.ContainsFunc(probes, func(p appsv1alpha1.ContainerProbe) bool { return p.Name == key })
 }
 
-// leaveOut makes probes that are not in the list leave their pods, also those that never were in it: that they were may have been forgotten.
+// leaveOut removes probes outside the list from their pods, even if they never were in it: that may have been forgotten.
 func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
 	fitting := map[string][]appsv1alpha1.ContainerProbe{}
 	for i := range list {
@@ -292,7 +292,7 @@ func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
 	}
 }
 
-// ask sets the list to the wanted probes, and returns the namespaces of which probes were left out.
+// ask sets the list to the wanted probes, and returns the namespaces that lost some.
 func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
 	metadata := map[string]any{}
 	said := stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut]
@@ -313,8 +313,8 @@ func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.Po
 	})
 }
 
-// mark writes to a pod what its results say, and takes off what is not wanted any more. A label by which its controller selects stays: the pod would be lost to
-// it.
+// mark writes results to a pod and removes the unwanted. A label its controller selects by stays, or the pod
+// would be lost to it.
 func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, selected sets.Set[string], now time.Time) {
 	var said []probing.Result
 	if results != nil {

@@ -1,5 +1,5 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides when the sidecars of a pod that runs to completion are stopped, and how. It is pure.
+// Package plan decides when and how to stop sidecars of pods running to completion. It is pure.
 package plan

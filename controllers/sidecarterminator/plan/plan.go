@@ -18,60 +18,60 @@ import (
 )
 
 const (
-	// ConditionTerminated is True on a pod whose phase was decided by its main containers alone.
+	// ConditionTerminated is True on a pod whose main containers alone decided its phase.
 	ConditionTerminated corev1.PodConditionType = "SidecarTerminated"
-	// messageTerminated is the message of that condition.
+	// messageTerminated goes with ConditionTerminated.
 	messageTerminated = "Terminated by Sidecar Terminator"
 
 	// longest is how long a request may take beyond the pod's grace period, in seconds.
 	longest = 120
-	// timeToLive is how long a request is kept after its end, in seconds. When sidecars run after that, there is another one.
+	// timeToLive keeps an ended request, in seconds. Sidecars still running then get another.
 	timeToLive = 30
 	// longestGrace is how long sidecars have to stop, in seconds, whatever grace period their pod asks for.
 	longestGrace = 300
-	// defaultGrace is the grace period of pods that say nothing, in seconds.
+	// defaultGrace is the default grace period of pods, in seconds.
 	defaultGrace = 30
 )
 
-// Snapshot is what is known of a pod that is due.
+// Snapshot is the observed state of a due pod.
 type Snapshot struct {
 	Now time.Time
 	// Pod is the pod.
 	Pod *corev1.Pod
-	// Virtual says that its node is a virtual one.
+	// Virtual: the pod is on a virtual node.
 	Virtual bool
 	// Request is the request of this pod; nil when there is none.
 	Request *appsv1beta1.ContainerRecreateRequest
 }
 
-// Decision is what is to be done for a pod, all of it.
+// Decision holds all actions for a pod.
 type Decision struct {
 	// Images are the new images by container.
 	Images map[string]string
-	// Phase is the phase that the pod gets, with the condition SidecarTerminated; empty leaves it.
+	// Phase is the pod's new phase, written with the condition SidecarTerminated; empty leaves it.
 	Phase corev1.PodPhase
 	// Create is a request to be created; nil for none.
 	Create *appsv1beta1.ContainerRecreateRequest
-	// Taken says that the request cannot be created: somebody else has one of its name.
+	// Taken: the request's name is taken by somebody else.
 	Taken bool
-	// Stopped are the names of the containers that this stops, for the event.
+	// Stopped names the containers to stop, for the event.
 	Stopped []string
 }
 
 // RequestName is the name of the request for a pod.
 func RequestName(pod *corev1.Pod) string { return restart.TerminationPrefix + string(pod.UID) }
 
-// Plan says what to do. The phase is written last: a pod that has ended uses no quota any more, so nothing of it may run on.
+// Plan writes the phase last: an ended pod uses no quota, so nothing of it may still run.
 //
-//  1. nothing for a pod that is not due;
-//  2. on a virtual node sidecars get the image that ends at once; nothing else is known there;
-//  3. sidecars that run are stopped by a request to the daemon of the node, in a bounded time. Nothing else is done until they have ended;
-//  4. the pod gets its phase by the containers whose exit codes count when others have ended, as the pod or the request says. Under OnFailure a
-//     sidecar that has crashed and waits for its next start is one of the others, whatever its mark says: it might wait, or go on, for ever;
-//  5. under OnFailure a sidecar that was stopped, has ended with another code than 0 and was started again would go on for ever: the pod gets
-//     its phase, too. The kubelet stops what is left, and another request bounds the time for that;
-//  6. a phase that the kubelet overwrote, because it reported the pod before it saw the phase, is written again, request or not. One that the
-//     kubelet took from an exit code that does not count is corrected.
+//  1. do nothing for a pod not yet due;
+//  2. on a virtual node, give sidecars the image that ends at once; no request works there;
+//  3. stop running sidecars by a request to the node's daemon, in bounded time, and wait for their end;
+//  4. set the phase by the containers with counting exit codes, once the others have ended by the pod or the request.
+//     Under OnFailure a crashed sidecar awaiting its restart is one of the others, marked or not: it could go on for ever;
+//  5. under OnFailure a stopped sidecar with a nonzero code restarts for ever: set the pod's phase, too.
+//     The kubelet stops the rest, and another request bounds the time;
+//  6. write the phase again if the kubelet's older report overwrote it, request or not.
+//     Correct a phase the kubelet took from an exit code that does not count.
 func Plan(s Snapshot) Decision {
 	var d Decision
 	if !Due(s.Pod) {
@@ -96,14 +96,14 @@ func Plan(s Snapshot) Decision {
 	return d
 }
 
-// ours says that the operator has made a request: others may use its name, and even its owner, but with longer times.
+// ours tells the operator's request from others: those may use its name and owner, with longer times.
 func ours(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod) bool {
 	strategy, ttl := r.Spec.Strategy, r.Spec.TTLSecondsAfterFinished
 	return metav1.IsControlledBy(r, pod) && ttl != nil && *ttl <= timeToLive && strategy != nil &&
 		(strategy.TerminationGracePeriodSeconds == nil || *strategy.TerminationGracePeriodSeconds <= longestGrace)
 }
 
-// unfinished are the sidecars for the daemon that have not ended, and whether there are others that have crashed and wait for their next start.
+// unfinished returns the daemon's sidecars still to end, and if others have crashed and await a restart.
 func unfinished(pod *corev1.Pod) (running []string, crashed bool) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -118,7 +118,7 @@ func unfinished(pod *corev1.Pod) (running []string, crashed bool) {
 	return running, crashed
 }
 
-// allStopped says that the request has stopped all sidecars that the pod still shows as running, and that none of their exit codes counts.
+// allStopped: the request stopped every sidecar still shown as running, and none of their exit codes counts.
 func allStopped(s Snapshot, running []string) bool {
 	return len(running) > 0 && !slices.ContainsFunc(running, func(name string) bool {
 		status := restart.StatusOf(s.Pod, name)
@@ -133,7 +133,7 @@ func ignored(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name && jobsidecar.Ignored(&c) })
 }
 
-// waitsForRestart says that a container does not run, has failed before, and would be started again.
+// waitsForRestart: a container has failed, does not run and would be restarted.
 func waitsForRestart(pod *corev1.Pod, name string) bool {
 	status := restart.StatusOf(pod, name)
 	if pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || status == nil || status.State.Waiting == nil {
@@ -143,7 +143,7 @@ func waitsForRestart(pod *corev1.Pod, name string) bool {
 	return last != nil && last.ExitCode != 0
 }
 
-// exchange gives the sidecars of a virtual node the images that end at once.
+// exchange gives sidecars on a virtual node the images that end at once.
 func (d *Decision) exchange(pod *corev1.Pod) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
@@ -177,13 +177,13 @@ func (d *Decision) request(pod *corev1.Pod, containers []string) {
 	d.Create, d.Stopped = r, containers
 }
 
-// decided says that the pod was given its phase once.
+// decided: the pod was given its phase before.
 func decided(pod *corev1.Pod) bool {
 	c := podstate.Condition(pod, ConditionTerminated)
 	return c != nil && c.Status == corev1.ConditionTrue
 }
 
-// startedAgain says that a sidecar was stopped by the request, which is over, and runs again.
+// startedAgain: a sidecar stopped by the finished request runs again.
 func startedAgain(s Snapshot, running []string) bool {
 	if !restart.Over(s.Request) || s.Pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		return false
@@ -198,7 +198,7 @@ func startedAgain(s Snapshot, running []string) bool {
 	return false
 }
 
-// Terminated is the condition that comes with a phase.
+// Terminated is the condition set with a phase.
 func Terminated(now time.Time) corev1.PodCondition {
 	return corev1.PodCondition{
 		Type: ConditionTerminated, Status: corev1.ConditionTrue, Message: messageTerminated, LastTransitionTime: podstate.Time(now),

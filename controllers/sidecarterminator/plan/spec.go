@@ -13,11 +13,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// HasSidecars says that a pod has sidecars that may have to be stopped, whatever they are at.
+// HasSidecars: a pod has sidecars that may have to be stopped at some time.
 func HasSidecars(pod *corev1.Pod) bool { return jobsidecar.HasSidecars(pod) }
 
-// Due says that the main containers of a pod are done and at least one of its sidecars is not, or has wrongly made the pod fail. A pod of sidecars
-// alone has no main containers, so it is due as soon as it runs.
+// Due: a pod's main containers are done, and a sidecar is not, or has wrongly failed the pod. A pod of sidecars
+// alone is due as soon as it runs.
 func Due(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || !jobsidecar.MainDone(pod) {
 		return false
@@ -30,7 +30,7 @@ func Due(pod *corev1.Pod) bool {
 	return misjudged(pod)
 }
 
-// misjudged says that the kubelet calls a pod failed only for exit codes that do not count. A reason is there when it failed as a whole.
+// misjudged: the kubelet failed a pod only for exit codes that do not count. A pod failed as a whole has a reason.
 func misjudged(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "" || outcome(pod) != corev1.PodSucceeded {
 		return false
@@ -58,7 +58,7 @@ func SinceMain(pod *corev1.Pod, now time.Time) (time.Duration, bool) {
 	return max(0, now.Sub(last)), !last.IsZero()
 }
 
-// outcome is the phase of a pod by the containers whose exit codes count. Under OnFailure those of sidecars do not: they would be started again.
+// outcome is the phase by the counting exit codes. Under OnFailure sidecars' do not count: they would be restarted.
 func outcome(pod *corev1.Pod) corev1.PodPhase {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]

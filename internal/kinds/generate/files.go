@@ -26,7 +26,7 @@ const (
 	kustomize = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
 )
 
-// files are all files that follow from the table, by path. The tree is read for what exists already: samples, patches, the head of PROJECT.
+// files are all files generated from the table, by path. tree gives existing ones: samples, patches, the head of PROJECT.
 func files(tree fs.FS, table []kinds.Kind) (map[string]string, error) {
 	made := map[string]string{
 		"api/operator/v1alpha1/zz_generated.kinds.go": enum(table),
@@ -72,7 +72,7 @@ func packages(table []kinds.Kind) map[string][]kinds.Kind {
 	return found
 }
 
-// enum is the type that names kinds in the Kruise object, whose schema lists them.
+// enum types the names of kinds in the Kruise object's schema.
 func enum(table []kinds.Kind) string {
 	var names []string
 	for _, kind := range table {
@@ -85,8 +85,7 @@ func enum(table []kinds.Kind) string {
 		"// +kubebuilder:validation:Enum=" + strings.Join(names, ";") + "\ntype Kind string\n"
 }
 
-// rights are the markers for the operator's rights to write the conversion of CRDs, and to move stored objects to another version. A marker in
-// a file of its own is read like any other.
+// rights are the markers for rights to write CRDs' conversion and to migrate stored objects. Markers work in any file.
 func rights(table []kinds.Kind) string {
 	var names, movable, plurals []string
 	for _, kind := range table {
@@ -129,7 +128,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return text.String()
 }
 
-// roles are what users may do with a kind.
+// roles are users' rights on a kind.
 func roles(kind kinds.Kind) string {
 	written := kind.Plural
 	if kind.Scale {
@@ -169,7 +168,7 @@ func usersKustomization(table []kinds.Kind) string {
 	return text
 }
 
-// definitions is the kustomization of the CRDs, with the patches that complete what controller-gen makes.
+// definitions is the kustomization of the CRDs, with patches completing controller-gen's output.
 func definitions(tree fs.FS, table []kinds.Kind) (string, error) {
 	text := header + kustomize + "resources:\n"
 	for _, kind := range bySortedDefinition(table) {
@@ -204,7 +203,7 @@ func bySortedDefinition(table []kinds.Kind) []kinds.Kind {
 	})
 }
 
-// samples is the kustomization of all samples that there are.
+// samples is the kustomization of all samples.
 func samples(tree fs.FS, _ []kinds.Kind) (string, error) {
 	found, err := fs.Glob(tree, "config/samples/*_*.yaml")
 	if err != nil || len(found) == 0 {
@@ -217,7 +216,7 @@ func samples(tree fs.FS, _ []kinds.Kind) (string, error) {
 	return text, nil
 }
 
-// project is what operator-sdk reads: its head as it is, and an entry for every version of every kind, the stored one first.
+// project is for operator-sdk: the present head, and every version of every kind, the stored one first.
 func project(tree fs.FS, table []kinds.Kind) (string, error) {
 	content, err := fs.ReadFile(tree, "PROJECT")
 	if err != nil {

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command generate writes every file that follows from the kinds: which types a scheme knows, the names of kinds in the Kruise
-// object, PROJECT, kustomizations, the roles of users. It runs at the top of the repository, as `make generate` does.
+// Command generate writes every file derived from the kinds: the schemes' types, the Kruise object's kind names,
+// PROJECT, kustomizations, users' roles. `make generate` runs it at the top of the repository.
 package main
 
 import (

@@ -23,18 +23,17 @@ import (
 
 // Config is the configuration of the manager.
 type Config struct {
-	// Table is all kinds that there are. It is set before the flags are added.
+	// Table holds all kinds. Set it before adding the flags.
 	Table kinds.Table
-	// Kinds are the kinds whose objects are reconciled. A kind that is not named has no watch, no cache and no reconciler.
+	// Kinds are the reconciled kinds. Others have no watch, cache or reconciler.
 	Kinds []string
-	// Unconfirmed are kinds whose objects wait for the administrator, with how many there are, or -1 where that is not known. After Merge
-	// they are those that nobody has confirmed, and none of them is among Kinds.
+	// Unconfirmed counts the objects of kinds waiting for the administrator, -1 if unknown. After Merge, only
+	// unconfirmed kinds are left, and none is among Kinds.
 	Unconfirmed map[string]int64
-	// FeatureGates is the text of --feature-gates; Features is what it says.
+	// FeatureGates is the text of --feature-gates, Features its parsed form.
 	FeatureGates string
 	Features     features.Set
-	// Workers is how many objects of one kind are reconciled at the same time. flagWorkers are the flags of single kinds, by kind, which
-	// override it where they are above zero.
+	// Workers is how many objects of one kind are reconciled at once. flagWorkers, by kind, override it where above zero.
 	Workers     int
 	flagWorkers map[string]*int
 	// CloneSetExcludePreparingDelete is scaleStrategy.excludePreparingDelete for all CloneSets.
@@ -47,34 +46,33 @@ type Config struct {
 	KindWorkers map[string]int
 	// Writes is how many writes to pods are in flight at the same time, over all workloads.
 	Writes int
-	// WriteTimeout is the deadline of one write, ReconcileTimeout that of one reconcile.
+	// WriteTimeout is the deadline of one write, ReconcileTimeout of one reconcile.
 	WriteTimeout     time.Duration
 	ReconcileTimeout time.Duration
 
 	// MetricsAddress and ProbeAddress are where metrics and health are served; "0" serves none.
 	MetricsAddress string
 	ProbeAddress   string
-	// MetricsSecure serves metrics over https to those alone whom the API server lets read them.
+	// MetricsSecure serves metrics over https, to clients the API server authorizes.
 	MetricsSecure bool
 	// ProfilingAddress is where profiles are served; "0" serves none.
 	ProfilingAddress string
-	// WebhookPort is where admission is served; 0 serves none. WebhookCertDir holds tls.crt and tls.key; when empty, it is where
-	// the Operator Lifecycle Manager puts them, and without files there the operator makes a certificate of its own.
+	// WebhookPort serves admission; 0: none. WebhookCertDir holds tls.crt and tls.key; empty: the Operator Lifecycle
+	// Manager's folder and, without files there, a certificate of the operator's own.
 	WebhookPort    int
 	WebhookCertDir string
-	// WebhookURL is where the API server reaches this process when it runs outside of the cluster. ServiceAccount is whose rights it then
-	// has, <namespace>/<name>; when empty, the user's own.
+	// WebhookURL is this process's address for the API server when it runs outside the cluster. ServiceAccount,
+	// <namespace>/<name>, then gives the rights; empty: the user's own.
 	WebhookURL     string
 	ServiceAccount string
 
-	// AcceptUnservedKinds takes a cluster over from OpenKruise although there are objects of kinds that have no controller here.
+	// AcceptUnservedKinds takes over from OpenKruise despite objects of kinds without a controller here.
 	AcceptUnservedKinds bool
 
 	// LeaderElect lets only the holder of a lease in Namespace reconcile.
 	LeaderElect bool
 	Namespace   string
-	// NodeDaemon says that the operator deploys the node daemon where something needs it: it runs in a cluster, and the Kruise object does not
-	// forbid it.
+	// NodeDaemon: the operator runs in a cluster and the Kruise object allows it to deploy the node daemon on need.
 	NodeDaemon bool
 	// Deployment is the operator's own, in Namespace; empty outside of a cluster.
 	Deployment    string
@@ -82,30 +80,30 @@ type Config struct {
 	RenewDeadline time.Duration
 	RetryPeriod   time.Duration
 
-	// QPS and Burst limit the requests to the API server; QPS 0 leaves that to the server.
+	// QPS and Burst limit the requests to the API server; QPS 0: the server limits.
 	QPS   float32
 	Burst int
 
 	// ResyncPeriod is how often everything in the cache is looked at again although nothing has changed.
 	ResyncPeriod time.Duration
 
-	// LogLevel and LogFormat are as package logging takes them. LogLevels is the text of --log-levels; KindLogLevels is what it and the
-	// Kruise object say of single kinds.
+	// LogLevel and LogFormat are for package logging. LogLevels is the text of --log-levels; KindLogLevels adds the
+	// Kruise object's levels of kinds.
 	LogLevel      string
 	LogFormat     string
 	LogLevels     map[string]string
 	KindLogLevels map[string]string
 
-	// AdmissionMode is PreferPolicy or Webhook: by which instrument requests are checked and changed.
+	// AdmissionMode is PreferPolicy or Webhook: the means to check and change requests.
 	AdmissionMode string
-	// ClientCA is the authority of the clients that may ask for admission, in PEM; empty: anybody may.
+	// ClientCA is the authority of clients allowed to ask for admission, in PEM; empty: anybody.
 	ClientCA string
 }
 
-// KnownKinds are the kinds that --kinds can name.
+// KnownKinds are the possible values of --kinds.
 func (c *Config) KnownKinds() []string { return c.Table.Switchable().Names() }
 
-// AddFlags adds the flags, whose defaults are those of the operator.
+// AddFlags adds the flags with the operator's defaults.
 func (c *Config) AddFlags(flags *pflag.FlagSet) {
 	c.addKinds(flags)
 	c.addRequests(flags)
@@ -137,7 +135,7 @@ func (c *Config) addKinds(flags *pflag.FlagSet) {
 		"The scheduler binds the pods of DaemonSets to their nodes. Otherwise they are created with spec.nodeName, without a check of free resources.")
 }
 
-// addRequests adds what limits the requests to the API server.
+// addRequests adds the limits on requests to the API server.
 func (c *Config) addRequests(flags *pflag.FlagSet) {
 	flags.IntVar(&c.Writes, "writes", 32, "How many writes to pods are in flight at the same time, over all workloads.")
 	flags.DurationVar(&c.WriteTimeout, "write-timeout", 15*time.Second, "Deadline of one write.")
@@ -177,7 +175,7 @@ func (c *Config) addInstallation(flags *pflag.FlagSet) {
 	flags.DurationVar(&c.RetryPeriod, "leader-elect-retry-period", time.Second, "How long to wait between tries to get or renew the lease.")
 }
 
-// Complete checks the configuration and fills in what follows from it. Notes are explanations for the user.
+// Complete checks the configuration and derives the rest. Notes are for the user.
 func (c *Config) Complete() (notes []string, err error) {
 	var faults []error
 	for _, kind := range c.Kinds {
@@ -242,10 +240,10 @@ func (c *Config) WorkersOf(kind string) int {
 	return c.Workers
 }
 
-// admissionModes are what --admission-mode can be.
+// admissionModes are the values of --admission-mode.
 func admissionModes() []string {
 	return []string{string(operatorv1alpha1.AdmissionPreferPolicy), string(operatorv1alpha1.AdmissionWebhook)}
 }
 
-// Enabled says whether objects of the kind are reconciled.
+// Enabled tells if objects of the kind are reconciled.
 func (c *Config) Enabled(kind string) bool { return slices.Contains(c.Kinds, kind) }

@@ -15,8 +15,7 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 )
 
-// Load reads the Kruise object past any cache. It returns nil when there is none; served says whether there could be one, that is
-// whether its CRD is installed.
+// Load reads the Kruise object past any cache, nil when there is none. served: its CRD is installed.
 func Load(ctx context.Context, reader client.Reader) (object *operatorv1alpha1.Kruise, served bool, err error) {
 	object = &operatorv1alpha1.Kruise{}
 	err = reader.Get(ctx, client.ObjectKey{Name: operatorv1alpha1.KruiseName}, object)
@@ -32,13 +31,12 @@ func Load(ctx context.Context, reader client.Reader) (object *operatorv1alpha1.K
 	}
 }
 
-// isUnserved says that the server does not have the kind any more, which the client has seen before: the answer comes from no registry, and names no
-// object.
+// isUnserved: the server lost a kind the client saw before. The answer comes from no registry, and names no object.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// SpecOf is the spec of an object that may be missing.
+// SpecOf is the spec of an object, nil without one.
 func SpecOf(object *operatorv1alpha1.Kruise) *operatorv1alpha1.KruiseSpec {
 	if object == nil || object.DeletionTimestamp != nil {
 		return nil

@@ -23,26 +23,27 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
 
-// Merged is what the flags and the Kruise object come to.
+// Merged combines the flags and the Kruise object.
 type Merged struct {
 	// Config is complete.
 	Config Config
-	// Notes are for the log: which gates are ignored or forced, and why.
+	// Notes are for the log: ignored or forced gates, and why.
 	Notes []string
-	// Faults are what the object asks for and cannot have, sorted. They are left out, and the rest of the object is in force.
+	// Faults are requests of the object that cannot be met, sorted. The rest is in force.
 	Faults []string
 }
 
-// Given returns the names of the flags that were set.
+// Given returns the names of the flags set.
 func Given(flags *pflag.FlagSet) sets.Set[string] {
 	names := sets.New[string]()
 	flags.Visit(func(flag *pflag.Flag) { names.Insert(flag.Name) })
 	return names
 }
 
-// Merge puts the object over the flags and those over the defaults. Flags are as they were parsed, before Complete; given are those that
-// were set. Spec is nil when there is no object. The error is about the flags alone: a fault of the object never keeps the operator from
-// running, and it depends on nothing that was in force before, so a restart changes nothing.
+// Merge puts the object over the flags and those over the defaults. Flags are as parsed, before Complete; given
+// are the ones set. Spec is nil without an object. The error is about the flags alone: a fault of the object
+// never keeps the operator from running. The result depends on nothing in force before, so a restart changes
+// nothing.
 func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSpec) (Merged, error) {
 	m := Merged{Config: flags}
 	c := &m.Config
@@ -80,7 +81,7 @@ func (m *Merged) kinds(spec *operatorv1alpha1.KruiseSpec) {
 	}
 }
 
-// leaveUnconfirmedOut leaves kinds that wait for the administrator out of the default list.
+// leaveUnconfirmedOut drops kinds waiting for the administrator from the default list.
 func (m *Merged) leaveUnconfirmedOut(confirmed []operatorv1alpha1.Kind) {
 	left := maps.Clone(m.Config.Unconfirmed)
 	for _, kind := range confirmed {
@@ -92,10 +93,10 @@ func (m *Merged) leaveUnconfirmedOut(confirmed []operatorv1alpha1.Kind) {
 	m.Config.Kinds = slices.DeleteFunc(slices.Clone(m.Config.Kinds), func(kind string) bool { _, waits := left[kind]; return waits })
 }
 
-// workers reads what is said of controllers: of all, and of single ones.
+// workers reads the number of workers, for all controllers and for single ones.
 func (m *Merged) workers(spec *operatorv1alpha1.KruiseSpec) {
 	if spec.Workers != nil && m.positive("spec.workers", *spec.Workers) {
-		// All kinds: also those for which a flag says something.
+		// All kinds, even those with a flag.
 		m.Config.Workers, m.Config.flagWorkers = int(*spec.Workers), nil
 	}
 	if spec.LogLevel != "" && m.level("spec.logLevel", spec.LogLevel) {
@@ -143,7 +144,7 @@ func (m *Merged) admission(settings *operatorv1alpha1.AdmissionSettings) {
 	}
 }
 
-// gates puts the object's gates over those of the flag, one by one.
+// gates puts the object's gates over the flag's, one by one.
 func (m *Merged) gates(wanted []operatorv1alpha1.FeatureGate) {
 	values := map[features.Gate]bool{}
 	for _, gate := range wanted {
@@ -191,7 +192,7 @@ func (m *Merged) level(path string, level operatorv1alpha1.LogLevel) bool {
 	return true
 }
 
-// checkAddress says why an address cannot be listened at; nil for 0, which means not to listen.
+// checkAddress explains an address unfit to listen at; nil for 0, meaning not to listen.
 func checkAddress(address string) error {
 	if address == "0" {
 		return nil
@@ -206,8 +207,8 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// Hash stands for everything in a complete configuration that takes effect only when the process starts and that the object can change.
-// Two processes with the same hash run alike.
+// Hash stands for every setting the object can change and only a new process applies. Two processes with the
+// same hash run alike.
 func (c *Config) Hash() string {
 	workers := map[string]int{}
 	for _, kind := range c.Kinds {

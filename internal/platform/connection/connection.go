@@ -11,11 +11,11 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// Config returns how the API server is reached, by --kubeconfig, $KUBECONFIG, the service account of the pod, or ~/.kube/config. The audit log names
-// userAgent. Without any of these it returns an error.
+// Config returns the way to the API server, by --kubeconfig, $KUBECONFIG, the pod's service account, or
+// ~/.kube/config. userAgent is for the audit log. Without any of these it returns an error.
 //
-// Answers are not asked for compressed. Kubernetes 1.37 compresses each event of a watch by itself, which costs both sides CPU and saves little on the
-// way between them (docs/adr/0016-cost-at-size.md).
+// Answers are uncompressed. Kubernetes 1.37 compresses each watch event by itself, for much CPU on both sides
+// and little saving (docs/adr/0016-cost-at-size.md).
 func Config(userAgent string) (*rest.Config, error) {
 	server, err := ctrl.GetConfig()
 	if err != nil {

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package features holds the feature gates: behavior that users switch on or off for the whole operator. Names and defaults are
-// those that OpenKruise's users know, so that a cluster can bring its gates along.
+// Package features holds the feature gates: behavior users switch on or off for the whole operator. Names and
+// defaults are OpenKruise's, so clusters keep their gates.
 //
-// The gates are one immutable value, made when the process starts. The engine never sees it: whoever wires a workload passes plain
-// booleans.
+// The gates are one immutable value, made at the start. The engine never sees it: wiring passes plain booleans.
 package features
 
 import (
@@ -19,7 +18,7 @@ import (
 // Gate is the name of a feature gate.
 type Gate string
 
-// The gates. The table of known says what each gate does.
+// The gates; known describes each.
 const (
 	AdvancedDeployment                        Gate = "AdvancedDeployment"
 	AppendPodSelector                         Gate = "AppendPodSelector"
@@ -70,24 +69,24 @@ type Info struct {
 	Name Gate
 	// Default is its value when it is not set.
 	Default bool
-	// Effect is what it does when it is on, for the documentation.
+	// Effect documents the gate when on.
 	Effect string
 	// Ignored says why setting the gate changes nothing; empty when it does.
 	Ignored string
-	// Missing says what the gate does not do yet when it is on; empty when it does all.
+	// Missing lists effects not built yet; empty: complete.
 	Missing string
-	// Needs are gates without which this one is forced off.
+	// Needs are gates this one is forced off without.
 	Needs []Gate
 	// Stage is how mature OpenKruise calls it, for AllAlpha and AllBeta. Empty: alpha when it is off by default, else beta.
 	Stage Stage
-	// Elsewhere says that it is a gate of another program than OpenKruise's manager, so that AllAlpha and AllBeta are not about it.
+	// Elsewhere: the gate is of another program than OpenKruise's manager, so AllAlpha and AllBeta leave it alone.
 	Elsewhere bool
 }
 
 // Stage is how mature a gate is.
 type Stage string
 
-// The stages, and the names by which --feature-gates sets all gates of one that it does not name.
+// The stages, and the names setting all other gates of one in --feature-gates.
 const (
 	Alpha Stage = "AllAlpha"
 	Beta  Stage = "AllBeta"
@@ -108,7 +107,7 @@ func (i Info) stage() Stage {
 
 const (
 	always = "the operator always acts as if it were on"
-	// With the gate on, a CloneSet asks a pod's budget before it touches the pod, and goes on when there is none. Without the kind there never is.
+	// A CloneSet asks a pod's budget before touching the pod, and goes on without one. Without the kind there is none.
 	noBudgets    = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
 	noLiveness   = "the node daemon has no such liveness probes yet, so it has no effect"
@@ -187,15 +186,15 @@ func Known() []Info {
 	}
 }
 
-// Set says which gates are on. The zero value has all of them off.
+// Set holds the gates that are on. The zero value has all of them off.
 type Set struct {
 	on map[Gate]bool
 }
 
-// Enabled says whether the gate is on.
+// Enabled tells if the gate is on.
 func (s Set) Enabled(gate Gate) bool { return s.on[gate] }
 
-// On lists the gates that are on, sorted.
+// On lists the enabled gates, sorted.
 func (s Set) On() []string {
 	var on []string
 	for _, gate := range slices.Sorted(maps.Keys(s.on)) {
@@ -206,7 +205,7 @@ func (s Set) On() []string {
 	return on
 }
 
-// With returns a copy in which the gate has the given value. Gates that depend on it stay as they are.
+// With returns a copy with the gate set to on. Dependent gates stay as they are.
 func (s Set) With(gate Gate, on bool) Set {
 	gates := maps.Clone(s.on)
 	if gates == nil {
@@ -216,7 +215,7 @@ func (s Set) With(gate Gate, on bool) Set {
 	return Set{on: gates}
 }
 
-// String lists the gates that are on, as --feature-gates takes them.
+// String lists the enabled gates in the form of --feature-gates.
 func (s Set) String() string {
 	var on []string
 	for _, gate := range slices.Sorted(maps.Keys(s.on)) {
@@ -227,9 +226,9 @@ func (s Set) String() string {
 	return strings.Join(on, ",")
 }
 
-// Parse reads a list such as "A=true,B=false" on top of the defaults. AllAlpha and AllBeta set the gates of a stage that the list does not
-// name. Notes are remarks for its author: what is ignored, and what is forced off or on. A name that is not known, or that is given two values,
-// is an error.
+// Parse reads a list such as "A=true,B=false" on top of the defaults. AllAlpha and AllBeta set the unlisted
+// gates of a stage. Notes tell the author about ignored and forced gates. An unknown name, or one with two
+// values, is an error.
 func Parse(text string) (set Set, notes []string, err error) {
 	asked, err := parse(text)
 	if err != nil {
@@ -261,7 +260,7 @@ func Parse(text string) (set Set, notes []string, err error) {
 			notes = append(notes, fmt.Sprintf("feature gate %s is on because %s is", ImagePullJob, gate))
 		}
 	}
-	// A gate that is forced off may force others off.
+	// Forcing one off may force others off.
 	for changed := true; changed; {
 		changed = false
 		for _, gate := range known {
@@ -275,7 +274,7 @@ func Parse(text string) (set Set, notes []string, err error) {
 	return Set{on: on}, notes, nil
 }
 
-// Override returns a list such as Parse takes in which these gates have these values, and all others are as in text.
+// Override returns text, a list for Parse, with these gates set and all others unchanged.
 func Override(text string, values map[Gate]bool) string {
 	var parts []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -290,12 +289,12 @@ func Override(text string, values map[Gate]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// Accepts says whether Parse takes the name: that of a gate, AllAlpha or AllBeta.
+// Accepts: Parse takes the name, a gate, AllAlpha or AllBeta.
 func Accepts(name Gate) bool {
 	return Stage(name) == Alpha || Stage(name) == Beta || IsKnown(name)
 }
 
-// IsKnown says whether there is a gate of this name.
+// IsKnown: there is a gate of this name.
 func IsKnown(gate Gate) bool {
 	return slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate })
 }

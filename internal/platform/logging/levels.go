@@ -16,7 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// controllerKey is the key under which controller-runtime puts a controller's name into its logger.
+// controllerKey holds a controller's name in controller-runtime's loggers.
 const controllerKey = "controller"
 
 // Levels says how much is logged, for all and for single controllers. It may change at any time.
@@ -29,7 +29,7 @@ type levels struct {
 	controller map[string]int
 }
 
-// NewLevels returns levels that log as Set says.
+// NewLevels returns levels after Set.
 func NewLevels(all string, controllers map[string]string) (*Levels, error) {
 	l := &Levels{}
 	return l, l.Set(all, controllers)
@@ -54,7 +54,7 @@ func (l *Levels) Set(all string, controllers map[string]string) error {
 	return nil
 }
 
-// enabled says whether V(level) of a controller is logged.
+// enabled: V(level) of a controller is logged.
 func (l *Levels) enabled(level int, controller string) bool {
 	current := l.current.Load()
 	highest, ok := current.controller[controller]
@@ -64,9 +64,9 @@ func (l *Levels) enabled(level int, controller string) bool {
 	return level <= highest
 }
 
-// sink lets through what the levels allow. It learns its controller from the values that loggers are given.
+// sink filters lines by level. It learns its controller from the loggers' values.
 //
-// The values are encoded with a line that is written: every reconciliation has a logger with values of its own, and few of them write.
+// Values are encoded only with a written line: every reconciliation has its own logger, and few write.
 type sink struct {
 	logr.LogSink
 
@@ -95,8 +95,8 @@ func (s *sink) Info(level int, message string, pairs ...any) {
 	s.LogSink.Info(level, message, slices.Concat(s.values, pairs)...)
 }
 
-// Error implements logr.LogSink. client-go calls it an error when an event goes nowhere because its namespace is being deleted. This happens
-// with every namespace, and needs no action.
+// Error implements logr.LogSink. client-go reports events in a namespace being deleted as errors. These are
+// ordinary and need no action.
 func (s *sink) Error(err error, message string, pairs ...any) {
 	if strings.HasPrefix(message, rejectedEvent) && namespaceEnds(err) {
 		if s.Enabled(1) {
@@ -107,10 +107,10 @@ func (s *sink) Error(err error, message string, pairs ...any) {
 	s.LogSink.Error(err, message, slices.Concat(s.values, pairs)...)
 }
 
-// rejectedEvent is the beginning of client-go's message about an event that the server refuses.
+// rejectedEvent begins client-go's message about an event refused by the server.
 const rejectedEvent = "Server rejected event"
 
-// namespaceEnds says that the server refuses to create something because the namespace is being deleted, or is gone by now.
+// namespaceEnds: the server refuses a creation because the namespace is being deleted or gone.
 func namespaceEnds(err error) bool {
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return true

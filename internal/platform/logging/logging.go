@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// New returns a logger that writes lines of the format json or console, as far as levels lets them through. Changing the levels
-// changes what the logger, and every logger made from it, writes from then on.
+// New returns a logger writing json or console lines, filtered by levels. Changing the levels affects it and
+// every logger made from it.
 func New(out io.Writer, levels *Levels, format string) (logr.Logger, error) {
 	encoder := zap.JSONEncoder()
 	switch format {
@@ -32,11 +32,11 @@ func New(out io.Writer, levels *Levels, format string) (logr.Logger, error) {
 	return logr.New(&sink{LogSink: log.GetSink(), levels: levels}), nil
 }
 
-// trace is the verbosity of the level of that name.
+// trace is this level's verbosity.
 const trace = 4
 
-// ParseLevel reads error, info, debug, trace, in any case, or the highest V(n) to write as a number; info is V(0), debug V(1), trace
-// V(4). The result is that n, and -1 for error.
+// ParseLevel reads error, info, debug, trace, in any case, or the highest V(n) to write as a number; info is
+// V(0), debug V(1), trace V(4). It returns this n, or -1 for error.
 func ParseLevel(level string) (int, error) {
 	switch strings.ToLower(level) {
 	case "error":

@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// New returns the mapper of a manager: what was found is remembered, since every write of metadata asks for it, and controller-runtime's own
-// mapper sorts through all resources of the group each time. Kinds that were not found are looked up again: their CRD may be installed later.
+// New returns the manager's mapper. It remembers found kinds: every metadata write asks, and
+// controller-runtime's mapper sorts all resources of the group each time. Missing kinds are looked up again:
+// their CRD may come later.
 func New(server *rest.Config, client *http.Client) (meta.RESTMapper, error) {
 	dynamic, err := apiutil.NewDynamicRESTMapper(server, client)
 	if err != nil {

@@ -1,8 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics holds the operator's own metrics. Names begin with kruise_; labels come from small fixed sets, never from
-// objects. What controller-runtime and client-go measure (queues, reconciles, requests, leases) is served beside them.
+// Package metrics holds the operator's own metrics. Names begin with kruise_; labels come from small fixed sets,
+// never from objects. Controller-runtime's and client-go's metrics (queues, reconciles, requests, leases) are
+// served beside them.
 package metrics
 
 import (
@@ -13,38 +14,37 @@ import (
 
 // Metrics are the operator's own metrics.
 type Metrics struct {
-	// Actions counts what was done to pods and claims: by kind of workload, verb of the action, and result: ok, conflict, gone,
-	// refused or doubt.
+	// Actions counts actions on pods and claims, by workload kind, verb and result: ok, conflict, gone, refused or doubt.
 	Actions *prometheus.CounterVec
 	// Objects is how many objects there are, by kind, state and the reason for it.
 	Objects *Objects
-	// StaleViews counts the passes that waited because the cache had not caught up with the workload's own writes, by kind.
+	// StaleViews counts passes waiting for the cache to show the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
 	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
 	TakeoverWaiting *prometheus.GaugeVec
-	// IsLeader is 1 while this replica leads. It has the name that OpenKruise gave it, for the sake of dashboards.
+	// IsLeader is 1 while this replica leads. OpenKruise's name keeps dashboards working.
 	IsLeader prometheus.Gauge
 	// CronSkew is how many seconds after its time a run of an AdvancedCronJob was created.
 	CronSkew prometheus.Histogram
-	// CronLeftOut counts the runs of AdvancedCronJobs that were left out because spec.startingDeadlineSeconds was over.
+	// CronLeftOut counts AdvancedCronJob runs left out because spec.startingDeadlineSeconds was over.
 	CronLeftOut prometheus.Counter
-	// LaunchWaiting is how many ordered pods wait until containers are ready before others start, by whether they have done so for long.
+	// LaunchWaiting counts ordered pods waiting for ready containers before starting others, by long wait or not.
 	LaunchWaiting *prometheus.GaugeVec
 	// PodsHeld is how many pods are held out of service through the readiness gate KruisePodReady, by who does so: ContainerRecreateRequest, Lifecycle or
 	// other.
 	PodsHeld *prometheus.GaugeVec
 	// PodsHeldSince is since when the longest of these holds lasts, in seconds since 1970; 0 when there is none.
 	PodsHeldSince *prometheus.GaugeVec
-	// SidecarStops counts the writes that stop sidecars of pods whose main containers are done: by method (request, phase or image) and
-	// result (ok, conflict, gone, refused or doubt).
+	// SidecarStops counts writes stopping sidecars after their main containers, by method (request, phase or image)
+	// and result (ok, conflict, gone, refused or doubt).
 	SidecarStops *prometheus.CounterVec
-	// SidecarLatency is how many seconds after its main containers a pod ended whose sidecars had to be stopped.
+	// SidecarLatency is the seconds from the end of a pod's main containers to the pod's, if sidecars had to be stopped.
 	SidecarLatency prometheus.Histogram
 	// SidecarSetInjection is how many SidecarSets there are, by reason and status of their condition InjectionPath.
 	SidecarSetInjection *prometheus.GaugeVec
 	// SidecarSetPods is how many pods SidecarSets have together, by state: matched, updated, ready, updated_ready or without_sidecar.
 	SidecarSetPods *prometheus.GaugeVec
-	// RecreateRequests counts the ContainerRecreateRequests that have ended, by the reason of their condition Succeeded.
+	// RecreateRequests counts ended ContainerRecreateRequests, by the reason of their condition Succeeded.
 	RecreateRequests *prometheus.CounterVec
 	// RecreateLatency is how many seconds after their creation they ended.
 	RecreateLatency prometheus.Histogram
@@ -95,7 +95,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, all.register(registerer)
 }
 
-// set is metrics that are registered together.
+// set is metrics registered together.
 type set []prometheus.Collector
 
 func (s *set) counters(name, help string, labels ...string) *prometheus.CounterVec {

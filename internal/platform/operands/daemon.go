@@ -37,13 +37,13 @@ type Daemon struct {
 	Namespace string
 	// Image is the daemon's image.
 	Image string
-	// PullSecrets are Secrets in the daemon's namespace with which its image is pulled.
+	// PullSecrets are Secrets in the daemon's namespace to pull its image.
 	PullSecrets []string
-	// Resources are those of the container. Nil: those of the manifest.
+	// Resources are the container's. Nil: the manifest's.
 	Resources *corev1.ResourceRequirements
-	// Tolerations are those of the pods. Nil: every taint.
+	// Tolerations are the pods'. Nil: every taint.
 	Tolerations []corev1.Toleration
-	// PriorityClass is that of the pods. Empty: the cluster's default.
+	// PriorityClass is the pods'. Empty: the cluster's default.
 	PriorityClass string
 	// SELinux is the context of the container. Nil: the runtime chooses it.
 	SELinux *corev1.SELinuxOptions
@@ -51,20 +51,21 @@ type Daemon struct {
 	Privileged bool
 	// Socket is where the container runtime listens on the nodes. Empty: the usual places are tried.
 	Socket string
-	// CredentialConfig is a file on the nodes that configures credential provider plugins, CredentialFolder where these are. Empty: none are used.
+	// CredentialConfig is a file on the nodes configuring credential provider plugins, CredentialFolder their
+	// folder. Empty: none are used.
 	CredentialConfig, CredentialFolder string
-	// Port is where it serves its health and metrics, on the network of the node; 0: nowhere. Nil: that of the manifest.
+	// Port serves its health and metrics on the node's network; 0: nowhere. Nil: the manifest's.
 	Port *int32
 	// NoProbes keeps it from probing.
 	NoProbes bool
-	// NoReports keeps it from reporting what containers run.
+	// NoReports stops its reports on containers.
 	NoReports bool
 }
 
-// DaemonPolicy is the name of the policy that keeps each daemon to the objects of its node.
+// DaemonPolicy is the policy keeping each daemon to its own node's objects.
 const DaemonPolicy = "kruise-daemon-own-node"
 
-// RenderDaemonPolicy renders that policy and its binding.
+// RenderDaemonPolicy renders DaemonPolicy and its binding.
 func RenderDaemonPolicy() ([]*unstructured.Unstructured, error) {
 	return manifests.Render("operands/daemonpolicy")
 }
@@ -89,7 +90,7 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// change changes an object as the type that it has.
+// change changes an object in its typed form.
 func change[T any](object *unstructured.Unstructured, typed *T, how func(*T)) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (d Daemon) change(pod *corev1.PodSpec) {
 		pod.Tolerations = d.Tolerations
 	}
 	if d.Privileged {
-		// The API server refuses a privileged container that says that it must not get further rights.
+		// The API server refuses a privileged container with allowPrivilegeEscalation false.
 		c.SecurityContext.Privileged, c.SecurityContext.AllowPrivilegeEscalation = ptr.To(true), nil
 	}
 	if d.Socket != "" {
@@ -148,8 +149,8 @@ func listen(c *corev1.Container, port int32) {
 	c.Args = append(c.Args, fmt.Sprintf("--addr=:%d", port))
 }
 
-// DaemonImage is the image of the node daemon: the one that is asked for, else the one that the environment names, else the operator's own,
-// from another repository if there is one to take images from.
+// DaemonImage is the node daemon's image: the one asked for, else the environment's, else the operator's own,
+// moved to repository if set.
 func DaemonImage(asked, related, own, repository string) string {
 	image := cmp.Or(related, own)
 	if repository != "" {
@@ -158,8 +159,8 @@ func DaemonImage(asked, related, own, repository string) string {
 	return cmp.Or(asked, image)
 }
 
-// mount adds a folder of the node, read-only. It is the folder of a file and not the file, so that a file that is replaced is seen. A node without it gets
-// an empty one: its daemon works without.
+// mount adds a folder of the node, read-only: a mounted file would hide its replacement. A missing folder
+// becomes an empty one, and the daemon works without.
 func mount(pod *corev1.PodSpec, name, from, to string) {
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
 		HostPath: &corev1.HostPathVolumeSource{Path: from, Type: ptr.To(corev1.HostPathDirectoryOrCreate)},

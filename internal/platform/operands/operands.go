@@ -1,10 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operands renders what the operator deploys for itself, from kustomize bases that the program carries. It applies nothing.
+// Package operands renders the operator's own deployments from embedded kustomize bases. It applies nothing.
 //
-// A base that cannot be rendered with the values is an error of the program, which a test of this package would find; what a cluster
-// lacks shows when the objects are applied.
+// A base failing with the values is a program error, found by a test of this package; a cluster's lacks show on applying.
 package operands
 
 import (
@@ -35,7 +34,7 @@ const (
 // Bases lists all of them.
 func Bases() []Base { return []Base{Access, Prometheus} }
 
-// Values are what differs between installs.
+// Values differ between installs.
 type Values struct {
 	// Namespace is the operator's own.
 	Namespace string
@@ -44,7 +43,7 @@ type Values struct {
 	MetricsSecure bool
 }
 
-// PortOf is the port of an address that the manager listens at; zero when it listens nowhere.
+// PortOf is the port of a listening address; zero: nowhere.
 func PortOf(address string) (int, error) {
 	if address == "0" {
 		return 0, nil
@@ -80,7 +79,7 @@ func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
 	return manifests.RenderOver(path.Join("operands", string(base)), k)
 }
 
-// labels are on everything that the operator deploys.
+// labels are on everything the operator deploys.
 func labels() []types.Label {
 	return []types.Label{{Pairs: map[string]string{
 		"app.kubernetes.io/name":       "kruise-operator",

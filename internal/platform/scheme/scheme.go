@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheme knows every type that the operator reads or writes.
+// Package scheme knows every type the operator reads or writes.
 package scheme
 
 import (

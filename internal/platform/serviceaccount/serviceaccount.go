@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serviceaccount lets a process outside of the cluster act with just the rights that it has inside: the user's own credentials
-// only ask for tokens of the operator's service account.
+// Package serviceaccount gives a process outside of the cluster just its rights inside: the user's credentials
+// only request tokens for the operator's service account.
 package serviceaccount
 
 import (
@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// lifetime is what tokens are asked for. The server may give less or more; a token is replaced shortly before its own end.
+	// lifetime is requested for tokens. The server may change it; a token is replaced shortly before its end.
 	lifetime = time.Hour
 	// tokenTimeout is how long the server may take to issue one.
 	tokenTimeout = 15 * time.Second
@@ -37,8 +37,8 @@ func Parse(text string) (types.NamespacedName, error) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
 
-// As returns a configuration for the same API server that acts as the service account. The first token is requested at once, so that missing
-// permissions, or a missing account, are reported here.
+// As returns a configuration for the same API server acting as the service account. It requests the first token
+// at once, to report missing permissions or a missing account.
 func As(ctx context.Context, own *rest.Config, account types.NamespacedName) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(own)
 	if err != nil {
@@ -55,7 +55,7 @@ func As(ctx context.Context, own *rest.Config, account types.NamespacedName) (*r
 
 // source asks the API server for a token whenever the last one is about to end.
 type source struct {
-	// ctx is that of the process: the interface of token sources has none.
+	// ctx is the process's: token sources take none.
 	ctx     context.Context
 	client  kubernetes.Interface
 	account types.NamespacedName

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version says which build this is.
+// Package version names this build.
 package version
 
 import (
@@ -14,7 +14,7 @@ import (
 // release is the version of a release build, such as v0.1.0: -ldflags "-X .../internal/platform/version.release=v0.1.0".
 var release string //nolint:gochecknoglobals // only the linker can set it
 
-// String is the version: that of the release, else what Go recorded of the module, else "devel".
+// String is the version: the release's, else the module's from Go, else "devel".
 func String() string {
 	recorded := ""
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "(devel)" {
@@ -23,5 +23,5 @@ func String() string {
 	return cmp.Or(release, recorded, "devel")
 }
 
-// UserAgent is what API servers see of the operator in their audit log.
+// UserAgent names the operator in API servers' audit logs.
 func UserAgent() string { return shared.FieldManager + "/" + String() }
