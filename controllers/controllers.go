@@ -121,7 +121,6 @@ func CacheContents(c *config.Config) kubecache.Contents {
 	return contents
 }
 
-// features have no kind.
 func features() []controller.Kind {
 	return slices.DeleteFunc(All(), func(k controller.Kind) bool { return !k.IsFeature() })
 }
@@ -246,7 +245,6 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Depend
 	return nil
 }
 
-// setupFeatures sets up the features without a kind.
 func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Dependencies, configured []operatorconfig.Kind) error {
 	for _, feature := range features() {
 		if !feature.IsOn(deps.Config) {
@@ -263,7 +261,6 @@ func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workloa
 	return nil
 }
 
-// needsDaemon: the node daemon carries out the kind.
 func needsDaemon(kind controller.Kind, c *config.Config) bool {
 	return kind.Entry.NodeDaemon && c.NodeDaemon && kind.IsOn(c)
 }
@@ -316,7 +313,6 @@ func setupHooks(mgr ctrl.Manager, deps *Deps, all workload.Dependencies) error {
 	return nil
 }
 
-// served: a kind is managed.
 func served(configured []operatorconfig.Kind, kind string) bool {
 	return slices.ContainsFunc(configured, func(k operatorconfig.Kind) bool { return k.Name == kind && k.Served })
 }

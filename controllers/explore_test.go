@@ -31,7 +31,7 @@ import (
 // wanted are the images that a CloneSet and two SidecarSets want for the same pods, and the template that status.currentRevision names.
 type wanted struct{ main, logs, mesh, current int8 }
 
-// together is a CloneSet whose pods have the sidecars of two SidecarSets. Each of the three lets one pod be unavailable.
+// together is a CloneSet with two SidecarSets on its pods. Each of the three lets one pod be unavailable.
 type together struct {
 	sidecars  [2]map[int8]*sidecarset.Spec // by image
 	clones    map[wanted]*cloneset.Spec
@@ -40,17 +40,17 @@ type together struct {
 	// seen are the facts about a pod for a spec of a SidecarSet: an exploration meets the same few pods in all its states.
 	seen     sync.Map
 	replicas int
-	// workloadFirst: of what the three want of one pod in one pass, the CloneSet's is done, else that of a SidecarSet.
+	// workloadFirst: the CloneSet's write to a pod wins a pass, else a SidecarSet's.
 	workloadFirst bool
 }
 
-// fact is what is known about a pod for a spec.
+// fact is a pod's state for a spec.
 type fact struct {
 	spec *sidecarset.Spec
 	pod  *corev1.Pod
 }
 
-// containers are those of the CloneSet and of the SidecarSets.
+// containers are the CloneSet's and the SidecarSets'.
 var containers = [3]string{"main", "agent", "proxy"}
 
 func sidecarSetOf(i int, image int8) *v1beta1.SidecarSet {
@@ -129,7 +129,7 @@ func freshSlots() iter.Seq[planning.Slot] {
 	}
 }
 
-// ofCloneSet is what the CloneSet wants, and its current revision after that.
+// ofCloneSet is the CloneSet's plan, and its next current revision.
 func (t *together) ofCloneSet(w *podsettest.State[wanted]) (planning.Plan, int8) {
 	spec := t.clones[wanted{main: w.Set.main, current: w.Set.current}]
 	s := podset.Snapshot{
@@ -145,7 +145,6 @@ func (t *together) ofCloneSet(w *podsettest.State[wanted]) (planning.Plan, int8)
 	return plan, w.Set.current
 }
 
-// sidecarsOf is what one of the SidecarSets sees, and its spec.
 func (t *together) sidecarsOf(i int, w *podsettest.State[wanted]) (*sidecarset.Spec, sidecarset.Snapshot) {
 	spec := t.sidecars[i][[]int8{w.Set.logs, w.Set.mesh}[i]]
 	s := sidecarset.Snapshot{Now: podsettest.Now()}
@@ -163,7 +162,7 @@ func (t *together) sidecarsOf(i int, w *podsettest.State[wanted]) (*sidecarset.S
 	return spec, s
 }
 
-// step is one pass of all three. The server takes one write to a version of a pod: what another one wants of it comes later.
+// step is one pass of all three. The server takes one write to a version of a pod; the others come later.
 func (t *together) step(w *podsettest.State[wanted]) (planning.Plan, wanted) {
 	clones, current := t.ofCloneSet(w)
 	logs, mesh := sidecarset.Plan(t.sidecarsOf(0, w)), sidecarset.Plan(t.sidecarsOf(1, w))
@@ -214,7 +213,7 @@ func (t *together) sidecarLimits() podsettest.Invariant[wanted] {
 	}}
 }
 
-// workloadLimit holds when the CloneSet takes no available pod out of service while another one is not available, whoever took that.
+// workloadLimit: the CloneSet takes no available pod out of service while another is unavailable, whoever caused it.
 func (t *together) workloadLimit() podsettest.Invariant[wanted] {
 	return podsettest.Invariant[wanted]{Name: "the CloneSet keeps its limit", Check: func(e podsettest.Event[wanted]) error {
 		available, taken := 0, 0
@@ -236,7 +235,6 @@ func (t *together) workloadLimit() podsettest.Invariant[wanted] {
 	}}
 }
 
-// done says that all pods have all images.
 func (t *together) done(w *podsettest.State[wanted]) bool {
 	for _, pod := range w.Pods {
 		for i, image := range []int8{w.Set.main, w.Set.logs, w.Set.mesh} {
@@ -249,8 +247,8 @@ func (t *together) done(w *podsettest.State[wanted]) bool {
 	return len(w.Pods) == t.replicas
 }
 
-// TestExploreSidecarSetsBesideACloneSet visits every state of pods that a CloneSet and SidecarSets give other images at the same time: all come
-// to their end, and each keeps its limit.
+// TestExploreSidecarSetsBesideACloneSet visits every state of pods getting images from a CloneSet and
+// SidecarSets at once: all come to their end, and each keeps its limit.
 func TestExploreSidecarSetsBesideACloneSet(t *testing.T) {
 	for _, tc := range []struct {
 		name          string

@@ -22,26 +22,26 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
-// An exploration visits every state that a small cluster with an ImagePullJob can reach: by passes of the job and of the NodeImages that are
-// carried out whole, by passes of which only one action happens before the operator dies, by what the daemons of the nodes answer, by time that
-// passes when nothing else happens, and by a limited number of faults: nodes that join, leave or are made again, another job that wants the image,
-// a changed image or parallelism, a job that is deleted, an operator that is away. It holds in each step that
+// An exploration visits every reachable state of a small cluster with an ImagePullJob. Its moves are passes of
+// the job and the NodeImages, passes dying after one action, daemons' answers, time, and a few faults: nodes
+// join, leave or are made again, another job wants the image, image or parallelism change, a job is deleted, the
+// operator is away. In each step:
 //
-//   - no node is asked when parallelism nodes are at work, and none waits when fewer are;
-//   - no node is asked a second time for an image before a day is over, and never by a job that completes;
-//   - a pass after a pass does nothing, and nothing changes by the clock alone before the planner asked to look again;
-//   - counters add up to the nodes, and are what the nodes have said; of a job that has ended the status stays;
-//   - from every state the job can come to its end, to rest where it never ends or waits for its user, or be gone without a trace in NodeImages.
+//   - no node is asked while parallelism nodes are at work, and none waits while fewer are;
+//   - no node is asked twice for an image within a day, and never by a completing job;
+//   - a second pass does nothing, and the clock alone changes nothing before the requested recheck;
+//   - counters add up to the nodes and their answers; an ended job's status stays;
+//   - every state leads to the job's end, to rest if it never ends or waits for its user, or to no trace in NodeImages.
 type pullExploration struct {
 	t     *testing.T
 	start *pulls
-	// ends are what daemons answer in the end, those of silent nodes nothing.
+	// ends are the daemons' final answers; silent nodes give none.
 	ends   []v1beta1.ImagePullPhase
 	silent []string
-	// begins says that daemons report that they have begun, too; slow that time passes although they could answer.
+	// begins: daemons also report beginning. slow: time passes although they could answer.
 	begins, slow bool
 	faults       int
-	// waits is how often time passes at most, for a job that never completes.
+	// waits limits the passing of time for a never completing job.
 	waits int
 	walk  podsettest.Walk[pullState]
 }
@@ -62,7 +62,7 @@ func (e *pullExploration) run() {
 	e.walk.Run(pullState{w: e.start, faults: e.faults, waits: e.waits})
 }
 
-// move changes a copy of a state; cost is how many faults that takes.
+// move changes a copy of a state, at a cost in faults.
 func (e *pullExploration) move(v *visitedPull, how string, cost int, change func(*pulls)) {
 	next := v.State.w.clone()
 	change(next)
@@ -102,7 +102,6 @@ func (e *pullExploration) expand(v *visitedPull) {
 	}
 }
 
-// over says that nothing has to happen any more.
 func (e *pullExploration) over(v *visitedPull) bool {
 	w := v.State.w
 	if w.job == nil {
@@ -128,7 +127,8 @@ func (e *pullExploration) over(v *visitedPull) bool {
 	return !w.completes() && len(said[v1beta1.ImagePhaseSucceeded])+len(said[v1beta1.ImagePhaseFailed]) == len(w.nodes)
 }
 
-// job runs a whole pass of the job, and passes that die after one action. It says whether nothing is to be done, and when to look again.
+// job runs a whole pass of the job, and passes dying after one action. It returns calm when nothing is to be
+// done, and when to look again.
 func (e *pullExploration) job(v *visitedPull) (calm bool, wait time.Duration) {
 	before := v.State.w
 	if before.job == nil {
@@ -200,7 +200,7 @@ func (e *pullExploration) checkAsked(v *visitedPull, d imagepulljob.Decision) {
 	}
 }
 
-// checkStatus holds the status after a pass against what the nodes have said.
+// checkStatus compares the status after a pass with the nodes' answers.
 func (e *pullExploration) checkStatus(v *visitedPull, after *pulls) {
 	was, is := &v.State.w.job.Status, &after.job.Status
 	if was.CompletionTime != nil && after.completes() {
@@ -232,7 +232,7 @@ func (e *pullExploration) checkStatus(v *visitedPull, after *pulls) {
 	}
 }
 
-// checkCalm demands that the clock alone changes nothing before the planner asked to look again: or ever, when it did not ask.
+// checkCalm demands no change by the clock alone before the requested recheck, or ever without one.
 func (e *pullExploration) checkCalm(v *visitedPull, w *pulls, wait time.Duration) {
 	later := w.clone()
 	later.now = later.now.Add(wait - time.Second)
@@ -279,7 +279,7 @@ func (e *pullExploration) image(v *visitedPull, name string) (calm bool, wait ti
 	return false, 0
 }
 
-// daemons lets the daemon of each node answer, and says whether one can.
+// daemons lets each node's daemon answer, and returns true if one can.
 func (e *pullExploration) daemons(v *visitedPull) (can bool) {
 	for name := range v.State.w.images {
 		if slices.Contains(e.silent, name) {

@@ -25,13 +25,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// repository is what the job pulls of, and jobUID who it is.
+// repository is the job's, and jobUID its identity.
 const (
 	repository = "web"
 	jobUID     = types.UID("job-uid")
 )
 
-// pulls is a cluster with one ImagePullJob, its nodes, and their NodeImages. Objects are never changed where they are, so that it can be cloned.
+// pulls is a cluster with one ImagePullJob, nodes and NodeImages. Objects are never changed in place, so it can be cloned.
 type pulls struct {
 	// job is nil when it is gone.
 	job *v1beta1.ImagePullJob
@@ -81,7 +81,7 @@ func (w *pulls) changeImage(name string, change func(*v1beta1.NodeImage)) {
 	w.images[name] = image
 }
 
-// look is what the controller of jobs sees.
+// look is the view of the jobs' controller.
 func (w *pulls) look() (*imagepulljob.Spec, imagepulljob.Snapshot) {
 	spec := imagepulljob.Parse(w.job)
 	s := imagepulljob.Snapshot{Now: w.now, Released: !imagepulljob.Wants(spec)}
@@ -114,7 +114,6 @@ func (w *pulls) pass() (imagepulljob.Decision, error) {
 	return d, nil
 }
 
-// planImage plans the NodeImage of a name.
 func (w *pulls) planImage(name string) nodeimage.Decision {
 	return nodeimage.Plan(w.images[name], nodeimage.Snapshot{
 		Now: w.now, Node: w.nodes[name] != "",
@@ -127,7 +126,6 @@ func (w *pulls) planImage(name string) nodeimage.Decision {
 	})
 }
 
-// completes says that the job is there and ends some time.
 func (w *pulls) completes() bool {
 	return w.job != nil && w.job.Spec.CompletionPolicy.Type != v1beta1.CompleteNever
 }
@@ -191,7 +189,7 @@ func merged[T any](object *T, a *planning.Action) (*T, error) {
 	return after, json.Unmarshal(text, after)
 }
 
-// deleteJob is what the server does when a job is deleted.
+// deleteJob deletes the job as the server does.
 func (w *pulls) deleteJob() {
 	if len(w.job.Finalizers) == 0 {
 		w.job = nil
@@ -200,7 +198,7 @@ func (w *pulls) deleteJob() {
 	w.changeJob(func(job *v1beta1.ImagePullJob) { job.DeletionTimestamp = ptr.To(metav1.NewTime(w.now)) })
 }
 
-// asking names a node and the tag for which it is asked.
+// asking names a node and the requested tag.
 func (w *pulls) asking(name string) string { return string(w.nodes[name]) + " " + w.job.Spec.Image }
 
 // own is the NodeImage of a node, if it is of this node and not of a former one.
@@ -212,7 +210,7 @@ func (w *pulls) own(name string) *v1beta1.NodeImage {
 	return image
 }
 
-// open are the tags of a node that its daemon has not ended.
+// open are a node's tags its daemon has not ended.
 func (w *pulls) open(name string) []v1beta1.ImageTagSpec {
 	var open []v1beta1.ImageTagSpec
 	if image := w.own(name); image != nil {
@@ -225,7 +223,7 @@ func (w *pulls) open(name string) []v1beta1.ImageTagSpec {
 	return open
 }
 
-// answerTo is what the status says about the present round of a tag.
+// answerTo is the status of a tag's present round.
 func answerTo(image *v1beta1.NodeImage, tag v1beta1.ImageTagSpec) *v1beta1.ImageTagStatus {
 	for _, answer := range image.Status.ImageStatuses[repository].Tags {
 		if answer.Tag == tag.Tag && answer.Version == tag.Version {
@@ -235,7 +233,7 @@ func answerTo(image *v1beta1.NodeImage, tag v1beta1.ImageTagSpec) *v1beta1.Image
 	return nil
 }
 
-// answer has the daemon of a node answer for a tag. Like the real one it forgets answers to what nobody asks any more.
+// answer makes a node's daemon answer for a tag. Like the real one it forgets answers nobody asks for.
 func (w *pulls) answer(name string, tag v1beta1.ImageTagSpec, phase v1beta1.ImagePullPhase) {
 	w.changeImage(name, func(image *v1beta1.NodeImage) {
 		var kept []v1beta1.ImageTagStatus
@@ -254,7 +252,7 @@ func (w *pulls) answer(name string, tag v1beta1.ImageTagSpec, phase v1beta1.Imag
 	})
 }
 
-// joint has another job ask a node for the tag once more: what has ended begins a new round, what has not is shared.
+// joint has another job ask a node for the tag: an ended round begins anew, another is shared.
 func (w *pulls) joint(name string, i int) {
 	w.changeImage(name, func(image *v1beta1.NodeImage) {
 		tag := &image.Spec.Images[repository].Tags[i]
@@ -266,7 +264,7 @@ func (w *pulls) joint(name string, i int) {
 	})
 }
 
-// outcomes counts what nodes have said to what the job wants now, by phase; "" are those that were asked and have not ended.
+// outcomes groups nodes' answers to the job's present request by phase; "" are asked and unended.
 func (w *pulls) outcomes() map[v1beta1.ImagePullPhase][]string {
 	result := map[v1beta1.ImagePullPhase][]string{}
 	for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
@@ -292,7 +290,7 @@ func ownedByJob(tag v1beta1.ImageTagSpec) bool {
 	return slices.ContainsFunc(tag.OwnerReferences, func(o corev1.ObjectReference) bool { return o.UID == jobUID })
 }
 
-// key is the same for clusters in which the same can happen.
+// key is equal for clusters with the same future.
 func (w *pulls) key() string {
 	var b strings.Builder
 	most := longest
@@ -349,5 +347,5 @@ func (w *pulls) key() string {
 // longest is more than anything in a cluster takes.
 const longest = 25 * time.Hour
 
-// almostADay is the shortest time after which a job that never completes asks a node again.
+// almostADay is the shortest time before a never completing job asks a node again.
 const almostADay = 23*time.Hour + 45*time.Minute

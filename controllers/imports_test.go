@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A kind imports nothing of other kinds. Of its own, the folders below import the pure planner alone: no reconciler, and no other folder. The linter cannot say
-// this: to it, all of them have one prefix.
+// A kind imports nothing of other kinds. Its own subfolders import the pure planner alone: no reconciler, and no
+// other folder. The linter cannot check this: all share one prefix.
 func TestKindsDoNotImportEachOther(t *testing.T) {
 	const all = "github.com/kruise-operator/kruise-operator/controllers/"
 	seen := 0

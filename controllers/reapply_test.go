@@ -22,8 +22,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestApplyingAManifestAgainChangesNoPod: OpenKruise stored defaults in specs, and the next sync of a manifest drops them. That once replaced all pods of
-// UnitedDeployments.
+// TestApplyingAManifestAgainChangesNoPod: OpenKruise stored defaults in specs, and a manifest's next sync drops
+// them. This once replaced all pods of UnitedDeployments.
 func TestApplyingAManifestAgainChangesNoPod(t *testing.T) {
 	compared := map[string]int{}
 	for _, name := range fixtures.Cases(t) {
@@ -50,7 +50,7 @@ func TestApplyingAManifestAgainChangesNoPod(t *testing.T) {
 	}
 }
 
-// leftover is an object that OpenKruise left, among all of its case, and what it becomes when its manifest is applied again.
+// leftover is an object from OpenKruise, among its case's, and its state after applying the manifest again.
 type leftover struct {
 	name          string
 	objects       []*unstructured.Unstructured
@@ -67,7 +67,6 @@ func (l leftover) revisions(t testing.TB) []*appsv1.ControllerRevision {
 	return owned
 }
 
-// changed says what becomes of the revisions of an owner.
 func changed[T any](t testing.TB, l leftover, codec revision.Codec[T], owner revision.Owner, payload *T) string {
 	t.Helper()
 	var stored []revision.Of[T]
@@ -128,7 +127,7 @@ func changesOfSidecars(t testing.TB, l leftover) string {
 	return changed(t, l, sidecarspec.Codec(), revision.Owner{}, payload(l.again))
 }
 
-// changesOfUnited compares the workloads that are applied, too: their own kinds would replace the pods.
+// changesOfUnited also compares the applied workloads: their own kinds would replace the pods.
 func changesOfUnited(t testing.TB, l leftover) string {
 	set := fixtures.As[v1beta1.UnitedDeployment](t, l.again)
 	if what := changed(t, l, united.Templates(), revision.Owner{}, &set.Spec.Template); what != "" {
@@ -146,7 +145,7 @@ func changesOfUnited(t testing.TB, l leftover) string {
 	})
 }
 
-// workloadsChange says which pods the workloads of a UnitedDeployment replace when they are applied again.
+// workloadsChange names the pods a UnitedDeployment's workloads replace when applied again.
 func workloadsChange(t testing.TB, l leftover, parse func(*unstructured.Unstructured) *united.Spec) string {
 	t.Helper()
 	before, after := parse(l.stored), parse(l.again)

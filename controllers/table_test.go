@@ -47,7 +47,7 @@ func TestEveryEntryIsWhole(t *testing.T) {
 	}
 }
 
-// The schema knows the names that the operator knows, so that a wrong one is refused where it is written.
+// The schema and the operator know the same names, so a wrong one is refused on writing.
 func TestTheSchemaOfTheKruiseObjectKnowsTheKinds(t *testing.T) {
 	content, err := os.ReadFile("../config/crd/bases/operator.kruise.io_kruises.yaml")
 	if err != nil {

@@ -188,7 +188,6 @@ func servedVersion(definition *names) string {
 	return served
 }
 
-// living counts a list's objects not being deleted.
 func (h *Handler) living(ctx context.Context, list *metav1.PartialObjectMetadataList, options *client.ListOptions) (kept, error) {
 	return count(ctx, h.Reader, list, options, func(list *metav1.PartialObjectMetadataList) int {
 		n := 0

@@ -28,7 +28,7 @@ type lists struct {
 	pods, objects [][]metav1.PartialObjectMetadata
 	claims        []corev1.PersistentVolumeClaim
 	err           error
-	// asked are the lists that were asked for.
+	// asked are the requested lists.
 	asked []string
 }
 

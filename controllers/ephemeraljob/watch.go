@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// ended: a stored job has ended.
 func ended(stored map[string]any) bool {
 	end, _, _ := unstructured.NestedString(stored, "status", "completionTime")
 	return end != ""

@@ -82,7 +82,7 @@ func (s *shell) pass(after time.Duration) (time.Duration, *appsv1beta1.ImagePull
 	return result.RequeueAfter, stored
 }
 
-// What is remembered of a job lasts from pass to pass: its pull secrets are not read each time, and the answers of its nodes are measured.
+// A job's memory lasts from pass to pass: pull secrets are not read each time, and nodes' answers are measured.
 func TestWhatIsRememberedOfAJobWithPullSecrets(t *testing.T) {
 	s := newShell(t)
 	s.pass(0)
@@ -113,7 +113,7 @@ func TestWhatIsRememberedOfAJobWithPullSecrets(t *testing.T) {
 	}
 }
 
-// A pull secret that is applied after its job is there for most of the pulls.
+// A pull secret applied after its job serves most of the pulls.
 func TestAMissingPullSecretIsLookedForSoon(t *testing.T) {
 	s := newShell(t)
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "registry"}}
@@ -134,7 +134,7 @@ func TestAMissingPullSecretIsLookedForSoon(t *testing.T) {
 	}
 }
 
-// The server refuses the copy of a pull secret: the job begins all the same, tries again, says why it stands, and ends by its deadline.
+// The server refuses a pull secret's copy: the job still begins, tries again, explains itself, and ends by its deadline.
 func TestARefusedCopyDoesNotStopTheDeadline(t *testing.T) {
 	s := newShell(t)
 	copied := 0
@@ -167,7 +167,7 @@ func TestARefusedCopyDoesNotStopTheDeadline(t *testing.T) {
 	}
 }
 
-// The server refuses to have a node asked. The next one is asked at once, and the job is not looked at each second for as long as the refusal lasts.
+// The server refuses to have a node asked. The next one is asked at once, and the job is not looked at each second meanwhile.
 func TestANodeThatIsRefusedIsTriedAgainWhenItIsDue(t *testing.T) {
 	s := newShell(t)
 	if err := s.Server.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// installed are the node daemon's namespace and the installation that made it, and further objects.
+// installed are the node daemon's namespace, its installation, and further objects.
 func installed(more ...client.Object) []client.Object {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager", UID: "installed"}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: secretNamespace, UID: "ns", OwnerReferences: []metav1.OwnerReference{{

@@ -94,7 +94,7 @@ func TestJobsShareTheCopyOfASecret(t *testing.T) {
 	released("b") // once more, when that was not noted
 }
 
-// OpenKruise gave its copies random names. A job that was taken over takes itself out of them when it is done, and leaves what is no copy of its.
+// OpenKruise gave its copies random names. A taken-over job leaves its copies when done, and other Secrets alone.
 func TestCopiesOfOpenKruiseAreReleased(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {
@@ -131,7 +131,7 @@ func TestCopiesOfOpenKruiseAreReleased(t *testing.T) {
 	}
 }
 
-// inPages is a server of which each page of a list has one object, however many are asked for.
+// inPages is a server with one object per list page, whatever the limit.
 func inPages(c client.WithWatch) client.Client {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
@@ -153,7 +153,7 @@ func inPages(c client.WithWatch) client.Client {
 	})
 }
 
-// A denial with the code 404 would be taken for a copy that is gone, and the credentials would stay for ever.
+// A denial with the code 404 would look like a gone copy, and the credentials would stay for ever.
 func TestACopyWhoseDeletionIsDeniedIsNotReleased(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {

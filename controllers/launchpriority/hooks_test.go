@@ -17,8 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
-// The webhook refuses pods whose priorities cannot be read, and stays for all pods until the policies are shown to order and to refuse. They begin to
-// act one after the other, seconds apart on a busy API server.
+// The webhook refuses unreadable priorities, and stays for all pods until the policies prove to order and
+// refuse. They take effect one by one, seconds apart on a busy API server.
 func TestThePoliciesAreInForceWhenTheyOrderAndRefuse(t *testing.T) {
 	refusal := errors.New(`pods "x" is forbidden: ` + launch.BadPriority)
 	for name, tc := range map[string]struct {
@@ -34,7 +34,7 @@ func TestThePoliciesAreInForceWhenTheyOrderAndRefuse(t *testing.T) {
 		"everything is refused by somebody else": {refuse: errors.New("exceeded quota")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// What the API server says to the dry runs: the policies are served, and may have no effect.
+			// The API server serves the policies in dry runs, perhaps without effect yet.
 			c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 				Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
 					pod, is := object.(*corev1.Pod)

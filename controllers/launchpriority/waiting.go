@@ -61,7 +61,6 @@ func (w *waiting) saw(key types.NamespacedName, uid types.UID, at int, now time.
 	return true, 0
 }
 
-// forget notes a pod no longer waiting.
 func (w *waiting) forget(key types.NamespacedName) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()

@@ -66,7 +66,6 @@ func ofNode(_ context.Context, node client.Object) []types.NamespacedName {
 	return []types.NamespacedName{{Name: node.GetName()}}
 }
 
-// ofJob names a job's NodeImages.
 func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.NamespacedName {
 	list, err := r.List(ctx, r.Kind, client.MatchingFields{byJob: string(job.GetUID())})
 	if err != nil {
@@ -152,7 +151,6 @@ func (r *Reconciler) emitEvents(image *appsv1beta1.NodeImage, tag plan.GivenUp) 
 	}
 }
 
-// observe reads the node and finds gone jobs.
 func (r *Reconciler) observe(ctx context.Context, image *appsv1beta1.NodeImage) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), DaemonOff: r.daemonOff}
 	node, name := &corev1.Node{}, client.ObjectKey{Name: image.Name}

@@ -27,7 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
-// lagging is a cache that shows what it was given.
+// lagging is a cache with given content.
 type lagging struct {
 	cache.Cache
 	client.Reader
@@ -43,7 +43,8 @@ func (l lagging) List(ctx context.Context, list client.ObjectList, options ...cl
 	return l.Reader.List(ctx, list, options...)
 }
 
-// A new leader's cache may be older than the NodeImage: that deletes neither the NodeImage of a node nor the tag of a job that the server has.
+// A new leader's cache may be older than the NodeImage: it must not delete an existing node's NodeImage or an
+// existing job's tag.
 func TestALaggingCacheDeletesNothing(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {
@@ -91,7 +92,7 @@ func TestALaggingCacheDeletesNothing(t *testing.T) {
 	}
 }
 
-// A pull that was given up is told on the list of the node, and on each job that has failed by it.
+// A given-up pull is told on the node's list, and on each job it fails.
 func TestAPullThatIsGivenUpIsTold(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	r := &Reconciler{Base: &workload.Base{Dependencies: workload.Dependencies{Recorder: recorder}}}
@@ -113,7 +114,7 @@ func TestAPullThatIsGivenUpIsTold(t *testing.T) {
 	}
 }
 
-// The node daemon is deployed for a tag that was written by hand until it has ended.
+// A hand-written tag has the node daemon deployed until it ends.
 func TestAListWrittenByHandHasTheNodeDaemonDeployed(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
 	image := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "list"}}

@@ -66,7 +66,7 @@ func (r *Reconciler) observe(ctx context.Context, list *appsv1alpha1.NodePodProb
 	return snapshot, err
 }
 
-// selected are the labels pods' controllers select by, among those a marker sets.
+// selected are, for pods a marker labels, the labels their controllers select by.
 func (r *Reconciler) selected(ctx context.Context, pods []*corev1.Pod, markers []*probing.Marker) (map[types.UID]sets.Set[string], error) {
 	selected := map[types.UID]sets.Set[string]{}
 	for _, pod := range pods {
@@ -84,7 +84,6 @@ func (r *Reconciler) selected(ctx context.Context, pods []*corev1.Pod, markers [
 	return selected, nil
 }
 
-// markers are the working PodProbeMarkers of some namespaces.
 func (r *Reconciler) markers(ctx context.Context, namespaces sets.Set[string]) ([]*probing.Marker, error) {
 	stored, err := r.List(ctx, markerKind())
 	if err != nil {

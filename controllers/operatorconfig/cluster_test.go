@@ -32,7 +32,7 @@ func deployment() *appsv1.Deployment {
 	return d
 }
 
-// applying hands every object that is applied to see instead.
+// applying passes every applied object to see instead.
 func applying(see func(*unstructured.Unstructured)) func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 	return func(_ context.Context, _ client.WithWatch, given runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
 		content, err := json.Marshal(given)

@@ -281,7 +281,6 @@ func (r *Reconciler) read(ctx context.Context) (*operatorv1alpha1.Kruise, error)
 	return object, nil
 }
 
-// leads: this replica is the leader.
 func (r *Reconciler) leads() bool {
 	select {
 	case <-r.Elected:
@@ -291,7 +290,6 @@ func (r *Reconciler) leads() bool {
 	}
 }
 
-// report writes the status, if it changed.
 func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise, merged config.Merged, step Step, failures []string, upgrade Upgrade) error {
 	if object == nil || object.DeletionTimestamp != nil {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// namespaceCase is a node daemon of an installation, with what is there before it.
+// namespaceCase is an installation's node daemon, and its earlier objects.
 func namespaceCase(t *testing.T, needed bool, there ...client.Object) (n *NodeDaemon, c client.Client, applied *[]string) {
 	t.Helper()
 	types, err := scheme.New()
@@ -50,7 +50,8 @@ func namespaceCase(t *testing.T, needed bool, there ...client.Object) (n *NodeDa
 	}, c, applied
 }
 
-// Somebody else had made the namespace: it was labeled privileged and got a DaemonSet that runs as root, so whoever was admin there owned every node.
+// Somebody else had made the namespace: it was labeled privileged and got a DaemonSet running as root, so its
+// admin owned every node.
 func TestTheNamespaceOfATenantGetsNoNodeDaemon(t *testing.T) {
 	theirs := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operands.DaemonNamespace, UID: "theirs", Labels: map[string]string{
 		"app.kubernetes.io/managed-by": "kruise-operator", "app.kubernetes.io/part-of": "kruise-operator",
@@ -69,7 +70,7 @@ func TestTheNamespaceOfATenantGetsNoNodeDaemon(t *testing.T) {
 	}
 }
 
-// Nobody else can take the name once the operator runs, whether something needs the daemon or not.
+// Nobody else can take the name once the operator runs, even without a need for the daemon.
 func TestTheNamespaceIsReservedFromTheStart(t *testing.T) {
 	n, _, applied := namespaceCase(t, false)
 	if _, err := n.Settle(t.Context(), nil); err != nil || len(*applied) != 1 || (*applied)[0] != "Namespace  installed" {

@@ -30,7 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 )
 
-// What the Kruise object says about the rights of the node daemon is in its DaemonSet, and so is a later change.
+// The DaemonSet follows the Kruise object's rights for the node daemon, later changes included.
 func TestTheNodeDaemonGetsTheRightsOfTheSettings(t *testing.T) {
 	own := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "op", Name: "manager"}}
 	own.Spec.Template.Spec.Containers = []corev1.Container{{Name: managerContainer, Image: "example/manager:v1"}}
@@ -72,7 +72,7 @@ func TestTheNodeDaemonGetsTheRightsOfTheSettings(t *testing.T) {
 	}
 }
 
-// A failed look at what the leader before has deployed does not cost the daemon the time in which it may be needed again.
+// A failed look at the former leader's objects does not cost the daemon its time of grace.
 func TestTheNodeDaemonOfTheLeaderBeforeIsKeptForAWhile(t *testing.T) {
 	installed := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-manager", UID: "installed"}}
 	daemon := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{
@@ -132,7 +132,7 @@ func TestNothingIsDeployedOnNodesWhileAnotherManagerActs(t *testing.T) {
 	}
 }
 
-// A daemon that somebody has deleted, alone or with its namespace, is put back when it is needed next, and within a minute otherwise.
+// A deleted daemon, alone or with its namespace, is put back at the next need, otherwise within a minute.
 func TestTheNodeDaemonIsPutBack(t *testing.T) {
 	own := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "op", Name: "manager"}}
 	own.Spec.Template.Spec.Containers = []corev1.Container{{Name: managerContainer, Image: "example/manager:v1"}}

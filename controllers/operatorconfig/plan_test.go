@@ -24,7 +24,7 @@ import (
 
 func at(seconds int) time.Time { return time.Unix(1_000_000+int64(seconds), 0) }
 
-// Standbys end one after another, and the leader last, so that one of them serves and has full caches when the lease is given back.
+// Standbys end one by one, the leader last, so one serves with full caches when the lease is given back.
 func TestReplicasEndOneAfterAnother(t *testing.T) {
 	old := func(name string) Replica { return Replica{Name: name, Configuration: "old", Ready: true} }
 	leading := Replica{Name: "b", Configuration: "old", Ready: true, Leads: true}
@@ -55,7 +55,7 @@ func TestReplicasEndOneAfterAnother(t *testing.T) {
 	}
 }
 
-// Pods that ended, are about to, or have not said what they run with are not waited for.
+// Pods ended, about to end, or without an announced configuration are not waited for.
 func TestOnlyReplicasThatRunAreWaitedFor(t *testing.T) {
 	pod := func(name, configuration string, change func(*corev1.Pod)) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -92,7 +92,7 @@ func TestOnlyReplicasThatRunAreWaitedFor(t *testing.T) {
 	}
 }
 
-// A replica beside others is not ready for a while before it ends, so that no request is on its way to it.
+// A replica beside others is unready for a while before it ends, so no request is on its way to it.
 func TestAReplicaIsNotReadyBeforeItEnds(t *testing.T) {
 	ended := 0
 	clock := clocktesting.NewFakePassiveClock(at(0))
@@ -221,7 +221,7 @@ func TestWhatHasNoEffectIsWarnedOf(t *testing.T) {
 	}
 }
 
-// An event tells of kinds that wait when they begin to, and when others do, and not at every report.
+// An event tells of waiting kinds when the first waits and when others do, not at every report.
 func TestWaitingIsAnnouncedOnce(t *testing.T) {
 	status := func(message string) operatorv1alpha1.KruiseStatus {
 		if message == "" {

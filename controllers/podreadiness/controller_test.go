@@ -30,7 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// cached reads what is stored.
+// cached reads stored objects.
 type cached struct {
 	cache.Cache
 	stored client.Reader
@@ -40,7 +40,7 @@ func (c cached) Get(ctx context.Context, key client.ObjectKey, object client.Obj
 	return c.stored.Get(ctx, key, object)
 }
 
-// gated is a pod of a Deployment whose template lists the gate.
+// gated is a Deployment's pod with the gate.
 func gated() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid"}}
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "set", Controller: ptr.To(true)}}
@@ -139,7 +139,7 @@ func TestHoldsOfRequestsThatAreOverAreGivenUp(t *testing.T) {
 	}
 }
 
-// Who holds a pod is a message of its status, which others may make as long as they like.
+// Holders come from a message in the pod's status, and others may make it very long.
 func TestManyHoldsOfOnePodAreLookedAtAFewAtATime(t *testing.T) {
 	const many = 300
 	holders := make([]shared.ReadinessHolder, many)

@@ -44,7 +44,6 @@ func newHeld(pods, since *prometheus.GaugeVec) *held {
 // saw notes who holds a pod.
 func (h *held) saw(pod *corev1.Pod) { h.note(client.ObjectKeyFromObject(pod), pod) }
 
-// forget drops a gone pod.
 func (h *held) forget(pod *corev1.Pod) { h.note(client.ObjectKeyFromObject(pod), nil) }
 
 func (h *held) note(key types.NamespacedName, pod *corev1.Pod) {

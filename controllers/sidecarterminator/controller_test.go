@@ -25,7 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
-// done is a pod whose main container has ended while its sidecar runs.
+// done is a pod with an ended main container and a running sidecar.
 func done() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job-1", UID: "uid"}}
 	pod.Spec.RestartPolicy, pod.Spec.NodeName, pod.Status.Phase = corev1.RestartPolicyNever, "n1", corev1.PodRunning
@@ -39,7 +39,7 @@ func done() *corev1.Pod {
 	return pod
 }
 
-// What becomes of the sidecars of a finished pod is told on the pod.
+// The pod's events tell of its sidecars' end.
 func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "containerrecreaterequests"}, "", nil)
 	foreign := &appsv1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: plan.RequestName(done())}}
@@ -87,8 +87,8 @@ func TestWhatBecomesOfSidecarsIsTold(t *testing.T) {
 	}
 }
 
-// A webhook chooses the code of its denial. One that the API server itself uses for an object that is there already was no denial to anybody: the request was sent
-// again ten times a second.
+// A webhook chooses its denial's code. With the API server's code for an existing object it was taken for no
+// denial: the request was sent again ten times a second.
 func TestAWebhookThatDeniesARequestIsToldWhateverItsCode(t *testing.T) {
 	for _, code := range []int32{http.StatusNotFound, http.StatusConflict} {
 		f := reconcilertest.New(t, reconcilertest.Options{

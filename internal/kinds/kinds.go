@@ -28,7 +28,7 @@ type Kind struct {
 	Converted bool
 	// Scale: it has the subresource scale.
 	Scale bool
-	// ClaimTemplates: it has spec.volumeClaimTemplates, with items open in the schema.
+	// ClaimTemplates: it has spec.volumeClaimTemplates; the schema leaves its items open.
 	ClaimTemplates bool
 	// Controller tells if the operator reconciles its objects.
 	Controller Controller

@@ -42,7 +42,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
-// build returns a manager with everything in it.
 func (p *process) build(ctx context.Context, c *config.Config, operator operatorconfig.Dependencies) (ctrl.Manager, error) {
 	if err := p.openWebhooks(ctx, c); err != nil {
 		return nil, err
@@ -79,7 +78,6 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 	return mgr, p.addProbes(mgr, c, filling)
 }
 
-// add adds a runnable.
 func add(mgr ctrl.Manager, what string, runnable ctrlmanager.Runnable) error {
 	if err := mgr.Add(runnable); err != nil {
 		return fmt.Errorf("adding %s: %w", what, err)
@@ -116,7 +114,6 @@ func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.
 	return guard, nil
 }
 
-// addControllers adds all controllers and webhook handlers.
 func (p *process) addControllers(
 	ctx context.Context, mgr ctrl.Manager, c *config.Config, direct client.Client, guard *takeover.Guard, denied *kubecache.Denied,
 	operator operatorconfig.Dependencies,

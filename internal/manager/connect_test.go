@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/listserver"
 )
 
-// TestListsOfUsersAreReadWithinBounds: what webhooks ask for is read by clients that are made from this configuration.
+// TestListsOfUsersAreReadWithinBounds: webhooks' clients come from this configuration.
 func TestListsOfUsersAreReadWithinBounds(t *testing.T) {
 	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
 	server := &listserver.Server{Lists: map[schema.GroupVersionKind][][]byte{}}

@@ -9,7 +9,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
-// The port of a server of this process is free until that starts, which would then fail at every start.
+// The port of the process's own server is free until it starts, and it would then fail at every start.
 func TestMetricsAreNotServedWhereTheProcessServesOtherThings(t *testing.T) {
 	for address, taken := range map[string]bool{
 		"127.0.0.1:0": false, "0": false, ":18081": true, "127.0.0.1:18081": true, "127.0.0.1:18082": true, "127.0.0.1:019443": true,

@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// An operator that could not read pods was ready, and said nothing: no reconciler runs before the caches are filled.
+// An operator without the right to read pods was ready and silent: no reconciler runs before the caches are filled.
 func TestAnOperatorThatCannotFillItsCachesSaysWhy(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Metrics tell how busy a cluster is, and whose it is not everybody's business.
+// Metrics tell how busy a cluster is, and who uses it: not everybody's business.
 func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	api := fake.NewClientset()
 	api.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// timeLimit is far more than any text should take, and far less than those take that are refused.
+// timeLimit is far above any accepted text's time, and far below a refused one's.
 const timeLimit = 5 * time.Second
 
 func ordinary() []string {
@@ -53,7 +53,7 @@ func TestQuantitiesThatTakeMinutesToReadAreRefusedUnread(t *testing.T) {
 	}
 }
 
-// What is no quantity at all is left to the library, which says what is wrong with it.
+// The library explains texts that are no quantities.
 func TestOrdinaryQuantitiesAreReadAsTheLibraryReadsThem(t *testing.T) {
 	for _, text := range ordinary() {
 		want, wantErr := resource.ParseQuantity(text)
@@ -66,13 +66,13 @@ func TestOrdinaryQuantitiesAreReadAsTheLibraryReadsThem(t *testing.T) {
 	}
 }
 
-// pod has a quantity at the place where a container's limit is, and elsewhere what only looks like one.
+// pod has a quantity as a container's limit, and look-alikes elsewhere.
 func pod(limit string) string {
 	return `{"metadata":{"labels":{"commit":"12e45678","digest":"1e30000000"}},"spec":{"containers":[{"name":"main","image":"web@sha256:5e678",` +
 		`"env":[{"name":"A","value":"1e-30000000"}],"args":["` + strings.Repeat("7", 300) + `"],"resources":{"limits":{"cpu":` + limit + `}}}]}}`
 }
 
-// Numbers beyond those of an int64, and parts of a thousandth, were taken for equal.
+// Numbers beyond int64, and parts of a thousandth, were taken for equal.
 func TestSame(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a, b any
@@ -157,7 +157,7 @@ func TestUnmarshalFailsAsTheLibraryDoes(t *testing.T) {
 	}
 }
 
-// FuzzSuspect: what is not suspected can be read in no time, whatever it is in.
+// FuzzSuspect: unsuspected JSON is read in no time.
 func FuzzSuspect(f *testing.F) {
 	for _, text := range append(ordinary(), costly()...) {
 		f.Add(text)
@@ -176,7 +176,7 @@ func FuzzSuspect(f *testing.F) {
 	})
 }
 
-// What is looked at goes by the names of fields.
+// Checks go by the names of fields.
 func TestAllQuantitiesAreInFieldsThatAreLookedAt(t *testing.T) {
 	paths := map[string]bool{}
 	for _, object := range []any{
@@ -197,7 +197,7 @@ func TestAllQuantitiesAreInFieldsThatAreLookedAt(t *testing.T) {
 	}
 }
 
-// quantitiesIn adds the names of the fields of a type that are quantities.
+// quantitiesIn adds the names of a type's quantity fields.
 func quantitiesIn(t reflect.Type, field string, seen map[reflect.Type]bool, names map[string]bool) {
 	if t == reflect.TypeFor[resource.Quantity]() {
 		names[field] = true

@@ -31,7 +31,7 @@ type guarded struct {
 	*Guard
 	client client.Client
 	clock  *clocktesting.FakeClock
-	// fail makes reads of the Lease fail, changes counts what Changed was told.
+	// fail makes reads of the Lease fail, changes counts calls of Changed.
 	fail    error
 	changes int
 }
@@ -67,7 +67,7 @@ func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
 	return g
 }
 
-// pass lets time go by in steps that the guard asks for, with a look at the end of each.
+// pass lets time go by in the guard's steps, with a look after each.
 func (g *guarded) pass(t *testing.T, period time.Duration) {
 	t.Helper()
 	for end := g.clock.Now().Add(period); ; {
@@ -240,7 +240,7 @@ func TestReconcilersWaitForTheGuard(t *testing.T) {
 	if err != nil || result.RequeueAfter <= 0 || passes != 0 {
 		t.Fatalf("a closed guard gives %+v, %v, after %d passes", result, err, passes)
 	}
-	// A pass that waits is woken.
+	// A waiting pass is woken.
 	woken := make(chan reconcile.Result)
 	go func() {
 		result, _ := r.Reconcile(t.Context(), reconcile.Request{})

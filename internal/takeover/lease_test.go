@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// held is a Lease of 15 s, renewed at a time of the holder's own clock, which is years away from ours.
+// held is a Lease of 15 s, renewed by the holder's clock, years away from ours.
 func held(renewal int) *coordinationv1.Lease {
 	renewed := metav1.NewMicroTime(time.Date(2001, 1, 1, 0, 0, renewal, 0, time.UTC))
 	return &coordinationv1.Lease{

@@ -148,7 +148,7 @@ func newClient(t *testing.T, funcs interceptor.Funcs) client.Client {
 	return fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).Build()
 }
 
-// A new authority is trusted, and that has settled, before the first certificate of it is served.
+// A new authority is trusted, and has settled, before its first certificate is served.
 func TestOnlyWhatIsTrustedIsServed(t *testing.T) {
 	w := newCluster(t, configuration())
 	refused := true

@@ -17,7 +17,7 @@ import (
 
 func start() time.Time { return time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) }
 
-// authorityAfter is the certificate of an authority that was made so many days after the start.
+// authorityAfter is the certificate of an authority made so many days after the start.
 func authorityAfter(t *testing.T, days int) []byte {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -20,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
-// written is the conversion that is stored when somebody writes a CRD; nil when the CRD passes as it is.
+// written is the conversion stored when somebody writes a CRD; nil when the CRD passes unchanged.
 func written(t *testing.T, serving *Serving, crd *apiextensionsv1.CustomResourceDefinition) *apiextensionsv1.CustomResourceConversion {
 	t.Helper()
 	crd.TypeMeta = metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"}
@@ -85,7 +85,7 @@ func TestConversionIsRightWhileItIsWritten(t *testing.T) {
 	}
 }
 
-// What the bundle for the Operator Lifecycle Manager is made of must lead here, for every converted CRD.
+// The sources of the Operator Lifecycle Manager's bundle must lead here for every converted CRD.
 func TestManifestsAskAboutConvertedDefinitions(t *testing.T) {
 	var asks []map[string]any
 	converted := map[string]map[string]string{}

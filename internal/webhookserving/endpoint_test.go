@@ -40,8 +40,8 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// A process outside of the cluster has the API server trust another authority where it is called itself, beside the old one, and
-// publishes nothing elsewhere.
+// A process outside of the cluster adds its authority to the calls to itself, beside the old one, and publishes
+// nothing elsewhere.
 func TestAuthorityReachesWhereverAURLIsCalled(t *testing.T) {
 	now := time.Now()
 	first, second := authority(t, now), authority(t, now.Add(time.Hour))
@@ -68,7 +68,7 @@ func TestAuthorityReachesWhereverAURLIsCalled(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 
-	// A Service that is called is not ours to change from here.
+	// A called Service is not ours to change from here.
 	service := crd(nil)
 	w = newCluster(t, service)
 	serving.options.Client = w

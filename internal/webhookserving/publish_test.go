@@ -45,7 +45,7 @@ const (
 type inCluster struct {
 	client.Client
 	clock *testingclock.FakeClock
-	// writes are the objects that were written.
+	// writes are the written objects.
 	writes []string
 }
 
@@ -72,13 +72,13 @@ func newCluster(t *testing.T, objects ...client.Object) *inCluster {
 	return w
 }
 
-// mounted is an operator whose certificate somebody else brings, in a folder that was named.
+// mounted is an operator with somebody else's certificate in a named folder.
 func (w *inCluster) mounted(t *testing.T) *Serving {
 	t.Helper()
 	return w.serving(t.TempDir())
 }
 
-// serving is an operator whose certificate somebody else brings. Without a folder, that of the Secret is served.
+// serving is an operator with somebody else's certificate. Without a folder, it serves the Secret's.
 func (w *inCluster) serving(certDir string) *Serving {
 	endpoint := Endpoint{Namespace: own}
 	hosts, _ := endpoint.hosts()
@@ -180,7 +180,7 @@ func TestAuthorityReachesWhereverTheOperatorIsCalled(t *testing.T) {
 				t.Errorf("the path became %q", path)
 			}
 
-			// Another replica, which may be another process, has nothing to do.
+			// Another replica, perhaps another process, has nothing to do.
 			w.writes = nil
 			reconciled(t, w.mounted(t))
 			if len(w.writes) > 0 {
@@ -298,7 +298,7 @@ func TestBothAuthoritiesAreTrustedDuringAChange(t *testing.T) {
 	}
 }
 
-// A replica that is ready is called. So the API server trusts a mounted certificate before the replica can become ready.
+// A ready replica is called. So the API server trusts a mounted certificate before the replica can become ready.
 func TestMountedCertificateIsTrustedBeforeItIsServed(t *testing.T) {
 	ca := authority(t, time.Now())
 	w := newCluster(t, secret("olmCAKey", ca), crd(nil), configuration())
@@ -434,7 +434,7 @@ func TestCertificateOutlivesTheVersionItWasMadeFor(t *testing.T) {
 	}
 }
 
-// A replica that becomes ready lets the Operator Lifecycle Manager delete the version before, and what belongs to it alone.
+// A ready replica lets the Operator Lifecycle Manager delete the version before, and its own objects.
 func TestCertificateIsKeptBeforeTheReplicaIsReady(t *testing.T) {
 	ca := authority(t, time.Now())
 	stored := secret("olmCAKey", ca)
@@ -504,7 +504,6 @@ func TestTargetsAreThoseOfTheManifests(t *testing.T) {
 	}
 }
 
-// rendered is what a kustomization in config gives.
 func rendered(t *testing.T, base string) []*unstructured.Unstructured {
 	t.Helper()
 	objects, err := manifests.Build(filesys.MakeFsOnDisk(), "../../config/"+base)

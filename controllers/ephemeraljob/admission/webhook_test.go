@@ -160,7 +160,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestStoredFaults: a job that OpenKruise has let in can be paused, whatever is wrong with it.
+// TestStoredFaults: a job from OpenKruise can be paused, whatever its faults.
 func TestStoredFaults(t *testing.T) {
 	old := good()
 	old.Spec.Selector = &metav1.LabelSelector{}

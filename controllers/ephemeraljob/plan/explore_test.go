@@ -18,17 +18,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
-// An exploration visits every state that a small namespace with one job can reach: by passes that are carried out whole, by passes of which
-// only one action happens before the operator dies and forgets what was refused, by containers that run and end, and by a limited number of
-// faults: pods that are deleted, join or get a container of the same name from another, and a server that refuses. It holds in each step that
+// An exploration visits every reachable state of a small namespace with one job. Its moves are whole passes,
+// passes dying after one action and forgetting refusals, containers running and ending, and a few faults: pods
+// deleted, added or given a foreign container of the name, and a refusing server. In each step:
 //
-//   - containers are added to no more pods than parallelism allows, those counted that have not started;
-//   - no pod with a container of the name, whoever added it, gets one, and none is added after the job has ended;
-//   - a job ends as Succeeded only if all of its targets have succeeded, and its status stays from then on;
-//   - from every state the job can come to its end, or to rest where it has no target.
+//   - at most parallelism pods have containers, unstarted ones included;
+//   - no pod with a container of the name, whoever added it, gets one, and none is added after the job's end;
+//   - a job is Succeeded only if all targets have succeeded, and its status then stays;
+//   - every state leads to the job's end, or to rest without a target.
 type exploration struct {
 	t *testing.T
-	// start is the first state, exits are the codes with which containers end.
+	// start is the first state, exits are the containers' exit codes.
 	start  *simulation
 	exits  []int32
 	faults int
@@ -51,7 +51,7 @@ func (w *simulation) clone() *simulation {
 	return &c
 }
 
-// key is the same for states in which the same can happen.
+// key is equal for states with the same future.
 func (v state) key() string {
 	var b strings.Builder
 	w := v.w
@@ -86,7 +86,6 @@ func (e *exploration) run() {
 	e.walk.Run(state{w: e.start, faults: e.faults})
 }
 
-// visit notes a state that follows another one.
 func (e *exploration) visit(from *visited, how string, w *simulation, faults int) {
 	e.walk.Visit(from, how, state{w: w, faults: faults}, faults != from.State.faults)
 }
@@ -128,7 +127,7 @@ func (e *exploration) disturb(v *visited) {
 	}
 }
 
-// working are the pods with containers of the job that have not ended.
+// working counts the pods with unended containers of the job.
 func (w *simulation) working() int {
 	working := 0
 	for _, name := range strings.Fields(w.served()) {
@@ -140,7 +139,7 @@ func (w *simulation) working() int {
 	return working
 }
 
-// passes runs a whole pass, and passes that die after one action.
+// passes runs a whole pass, and passes dying after one action.
 func (e *exploration) passes(v *visited) {
 	next := v.State.w.clone()
 	next.pass()
@@ -162,7 +161,6 @@ func (e *exploration) passes(v *visited) {
 	}
 }
 
-// check holds what a pass did against the rules.
 func (e *exploration) check(v *visited, after *simulation) {
 	before := v.State.w
 	ended := before.job.Status.CompletionTime != nil

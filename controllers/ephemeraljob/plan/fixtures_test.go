@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestWhatOpenKruiseLeftNeedsNothing plans for the job of the fixtures, which has succeeded in two of three pods: it stays as it is until its time to live is
-// over. Before its end it would have been judged in the same way.
+// TestWhatOpenKruiseLeftNeedsNothing: the fixtures' job, succeeded in two of three pods, stays until its time to
+// live is over. Before its end it would have been judged alike.
 func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	objects := fixtures.Objects(t, "ephemeraljob/state.yaml")
 	job := fixtures.As[appsv1beta1.EphemeralJob](t, fixtures.Find(t, objects, "EphemeralJob", "debug"))

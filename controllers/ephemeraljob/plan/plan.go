@@ -59,7 +59,6 @@ type Decision struct {
 	view              view
 }
 
-// ended: the job has ended before.
 func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil }
 
 // Plan takes these steps:
@@ -140,7 +139,6 @@ func (d *Decision) add(spec *Spec) {
 	}
 }
 
-// addTo adds the containers to one target.
 func (d *Decision) addTo(spec *Spec, t *target) {
 	what := fmt.Sprintf("ephemeral containers %s to pod %s", strings.Join(spec.Names, ", "), t.pod.Name)
 	d.Actions = append(d.Actions, planning.Action{

@@ -67,7 +67,6 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time)
 	return podset.Reconciling(appsv1beta1.ReasonRunningPods, atWork(spec, d))
 }
 
-// atWork describes the work.
 func atWork(spec *Spec, d Decision) string {
 	v := &d.view
 	parts := []string{fmt.Sprintf("Containers are at work in %s, or are being added", podset.Count(v.inProgress, "pod", "pods"))}

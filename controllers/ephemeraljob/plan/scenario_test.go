@@ -55,7 +55,7 @@ func TestParallelismAndTimeToLive(t *testing.T) {
 	w.golden()
 }
 
-// On a node that does not answer, containers are added and never reported: the job said for ever that they are at work, and did not name their pods.
+// On a silent node, added containers are never reported: the job said for ever they are at work, and named no pods.
 func TestPodsWhoseContainersDoNotStartAreNamed(t *testing.T) {
 	w := newSimulation(t, 3, parallelism(2))
 	w.at(0)
@@ -141,7 +141,7 @@ func TestBadImage(t *testing.T) {
 	w.golden()
 }
 
-// A job that had ended at its deadline said for ever that containers run.
+// A job ended by its deadline said for ever its containers run.
 func TestAJobThatItsDeadlineEndedLeavesNoPodUnfinished(t *testing.T) {
 	w := newSimulation(t, 2, parallelism(2), deadline(60))
 	w.at(0)
@@ -175,7 +175,7 @@ func TestReplacement(t *testing.T) {
 	w.golden()
 }
 
-// What else users meet.
+// Other cases of users.
 
 func TestRefusedPodsDoNotHoldUpOthers(t *testing.T) {
 	w := newSimulation(t, 3, refusing("p0"))
@@ -196,7 +196,7 @@ func TestRefusedPodsDoNotHoldUpOthers(t *testing.T) {
 	w.golden()
 }
 
-// A job was stalled by the first refused request, which the next try often gets through. Other kinds wait for half a minute.
+// The first refused request stalled a job, though the next try often succeeds. Other kinds wait for half a minute.
 func TestTheFirstRefusedRequestDoesNotStallAJob(t *testing.T) {
 	spec, s := newSimulation(t, 1).snapshot()
 	d := Plan(spec, s)
@@ -488,7 +488,7 @@ func TestFinalizerOfOpenKruiseGoesWithTheJob(t *testing.T) {
 	}
 }
 
-// TestDeletedJobKeepsWhatItSays: somebody's finalizer keeps a job, whose pods are not looked at any more.
+// TestDeletedJobKeepsWhatItSays: a foreign finalizer keeps a job after its pods are no longer looked at.
 func TestDeletedJobKeepsWhatItSays(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.at(0)
@@ -507,7 +507,7 @@ func TestDeletedJobKeepsWhatItSays(t *testing.T) {
 	}
 }
 
-// TestStoredByOpenKruise: a job that has ended there is only deleted in time, and says how it ended.
+// TestStoredByOpenKruise: a job ended there is deleted in time, and tells how it ended.
 func TestStoredByOpenKruise(t *testing.T) {
 	end := metav1.NewTime(began())
 	w := newSimulation(t, 1, ttl(10), func(w *simulation) {

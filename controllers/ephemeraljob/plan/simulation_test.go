@@ -26,26 +26,26 @@ import (
 // began is when every simulation begins.
 func began() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// simulation is a namespace with one job, on a clock that the test sets. Pods are never changed where they are, so that simulations can be cloned.
+// simulation is a namespace with one job and a fake clock. Pods are never changed in place, so simulations can be cloned.
 type simulation struct {
 	t    *testing.T
 	job  *appsv1beta1.EphemeralJob
 	pods map[string]*corev1.Pod
 	now  time.Time
-	// made counts the pods that were ever made.
+	// made counts all pods ever made.
 	made int
-	// refused is what the controller remembers.
+	// refused is the controller's memory.
 	refused map[types.UID]Refusal
-	// refuses are the pods to which the server refuses to add containers.
+	// refuses are pods the server gives no containers.
 	refuses map[string]bool
-	// gone says that the job was deleted.
+	// gone: the job was deleted.
 	gone bool
 
 	decision Decision
 	log      *strings.Builder
 }
 
-// newSimulation is a job named debug with one container, and pods p0, p1 and so on that run, each a second younger than the one before.
+// newSimulation has a job named debug with one container, and running pods p0, p1 and so on, each a second younger.
 func newSimulation(t *testing.T, pods int, options ...func(*simulation)) *simulation {
 	t.Helper()
 	w := &simulation{

@@ -102,7 +102,6 @@ func refusedAdditions(d Decision, outcome planning.Outcome) string {
 	return ""
 }
 
-// report fills in the counts, and the phase.
 func report(status *appsv1beta1.EphemeralJobStatus, spec *Spec, s Snapshot, d Decision) {
 	v := &d.view
 	now := podstate.Time(s.Now)

@@ -4,5 +4,5 @@
 // Package plan decides an ImageListPullJob's ImagePullJobs. It is pure: the time is in the snapshot.
 //
 // Read it in this order: spec.go, the API; child.go, an observed ImagePullJob; plan.go, the wanted ones;
-// status.go, the news for the user.
+// status.go, the report.
 package plan

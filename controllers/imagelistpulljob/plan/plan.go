@@ -126,7 +126,6 @@ func (d *Decision) create(spec *Spec, s Snapshot) {
 	}
 }
 
-// deleteOthers deletes the jobs not kept.
 func (d *Decision) deleteOthers(s Snapshot, kept map[*Child]bool) {
 	deleted := 0
 	for i := range s.Children {

@@ -23,13 +23,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// simulation is a namespace with one list and its jobs, on a clock that the test sets.
+// simulation is a namespace with one list and its jobs, on a fake clock.
 type simulation struct {
 	t    *testing.T
 	now  time.Time
 	list *appsv1beta1.ImageListPullJob
 	jobs map[string]*appsv1beta1.ImagePullJob
-	// created and deleted are images whose jobs were.
+	// created and deleted are images, by their jobs.
 	created, deleted []string
 	gone             bool
 	last             Decision
@@ -164,7 +164,7 @@ func TestAListFromBeginningToEnd(t *testing.T) {
 	if status.CompletionTime == nil {
 		t.Error("it has not ended")
 	}
-	// What happens later changes nothing.
+	// Later events change nothing.
 	w.list.Spec.Images = []string{"c:1"}
 	w.jobs = map[string]*appsv1beta1.ImagePullJob{}
 	w.now = w.now.Add(59 * time.Second)
@@ -178,7 +178,7 @@ func TestAListFromBeginningToEnd(t *testing.T) {
 	}
 }
 
-// An edit of the images deletes the job of the image that went and creates one for the new image. Another parallelism replaces all jobs.
+// An edit of the images deletes the former image's job and creates the new one's. Another parallelism replaces all jobs.
 func TestAnEditReplacesWhatItConcerns(t *testing.T) {
 	w := newSimulation(t, "a", "b")
 	w.pass()
@@ -247,7 +247,7 @@ func TestOneJobForAnImage(t *testing.T) {
 	}
 }
 
-// A job that was deleted by hand is made again, under its name, when it is gone.
+// A job deleted by hand is made again, under its name, once it is gone.
 func TestAJobThatIsGoingIsWaitedFor(t *testing.T) {
 	w := newSimulation(t, "a")
 	w.pass()
@@ -339,7 +339,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// What OpenKruise left in a cluster is gone on with: nothing is created, and nothing deleted.
+// OpenKruise's jobs are continued: nothing is created, and nothing deleted.
 func TestTakenOver(t *testing.T) {
 	stored := fixtures.Objects(t, "imagepulljob/state.yaml")
 	list := fixtures.As[appsv1beta1.ImageListPullJob](t, fixtures.Find(t, stored, "ImageListPullJob", "bundle"))
@@ -361,7 +361,7 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// What a user left out means its default, and is no change when it is written down later.
+// Writing down a default is no change.
 func TestWritingDownADefaultChangesNothing(t *testing.T) {
 	for what, change := range map[string]func(*appsv1beta1.ImageListPullJobSpec){
 		"parallelism": func(s *appsv1beta1.ImageListPullJobSpec) { s.Parallelism = ptr.To(intstr.FromString("1")) },
@@ -388,7 +388,6 @@ func TestWritingDownADefaultChangesNothing(t *testing.T) {
 	}
 }
 
-// state is what an exploration has reached.
 type state struct {
 	w      *simulation
 	faults int
@@ -420,9 +419,9 @@ func (w *simulation) key(faults int) string {
 	return b.String()
 }
 
-// TestExploreList visits every state that a list of two images can reach by passes, by passes of which only one action happens before the operator
-// dies, by answers of nodes, and by one fault: an edit of the images or of how they are pulled, or a job that somebody deletes. In each
-// state no image has two jobs that pull it as the list says, and a list that has ended stays as it is; from each the list comes to its end.
+// TestExploreList visits every reachable state of a list of two images: by passes, passes dying after one
+// action, nodes' answers, and one fault (an edit of images or settings, or a deleted job). No image ever has two
+// matching jobs, and an ended list stays as it is; every state leads to the list's end.
 func TestExploreList(t *testing.T) {
 	start := newSimulation(t, "a", "b")
 	queue, seen := []state{{w: start, faults: 1}}, map[string]bool{}
@@ -494,7 +493,6 @@ func (w *simulation) finish(name string, succeeded, failed int32) {
 	w.jobs[name].Status = appsv1beta1.ImagePullJobStatus{StartTime: &now, CompletionTime: &now, Desired: 2, Succeeded: succeeded, Failed: failed}
 }
 
-// checkList holds what is true in every state.
 func checkList(t *testing.T, at state) {
 	t.Helper()
 	spec := Parse(at.w.list, Options{Managed: true})

@@ -145,7 +145,6 @@ func (s *Spec) childName(image string) string {
 	return s.List.Name[:min(len(s.List.Name), longestName-len(suffix))] + suffix
 }
 
-// newChild is the ImagePullJob of an image.
 func (s *Spec) newChild(image string) *appsv1beta1.ImagePullJob {
 	return &appsv1beta1.ImagePullJob{
 		ObjectMeta: metav1.ObjectMeta{

@@ -42,7 +42,6 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// report fills in the counts.
 func report(status *appsv1beta1.ImageListPullJobStatus, spec *Spec, s Snapshot, d Decision) {
 	now := podstate.Time(s.Now)
 	status.StartTime = cmp.Or(status.StartTime, &now)
@@ -111,7 +110,6 @@ func progressOf(spec *Spec, d Decision, status *appsv1beta1.ImageListPullJobStat
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: "Every node has the images. Nodes that join get them, and each is asked again after a day."}
 }
 
-// endOf is an ended list's progress.
 func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progress {
 	if len(status.FailedImageStatuses) > 0 {
 		return podset.Stalled(appsv1beta1.ReasonPullFailed, failedMessage(status))
@@ -122,7 +120,6 @@ func endOf(status *appsv1beta1.ImageListPullJobStatus, d Decision) podset.Progre
 	return podset.Progress{Reason: appsv1beta1.ReasonPulled, Message: podset.Count(int(status.Succeeded), "image was", "images were") + " pulled to every node that was chosen."}
 }
 
-// failedMessage names images some node could not pull.
 func failedMessage(status *appsv1beta1.ImageListPullJobStatus) string {
 	var images []string
 	for _, failed := range status.FailedImageStatuses {

@@ -14,8 +14,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestWhatOpenKruiseLeftNeedsNothing plans for the jobs of the fixtures: three whose nodes have been asked and have not answered, one that has ended well, and one
-// that a node could not carry out. No node is asked again, and the statuses count the same.
+// TestWhatOpenKruiseLeftNeedsNothing: of the fixtures' jobs, three wait for nodes' answers, one ended well, one
+// failed on a node. No node is asked again, and the statuses count the same.
 func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	for _, name := range []string{"imagepulljob", "imagepulljob-done"} {
 		objects := fixtures.Objects(t, name+"/state.yaml")

@@ -247,7 +247,6 @@ func (s *Spec) spread(n *Node, limit int) int {
 	return int(hash.Sum32() % uint32(limit))
 }
 
-// withSecrets adds missing secrets.
 func withSecrets(have, wanted []appsv1beta1.ImagePullSecret) []appsv1beta1.ImagePullSecret {
 	for _, secret := range wanted {
 		if !slices.Contains(have, secret) {

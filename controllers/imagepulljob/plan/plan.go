@@ -228,7 +228,6 @@ func (d *Decision) begins(at *nodeState) {
 // afterCreation is when to look for the image in a created NodeImage.
 const afterCreation = time.Second
 
-// asking is the write asking a node.
 func (s *Spec) asking(n *Node, snapshot Snapshot) planning.Action {
 	action := planning.Action{
 		Verb: planning.VerbPatch, Step: StepAsk, Kind: KindNodeImage(), Slot: planning.Slot(n.Name), Reason: "Parallelism",

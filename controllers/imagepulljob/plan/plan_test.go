@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// Whole jobs, from the first node that is asked to the last answer.
+// Whole jobs, from the first asked node to the last answer.
 
 func TestParallelism(t *testing.T) {
 	w := newSimulation(t, 5)
@@ -52,8 +52,8 @@ func TestParallelism(t *testing.T) {
 	w.golden()
 }
 
-// Two jobs ask the same node for the first time at once: the NodeImage is that of one of them, and no event of it is about the other. That one looks again
-// by itself. It used to pull nothing for ever.
+// Two jobs ask the same node for the first time at once: one makes the NodeImage, and its events do not reach
+// the other. It must look again by itself; it used to pull nothing for ever.
 func TestTheNodeImageIsThatOfAnotherJob(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
@@ -139,7 +139,7 @@ func TestSharingATag(t *testing.T) {
 	w.golden()
 }
 
-// A pull that is under way is shared: a second job must not begin it again.
+// A running pull is shared: a second job must not begin it again.
 func TestAPullUnderWayIsShared(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
@@ -217,7 +217,7 @@ func TestWhyNothingMoves(t *testing.T) {
 	}
 }
 
-// While the image cannot be pulled, the job says so, and does not say that all goes on by itself.
+// While the image cannot be pulled, the job says so, and does not claim to go on by itself.
 func TestWhatNodesThatFailSayIsSaid(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parallelism   int32
@@ -259,7 +259,7 @@ func TestWhatNodesThatFailSayIsSaid(t *testing.T) {
 	}
 }
 
-// What the job before it told the runtime is none of the second one's pods' business.
+// The former job's settings for the runtime do not affect the second one's pods.
 func TestTheLastJobSaysWithWhatAnImageIsPulled(t *testing.T) {
 	w := newSimulation(t, 1)
 	for name, config := range map[string]*appsv1beta1.SandboxConfig{
@@ -308,7 +308,7 @@ func TestNamespacesDoNotShareAPull(t *testing.T) {
 	}
 }
 
-// v0.4.0 had jobs of several namespaces share a tag. One that has asked a node by it goes on there.
+// v0.4.0 let jobs of several namespaces share a tag. A job already using one goes on there.
 func TestWhatTheFormerVersionAskedForGoesOn(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
@@ -321,7 +321,7 @@ func TestWhatTheFormerVersionAskedForGoesOn(t *testing.T) {
 	}
 }
 
-// TestNodesThatCannotBeAsked: none of the nodes that wait can be asked. That NodeImages are full is said by a reason of its own.
+// TestNodesThatCannotBeAsked: no waiting node can be asked. Full NodeImages have their own reason.
 func TestNodesThatCannotBeAsked(t *testing.T) {
 	full, room := NodeImage{Meta: &metav1.ObjectMeta{}, Full: true}, NodeImage{Meta: &metav1.ObjectMeta{}}
 	tags, owners := NodeImage{Meta: &metav1.ObjectMeta{}}, NodeImage{Meta: &metav1.ObjectMeta{}}
@@ -416,7 +416,7 @@ func TestHowLongTagsAreKept(t *testing.T) {
 	}
 }
 
-// Pull secrets have no place to go before the node daemon's namespace is there. No node is asked without them, and the job says what it waits for.
+// Pull secrets need the node daemon's namespace. No node is asked without them, and the job explains its wait.
 func TestWithoutTheNamespaceOfTheDaemon(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.PullSecrets = []string{"registry"} })
@@ -445,7 +445,8 @@ func TestWithoutTheNamespaceOfTheDaemon(t *testing.T) {
 	}
 }
 
-// The server refuses a copy of a pull secret. No further node is asked, but answers count, and so does the deadline. The job used to stand still.
+// The server refuses a pull secret's copy. No further node is asked, but answers and the deadline count. The job
+// used to stand still.
 func TestWhileAPullSecretCannotBeCopied(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
@@ -520,7 +521,7 @@ func TestARefusedRequestToANodeIsAnEvent(t *testing.T) {
 	}
 }
 
-// A node that the server always refused to ask used up parallelism, so that the others waited for ever.
+// A node the server always refused used up parallelism, and the others waited for ever.
 func TestANodeThatIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 	w := newSimulation(t, 0)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) { s.Parallelism = ptr.To(intstr.FromInt32(1)) })

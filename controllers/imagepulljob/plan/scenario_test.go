@@ -33,7 +33,7 @@ func TestScenarioAskedAgainAfterADay(t *testing.T) {
 	w.golden()
 }
 
-// What a node of the same name has said before counts for nothing: that node had another disk.
+// An earlier node's answers count for nothing: it had another disk.
 func TestScenarioANodeIsMadeAgain(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.job("a", func(*appsv1beta1.ImagePullJobSpec) {})
@@ -79,7 +79,7 @@ func TestScenarioParallelismIsChanged(t *testing.T) {
 	w.golden()
 }
 
-// A pull secret that comes when nodes have begun reaches those that still try, once, and in the same round.
+// A late pull secret reaches nodes still trying, once, and in the same round.
 func TestScenarioASecretComesLater(t *testing.T) {
 	w := newSimulation(t, 3)
 	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {

@@ -22,14 +22,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// simulation is a cluster of nodes with daemons that answer when the test says so. Every write counts.
+// simulation is a cluster of nodes with daemons answering on demand. Every write counts.
 type simulation struct {
 	t      *testing.T
 	now    time.Time
 	jobs   map[string]*appsv1beta1.ImagePullJob
 	nodes  []string
 	images map[string]*appsv1beta1.NodeImage
-	// again are the UIDs of nodes that were made again; those of the others are their names.
+	// again are the UIDs of nodes made again; the others' are their names.
 	again map[string]types.UID
 	// secrets are the copies of the pull secrets.
 	secrets []appsv1beta1.ImagePullSecret
@@ -39,7 +39,7 @@ type simulation struct {
 	last     Decision
 	// most is how many nodes were asked and had not answered, at most.
 	most int
-	// log is what has happened so far.
+	// log is the history.
 	log strings.Builder
 }
 
@@ -89,7 +89,7 @@ func (w *simulation) pass(name string) *appsv1beta1.ImagePullJobStatus {
 	return &status
 }
 
-// observed is what a job is told of a NodeImage.
+// observed is a job's view of a NodeImage.
 func observed(list *appsv1beta1.NodeImage, job *appsv1beta1.ImagePullJob) *NodeImage {
 	_, apart := list.Spec.NamespacedImages[job.Namespace+"/nginx"]
 	at := &NodeImage{Meta: &list.ObjectMeta, Place: image.PlaceFor(job.Namespace, "nginx", job.UID, list.Spec.Images["nginx"], apart)}

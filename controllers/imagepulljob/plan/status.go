@@ -53,7 +53,6 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// report fills in the counts.
 func report(status *appsv1beta1.ImagePullJobStatus, s Snapshot, d Decision) {
 	now := podstate.Time(s.Now)
 	status.StartTime = cmp.Or(status.StartTime, &now)
@@ -206,7 +205,6 @@ func (d *Decision) said() string {
 	return ""
 }
 
-// full names waiting nodes with full NodeImages.
 func (d *Decision) full(spec *Spec) (names []string) {
 	for i := range d.nodes {
 		if at := &d.nodes[i]; at.stage == idle && spec.full(at.Node) {
@@ -216,7 +214,6 @@ func (d *Decision) full(spec *Spec) (names []string) {
 	return names
 }
 
-// failedMessage names the failed nodes, with one's message.
 func failedMessage(status *appsv1beta1.ImagePullJobStatus, d Decision) string {
 	return fmt.Sprintf("%s not have the image (%s).",
 		podset.Of(int(status.Failed), int(status.Desired), "node does", "nodes do"), podset.List(status.FailedNodes)) + d.said()

@@ -12,8 +12,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestWhatOpenKruiseLeftNeedsNothing plans for the pod of the fixtures, whose containers have started in order: its barrier is known as its own and stays. Before
-// the last key was there, or after the barrier was lost, it gets the keys that OpenKruise gave it.
+// TestWhatOpenKruiseLeftNeedsNothing: the fixtures' pod has started its containers in order, and its barrier
+// stays. Before the last key, or after losing the barrier, it gets OpenKruise's keys.
 func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	objects := fixtures.Objects(t, "container-launch-priority/state.yaml")
 	pod := fixtures.All[corev1.Pod](t, objects, "v1", "Pod")[0]

@@ -17,8 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/launch"
 )
 
-// pod is one whose containers have these priorities and states: "5 ready", "0 running", "0 ended", "0 stuck", or "0" for one that nobody has
-// reported on.
+// pod has containers with priorities and states: "5 ready", "0 running", "0 ended", "0 stuck", or "0" without a report.
 func pod(words ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}
 	for i, word := range words {
@@ -96,8 +95,8 @@ func (d Decision) String() string {
 	return strings.Join(words, ", ")
 }
 
-// Each case is a pod and the barrier that was found for it. The first six follow one pod from its creation to the mark that it is complete. Which
-// priorities containers have is decided, and tested, in package launch.
+// Each case is a pod and its found barrier. The first six follow one pod from creation to completion. Package
+// launch decides, and tests, containers' priorities.
 func TestPlan(t *testing.T) {
 	finished := pod("0 ended", "-1")
 	finished.Status.Phase = corev1.PodSucceeded
@@ -145,8 +144,9 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// From every state of three priorities, in whatever order containers get ready, fail and restart, with the barrier lost or foreign at any time: none starts
-// before all above it were ready at one moment, and when all get ready in the end the pod is marked.
+// From every state of three priorities, with containers getting ready, failing and restarting in any order, and
+// the barrier lost or foreign at any time: none starts before all above it were ready at one moment, and in the
+// end the pod is marked.
 func TestEveryWorldOfThreeContainers(t *testing.T) {
 	type simulation struct {
 		states string // of each container: one of "n" not made, "r" running, "R" ready
@@ -246,8 +246,8 @@ func TestEveryWorldOfThreeContainers(t *testing.T) {
 	t.Logf("%d worlds", len(seen))
 }
 
-// A pod of others that is deleted without a grace period leaves its barrier. The kubelet believes what it reads there: so the next pod of that name reads
-// other keys.
+// A foreign pod deleted without a grace period leaves its barrier. The kubelet believes its keys: so the next
+// pod of the name reads other keys.
 func TestTheKeysOfAnEarlierPodOfThatNameReleaseNothing(t *testing.T) {
 	ordered := func(mark string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "this"}}

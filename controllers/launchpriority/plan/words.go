@@ -55,7 +55,6 @@ func Waiting(pod *corev1.Pod) (text string, at int) {
 	return fmt.Sprintf("Containers %s start when these are ready, by their launch priorities: %s", list(later), conditions.First(causes, named, "; ")), due
 }
 
-// cause says why a container is not ready.
 func cause(c launch.Container) string {
 	text := fmt.Sprintf("%s (priority %d)", c.Name, c.Priority)
 	switch {

@@ -13,7 +13,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// TestDefault fills in the time and the policy of each tag, leaves what is said, and sorts the tags of each repository.
+// TestDefault fills in each tag's time and policy, keeps given values, and sorts each repository's tags.
 func TestDefault(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 500, time.UTC)
 	created := metav1.NewTime(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))

@@ -14,7 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestWhatOpenKruiseLeftNeedsNothing plans for the lists of the fixtures, whose nodes and jobs are there: neither tags nor labels are written.
+// TestWhatOpenKruiseLeftNeedsNothing: the fixtures' nodes and jobs exist, so neither tags nor labels are written.
 func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	nodes := fixtures.All[corev1.Node](t, fixtures.Objects(t, "cluster/state.yaml"), "v1", "Node")
 	for _, name := range []string{"imagepulljob", "imagepulljob-done"} {

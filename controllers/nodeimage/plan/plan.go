@@ -313,7 +313,6 @@ func limitOf(tag *appsv1beta1.ImageTagSpec, answer *appsv1beta1.ImageTagStatus) 
 	}
 }
 
-// fail records an answer for a tag.
 func fail(status *appsv1beta1.NodeImageStatus, place engineimage.Place, answer appsv1beta1.ImageTagStatus) {
 	answers := place.Answers(status)
 	if before := engineimage.Answer(answers, answer.Tag); before != nil {

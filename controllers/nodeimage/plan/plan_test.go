@@ -20,7 +20,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
-// list is a NodeImage with one tag that was asked for ten minutes before noon.
+// list is a NodeImage with one tag asked for ten minutes before noon.
 func list(change func(*appsv1beta1.ImageTagSpec), answer *appsv1beta1.ImageTagStatus) *appsv1beta1.NodeImage {
 	tag := appsv1beta1.ImageTagSpec{
 		Tag: "1", CreatedAt: ptr.To(metav1.NewTime(noon().Add(-10 * time.Minute))),
@@ -59,7 +59,7 @@ func bodyOf(t *testing.T, a planning.Action) map[string]any {
 	return body
 }
 
-// A tag that somebody wrote by hand is pulled in the default mode of the node daemon, too; and no daemon stays for one that is over.
+// A hand-written tag is pulled in the node daemon's default mode, too; and no daemon stays for an ended one.
 func TestATagWrittenByHandNeedsTheNodeDaemon(t *testing.T) {
 	byHand := func(change func(*appsv1beta1.ImageTagSpec)) func(*appsv1beta1.ImageTagSpec) {
 		return func(s *appsv1beta1.ImageTagSpec) {
@@ -188,7 +188,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// What is kept apart for a namespace is counted, expires and fails as what is not.
+// Tags kept apart for a namespace are counted, expire and fail like others.
 func TestTagsThatAreKeptApartForANamespaceEnd(t *testing.T) {
 	apart := func(answer *appsv1beta1.ImageTagStatus) *appsv1beta1.NodeImage {
 		image := list(func(*appsv1beta1.ImageTagSpec) {}, endedBefore(time.Second))
@@ -247,7 +247,7 @@ func TestASilentNodeIsGivenUpInItsStatus(t *testing.T) {
 	}
 }
 
-// A tag that was written by hand failed as if its node were broken, where nobody was ever to pull.
+// A hand-written tag failed as if its node were broken, where nobody was ever to pull.
 func TestATagThatNobodyPullsSaysWhy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		snapshot Snapshot
@@ -268,7 +268,7 @@ func TestATagThatNobodyPullsSaysWhy(t *testing.T) {
 	}
 }
 
-// The jobs of a tag name their pull secrets. One that has ended must not leave the copy of its secret behind for as long as others use the repository.
+// A tag's jobs name their pull secrets. An ended one must not leave its copy behind while others use the repository.
 func TestCopiesOfPullSecretsGoWithTheJobsThatAskForThem(t *testing.T) {
 	shared := func(name string) appsv1beta1.ImagePullSecret { return engineimage.PullSecret("ns", name) }
 	byHand := appsv1beta1.ImagePullSecret{Namespace: engineimage.SecretNamespace, Name: "byhand"}

@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestWhatOpenKruiseLeftNeedsNothing plans for the lists of the fixtures: one of probes without results, and one whose results are on the pods.
-// Neither a list nor a pod is written, although the lists leave out what has a default.
+// TestWhatOpenKruiseLeftNeedsNothing: the fixtures have a list without results, and one with results on its
+// pods. Neither list nor pod is written, although the lists omit defaults.
 func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	for _, name := range []string{"podprobemarker", "podprobemarker-done"} {
 		objects := fixtures.Objects(t, name+"/state.yaml")

@@ -124,7 +124,6 @@ type podState struct {
 	leaving []*appsv1alpha1.PodContainerProbe
 }
 
-// source is a wanted probe and its key.
 type source struct {
 	probe *appsv1alpha1.PodContainerProbe
 	key   string

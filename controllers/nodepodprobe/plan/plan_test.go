@@ -28,19 +28,19 @@ import (
 
 const cost = "controller.kubernetes.io/pod-deletion-cost"
 
-// simulation is a node with pods and markers, whose daemon says what the test says. Every write counts.
+// simulation is a node with pods and markers, and a daemon under the test's control. Every write counts.
 type simulation struct {
 	t       *testing.T
 	now     time.Time
 	list    *appsv1alpha1.NodePodProbe
 	pods    map[string]*corev1.Pod
 	markers map[string]*appsv1alpha1.PodProbeMarker
-	// asked counts writes of the list, marked those of pods.
+	// asked counts writes of the list, marked the pods'.
 	asked, marked int
 	gone          bool
-	// selected are the labels by which the controllers of pods select.
+	// selected are the labels pods' controllers select by.
 	selected map[types.UID]sets.Set[string]
-	// failures has, unless it is nil, what would be told of each step if it were refused.
+	// failures, unless nil, gets the event of each step if refused.
 	failures map[planning.Step]planning.Event
 }
 
@@ -53,7 +53,7 @@ func newSimulation(t *testing.T) *simulation {
 	}
 }
 
-// pod adds a pod that is initialized, with containers app and sidecar whose ports have the same name.
+// pod adds an initialized pod with containers app and sidecar, both with a port of the same name.
 func (w *simulation) pod(namespace, name string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, Name: name, UID: types.UID("uid-" + namespace + "-" + name), Labels: map[string]string{"app": "game"},
@@ -96,7 +96,6 @@ func when(state appsv1alpha1.ProbeState, label, deletionCost string) appsv1alpha
 	return p
 }
 
-// pass plans once and carries everything out.
 func (w *simulation) pass() {
 	w.t.Helper()
 	s := Snapshot{Now: w.now, Node: !w.gone, Selected: w.selected}
@@ -162,7 +161,7 @@ func (w *simulation) settle() {
 	w.t.Fatal("it goes on writing")
 }
 
-// say has the daemon report a state, and forgets entries that are not in the list.
+// say makes the daemon report a state, and forgets entries outside the list.
 func (w *simulation) say(pod, key string, state appsv1alpha1.ProbeState, message string) {
 	w.t.Helper()
 	uid := string(w.pods[pod].UID)
@@ -178,7 +177,7 @@ func (w *simulation) say(pod, key string, state appsv1alpha1.ProbeState, message
 	slices.SortFunc(of.ProbeStates, func(a, b appsv1alpha1.ContainerProbeState) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// tells is what a pod tells: its condition, its labels beside app, and its deletion cost.
+// marksOf returns a pod's condition, its labels beside app, and its deletion cost.
 func (w *simulation) marksOf(pod string) string {
 	p := w.pods[pod]
 	var parts []string
@@ -244,7 +243,7 @@ func TestResultsAreWrittenToPods(t *testing.T) {
 	}
 }
 
-// TestResultsByPolicy is the table of states and policies: what a pod carries that has carried the keys of both before.
+// TestResultsByPolicy is the table of states and policies, for a pod with both keys before.
 func TestResultsByPolicy(t *testing.T) {
 	succeeded, failed := when("Succeeded", "good", "-10"), when("Failed", "bad", "10")
 	for name, tc := range map[string]struct {
@@ -275,7 +274,7 @@ func TestResultsByPolicy(t *testing.T) {
 	}
 }
 
-// A workload that was created after the marker selects by the label: its pod was lost to it, and another one was made.
+// A workload made after the marker selects by the label: it lost its pod and made another.
 func TestALabelByWhichAControllerSelectsStays(t *testing.T) {
 	w := newSimulation(t)
 	pod := w.pod("ns", "p")
@@ -433,8 +432,8 @@ func TestWhatLeavesTheList(t *testing.T) {
 	}
 }
 
-// One key of two markers: the one that stays keeps it when the other goes.
-// Somebody changes a marker: what its probes gave before must not go on deciding which pods are deleted first.
+// Two markers share a key: the remaining one keeps it. A changed marker's old results must not go on deciding
+// the order of deletion.
 func TestMarksOfAProbeThatWasTakenOutGo(t *testing.T) {
 	full := appsv1alpha1.PodContainerProbe{
 		Name: "full", ContainerName: "app", Probe: idle().Probe, MarkerPolicy: []appsv1alpha1.ProbeMarkerPolicy{when(appsv1alpha1.ProbeSucceeded, "full", "")},
@@ -540,7 +539,7 @@ func large(marker string, n int) []appsv1alpha1.PodContainerProbe {
 	return probes
 }
 
-// TestOneNamespaceCannotFillTheList: the probes of a namespace that asks for too much are cut, and those of the others are asked for.
+// TestOneNamespaceCannotFillTheList: an excessive namespace's probes are cut, and the others' are asked for.
 func TestOneNamespaceCannotFillTheList(t *testing.T) {
 	w := newSimulation(t)
 	for i := range 3 {
@@ -554,7 +553,7 @@ func TestOneNamespaceCannotFillTheList(t *testing.T) {
 		t.Fatalf("labels %v, annotations %v, list %s", w.pods["greedy/p1"].Labels, w.list.Annotations, w.keys())
 	}
 
-	// Another one that asks for as much gets half of it. What was pushed out leaves its pods.
+	// Another namespace wanting as much gets half. Pushed-out probes leave their pods.
 	w.pod("late", "p")
 	for i := range 3 {
 		w.marker("late", fmt.Sprintf("m%d", i), large(fmt.Sprintf("m%d", i), 32)...)
@@ -659,7 +658,7 @@ func TestWithoutItsNode(t *testing.T) {
 	}
 }
 
-// What OpenKruise has left is taken over with one write, and results are believed.
+// OpenKruise's list is taken over with one write, and results are believed.
 func TestTakenOver(t *testing.T) {
 	w := newSimulation(t)
 	w.pod("ns", "p")

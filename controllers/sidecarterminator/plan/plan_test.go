@@ -25,7 +25,7 @@ const (
 	exit   = jobsidecar.EnvTerminateImage + "=exit0:v1"
 )
 
-// pod builds a pod. Each container is "name mark state": the mark is a list of variables or -, the state running, waiting or an exit code.
+// pod builds a pod. Each container is "name mark state": a list of variables or -; running, waiting or an exit code.
 func pod(policy corev1.RestartPolicy, containers ...string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "job-1", UID: "uid"}}
 	p.Spec.RestartPolicy, p.Status.Phase = policy, corev1.PodRunning
@@ -109,7 +109,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-// request is one of the operator that is over; killed are the containers that it has stopped.
+// request is one of the operator's, over or not; it has stopped the killed containers.
 func request(over bool, killed ...string) *v1beta1.ContainerRecreateRequest {
 	r := &v1beta1.ContainerRecreateRequest{ObjectMeta: metav1.ObjectMeta{
 		OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "job-1", UID: "uid", Controller: ptr.To(true)}},
@@ -127,7 +127,7 @@ func request(over bool, killed ...string) *v1beta1.ContainerRecreateRequest {
 	return r
 }
 
-// judged is a pod that the kubelet calls failed.
+// judged is a pod the kubelet calls failed.
 func judged(p *corev1.Pod) *corev1.Pod {
 	p.Status.Phase = corev1.PodFailed
 	return p
@@ -208,7 +208,8 @@ func TestTheRequestThatStopsSidecars(t *testing.T) {
 	}
 }
 
-// Whole pods, from the end of the main containers to that of the sidecars. Each step is a state of the pod and of its request, and what is done then.
+// Whole pods, from the end of the main containers to the sidecars'. Each step is a state of the pod and its
+// request, and the next action.
 func TestPodsUntilTheirEnd(t *testing.T) {
 	crashed := func(p *corev1.Pod) *corev1.Pod {
 		for i := range p.Status.ContainerStatuses {
@@ -347,7 +348,7 @@ func told(t *testing.T, d Decision) string {
 	return strings.Join(did, "; ")
 }
 
-// A pod was Succeeded, and used no quota any more, while its sidecar ran on for the year that its grace period allows.
+// A pod was Succeeded, and used no quota, while its sidecar ran on for its grace period of a year.
 func TestAPodThatRunsOnForAYearHasNotSucceeded(t *testing.T) {
 	p := pod(never, "main - 0", "side "+ignore+" running")
 	p.Spec.TerminationGracePeriodSeconds = ptr.To[int64](365 * 24 * 3600)
@@ -362,7 +363,7 @@ func TestAPodThatRunsOnForAYearHasNotSucceeded(t *testing.T) {
 	}
 }
 
-// A pod that is evicted has failed, whatever its containers ended with.
+// An evicted pod has failed, whatever its exit codes.
 func TestAnEvictedPodHasFailed(t *testing.T) {
 	evicted := judged(pod(never, "main - 0", "side "+ignore+" 137"))
 	evicted.Status.Reason = "Evicted"
@@ -371,7 +372,7 @@ func TestAnEvictedPodHasFailed(t *testing.T) {
 	}
 }
 
-// Anybody may create a request of that name. It stops nothing of the pod, and when it goes the pod gets its own.
+// Anybody may create a request of this name. It stops nothing, and after it the pod gets its own.
 func TestARequestOfSomebodyElseIsNotWaitedFor(t *testing.T) {
 	done := pod(never, "main - 0", "side "+strict+" running")
 	foreign := &v1beta1.ContainerRecreateRequest{}

@@ -128,7 +128,6 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	return text.String()
 }
 
-// roles are users' rights on a kind.
 func roles(kind kinds.Kind) string {
 	written := kind.Plural
 	if kind.Scale {
@@ -203,7 +202,6 @@ func bySortedDefinition(table []kinds.Kind) []kinds.Kind {
 	})
 }
 
-// samples is the kustomization of all samples.
 func samples(tree fs.FS, _ []kinds.Kind) (string, error) {
 	found, err := fs.Glob(tree, "config/samples/*_*.yaml")
 	if err != nil || len(found) == 0 {

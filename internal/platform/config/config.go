@@ -240,7 +240,6 @@ func (c *Config) WorkersOf(kind string) int {
 	return c.Workers
 }
 
-// admissionModes are the values of --admission-mode.
 func admissionModes() []string {
 	return []string{string(operatorv1alpha1.AdmissionPreferPolicy), string(operatorv1alpha1.AdmissionWebhook)}
 }

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// answering is an API server that answers every read with an error.
+// answering is an API server answering every read with an error.
 type answering struct {
 	client.Reader
 	err error
@@ -25,7 +25,7 @@ func (a answering) Get(context.Context, client.ObjectKey, client.Object, ...clie
 	return a.err
 }
 
-// A client that has seen the CRD goes on asking for its objects after it was deleted: nobody may wait then for a cache of them.
+// After the CRD's deletion a client goes on asking for objects: nobody may then wait for their cache.
 func TestLoadSaysWhetherTheKindIsServed(t *testing.T) {
 	kruises := schema.GroupResource{Group: "operator.kruise.io", Resource: "kruises"}
 	for name, tc := range map[string]struct {

@@ -20,7 +20,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// known are some kinds.
 func known() kinds.Table {
 	return testutil.Kinds("AdvancedCronJob", "BroadcastJob", "CloneSet", "DaemonSet", "SidecarSet", "StatefulSet")
 }
@@ -167,7 +166,7 @@ func TestHashChangesWithWhatNeedsARestart(t *testing.T) {
 	}
 }
 
-// The schema knows the names that the operator knows, so that a wrong one is refused where it is written.
+// The schema and the operator know the same names, so a wrong one is refused on writing.
 func TestSchemaKnowsGates(t *testing.T) {
 	content, err := os.ReadFile("../../../config/crd/bases/operator.kruise.io_kruises.yaml")
 	if err != nil {
@@ -184,7 +183,7 @@ func TestSchemaKnowsGates(t *testing.T) {
 		}
 		return names
 	}
-	// An enumeration, not a rule: OLM v1 refuses an upgrade that changes a rule, and lets an enumeration grow.
+	// An enumeration, not a rule: OLM v1 refuses a changed rule, and lets an enumeration grow.
 	gates := spec.Properties["featureGates"].Items.Schema.Properties["name"]
 	if diff := cmp.Diff(features.Names(), enum(gates)); diff != "" {
 		t.Errorf("names of gates in the schema, from the marker of FeatureGateName in api/operator/v1alpha1 (-want +got):\n%s", diff)
@@ -194,7 +193,7 @@ func TestSchemaKnowsGates(t *testing.T) {
 	}
 }
 
-// What pods may be changed in place depends on whether the operator deploys the node daemon, so a change of that restarts it.
+// In-place changes of pods depend on the node daemon's deployment, so changing it restarts the operator.
 func TestNodeDaemon(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deployment string
@@ -225,7 +224,7 @@ func TestNodeDaemon(t *testing.T) {
 	}
 }
 
-// A kind that waits for the administrator is left out of the default list, and no other.
+// The default list leaves out kinds waiting for the administrator, and no others.
 func TestUnconfirmedKinds(t *testing.T) {
 	type Spec = operatorv1alpha1.KruiseSpec
 	for name, test := range map[string]struct {

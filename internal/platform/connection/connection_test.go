@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// An API server that may would compress each event of a watch.
+// An API server allowed to would compress each event of a watch.
 func TestNoAnswerIsAskedForCompressed(t *testing.T) {
 	asked := make(chan http.Header, 1)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

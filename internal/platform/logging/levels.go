@@ -54,7 +54,6 @@ func (l *Levels) Set(all string, controllers map[string]string) error {
 	return nil
 }
 
-// enabled: V(level) of a controller is logged.
 func (l *Levels) enabled(level int, controller string) bool {
 	current := l.current.Load()
 	highest, ok := current.controller[controller]

@@ -142,7 +142,7 @@ func TestValuesAreWrittenInTheirOrder(t *testing.T) {
 	}
 }
 
-// refusing is a sink whose server refuses every event.
+// refusing is a sink with a server refusing every event.
 type refusing struct{ with error }
 
 func (r refusing) Create(context.Context, *eventsv1.Event) (*eventsv1.Event, error) {
@@ -163,7 +163,8 @@ func (l lines) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Until this was so, each deletion of a namespace with workloads left errors in the log. The line comes from client-go: its text is part of the test.
+// Each deletion of a namespace with workloads used to leave errors in the log. The line is client-go's: the test
+// includes its text.
 func TestAnEventInANamespaceThatIsDeletedIsNoError(t *testing.T) {
 	namespace := schema.GroupResource{Resource: "namespaces"}
 	terminating := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "web", errors.New("the namespace is being terminated"))

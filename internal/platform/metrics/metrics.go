@@ -95,7 +95,6 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, all.register(registerer)
 }
 
-// set is metrics registered together.
 type set []prometheus.Collector
 
 func (s *set) counters(name, help string, labels ...string) *prometheus.CounterVec {

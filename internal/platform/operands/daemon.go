@@ -90,7 +90,6 @@ func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// change changes an object in its typed form.
 func change[T any](object *unstructured.Unstructured, typed *T, how func(*T)) error {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, typed); err != nil {
 		return err

@@ -79,7 +79,6 @@ func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
 	return manifests.RenderOver(path.Join("operands", string(base)), k)
 }
 
-// labels are on everything the operator deploys.
 func labels() []types.Label {
 	return []types.Label{{Pairs: map[string]string{
 		"app.kubernetes.io/name":       "kruise-operator",

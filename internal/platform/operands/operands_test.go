@@ -46,8 +46,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Whoever is woken by an alert finds what to do, and the alert is about metrics that exist.
-// An alert that takes the least of all series of a queue never fires: there is one for each priority, and mostly one of them is empty.
+// An alert leads to advice, and uses existing metrics. The least of a queue's series never fires an alert: there
+// is one for each priority, and mostly one is empty.
 func TestTheAlertAboutQueuesAddsUpTheirPriorities(t *testing.T) {
 	objects, err := Render(Prometheus, Values{Namespace: "x", MetricsPort: 1})
 	if err != nil {
