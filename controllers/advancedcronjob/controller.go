@@ -31,7 +31,7 @@ type Reconciler struct {
 	Options plan.Options
 }
 
-// Reconcile starts the run of an AdvancedCronJob that is due, cuts its history, and says when the next one is due.
+// Reconcile starts an AdvancedCronJob's due run, trims its history, and schedules the next pass.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, cron, result, err := workload.Begin[appsv1beta1.AdvancedCronJob](ctx, r.Base, req.NamespacedName)
 	if pass == nil {
@@ -62,7 +62,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.CronLeftOut.Inc()
 	}
 	if started {
-		// The run triggers a pass when the cache holds it. Then one write of the status says that it was started, and that it is active.
+		// The cached run triggers a pass, with one status write for its start and activity.
 		return pass.Finish(nil)
 	}
 	pass.LookAgain(lookAgain)

@@ -1,24 +1,23 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package advancedcronjob manages AdvancedCronJobs: it creates a Job, a BroadcastJob or an ImageListPullJob each time that a
-// schedule says.
+// Package advancedcronjob manages AdvancedCronJobs: it creates Jobs, BroadcastJobs or ImageListPullJobs by a schedule.
 //
 // Promises:
 //
-//   - A run that is due is started once. It is named after its instant, and lastScheduleTime never goes back, so neither a crash nor a lost
-//     answer, neither a deleted run nor a clock that jumps starts one a second time. The one exception is a run that is gone before the status
-//     says that it was started, some seconds later at most, if the operator dies just then: nothing is left that tells of it.
-//   - Runs that were missed never hold up the schedule: only the newest is started, at a cost that does not grow with their number.
-//   - A run that the server refuses is tried again until the next one is due, which then takes its place.
-//   - One that is being deleted gets its status written and nothing else.
+//   - A due run starts once. Its name is its instant, and lastScheduleTime never goes back: no crash, lost answer, deleted run
+//     or jumping clock starts it again. One exception: the run is deleted, and the operator dies, in the few seconds before the
+//     status records the start.
+//   - Missed runs never hold up the schedule: only the newest starts, at a cost independent of their number.
+//   - A refused run is tried again until the next one replaces it.
+//   - An object being deleted only gets its status.
 //
-// Triggers of a pass: a changed object, its runs, and the clock. Runs count as its own by the UID of their controller, whatever API version the
-// reference was written with. Runs of a kind are watched from the first object on that has such a template.
+// Triggers of a pass: a changed object, its runs, and the clock. Ownership goes by the
+// controller's UID, in any API version. A kind of runs is watched from its first template on.
 //
-// Never touched: runs of other controllers, pods, and the spec of the object. Pods of a Job are read, from the API server, while the Job holds up
-// another run.
+// Never touched: runs of other controllers, pods, and the spec. Pods of
+// a Job are read, from the API server, while it holds up another run.
 //
-// Read it in the order of a pass: controller.go with Reconcile, the whole pass; observe.go, the reads; and package plan, which
-// decides and is pure.
+// Read it in the order of a pass: controller.go, the whole pass;
+// observe.go, the reads; and package plan, the pure decisions.
 package advancedcronjob

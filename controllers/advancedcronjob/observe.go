@@ -17,19 +17,19 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// remembered is what is remembered of an AdvancedCronJob between its passes, beside what all kinds remember.
+// remembered is kept of an AdvancedCronJob beside the state of all kinds.
 type remembered struct {
 	// evaluated is until when its schedule was evaluated.
 	evaluated time.Time
-	// started is when the newest run was due that was started.
+	// started is the due time of the newest started run.
 	started time.Time
-	// emitted is which runs events were emitted about.
+	// emitted are the events so far.
 	emitted plan.EmittedEvents
-	// looked is what the pods of a run said that is not ready.
+	// looked is the last look at the pods of an unready run.
 	looked looked
 }
 
-// looked is when the pods of a run were read, and what they said.
+// looked is a look at a run's pods: its time and result.
 type looked struct {
 	run     types.UID
 	at      time.Time
@@ -37,15 +37,15 @@ type looked struct {
 }
 
 const (
-	// lookEvery is how often the pods of a run are read that holds up another one, lookSeldom those of one that does not.
+	// lookEvery is between looks at the pods of a run holding up another, lookSeldom for other runs.
 	lookEvery  = 30 * time.Second
 	lookSeldom = 5 * time.Minute
 	// maxLooked is how many of them are read.
 	maxLooked = 20
 )
 
-// look notes at the run that is not ready what its pods say, and returns when to look again; zero: there is no such run. The pods are read from the API server:
-// no watch of theirs is worth these few looks. waits says that another run waits for it.
+// look notes trouble of an unready run's pods, and returns the time until the next look; zero: no such
+// run. It reads from the API server: a watch costs more than a few looks. waits: another run waits for it.
 func (r *Reconciler) look(ctx context.Context, known *remembered, run *plan.Run, waits bool) time.Duration {
 	if run == nil {
 		known.looked = looked{}
@@ -79,7 +79,7 @@ func rememberedOf(pass *workload.Pass) *remembered {
 	return workload.Own(pass.Memory, func() *remembered { return &remembered{} })
 }
 
-// observe reads the runs of an AdvancedCronJob. Those of a kind that nobody manages are not asked for: there may be no such kind.
+// observe reads an AdvancedCronJob's runs. It does not ask for unmanaged kinds: they may not exist.
 func (r *Reconciler) observe(ctx context.Context, spec *plan.Spec, known *remembered) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Evaluated: known.evaluated, Started: known.started}
 	if spec.Adapter == nil || !spec.Managed {

@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// Passes come with every change of a run. Its pods are read from the API server, which must not be asked with each.
+// Passes come with every change of a run. They must not each read its pods from the API server.
 func TestPodsOfARunThatHoldsUpAnotherOneAreReadEveryHalfMinute(t *testing.T) {
 	now := time.Date(2026, 5, 1, 10, 10, 0, 0, time.UTC)
 	pod := func(name, job, reason string) *corev1.Pod {

@@ -30,7 +30,7 @@ type Reconciler struct {
 	Options plan.Options
 }
 
-// Reconcile takes one BroadcastJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
+// Reconcile takes one BroadcastJob a step closer to its end, once due and with all earlier writes in the cache.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, job, result, err := workload.Begin[appsv1beta1.BroadcastJob](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

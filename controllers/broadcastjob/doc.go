@@ -1,21 +1,21 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package broadcastjob manages BroadcastJobs: a pod that runs to completion on every node that fits.
+// Package broadcastjob manages BroadcastJobs: a pod run to completion on every fitting node.
 //
 // Promises:
 //
-//   - Every node gets at most one pod at a time, and none after its pod has ended, whatever becomes of that pod, of the operator or of the
-//     node's labels, taints and cordons. A node that is created again under its name is another one.
-//   - No more pods are at work than parallelism allows, except those that were there before it was lowered.
-//   - A job that has failed ends when none of its pods is at work any more, and a job that has ended is only ever deleted.
-//   - A job that is being deleted gets its status written and nothing else.
+//   - Every node gets at most one pod at a time, and none after its pod has ended, whatever becomes of that pod, the operator or
+//     the node's labels, taints and cordons. A recreated node is another one.
+//   - At most parallelism pods are at work, except those there before it was lowered.
+//   - A failed job ends once no pod is at work; an ended job is only ever deleted.
+//   - A job being deleted only gets its status.
 //
-// Triggers of a pass: a changed job; its pods; nodes that begin or cease to fit, join or leave, for jobs that have not ended and that they concern; the
-// clock, for deadlines. Pods count as the job's by the UID of their controller, whatever API version the reference was written with.
+// Triggers of a pass: a changed job; its pods; for unfinished jobs, nodes joining, leaving, or changing
+// in fit; the clock, for deadlines. Ownership goes by the controller's UID, in any API version.
 //
-// Never touched: pods of other controllers, pods that have ended, nodes, and the spec of the job.
+// Never touched: pods of other controllers, ended pods, nodes, and the job's spec.
 //
-// Read it in the order of a pass: controller.go with Reconcile, the whole pass; observe.go, the reads; package plan, which decides
-// and is pure; and last watch.go, which says which jobs a node concerns.
+// Read it in the order of a pass: controller.go, the whole pass; observe.go, the
+// reads; package plan, the pure decisions; and last watch.go, the jobs of a node.
 package broadcastjob

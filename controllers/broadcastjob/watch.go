@@ -15,7 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// byNode says which jobs a node concerns: those that have not ended.
+// byNode finds the unfinished jobs a node concerns.
 func (r *Reconciler) byNode() workload.NodeMapFunc {
 	judges := workload.NewParsed(r.judge)
 	return r.ByNode(func(stored *unstructured.Unstructured) workload.Judge {
@@ -26,7 +26,7 @@ func (r *Reconciler) byNode() workload.NodeMapFunc {
 	})
 }
 
-// judge is how a stored job judges nodes; nil for one that cannot be decoded, since nothing is done for it.
+// judge returns a stored job's judgment of nodes; nil: undecodable, so nothing is done for it.
 func (r *Reconciler) judge(stored *unstructured.Unstructured) workload.Judge {
 	job := &appsv1beta1.BroadcastJob{}
 	if err := quantity.FromUnstructured(stored.Object, job); err != nil {
@@ -39,7 +39,7 @@ func (r *Reconciler) judge(stored *unstructured.Unstructured) workload.Judge {
 	}
 }
 
-// seenIn is what of a snapshot decides which nodes concern the job: those that fit, have a pod or are finished.
+// seenIn returns the nodes concerning the job: fitting, finished, or with a pod.
 func seenIn(s plan.Snapshot, finished func(*plan.Node) bool) workload.NodesSeen {
 	seen := workload.NodesSeen{Has: sets.New[string](), None: true}
 	for i := range s.Nodes {
@@ -55,7 +55,7 @@ func seenIn(s plan.Snapshot, finished func(*plan.Node) bool) workload.NodesSeen 
 	return seen
 }
 
-// ended says whether a stored job has completed or failed. It reads the job as it is stored.
+// ended reports whether a stored job has completed or failed. It does not decode the job.
 func ended(stored map[string]any) bool {
 	never, _, _ := unstructured.NestedString(stored, "spec", "completionPolicy", "type")
 	if _, failed := conditions.True(stored, appsv1beta1.BroadcastJobConditionFailed); failed {

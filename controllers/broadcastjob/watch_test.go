@@ -30,14 +30,15 @@ func newNode(name string) *corev1.Node {
 	}
 }
 
-// TestWhichNodesTriggerPassesOverAJob changes the node n1 beside n2, which fits every job, and asks whether that concerns a job that has not ended.
+// TestWhichNodesTriggerPassesOverAJob changes the node n1,
+// beside n2, fitting every job, under an unfinished job.
 func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 	hdd := map[string]string{"disk": "hdd"}
 	cases := map[string]struct {
 		selector      map[string]string
 		before, after func(*corev1.Node)
 		comes, gone   bool
-		// pod says that the job has a pod there, finished that the node is finished, alone that n2 does not fit either.
+		// pod: the job has a pod there. finished: the node is finished. alone: n2 does not fit either.
 		pod, finished, alone bool
 		triggers             bool
 	}{

@@ -21,7 +21,7 @@ import (
 // Value is the kind ContainerRecreateRequest for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// Its pods may belong to any controller; the cache keeps only the identity of most of them, which is enough.
+		// Its pods belong to any controller; the cached identity is enough for most.
 		Entry: kinds.Kind{
 			Name: "ContainerRecreateRequest", Plural: "containerrecreaterequests", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",

@@ -21,8 +21,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observe reads the pod of a request, and who is before it. The cache keeps only the identity of most pods; the whole pod is read from the API
-// server only when its readiness has to be written, or when a request lasts that should have taken seconds.
+// observe reads a request's pod and its predecessor. The cache has only the pod's identity;
+// the whole pod is read to write its readiness, or for a request taking too long.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, request *appsv1beta1.ContainerRecreateRequest) (plan.Snapshot, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now()}
 	uid := types.UID(request.Labels[appsv1beta1.LabelRequestPodUID])
@@ -84,7 +84,7 @@ func (r *Reconciler) place(ctx context.Context, pod *corev1.Pod, to *plan.Snapsh
 	return nil
 }
 
-// absence is since when the daemon of a request's node is known not to be there; zero when it is.
+// absence is since when the daemon is missing; zero: it is there.
 type absence struct{ since time.Time }
 
 // daemon looks at the daemon of the node where there is a reason to.
@@ -110,7 +110,7 @@ func (r *Reconciler) daemon(
 	return nil
 }
 
-// first is the request for the same pod that is carried out before this one; nil when there is none.
+// first returns the request to run before this one on the same pod; nil: none.
 func (r *Reconciler) first(ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, uid types.UID) (*appsv1beta1.ContainerRecreateRequest, error) {
 	same, err := r.requestsOf(ctx, request.Namespace, uid)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // byPod finds requests by the UID of their pod.
 const byPod = "pod-uid"
 
-// index adds the index that requestsOf asks.
+// index adds requestsOf's index.
 func (r *Reconciler) index(ctx context.Context) error {
 	err := r.Cache.IndexField(ctx, workload.Object(r.Kind), byPod, func(object client.Object) []string {
 		if uid := object.GetLabels()[appsv1beta1.LabelRequestPodUID]; uid != "" {
@@ -34,7 +34,7 @@ func (r *Reconciler) index(ctx context.Context) error {
 	return nil
 }
 
-// requestsOf are the requests for a pod, with what decides about their order and nothing else.
+// requestsOf returns a pod's requests with only the fields for their order.
 func (r *Reconciler) requestsOf(ctx context.Context, namespace string, pod types.UID) ([]*appsv1beta1.ContainerRecreateRequest, error) {
 	if pod == "" {
 		return nil, nil
@@ -57,7 +57,7 @@ func (r *Reconciler) requestsOf(ctx context.Context, namespace string, pod types
 	return all, nil
 }
 
-// requestsFor names the requests that a pod concerns: those that are not over.
+// requestsFor names a pod's unfinished requests.
 func (r *Reconciler) requestsFor(ctx context.Context, pod client.Object) []types.NamespacedName {
 	all, err := r.requestsOf(ctx, pod.GetNamespace(), pod.GetUID())
 	if err != nil {

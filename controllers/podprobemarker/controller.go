@@ -50,7 +50,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Selecting(nil), PodChanged: changed})
 }
 
-// Reconcile takes one PodProbeMarker a step closer to what it asks for.
+// Reconcile takes one PodProbeMarker a step closer to its spec.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, marker, result, err := workload.Begin[appsv1alpha1.PodProbeMarker](ctx, r.Base, req.NamespacedName)
 	if pass == nil {

@@ -31,7 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
-// A marker whose deletion hangs, because the server refuses what it takes, does not keep the status from before.
+// A deletion hanging on refused writes does not keep the old status.
 func TestADeletionThatHangsSaysWhy(t *testing.T) {
 	marker := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "game", UID: "uid", Generation: 2,
@@ -63,7 +63,7 @@ func TestADeletionThatHangsSaysWhy(t *testing.T) {
 	}
 }
 
-// carrying is a cache in which every NodePodProbe has probes of the marker that is asked for: a fake server cannot find them by it.
+// carrying is a cache with the marker's probes in every NodePodProbe: a fake server lacks the index.
 type carrying struct{ cache.Cache }
 
 // List implements client.Reader.
@@ -72,7 +72,7 @@ func (c carrying) List(ctx context.Context, list client.ObjectList, options ...c
 	return c.Cache.List(ctx, list, options...)
 }
 
-// The marks are taken off pods by the controller of NodePodProbes. When the server refuses that, the marker that is being deleted says where.
+// NodePodProbe's controller removes the marks. When refused, the deleted marker says where.
 func TestADeletionThatWaitsForANodeSaysForWhich(t *testing.T) {
 	marker := &appsv1alpha1.PodProbeMarker{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "ns", Name: "game", UID: "uid", Generation: 2,

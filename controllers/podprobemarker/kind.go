@@ -15,7 +15,7 @@ import (
 // Value is the kind PodProbeMarker for the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// Its pods are those of others: any that its selector matches. It never ends, so the node daemon is there as long as it is.
+		// Its pods are those of others. It never ends, so the node daemon stays as long as it does.
 		Entry: kinds.Kind{
 			Name: "PodProbeMarker", Plural: "podprobemarkers", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",

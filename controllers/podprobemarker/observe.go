@@ -25,32 +25,31 @@ import (
 )
 
 const (
-	// silentInterval is the interval between checks of the node daemon while nodes are silent, daemonInterval while they are not.
+	// silentInterval is between checks of the daemon while nodes are silent, else daemonInterval.
 	silentInterval = time.Minute
 	daemonInterval = 10 * time.Minute
 )
 
-// view is what is remembered of a marker: since when its generation is known, and what the node daemon was found to be.
+// view is kept of a marker: when its generation was first seen, and the state of the node daemon.
 type view struct {
 	generation int64
 	since      time.Time
 	looked     time.Time
 	silent     bool
 	daemon     string
-	// waits are those of the last decision.
+	// waits of the last decision.
 	waits plan.Waits
 }
 
-// remember is what is remembered of the marker of a pass.
 func remember(pass *workload.Pass) *view {
 	return workload.Own(pass.Memory, func() *view { return &view{} })
 }
 
-// gather is how long results are collected before the status of a marker is counted again, which looks at all its pods. What the results mark on
-// the pods does not wait for it: that is NodePodProbe's controller's, node by node.
+// gather collects results before the status is counted again over all pods.
+// Marks on pods do not wait: NodePodProbe's controller writes them node by node.
 const gather = time.Second
 
-// observe reads the pods that a marker chooses, and what their nodes say. It returns when to look at the node daemon again.
+// observe reads a marker's pods and their nodes' results. It returns when to look at the daemon again.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (plan.Snapshot, time.Duration, error) {
 	snapshot := plan.Snapshot{Now: r.Clock.Now(), Off: r.off}
 	if spec.Marker == nil || r.off != "" {
@@ -88,7 +87,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 	return snapshot, wait, nil
 }
 
-// nodes are those on which there are pods that a marker chooses, sorted by name.
+// nodes returns the nodes with chosen pods, sorted by name.
 func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, error) {
 	var pods corev1.PodList
 	selector := client.MatchingLabelsSelector{Selector: spec.Marker.Selector}
@@ -122,7 +121,7 @@ func (r *Reconciler) nodes(ctx context.Context, spec *plan.Spec) ([]plan.Node, e
 	return nodes, nil
 }
 
-// readList reads of the NodePodProbe of a node what is about the marker. Decoding all of it for every node would be the most of a pass.
+// readList decodes only the marker's part of a NodePodProbe: decoding all would dominate a pass.
 func (r *Reconciler) readList(ctx context.Context, spec *plan.Spec, of *plan.Node) error {
 	stored := workload.Object(plan.KindNodePodProbe())
 	err := r.Cache.Get(ctx, client.ObjectKey{Name: of.Name}, stored, client.UnsafeDisableDeepCopy)
@@ -194,7 +193,7 @@ func (r *Reconciler) others(ctx context.Context, spec *plan.Spec) ([]*probing.Ma
 	return others, nil
 }
 
-// look checks the node daemon where there is a reason to, and says when to check again. Causes that cannot be determined are not reported.
+// look checks the node daemon if needed, and returns the next time. It does not report unknown causes.
 func (r *Reconciler) look(ctx context.Context, known *view, s *plan.Snapshot) time.Duration {
 	real := slices.IndexFunc(s.Nodes, func(n plan.Node) bool { return !n.Virtual })
 	silent := len(s.OverdueNodes) > 0
@@ -249,7 +248,7 @@ func (r *Reconciler) silence(ctx context.Context, node string) (string, error) {
 	return "nobody has answered.", err
 }
 
-// absence says that there is no node daemon at all; empty when there is.
+// absence reports a missing node daemon; empty: there is one.
 func (r *Reconciler) absence(ctx context.Context) (string, error) {
 	state, err := nodedaemon.Deployed(ctx, r.Live, r.WriteTimeout)
 	if err != nil || state != nodedaemon.Absent {

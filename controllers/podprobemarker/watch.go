@@ -17,13 +17,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// changed says that a pod has changed in fields that decide about its probes.
+// changed reports whether a pod changed in fields affecting its probes.
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || probing.Active(before) != probing.Active(after) ||
 		before.Status.PodIP != after.Status.PodIP || before.Spec.NodeName != after.Spec.NodeName
 }
 
-// markersIn names the markers whose probes a NodePodProbe has.
+// markersIn names the markers with probes in a NodePodProbe.
 func markersIn(_ context.Context, object client.Object) []types.NamespacedName {
 	stored, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -49,7 +49,7 @@ func markersIn(_ context.Context, object client.Object) []types.NamespacedName {
 	return names
 }
 
-// byMarker finds NodePodProbes by the markers whose probes they have.
+// byMarker indexes NodePodProbes by their markers.
 const byMarker = "marker"
 
 func index(ctx context.Context, indexer client.FieldIndexer) error {

@@ -23,7 +23,7 @@ import (
 // Name is the controller's name, and the reportingController of its events.
 const Name = "sidecarset-controller"
 
-// Kind is the kind that is reconciled, in the version that is stored.
+// Kind is the reconciled kind, in its stored version.
 func Kind() schema.GroupVersionKind { return plan.Kind() }
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=sidecarsets,verbs=get;list;watch;patch
@@ -46,7 +46,7 @@ type Reconciler struct {
 	enqueue atomic.Pointer[func(types.NamespacedName)]
 }
 
-// New returns a Reconciler that watches nothing yet.
+// New returns a Reconciler without watches.
 func New(d workload.Dependencies, o Options) *Reconciler {
 	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, counts: newCounts(d.Metrics.SidecarSetInjection, d.Metrics.SidecarSetPods)}
 }
@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 	return r.Setup(ctx, mgr, r, watches)
 }
 
-// hooksChanged has passes made over the sets whose registration has changed. It takes no lock.
+// hooksChanged queues the sets with a changed registration. It takes no lock.
 func (r *Reconciler) hooksChanged(hooks []string) {
 	enqueue := r.enqueue.Load()
 	sets, err := r.Injection.options.Sets(context.Background()) //nolint:forbidigo // it reads the cache, and no caller has a context
@@ -75,7 +75,7 @@ func (r *Reconciler) hooksChanged(hooks []string) {
 	}
 }
 
-// Reconcile takes one SidecarSet a step closer to its spec, when it is due and the cache shows all earlier writes for it.
+// Reconcile takes one SidecarSet a step closer to its spec, once due and with all earlier writes in the cache.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, set, result, err := workload.Begin[appsv1beta1.SidecarSet](ctx, r.Base, req.NamespacedName, ConditionInjectionPath)
 	if pass == nil {

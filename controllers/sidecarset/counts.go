@@ -12,7 +12,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// counts adds up for the metrics what the statuses of all SidecarSets say. A pass that finds a set as it was writes nothing.
+// counts adds up the statuses of all SidecarSets for the metrics. An unchanged set writes nothing.
 type counts struct {
 	injection, pods *prometheus.GaugeVec
 
@@ -20,14 +20,14 @@ type counts struct {
 	of    map[string]contribution
 }
 
-// contribution is what one set adds.
+// contribution is the share of one set.
 type contribution struct {
-	// reason and status are those of its condition InjectionPath; empty: it has none.
+	// reason and status of its condition InjectionPath; empty: it has none.
 	reason, status string
 	pods           podCounts
 }
 
-// podCounts are numbers of pods, as the status has them. withoutSidecar are those that the condition PodsWithoutSidecar counts.
+// podCounts are numbers of pods from the status. withoutSidecar comes from the condition PodsWithoutSidecar.
 type podCounts struct{ matched, updated, ready, updatedReady, withoutSidecar int }
 
 func newCounts(injection, pods *prometheus.GaugeVec) *counts {
@@ -36,7 +36,6 @@ func newCounts(injection, pods *prometheus.GaugeVec) *counts {
 	return c
 }
 
-// contributionOf is what a set with this status adds.
 func contributionOf(status *appsv1beta1.SidecarSetStatus, withoutSidecar int) contribution {
 	one := contribution{pods: podCounts{
 		matched: int(status.MatchedPods), updated: int(status.UpdatedPods), ready: int(status.ReadyPods), updatedReady: int(status.UpdatedReadyPods),
@@ -48,10 +47,8 @@ func contributionOf(status *appsv1beta1.SidecarSetStatus, withoutSidecar int) co
 	return one
 }
 
-// saw notes what a set adds.
 func (c *counts) saw(name string, now contribution) { c.note(name, now, true) }
 
-// forget notes that a set is gone.
 func (c *counts) forget(name string) { c.note(name, contribution{}, false) }
 
 func (c *counts) note(name string, now contribution, there bool) {
@@ -76,7 +73,7 @@ func (c *counts) note(name string, now contribution, there bool) {
 	}
 }
 
-// add adds the pods of one set, or takes them away. The lock is held, or nobody else knows c yet.
+// add adds or subtracts the pods of one set. Hold the lock, unless c is new.
 func (c *counts) add(pods podCounts, sign int) {
 	for state, n := range map[string]int{
 		"matched": pods.matched, "updated": pods.updated, "ready": pods.ready, "updated_ready": pods.updatedReady, "without_sidecar": pods.withoutSidecar,

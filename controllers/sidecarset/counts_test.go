@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// measured are the series of SidecarSets that are not 0, in words.
+// measured returns the nonzero series of SidecarSets, in words.
 func measured(t *testing.T, registry prometheus.Gatherer) string {
 	t.Helper()
 	families, err := registry.Gather()
@@ -70,7 +70,7 @@ func TestMetricsAddUpAllSets(t *testing.T) {
 	}
 }
 
-// A set is counted by each of its passes, and not any more when it is gone.
+// Each pass counts its set, until the set is gone.
 func TestASetIsCountedAsItsStatusSays(t *testing.T) {
 	set := newSet()
 	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set), newPod(t, "b", "shop", set))

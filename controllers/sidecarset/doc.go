@@ -1,24 +1,24 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecarset manages SidecarSets: it registers the injection of sidecars into new pods, updates the images of sidecars in existing pods
-// in place, and keeps the revisions of the set.
+// Package sidecarset manages SidecarSets: it registers injection into new
+// pods, updates images of sidecars in place, and keeps the set's revisions.
 //
-// What sets inject is compiled for all of them together, and registered as hooks: by the policy of the API server, or by a webhook. A dry run at every API server
-// shows that it is in force. The set or the installation owns what is registered, so that it goes with them even while the operator is down. Package
-// plan/sidecar decides what is injected into a pod, podinject answers the webhook.
+// All sets are compiled together and registered as hooks: by the API server's policy, or by a webhook. A dry run
+// at every API server proves them in force. The set or the installation owns its registration, so it goes even
+// while the operator is down. Package plan/sidecar decides the content of a pod; podinject answers the webhook.
 //
-// The pods belong to others. They are only edited: the images of the set's own containers, the annotations in which a pod says what was
-// injected, those that the set asks for, and the condition SidecarSetUpgradable. So a pod has another writer, and every edit is conditional on
-// the version of the pod that it was decided on.
+// The pods belong to others. They are only edited: images of the set's containers,
+// annotations of the set and of its injection, and the condition SidecarSetUpgradable. A pod
+// has other writers, so every edit is bound to the version of the pod it was decided on.
 //
-// Revisions are in the operator's namespace, with the names and contents that OpenKruise gives them; those that it left in another namespace are
-// used there.
+// Revisions lie in the operator's namespace, with OpenKruise's
+// names and contents; its old ones are used where it left them.
 //
-// Read it in the order of a pass: controller.go, whose Reconcile is the whole pass; observe.go, which reads the cache and keeps the revisions;
-// package plan, which decides and is pure; counts.go, which keeps the metrics; and watch.go, which says what triggers a pass.
+// Read it in the order of a pass: controller.go, the whole pass; observe.go, the cache and the
+// revisions; package plan, the pure decisions; counts.go, the metrics; and watch.go, the triggers.
 //
-// Then injection: injection.go, whose Reconcile is a pass over one set; injection_sets.go, which compiles all sets; injection_hooks.go, which says what is
-// registered, also before a set is stored; injection_check.go, which asks the API servers; injection_status.go, which says what is known of a set; and
-// injection_without.go, which finds pods without their sidecars.
+// Then injection: injection.go, a pass over one set; injection_sets.go, compiling all sets;
+// injection_hooks.go, the registration, also of unstored sets; injection_check.go, the checks at API
+// servers; injection_status.go, the state of a set; and injection_without.go, pods without their sidecars.
 package sidecarset

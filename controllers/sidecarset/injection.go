@@ -27,7 +27,7 @@ import (
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=nodepodprobes,verbs=create
 // +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list
 
-// InjectionOptions are what injection needs.
+// InjectionOptions configure an Injection.
 type InjectionOptions struct {
 	// Live reads past the cache.
 	Live client.Reader
@@ -35,7 +35,7 @@ type InjectionOptions struct {
 	Sets func(context.Context) ([]unstructured.Unstructured, error)
 	// Pods are read from the cache; nil: pods without sidecars are not looked for.
 	Pods client.Reader
-	// Hooks registers what sets inject; Servers asks each API server whether it is in force.
+	// Hooks registers the injection; Servers asks each API server for proof.
 	Hooks   Hooks
 	Servers Servers
 	// Namespace is the operator's.
@@ -47,7 +47,7 @@ type InjectionOptions struct {
 	Clock      clock.PassiveClock
 }
 
-// Hooks are what is registered for SidecarSets.
+// Hooks registers webhooks and policies for SidecarSets.
 type Hooks interface {
 	Want(hooks ...*hooks.Hook)
 	State(hook string) hooks.State
@@ -59,8 +59,8 @@ type Servers interface {
 	Until(ctx context.Context, ask func(context.Context, client.Client) error) error
 }
 
-// Injection says what is to be registered for SidecarSets, and whether it is in force. All sets are compiled together, since what one injects depends on the
-// others. It is for the leader alone, but for Announce.
+// Injection registers the injection of SidecarSets and checks it is in force. It compiles
+// all sets together, since they depend on each other. Leader only, except for Announce.
 type Injection struct {
 	options InjectionOptions
 
@@ -68,45 +68,46 @@ type Injection struct {
 	compiled compiled
 	latest   map[string]Latest
 	known    map[string]*known
-	// wanted is what was wanted last, as text; empty: nothing was said yet.
+	// wanted is the last registration, as text; empty: none yet.
 	wanted string
 }
 
-// NewInjection returns an Injection that has said nothing yet.
+// NewInjection returns an empty Injection.
 func NewInjection(options InjectionOptions) *Injection {
 	return &Injection{options: options, latest: map[string]Latest{}, known: map[string]*known{}}
 }
 
 // Latest is the revision of the present spec in a set's history.
 type Latest struct {
-	// Generation is that of the spec.
+	// Generation is metadata.generation of the spec.
 	Generation int64
 	// Revision is the name of the ControllerRevision.
 	Revision string
-	// Hash and HashWithoutImage are those of the revision.
+	// Hash and HashWithoutImage of the revision.
 	Hash, HashWithoutImage string
 }
 
-// of says that it is the revision of the spec of a generation.
+// of reports whether the revision belongs to this generation.
 func (l Latest) of(generation int64) bool { return l.Generation == generation && l.Revision != "" }
 
-// known is what is known of one set beside what it injects.
+// known is the state of one set beside its injection.
 type known struct {
-	// uid is of the set: one that is made again under its name is another one.
+	// uid of the set: a recreated one is another set.
 	uid   types.UID
 	check check
-	// byPolicy says that the policy injects alone. policySince is since when checks have shown the wanted revision in it; zero: the last one has not.
+	// byPolicy: the policy injects alone. policySince: first proof
+	// of the wanted revision in it; zero: the last check failed.
 	byPolicy    bool
 	policySince time.Time
-	// clash is what was last said about names that other sets have, too.
+	// clash is the last report on names shared with other sets.
 	clash string
-	// counted is when pods without sidecars were looked for, for which revision, and what was found.
+	// counted is the last search for pods without sidecars; the revision and the result follow.
 	counted    time.Time
 	countedFor string
 	found      lacking
 }
 
-// Reconcile wants what all sets inject, and says how that is for the set of this name. latest is what the set's own pass has found out.
+// Reconcile registers all sets and returns the state of the named one. latest comes from the set's own pass.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
 	set, err := i.want(ctx, name, &latest)
 	if err != nil || set == nil {
@@ -127,13 +128,13 @@ func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (
 	return state, err
 }
 
-// Refresh wants what all sets inject, also when there is none.
+// Refresh registers all sets, even none.
 func (i *Injection) Refresh(ctx context.Context) error {
 	_, err := i.want(ctx, "", nil)
 	return err
 }
 
-// want wants what all sets inject. It returns a copy of what the set of this name does; nil: it is not there, or held.
+// want registers all sets. It returns a copy of the named one; nil: gone, or held.
 func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*injectedSet, error) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -172,13 +173,13 @@ func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*inj
 	return &copied, nil
 }
 
-// forget drops what is known of sets that are gone.
+// forget drops state of deleted sets.
 func (i *Injection) forget(sets map[string]*injectedSet) {
 	maps.DeleteFunc(i.known, func(name string, _ *known) bool { return sets[name] == nil })
 	maps.DeleteFunc(i.latest, func(name string, _ Latest) bool { return sets[name] == nil })
 }
 
-// knownOf is what is known of a set. After a start its status says whether the policy injects alone; the first check corrects it.
+// knownOf returns the state of a set. After a start byPolicy comes from the status; the first check corrects it.
 func (i *Injection) knownOf(set *injectedSet) *known {
 	if k := i.known[set.name]; k == nil || k.uid != set.owner.UID {
 		i.known[set.name] = &known{uid: set.owner.UID, byPolicy: set.byPolicyBefore}
@@ -186,7 +187,7 @@ func (i *Injection) knownOf(set *injectedSet) *known {
 	return i.known[set.name]
 }
 
-// events are those about what a set shares with others since the last pass.
+// events reports names newly shared with other sets.
 func (k *known) events(set *injectedSet) []planning.Event {
 	said := k.clash
 	k.clash = set.clash
@@ -196,7 +197,6 @@ func (k *known) events(set *injectedSet) []planning.Event {
 	return []planning.Event{{Warning: true, Reason: "ContainerNameTaken", Message: set.clash}}
 }
 
-// byPolicy says that the policy can inject the set.
 func (i *Injection) byPolicy(set *injectedSet) bool { return i.whyNotByPolicy(set) == "" }
 
 // whyNotByPolicy says why a set is not injected by the policy; empty when it is.

@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// checkEvery is how often it is checked that what is registered is in force: an API server may have been restarted without policies.
+	// checkEvery is the interval between checks: an API server may have restarted without policies.
 	checkEvery = 10 * time.Minute
-	// firstCheck and lastCheck bound the pause between two checks of a set that is not in force.
+	// firstCheck and lastCheck bound the pause between two checks of a set not in force.
 	firstCheck, lastCheck = 200 * time.Millisecond, 30 * time.Second
 	// checkTimeout is how long one check may take.
 	checkTimeout = 5 * time.Second
-	// settling is how long the webhook stays beside a policy that is in force: a request that came past the policies before is still on its way to the webhooks.
+	// settling keeps the webhook beside a new policy: requests past the policies may still reach the webhooks.
 	settling = 2 * time.Second
-	// soon is how long a set may take to be in force before that counts as a fault.
+	// soon is the time to come into force before it counts as a fault.
 	soon = 10 * time.Second
 )
 
-// check is what dry runs of a probe have shown at all API servers.
+// check is the result of dry runs at all API servers.
 type check struct {
-	// shown is what they were to show, first and last when that was looked for.
+	// shown is the expected result, first and last the times of the search for it.
 	shown       string
 	first, last time.Time
 	tries       int
-	// policy says that the policy injects some revision at each server, policyCurrent the one that is wanted, current that pods get that one in any way.
+	// policy: it injects some revision at each server. policyCurrent: the wanted one. current: pods get it either way.
 	policy, policyCurrent, current bool
 	// servers is how many there are.
 	servers int
@@ -43,7 +43,7 @@ type check struct {
 	message string
 }
 
-// inForce says that the set is in force as it is wanted.
+// inForce reports whether all servers show the wanted result.
 func (c *check) inForce(set *injectedSet) bool { return c.shown == set.shown && c.current }
 
 // look has every API server create a probe in a dry run.
@@ -67,10 +67,10 @@ func (i *Injection) look(ctx context.Context, set *injectedSet) check {
 	return c
 }
 
-// errNoLabels means that a selector contradicts itself.
+// errNoLabels means a selector contradicts itself.
 var errNoLabels = errors.New("no labels match the selector")
 
-// marksOf are the revisions that policy and webhook of the set would inject at a server; empty: none.
+// marksOf returns the revisions policy and webhook of the set inject at a server; empty: none.
 func (set *injectedSet) marksOf(ctx context.Context, server client.Client) (policy, webhook string, err error) {
 	probe, possible := set.parsed.Match.Probe()
 	if !possible {
@@ -92,10 +92,9 @@ func (set *injectedSet) calledBy(ctx context.Context, server client.Client) erro
 	return err
 }
 
-// errNotShown means that something else is in force, or nothing.
+// errNotShown means nothing is in force, or another revision.
 var errNotShown = errors.New("the revision is not in force")
 
-// checkDue says that the set has to be checked now.
 func (i *Injection) checkDue(set *injectedSet) bool {
 	return set.injects() && i.nextCheck(set) == 0
 }
@@ -123,7 +122,6 @@ func (i *Injection) nextCheck(set *injectedSet) time.Duration {
 	return max(0, c.last.Add(pause).Sub(now))
 }
 
-// checked notes what a check has shown.
 func (i *Injection) checked(set *injectedSet, now check) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()

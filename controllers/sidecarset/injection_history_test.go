@@ -23,8 +23,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 )
 
-// A revision that OpenKruise left in its namespace is injected, also where this operator is installed in another one. One that belongs to no set, or to
-// another one of that name, is not, nor is any of a namespace in which others may write.
+// A revision left by OpenKruise is injected, even with this operator in another namespace.
+// Revisions of no set, of a namesake, or of a namespace others can write to are not.
 func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 	set := strings.Replace(plain, "containers:", "injectionStrategy: {revision: {customVersion: '1'}}, containers:", 1)
 	for name, tc := range map[string]struct {
@@ -80,7 +80,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 			if len(v.Containers) != 1 || v.Containers[0].Value["image"] != "pinned" {
 				t.Errorf("injected: %+v", v.Containers)
 			}
-			// The revision says no hashes: they are computed from what it records.
+			// The revision lacks hashes: they are computed from it.
 			pinned := &appsv1beta1.SidecarSetSpec{Containers: []appsv1beta1.SidecarContainer{{Container: corev1.Container{Name: "agent", Image: "pinned"}}}}
 			want, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(pinned, nil))
 			if err != nil {
@@ -93,7 +93,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 	}
 }
 
-// inNamespaces is a server that says in which namespaces revisions were looked for, "" for all of them.
+// inNamespaces is a server recording the namespaces searched for revisions, "" for all.
 type inNamespaces struct {
 	client.Client
 	asked sets.Set[string]
@@ -106,7 +106,7 @@ func (s inNamespaces) List(ctx context.Context, list client.ObjectList, options 
 	return s.Client.List(ctx, list, options...)
 }
 
-// In other namespaces their users can write any number of revisions that name a set, each of more than a megabyte. They are not read.
+// Users can write any number of revisions in their namespaces, each above a megabyte. They are not read.
 func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 	r := newRig(t, true)
 	r.options.Namespace = "operators"
@@ -120,7 +120,7 @@ func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 	}
 }
 
-// A history may have many revisions, each of more than a megabyte. One whose name is known is read alone.
+// A history may have many revisions above a megabyte. With a known name, one is read alone.
 func TestARevisionIsReadByItsName(t *testing.T) {
 	revision := &appsv1.ControllerRevision{Revision: 5}
 	revision.Namespace, revision.Name, revision.Labels = "kruise-system", "log-5", map[string]string{nameLabel: "log"}

@@ -22,7 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// hookOf is how a set is registered: by webhook until its policy is seen in force, and by the policy alone after that.
+// hookOf registers a set by webhook, and by policy alone once that is in force.
 func (i *Injection) hookOf(set *injectedSet) *hooks.Hook {
 	hook := i.webhookOf(set)
 	if set.held {
@@ -53,7 +53,7 @@ func (i *Injection) webhookOf(set *injectedSet) *hooks.Hook {
 	return hook
 }
 
-// revisionOf is the revision that says what the set injects.
+// revisionOf is the revision with the set's injection.
 func revisionOf(set *injectedSet, namespace string) *unstructured.Unstructured {
 	object := objectOf(&appsv1.ControllerRevision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "ControllerRevision"},
@@ -80,7 +80,8 @@ func objectOf(typed any) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: content}
 }
 
-// Policy is the policy by which API servers inject, with its anchor. It stays when the last set goes: API servers need a binding to notice the next one.
+// Policy is the injecting policy with its anchor. It outlives
+// the last set: API servers need a binding to notice the next.
 func Policy(namespace string) (*hooks.Policy, error) {
 	policy, err := sidecar.Policy(namespace)
 	if err != nil {
@@ -93,8 +94,8 @@ func Policy(namespace string) (*hooks.Policy, error) {
 }
 
 const (
-	// announceTimeout is how long the answer to a creation waits until the set is in force, announceAgain when it is registered again: another replica may
-	// have written at the same moment.
+	// announceTimeout bounds how long a creation waits for injection. announceAgain is
+	// the pause before registering again: another replica may have written meanwhile.
 	announceTimeout = 3 * time.Second
 	announceAgain   = time.Second
 )
@@ -104,8 +105,8 @@ type Announcer interface {
 	Announce(ctx context.Context, hook *hooks.Hook) error
 }
 
-// Announce registers a set that is about to be stored, and waits until it is in force at all API servers. It returns why that is not known; nil: it is, or there is
-// nothing to inject.
+// Announce registers a set before it is stored, and waits for all API servers.
+// It returns the reason for doubt; nil: in force, or nothing to inject.
 func (i *Injection) Announce(ctx context.Context, announcer Announcer, object *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
@@ -132,7 +133,7 @@ func (i *Injection) Announce(ctx context.Context, announcer Announcer, object *u
 	}
 }
 
-// announced is what a set will inject; nil: nothing, or it is there already, so that it will not be stored.
+// announced returns the injection of a new set; nil: none, or the set exists and cannot be created.
 func (i *Injection) announced(ctx context.Context, object *unstructured.Unstructured) (*injectedSet, error) {
 	stored := &unstructured.UnstructuredList{}
 	stored.SetGroupVersionKind(Kind().GroupVersion().WithKind(Kind().Kind + "List"))

@@ -35,7 +35,6 @@ const (
 	versionLabel = "apps.kruise.io/sidecarset-custom-version"
 )
 
-// injectedSet is what one set injects.
 type injectedSet struct {
 	name  string
 	owner metav1.OwnerReference
@@ -44,34 +43,32 @@ type injectedSet struct {
 	ignore   bool
 	fault    error
 	compiled sidecar.Injection
-	// features are those that the policy does not do, in words.
+	// features are those the policy lacks, in words.
 	features []string
-	// revision is the name of the ControllerRevision, data what is in it.
+	// revision is the ControllerRevision's name, data its content.
 	revision string
 	data     []byte
-	// clash says, in words, which containers other sets give to the same pods, too; empty: none.
+	// clash lists, in words, containers other sets also give these pods; empty: none.
 	clash string
-	// shown is what a check shows: that pods which the set selects get the revision.
+	// shown is the expected result of a check: selected pods get the revision.
 	shown string
-	// held says that the user wants nothing to be done for the set, and that its present spec was not taken up before.
+	// held: the user has paused work on the set before its present spec was taken up.
 	held bool
-	// byPolicyBefore says that its status says that the policy injects.
+	// byPolicyBefore: the status shows injection by policy.
 	byPolicyBefore bool
 }
 
-// injects says that pods are to get something.
 func (set *injectedSet) injects() bool {
 	return set != nil && set.fault == nil && !set.parsed.Paused && !set.held
 }
 
-// isHeld says that the user wants nothing to be done for a set whose present spec nothing was done about yet. Where it is the spec of before, what the set
-// injects follows other sets all the same.
+// isHeld reports whether the user has paused work before the present spec
+// was taken up. With an old spec, its injection still follows other sets.
 func isHeld(object *unstructured.Unstructured) bool {
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return workload.Paused(object) && observed != object.GetGeneration()
 }
 
-// saysByPolicy says that the status says that the policy injects.
 func saysByPolicy(object *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	return slices.ContainsFunc(conditions, func(one any) bool {
@@ -80,27 +77,27 @@ func saysByPolicy(object *unstructured.Unstructured) bool {
 	})
 }
 
-// maxInjected is how many bytes the data of a revision may have: the etcd of a cluster stores 1.5 MiB of an object. One set that cannot be stored would
-// keep all others from being registered.
+// maxInjected limits a revision's data, in bytes: etcd stores 1.5 MiB of
+// an object. One oversized set would block the registration of all others.
 const maxInjected = 1_400_000
 
-// maxClashes is how many containers are named that other sets have, too.
+// maxClashes limits the shared containers named.
 const maxClashes = 5
 
-// pinnedFor is how long a historic revision that a set asks for is taken to be what it was, or not to be there.
+// pinnedFor is how long a pinned revision, or its absence, is cached.
 const pinnedFor = 10 * time.Second
 
-// compiled is what sets inject, until one of them changes.
+// compiled caches the injection until a set changes.
 type compiled struct {
 	// of are the versions of the sets, and of the revisions of their specs.
 	of string
 	at time.Time
-	// pins says that a set asks for a historic revision, which may change without the set.
+	// pins: a set pins a historic revision, so its injection may change without it.
 	pins bool
 	sets map[string]*injectedSet
 }
 
-// observe reads all sets, and compiles them if one has changed: passes come with every change of a pod.
+// observe reads all sets and compiles changed ones: passes come with every change of a pod.
 func (i *Injection) observe(ctx context.Context) (map[string]*injectedSet, error) {
 	list, err := i.options.Sets(ctx)
 	if err != nil {
@@ -118,8 +115,8 @@ func (i *Injection) observe(ctx context.Context) (map[string]*injectedSet, error
 	return i.compiled.sets, nil
 }
 
-// versions say which sets there are, and all that may change what they inject. A status does not, once the latest revision is known from the set's own
-// pass: each pass of a rollout writes one.
+// versions identifies all input of compiling. A status counts only until the
+// set's own pass reports the latest revision: each pass of a rollout writes one.
 func (i *Injection) versions(list []unstructured.Unstructured) string {
 	all := make([]string, len(list))
 	for at := range list {
@@ -142,7 +139,7 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 	return strings.Join(all, ",")
 }
 
-// compile compiles all sets, and says whether one asks for a historic revision.
+// compile compiles all sets; pins: one pins a historic revision.
 func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructured) (map[string]*injectedSet, bool, error) {
 	sets, pins := map[string]*injectedSet{}, false
 	var all []*sidecar.Set
@@ -196,8 +193,8 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 	return sets, pins, nil
 }
 
-// complete fills in what the stored object does not say: the hashes, which depend on defaults, and the revision of its spec, which its status
-// may not know yet.
+// complete adds facts the stored object lacks: the hashes depend
+// on defaults, and the status may not name the revision yet.
 func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured) error {
 	typed := &appsv1beta1.SidecarSet{}
 	if err := quantity.FromUnstructured(object.Object, typed); err != nil {
@@ -216,8 +213,8 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 	return nil
 }
 
-// pinned reads the historic revision that a set asks for. When there is none, compiling says so. Nobody but the operator writes to its own namespace, so what
-// is there goes first.
+// pinned reads the pinned revision. If it is absent, compiling says
+// so. The operator's namespace wins: only the operator writes there.
 func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID) (*appsv1.ControllerRevision, error) {
 	for _, namespace := range sidecarspec.RevisionNamespaces(i.options.Namespace) {
 		found, err := i.history(ctx, namespace, set)
@@ -236,7 +233,7 @@ func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID)
 	return nil, nil
 }
 
-// history reads the revisions in a namespace that a set may mean: one by its name, or those of a version.
+// history reads a set's candidates in a namespace: one by name, or those of a version.
 func (i *Injection) history(ctx context.Context, namespace string, set *sidecar.Set) ([]appsv1.ControllerRevision, error) {
 	if set.Revision.Name == "" {
 		list := &appsv1.ControllerRevisionList{}
@@ -251,7 +248,7 @@ func (i *Injection) history(ctx context.Context, namespace string, set *sidecar.
 	return []appsv1.ControllerRevision{named}, err
 }
 
-// payloadOf is what a historic revision injects. One that cannot be decoded is a fault of its set alone.
+// payloadOf decodes a historic revision. A failure affects its set alone.
 func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 	data := map[string]any{}
 	if err := json.Unmarshal(revision.Data.Raw, &data); err != nil {
@@ -270,7 +267,7 @@ func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 	return payload, nil
 }
 
-// foresee fills in the hashes, and the name that the revision of the spec will have.
+// foresee fills in the hashes and the future name of the spec's revision.
 func foresee(p *sidecar.Payload, set *appsv1beta1.SidecarSet, object *unstructured.Unstructured, namespace string) error {
 	raw, _, _ := unstructured.NestedMap(object.Object, "spec")
 	payload := sidecarspec.PayloadOf(&set.Spec, raw)

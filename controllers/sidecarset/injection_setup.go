@@ -53,14 +53,13 @@ func policies(c *config.Config) ([]*hooks.Policy, error) {
 	return []*hooks.Policy{policy}, err
 }
 
-// policyServed says that the API server has policies for changes.
 func policyServed(mapper meta.RESTMapper) bool {
 	_, err := mapper.RESTMapping(schema.GroupKind{Group: admissionv1.GroupName, Kind: "MutatingAdmissionPolicy"}, admissionv1.SchemeGroupVersion.Version)
 	return err == nil
 }
 
-// follow wants the injection of all sets at the start, since some may have gone meanwhile, and after each change. Passes over sets
-// may be held back by a takeover.
+// follow registers all sets at the start, since some may have gone,
+// and after each change. A takeover may hold back passes over sets.
 func (i *Injection) follow(mgr manager.Manager, d workload.Dependencies) error {
 	d.Guard = nil
 	c, err := workload.NewController(mgr, d, Name+"-injection", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
@@ -83,7 +82,7 @@ func (i *Injection) follow(mgr manager.Manager, d workload.Dependencies) error {
 	)
 }
 
-// endInjection removes the injection of a deleted or undecodable set, which has no pass of its own.
+// endInjection ends the injection of a deleted or undecodable set: it has no pass of its own.
 func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) error {
 	if r.Injection == nil {
 		return nil

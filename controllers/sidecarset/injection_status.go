@@ -17,12 +17,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
-// Path is the way by which a set's pods are injected.
+// Path is how a set's pods are injected.
 type Path string
 
 // The paths.
 const (
-	// PathPolicy is the API server's own: it injects whether the operator runs or not.
+	// PathPolicy is the API server's own: it works without the operator.
 	PathPolicy Path = appsv1beta1.ReasonInjectedByPolicy
 	// PathWebhook asks the operator.
 	PathWebhook Path = appsv1beta1.ReasonInjectedByWebhook
@@ -30,37 +30,36 @@ const (
 	PathNone Path = "None"
 )
 
-// ConditionInjectionPath is the type of the condition that says which path a set has.
+// ConditionInjectionPath is the condition with the path of a set.
 const ConditionInjectionPath = "InjectionPath"
 
-// InjectionState is what a SidecarSet's status says of its injection.
+// InjectionState is the injection's part of a SidecarSet's status.
 type InjectionState struct {
 	Path Path
-	// Condition is True when a proof has shown that pods are injected, Unknown while that is not known, and False when they are not. Its
-	// reason is the path. It has no time.
+	// Condition is True with proof of injection, False without
+	// injection, else Unknown. Its reason is the path; it has no time.
 	Condition metav1.Condition
-	// Fault is why pods do not get the sidecars; empty when they do, when they should not, and when that cannot be found out. Stalled says that
-	// it does not pass by itself.
+	// Fault explains missing injection; empty: none is missing, none
+	// is due, or it is unknown. Stalled: it will not pass by itself.
 	Fault   string
 	Stalled bool
-	// Pending says that the present spec is not in force yet, and will be within seconds.
+	// Pending: the present spec will be in force within seconds.
 	Pending bool
-	// Without says that some pods of the set do not have its sidecars; nil: there are none. PodsWithout is how many.
+	// Without reports pods without the sidecars, PodsWithout their number; nil: there are none.
 	Without     *metav1.Condition
 	PodsWithout int
-	// Events report what was restored after somebody else had changed it.
+	// Events report repairs of others' changes.
 	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
 	RecheckAfter time.Duration
 }
 
-// withPods is a state with the pods that were found without the sidecars.
 func (s InjectionState) withPods(found lacking) InjectionState {
 	s.Without, s.PodsWithout = found.condition, found.pods
 	return s
 }
 
-// withoutWay is the state of a set that injects nothing; false for any other set.
+// withoutWay returns the state of a set without injection; false for others.
 func (set *injectedSet) withoutWay() (InjectionState, bool) {
 	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
 	switch {
@@ -78,7 +77,6 @@ func (set *injectedSet) withoutWay() (InjectionState, bool) {
 	return InjectionState{}, false
 }
 
-// state is what is known of one set.
 func (i *Injection) state(set *injectedSet) InjectionState {
 	s, without := set.withoutWay()
 	if !without {
@@ -99,7 +97,6 @@ func (i *Injection) state(set *injectedSet) InjectionState {
 	return s
 }
 
-// registered is the state of a set that injects something.
 func (i *Injection) registered(set *injectedSet) InjectionState {
 	is := i.options.Hooks.State(sidecar.EntryName(set.name))
 	i.mutex.Lock()
@@ -144,7 +141,7 @@ func faults() map[hooks.Reason]string {
 	}
 }
 
-// registrationTimeout is for how long what is registered may be refused, or without effect, until the set counts as stalled.
+// registrationTimeout is how long registration may fail before the set is stalled.
 const registrationTimeout = 30 * time.Second
 
 // why says why a set has its path.

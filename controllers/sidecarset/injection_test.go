@@ -34,7 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
-// rig is an Injection with two API servers that mark probes as the test says.
+// rig is an Injection with two API servers; the test decides their marks on probes.
 type rig struct {
 	*Injection
 	t      *testing.T
@@ -43,13 +43,13 @@ type rig struct {
 	sets   []unstructured.Unstructured
 	// changes counts how often the sets were replaced.
 	changes int
-	// wanted are the hooks by name, said how often that was said; states are those that the registrar tells.
+	// wanted are the hooks by name, said the number of calls; states come from the registrar.
 	wanted map[string]*hooks.Hook
 	said   int
 	states map[string]hooks.State
-	// marks says for each server how it marks a probe for a set; nil: not at all.
+	// marks returns each server's mark on a probe for a set; nil: none.
 	marks [2]func(set string) string
-	// singly are the pods that were asked for, slow is called before the answer, unread is the answer instead.
+	// singly are the pods asked for; slow runs before the answer, unread replaces it.
 	singly []string
 	slow   func()
 	unread error
@@ -72,7 +72,7 @@ func newRig(t *testing.T, preferPolicy bool, objects ...client.Object) *rig {
 	return r
 }
 
-// registered is what the rig shows of the registrar.
+// registered is the rig's view of the registrar.
 type registered struct{ *rig }
 
 func (r registered) Want(all ...*hooks.Hook) {
@@ -121,7 +121,7 @@ func (r *rig) Until(ctx context.Context, ask func(context.Context, client.Client
 	}
 }
 
-// byPolicies and byWebhooks mark what was wanted last; nothing once no such way is wanted.
+// byPolicies and byWebhooks mark the last wanted hooks; nothing without such a hook.
 func (r *rig) byPolicies(set string) string {
 	if hook := r.wanted[sidecar.EntryName(set)]; hook != nil && hook.Policy != "" {
 		return hook.Params[0].GetName()
@@ -141,7 +141,7 @@ func (r *rig) byWebhooks(set string) string {
 
 func (r *rig) everywhere(marks func(string) string) { r.marks = [2]func(string) string{marks, marks} }
 
-// functions answer which pods have not ended, which the fake server cannot select.
+// functions select unfinished pods: the fake server cannot.
 func (r *rig) functions() interceptor.Funcs {
 	return interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
@@ -252,7 +252,7 @@ const (
 		patchPodMetadata: [{annotations: {k: "{}"}, patchPolicy: MergePatchJson}]}}`
 )
 
-// A set is called for until its policy is in force, so that it injects from the first moment on.
+// The webhook injects a set from the first moment until its policy is in force.
 func TestAPolicyTakesOverWhenItIsInForce(t *testing.T) {
 	r := newRig(t, true)
 	r.set(plain)
@@ -280,7 +280,7 @@ func TestAPolicyTakesOverWhenItIsInForce(t *testing.T) {
 	r.is(r.pass("log", time.Minute), "Webhook True", "log both")
 }
 
-// A set says in its status that the policy injects. One that is made again under its name does not.
+// A set's status records injection by policy. A recreated set starts anew.
 func TestARestartCallsNoWebhook(t *testing.T) {
 	r := newRig(t, true)
 	r.set(plain, strings.NewReplacer("log", "mesh", "agent", "proxy").Replace(merges))
@@ -316,7 +316,7 @@ func TestOneWayForEachSet(t *testing.T) {
 	}
 }
 
-// What is registered by the way of before goes once the new way is in force.
+// The former way goes once the new one is in force.
 func TestASetChangesItsWay(t *testing.T) {
 	r := newRig(t, true)
 	r.set(merges)
@@ -331,7 +331,7 @@ func TestASetChangesItsWay(t *testing.T) {
 	r.is(r.pass("log", time.Second), "Webhook True", "log webhook")
 }
 
-// A pod that is made after the answer to an update can get the former revision until all API servers show the new one.
+// Until all API servers show an update, new pods can get the former revision.
 func TestAnUpdateIsPendingUntilAllServersShowIt(t *testing.T) {
 	r := newRig(t, true)
 	r.set(plain)
@@ -404,7 +404,7 @@ func TestFaultsOfOneSetLeaveTheOthersAlone(t *testing.T) {
 	}
 }
 
-// A set for namespaces that are exempt was said to be injected.
+// A set for exempt namespaces was said to be injected.
 func TestASetForExemptNamespacesSaysThatItInjectsNothing(t *testing.T) {
 	for names, condition := range map[string]string{"[kube-system]": "NamespaceExempt False", "[kube-system, shop]": "Policy True", "[shop]": "Policy True"} {
 		r := newRig(t, true)
@@ -418,7 +418,7 @@ func TestASetForExemptNamespacesSaysThatItInjectsNothing(t *testing.T) {
 	}
 }
 
-// A user who paused a set wants nothing done for it: what is registered stays, until the annotation goes.
+// A paused set keeps its registration until the annotation goes.
 func TestAPausedSetStaysAsItIs(t *testing.T) {
 	r := newRig(t, true)
 	held := strings.Replace(plain, "{name: log}", `{name: log, generation: 2, annotations: {operator.kruise.io/paused: "true"}}`, 1)
@@ -460,7 +460,7 @@ func TestSetsWithTheSameContainerSayIt(t *testing.T) {
 	}
 }
 
-// Each pass of a rollout writes a status. With a hundred sets compiling all of them takes a tenth of a second.
+// Each pass of a rollout writes a status. Compiling a hundred sets takes a tenth of a second.
 func TestSetsAreCompiledOnlyWhenWhatTheyInjectMayChange(t *testing.T) {
 	const text = `{metadata: {name: %s, generation: %d, annotations: {%s}}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: %s, image: %s}]}, status: %s}`
 	log := func(generation int, annotations, image, status string) string {
@@ -497,7 +497,7 @@ func TestSetsAreCompiledOnlyWhenWhatTheyInjectMayChange(t *testing.T) {
 	}
 }
 
-// What is announced before a set is stored is what its controller wants afterwards: nothing has to be written again.
+// The controller wants exactly the announced registration: nothing is written again.
 func TestWhatIsAnnouncedIsWhatIsWanted(t *testing.T) {
 	r := newRig(t, true)
 	r.set(plain)
@@ -514,7 +514,7 @@ func TestWhatIsAnnouncedIsWhatIsWanted(t *testing.T) {
 	}
 }
 
-// announcer takes what is announced, and has it in force after some looks.
+// announcer takes announcements, in force after some looks.
 type announcer struct {
 	announced []*hooks.Hook
 	fails     error

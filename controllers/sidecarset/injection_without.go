@@ -22,22 +22,21 @@ import (
 )
 
 const (
-	// countEvery is how often pods without sidecars are looked for: a pod that does not name a set triggers no pass over it.
+	// countEvery is the interval of the search for pods without sidecars: they trigger no pass over the set.
 	countEvery = time.Minute
 	// namedPods is how many of them a condition names.
 	namedPods = 5
-	// maxAsked is of how many pods, and of how many namespaces, the API server is asked at most.
+	// maxAsked limits how many pods and namespaces are read from the API server.
 	maxAsked = 50
 )
 
-// lacking are the pods of a set that were found without its sidecars.
 type lacking struct {
 	// pods is how many there are at least; condition says it, and is nil without any.
 	pods      int
 	condition *metav1.Condition
 }
 
-// without looks for pods that a set selects and that do not have its sidecars. With an error it returns what was found last. It is called without the lock.
+// without finds selected pods without the sidecars. On error it returns the last result. Call it without the lock.
 func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, error) {
 	if i.options.Pods == nil || set.fault != nil || set.parsed.Paused {
 		i.noteFound(set, time.Time{}, "", lacking{})
@@ -67,7 +66,6 @@ func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, err
 	return found, nil
 }
 
-// noteFound notes what was found when pods were looked at, for which shown.
 func (i *Injection) noteFound(set *injectedSet, at time.Time, shown string, found lacking) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -75,7 +73,7 @@ func (i *Injection) noteFound(set *injectedSet, at time.Time, shown string, foun
 	of.counted, of.countedFor, of.found = at, shown, found
 }
 
-// counted is what was found last. known says that this was a short while ago.
+// counted returns the last result. known: it is recent.
 func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, known bool) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -83,7 +81,7 @@ func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, kno
 	return of.found, of.countedFor == set.shown && now.Sub(of.counted) < countEvery
 }
 
-// lastFound is what was found last, if the set is still there.
+// lastFound returns the last result, if the set still exists.
 func (i *Injection) lastFound(name string) lacking {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
@@ -93,8 +91,8 @@ func (i *Injection) lastFound(name string) lacking {
 	return lacking{}
 }
 
-// podsWithout are the names of such pods, sorted; all says that there are no more. The server is only asked about candidates from the cache, which has no
-// phases of pods that the operator does not control.
+// podsWithout returns their names, sorted; all: the list is complete. It asks
+// the server only about candidates: the cache has no phases of foreign pods.
 func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []string, all bool, err error) {
 	candidates, err := i.candidates(ctx, set)
 	if err != nil {
@@ -127,7 +125,7 @@ func (i *Injection) podsWithout(ctx context.Context, set *injectedSet) (names []
 	return names, true, nil
 }
 
-// candidates are the pods, by name, that have the labels and not the sidecars.
+// candidates returns matching pods without the sidecars, by name.
 func (i *Injection) candidates(ctx context.Context, set *injectedSet) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(podentry.Selector(append(slices.Clone(set.parsed.Match.Labels), podentry.Bypass())))
 	if err != nil {
@@ -158,14 +156,13 @@ func (i *Injection) labelsOf(ctx context.Context, name string) (map[string]strin
 	return namespace.Labels, nil
 }
 
-// selects says whether the set injects into a pod of a namespace with these labels.
 func (i *Injection) selects(set *injectedSet, pod *corev1.Pod, namespace map[string]string) bool {
 	exempt := func(r podentry.Requirement) bool { return !r.Holds(namespace) }
 	return namespace != nil && !slices.ContainsFunc(podentry.NamespaceExclusions(i.options.Namespace), exempt) &&
 		set.parsed.Match.Selects(pod.Labels, namespace) && set.compiled.InjectsInto(pod.Labels, namespace)
 }
 
-// isUnended asks whether a pod is there and has not ended.
+// isUnended asks the server for a pod still running.
 func (i *Injection) isUnended(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))

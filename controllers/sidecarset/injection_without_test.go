@@ -76,7 +76,7 @@ func (u unphased) List(ctx context.Context, list client.ObjectList, options ...c
 	return err
 }
 
-// Which pods have ended is asked of the API server only where it matters, up to a limit, and without keeping other sets waiting.
+// The API server is asked about few pods, only where needed, and without delaying other sets.
 func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	pod := func(namespace, name string) *corev1.Pod {
 		p := &corev1.Pod{}

@@ -19,10 +19,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// Value is all that the operator needs to know of SidecarSets.
+// Value describes SidecarSets to the operator.
 func Value() controller.Kind {
 	return controller.Kind{
-		// Its pods are those of others: they carry the annotation that names the sets which were injected.
+		// Its pods are those of others, found by the annotation of their sets.
 		Entry: kinds.Kind{
 			Name: "SidecarSet", Plural: "sidecarsets", Group: "apps.kruise.io",
 			Scope: kinds.Cluster, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
@@ -42,7 +42,7 @@ func Value() controller.Kind {
 	}
 }
 
-// announcing has SidecarSets injected before they are stored, on every replica. What it returns are warnings.
+// announcing injects SidecarSets before they are stored, on every replica. It returns warnings.
 func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
 	if d.Hooks == nil {
 		return nil

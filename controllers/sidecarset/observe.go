@@ -37,20 +37,20 @@ import (
 // recorded is a revision of a SidecarSet.
 type recorded = revision.Of[sidecarspec.Payload]
 
-// remembered is what is remembered of a set beside what all kinds remember.
+// remembered is kept of a set beside the state of all kinds.
 type remembered struct {
 	known plan.Known
-	// hashes and version are the last tries to write what only others read: the hashes to the set, and the version to its revision.
+	// hashes and version are the last tries to write the set's hashes, and its revision's version, for other readers.
 	hashes, version attempt
 }
 
-// attempt is when something was last tried to be written, and what.
+// attempt is the last try of a write, and its content.
 type attempt struct {
 	what string
 	at   time.Time
 }
 
-// attemptAgain is when the same is written again that the server has refused, or that somebody has taken away.
+// attemptAgain is the pause before repeating a refused or reverted write.
 const attemptAgain = time.Minute
 
 // left is how long the same is not tried again.
@@ -61,24 +61,24 @@ func (a *attempt) left(what string, now time.Time) time.Duration {
 	return max(a.at.Add(attemptAgain).Sub(now), 0)
 }
 
-// observation is what was read of a set.
+// observation is the state read of a set.
 type observation struct {
 	spec     *plan.Spec
 	snapshot plan.Snapshot
 	known    *plan.Known
-	// again is when to write again what others read, after that was refused; 0: it was not.
+	// again is when to repeat a refused write for others; 0: none.
 	again time.Duration
-	// objects are the pods that say that they have the sidecars, whether or not the set still selects them.
+	// objects are the pods with the sidecars, still selected or not.
 	objects []*corev1.Pod
-	// stored are the revisions that there were before.
+	// stored are the earlier revisions.
 	stored         []recorded
 	collisionCount *int32
 	// refused is why the server refuses to record the spec; nil: it is recorded.
 	refused error
 }
 
-// observe reads the pods that have the sidecars of a set, and makes sure that its spec has a revision and that the set carries its hashes,
-// unless it is being deleted: then it changes nothing.
+// observe reads the pods with the set's sidecars, and ensures its
+// revision and hashes. It changes nothing of a set being deleted.
 func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *appsv1beta1.SidecarSet) (observation, error) {
 	raw, _, _ := unstructured.NestedMap(pass.Stored.Object, "spec")
 	payload := sidecarspec.PayloadOf(&set.Spec, raw)
@@ -114,7 +114,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 	return observed, nil
 }
 
-// ownerOfRevisions is a set as the owner of its revisions, which carry its labels and annotations, and the hashes.
+// ownerOfRevisions is a set as owner of its revisions: they carry its labels, annotations and hashes.
 func ownerOfRevisions(set *appsv1beta1.SidecarSet, namespace string, hashes sidecarspec.Hashes) revision.Owner {
 	annotations := map[string]string{}
 	maps.Copy(annotations, set.Annotations)
@@ -128,9 +128,9 @@ func ownerOfRevisions(set *appsv1beta1.SidecarSet, namespace string, hashes side
 	return revision.Owner{Namespace: namespace, Name: set.Name, Labels: labels, Annotations: annotations, Reference: *metav1.NewControllerRef(set, Kind())}
 }
 
-// ensureRevision makes sure that the payload has a revision. The hashes are those that the revision carries, where it does: pods that
-// another manager injected carry them, too. While the server refuses the revision, by a quota for example, or a webhook that it asks is broken, there is none:
-// that stops updates, and neither what is under way on pods nor injection, which do without.
+// ensureRevision ensures a revision of the payload. It prefers the hashes stored on the
+// revision: pods injected by another manager carry them. A refusal, say by a quota or a
+// broken webhook, leaves no revision: updates stop; injection and pods in progress go on.
 func (r *Reconciler) ensureRevision(
 	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, own *remembered, observed *observation,
 ) (recorded, sidecarspec.Hashes, error) {
@@ -240,8 +240,8 @@ func (r *Reconciler) keepHashes(
 	})
 }
 
-// forOthers writes what only others read, unless the same was tried a short while ago. That the server refuses it, or a webhook that it asks is broken, stops
-// nothing: an event has the answer.
+// forOthers writes facts only others read, unless it tried the
+// same lately. A refusal stops nothing: an event reports it.
 func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, observed *observation, write func() error) error {
 	now := r.Clock.Now()
 	left := last.left(what, now)
@@ -259,8 +259,8 @@ func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what 
 	return nil
 }
 
-// namespaceFilter says of namespaces whether the set selects their pods. Namespaces are watched only from the first set that needs
-// more of one than its name.
+// namespaceFilter tells whether the set selects a namespace.
+// Namespaces are watched from the first set to need their labels.
 func (r *Reconciler) namespaceFilter(ctx context.Context, spec *plan.Spec) (func(string) bool, error) {
 	selects := func(name string) bool { return spec.SelectsNamespace(name, nil) }
 	if spec.NeedsNamespaces() {
@@ -284,7 +284,7 @@ func (r *Reconciler) namespaceFilter(ctx context.Context, spec *plan.Spec) (func
 	}, nil
 }
 
-// trim deletes revisions that neither a pod nor the spec needs, beyond the limit. The present one is always kept.
+// trim deletes unused revisions beyond the limit, never the present one.
 func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, observed observation) error {
 	limit := max(int(ptr.Deref(set.Spec.RevisionHistoryLimit, sidecarspec.HistoryLimit)), 1)
 	if set.DeletionTimestamp != nil || len(observed.stored) <= limit {
@@ -293,7 +293,7 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, obse
 	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), observed.stored, liveRevisions(set, &observed), limit)
 }
 
-// liveRevisions are the names of the revisions that a pod or the spec needs.
+// liveRevisions are the revisions pods or the spec need.
 func liveRevisions(set *appsv1beta1.SidecarSet, observed *observation) sets.Set[string] {
 	live := sets.New(observed.snapshot.Update.Name)
 	for _, stored := range observed.stored {
@@ -314,8 +314,8 @@ func liveRevisions(set *appsv1beta1.SidecarSet, observed *observation) sets.Set[
 	return live
 }
 
-// answered says that an error is the answer to one request, by the server or by a webhook that it asked, also by one that is broken: another request may
-// have a better one. A server that cannot be reached, or has no time, answers none.
+// answered reports whether the server or its webhook refused this one request;
+// another may pass. An unreachable or overloaded server refuses none.
 func answered(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && !apierrors.IsTooManyRequests(err) && !apierrors.IsServiceUnavailable(err) && !apierrors.IsServerTimeout(err) &&

@@ -31,7 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
-// images are what the sidecars of the pods that are there shall run.
+// images are the wanted images of the existing pods' sidecars.
 func (s *shell) images() map[string]string {
 	s.t.Helper()
 	var pods corev1.PodList
@@ -56,8 +56,8 @@ func (s *shell) change(do func(*appsv1beta1.SidecarSet)) {
 	}
 }
 
-// A quota refuses the revision of a spec, or a webhook of others is broken: the set was not looked at any more, and pods amid a hot upgrade stayed with both
-// containers at work.
+// A quota or another's broken webhook refused the revision: the set got
+// no passes, and pods amid a hot upgrade kept both containers at work.
 func TestAHotUpgradeEndsWhileTheServerRefusesTheNextRevision(t *testing.T) {
 	for says, answer := range map[string]*apierrors.StatusError{
 		"exceeded quota":         apierrors.NewForbidden(appsv1.Resource("controllerrevisions"), "logs", errors.New("exceeded quota")),
@@ -119,7 +119,7 @@ func hotUpgradeWhileRefused(t *testing.T, answer error, says string) {
 	}
 }
 
-// OpenKruise panicked when a pod went in the middle of a pass, and took an update of a pod that was gone to be under way for ever.
+// OpenKruise panicked when a pod went amid a pass, and took its update to be under way for ever.
 func TestAPodThatGoesAmidAPassHoldsUpNoOther(t *testing.T) {
 	for name, fault := range map[string]func(schema.GroupResource, string) error{
 		"it is gone": func(of schema.GroupResource, name string) error { return apierrors.NewNotFound(of, name) },
@@ -157,7 +157,7 @@ func TestAPodThatGoesAmidAPassHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// Going back to an earlier spec takes its revision up again, with the highest number, and so the pods that have it are not outdated.
+// Going back revives the earlier revision with the highest number, so its pods are not outdated.
 func TestGoingBackTakesTheEarlierRevisionUpAgain(t *testing.T) {
 	set := newSet()
 	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set))
@@ -192,7 +192,8 @@ func TestGoingBackTakesTheEarlierRevisionUpAgain(t *testing.T) {
 	}
 }
 
-// A change of volumes, secrets, metadata for pods or plain init containers makes a revision, and changes no pod: hashes do not know of it.
+// A change of volumes, secrets, pod metadata or plain init
+// containers makes a revision, but changes no hash and no pod.
 func TestWhatIsNoSidecarMakesARevisionAndChangesNoPod(t *testing.T) {
 	for name, change := range map[string]func(*appsv1beta1.SidecarSetSpec){
 		"a volume": func(s *appsv1beta1.SidecarSetSpec) { s.Volumes = []corev1.Volume{{Name: "v"}} },
@@ -244,7 +245,7 @@ func TestADeletedSetLeavesPodsAsTheyAre(t *testing.T) {
 	}
 }
 
-// The status of OpenKruise went stale when a pod was deleted, with NotUpdate until the spec changed.
+// With NotUpdate, OpenKruise's status went stale on a deleted pod, until the spec changed.
 func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
 	set := newSet()
 	set.Spec.UpdateStrategy.Type = appsv1beta1.NotUpdateSidecarSetStrategyType
@@ -271,8 +272,8 @@ func TestADeletedPodIsNotCountedAnyMore(t *testing.T) {
 	}
 }
 
-// What is written to the set and to its revision is for others to read: pods are updated, and status and injection go on, when the server refuses it, or when
-// somebody takes it away again.
+// Annotations of the set and its revision serve others: if the server refuses
+// them, or somebody removes them, updates, status and injection go on.
 func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
 	refuse := func(context.Context, *shell, testutil.Write, func() error) error {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "sidecarsets"}, "logs", errors.New("a policy of others refuses it"))
@@ -336,7 +337,8 @@ func TestAnnotationsThatCannotBeKeptStopNothing(t *testing.T) {
 	}
 }
 
-// Pods keep what they say of a set that was deleted: each change of one caused a pass for it, and a pod can name as many as fit into an annotation.
+// Pods keep records of deleted sets: each change triggered a pass
+// for these, and a pod can name as many as its annotations hold.
 func TestPodsThatNameASetThatIsGoneTriggerNoPass(t *testing.T) {
 	s := newShell(t, "kruise-system", newSet())
 	pod := newPod(t, "a", "shop", newSet())
@@ -346,7 +348,7 @@ func TestPodsThatNameASetThatIsGoneTriggerNoPass(t *testing.T) {
 	}
 }
 
-// Which revisions pods have is looked for in each pass while there are more than the limit: what pods say of their sets was decoded, for each of them.
+// Above the history limit, each pass looks for revisions on pods: it decoded every pod's annotations.
 func TestPodsThatSayMuchOfTheirSetsCostAPassLittle(t *testing.T) {
 	var text strings.Builder
 	for i := range 5_000 {

@@ -34,7 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
 
-// shell is a Reconciler on a fake server whose cache is never behind.
+// shell is a Reconciler on a fake server with a current cache.
 type shell struct {
 	*Reconciler
 	t      *testing.T
@@ -68,7 +68,7 @@ func (s *shell) passes(name string) {
 	}
 }
 
-// writes are what was written, in short.
+// writes returns a summary of all writes.
 func (s *shell) writes() []string {
 	var all []string
 	for _, w := range s.server.Writes() {
@@ -90,7 +90,7 @@ func newSet() *appsv1beta1.SidecarSet {
 	}
 }
 
-// newPod is a pod that the set was injected into and that is ready.
+// newPod is a ready pod injected by the set.
 func newPod(t *testing.T, name, namespace string, set *appsv1beta1.SidecarSet) *corev1.Pod {
 	t.Helper()
 	hashes, err := sidecarspec.HashesOf(sidecarspec.PayloadOf(&set.Spec, nil))
@@ -125,7 +125,8 @@ func newPod(t *testing.T, name, namespace string, set *appsv1beta1.SidecarSet) *
 	return pod
 }
 
-// What OpenKruise left is taken over without a write to a pod or a revision, wherever the operator is installed.
+// OpenKruise's objects are taken over without a write to
+// pods or revisions, wherever the operator is installed.
 func TestTakeoverWritesNothingButStatuses(t *testing.T) {
 	for _, namespace := range []string{"kruise-system", "elsewhere"} {
 		t.Run(namespace, func(t *testing.T) {
@@ -193,7 +194,7 @@ func TestANewSetGetsARevisionAndItsHashes(t *testing.T) {
 	if after := s.writes(); len(after) > before {
 		t.Errorf("writes at rest: %v", after[before:])
 	}
-	// A version that is named later is written to the revision that there is.
+	// A version named later goes to the existing revision.
 	set.Spec.CustomVersion = "1.5"
 	if err := s.server.Update(t.Context(), set); err != nil {
 		t.Fatal(err)
@@ -204,7 +205,8 @@ func TestANewSetGetsARevisionAndItsHashes(t *testing.T) {
 	}
 }
 
-// Whoever may write ControllerRevisions in a namespace of his own could otherwise say which hash the set has, and so have all of its pods updated, or none.
+// Anybody able to write ControllerRevisions in a namespace could
+// otherwise forge the set's hash, and update all of its pods, or none.
 func TestRevisionsThatSomebodyForgedDoNotSayTheHashes(t *testing.T) {
 	s := newShell(t, "operators", newSet())
 	s.passes("logs")
@@ -287,7 +289,7 @@ func TestAPodThatCannotBeWrittenIsReported(t *testing.T) {
 	}
 }
 
-// With maxUnavailable 1 a pod that a budget protects would be the only one that is tried.
+// With maxUnavailable 1, only a pod protected by a budget would be tried.
 func TestAPodThatABudgetProtectsHoldsUpNoOther(t *testing.T) {
 	old := newSet()
 	set := newSet()

@@ -17,8 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 )
 
-// injected are the sets whose sidecars a pod says it has, as far as there are such sets: pods keep the sidecars, and what they say, of sets that were deleted,
-// and whoever creates a pod can make it name anything. What the cache keeps of other pods has no annotations.
+// injected returns the existing sets recorded on a pod. Pods keep records of deleted
+// sets, and their creators can name anything. The cache drops other pods' annotations.
 func (r *Reconciler) injected(ctx context.Context, object client.Object) []types.NamespacedName {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -34,21 +34,21 @@ func (r *Reconciler) injected(ctx context.Context, object client.Object) []types
 	return names
 }
 
-// isGone says that there is no set of this name. A set that comes has a pass of its own.
+// isGone reports whether no such set exists. A new set gets its own pass.
 func (r *Reconciler) isGone(ctx context.Context, name types.NamespacedName) bool {
 	set := &unstructured.Unstructured{}
 	set.SetGroupVersionKind(Kind())
 	return apierrors.IsNotFound(r.Cache.Get(ctx, name, set, client.UnsafeDisableDeepCopy))
 }
 
-// namespaces is an empty object of the kind by which namespaces are watched: their labels are all that is needed.
+// namespaces is the watched kind of namespaces: only metadata matters.
 func namespaces() *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	return object
 }
 
-// selectingNamespaces are the sets that select namespaces, whichever it is that changed: there are few changes, and few sets.
+// selectingNamespaces returns all sets with namespace selectors, for any change: both are few.
 func (r *Reconciler) selectingNamespaces(ctx context.Context, _ client.Object) []types.NamespacedName {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(Kind())

@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// announcedPrefix, before the name of an entry, is an annotation of the configuration that says when the entry was announced.
+	// announcedPrefix and an entry's name form the annotation with its announcement.
 	announcedPrefix = "announced.operator.kruise.io/"
-	// keepAnnounced is how long an entry is kept that no owner wants: its object may not be stored yet, or may be refused after all.
+	// keepAnnounced is how long an unwanted entry stays: its object may not be stored yet, or never be.
 	keepAnnounced = 15 * time.Second
 	// maxMark is how long the name of an annotation may be behind its prefix.
 	maxMark = 63
 )
 
-// ErrNotAnnounced means that a hook cannot be registered at once.
+// ErrNotAnnounced means a hook cannot be registered at once.
 var ErrNotAnnounced = errors.New("it cannot be registered at once")
 
-// Announce registers a mutating hook by its webhook alone, at once and from any replica, for an object that is not stored yet. Its owner has to want it soon:
-// after 15 seconds the leader removes it.
+// Announce registers a mutating webhook at once, from any replica, for an object not
+// yet stored. After 15 seconds without an owner wanting it, the leader removes it.
 func (r *Registrar) Announce(ctx context.Context, hook *Hook) error {
 	owner, err := installowner.Find(ctx, r.options.Live)
 	switch {
@@ -72,7 +72,7 @@ func (c *configuration) announce(ctx context.Context, hook *Hook) error {
 	return c.put(ctx, entries)
 }
 
-// markOf is the annotation that says when an entry was announced, and for which object.
+// markOf is the annotation key of an entry's announcement: its time and object.
 func markOf(entry string) string {
 	name := strings.TrimSuffix(entry, ".operator.kruise.io")
 	return announcedPrefix + name[:min(len(name), maxMark)]
@@ -88,7 +88,7 @@ func marksOf(have *unstructured.Unstructured) map[string]string {
 	return marks
 }
 
-// keepCurrent finds the entries that stay as they are: those of hooks that are held, and those announced a short while ago for an object that no owner knows.
+// keepCurrent finds entries to leave alone: of held hooks, and recent announcements for objects no owner knows yet.
 func (c *configuration) keepCurrent() {
 	marks := marksOf(c.have)
 	c.marks = map[string]string{}
@@ -107,7 +107,8 @@ func (c *configuration) keepCurrent() {
 	}
 }
 
-// announcedFor is for how long an announced entry stays. One that was wanted for an earlier object of the same name is not wanted for this one.
+// announcedFor is how long an announced entry stays. A hook
+// wanted for an earlier object of the same name does not count.
 func (c *configuration) announcedFor(name, mark string) time.Duration {
 	text, uid, _ := strings.Cut(mark, " ")
 	at, err := time.Parse(time.RFC3339, text)
@@ -118,7 +119,7 @@ func (c *configuration) announcedFor(name, mark string) time.Duration {
 	return min(keepAnnounced-c.now.Sub(at), keepAnnounced)
 }
 
-// calledParam is what stands at the end of the path that a webhook calls.
+// calledParam is the last part of a webhook's path.
 func calledParam(call admissionv1.WebhookClientConfig) string {
 	called := ptr.Deref(call.URL, "")
 	if call.Service != nil {

@@ -25,7 +25,8 @@ func withParam(h *Hook) {
 	h.Path, h.Params = "/inject/revision-1", []*unstructured.Unstructured{param("revision-1")}
 }
 
-// Another replica registers a hook at once. The leader leaves it alone for 15 seconds, also after a restart, and then takes it over or removes it.
+// Another replica registers a hook at once. The leader keeps it for 15
+// seconds, even across a restart, then takes it over or removes it.
 func TestAnAnnouncedHookIsTakenOverOrRemoved(t *testing.T) {
 	for name, stored := range map[string]bool{"it is stored": true, "it is refused": false} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestHooksThatAreAnnouncedTogetherAreBothThere(t *testing.T) {
 	}
 }
 
-// Both found nothing, and the one that wrote last removed the entry of the other, whose set had been said to be in force.
+// Both found nothing, and the later writer removed the other's entry, reported to be in force.
 func TestTwoReplicasThatAnnounceTheFirstHooksKeepBoth(t *testing.T) {
 	w := newWorld(t)
 	w.applied = func() {
@@ -97,7 +98,8 @@ func TestTwoReplicasThatAnnounceTheFirstHooksKeepBoth(t *testing.T) {
 	}
 }
 
-// A set was deleted and made again at once. The leader still wanted the earlier one, and removed what was announced for the later one.
+// A set was deleted and recreated at once. The leader still
+// wanted the old one, and removed the new announcement.
 func TestWhatIsAnnouncedIsNotRemovedForAnEarlierObjectOfItsName(t *testing.T) {
 	earlier, later := func(h *Hook) { h.UID = "earlier"; withParam(h) }, func(h *Hook) { h.UID, h.Path = "later", "/inject/revision-2" }
 	for name, byPolicy := range map[string]bool{"by policy": true, "by webhook": false} {

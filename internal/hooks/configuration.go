@@ -25,11 +25,11 @@ import (
 )
 
 const (
-	// maxAdded is how many bytes entries may have for another one to be added, maxKept for one to stay: while the authority of the certificate changes, entries
-	// name two. The etcd of a cluster stores 1.5 MiB of an object.
+	// maxAdded limits the bytes of entries to add one, maxKept to keep one: a
+	// changing authority doubles the certificates. etcd stores 1.5 MiB of an object.
 	maxAdded = 1_000_000
 	maxKept  = 1_500_000
-	// fieldsSize is what the API server notes of an entry: who has written which of its fields. It was 450.
+	// fieldsSize is an entry's share of managedFields. Measured: 450.
 	fieldsSize = 600
 )
 
@@ -50,7 +50,7 @@ type configuration struct {
 
 	have    *unstructured.Unstructured
 	current []admissionv1.MutatingWebhook // what is there, in this type for both kinds
-	// kept are entries that stay as they are, marks say which of them were announced.
+	// kept are entries to leave alone, marks their announcements.
 	kept  []admissionv1.MutatingWebhook
 	marks map[string]string
 }
@@ -59,11 +59,11 @@ type configuration struct {
 type entry struct {
 	registration
 	webhook admissionv1.MutatingWebhook
-	// added says that it is not there yet, former that it is the one that is there.
+	// added: it is not there yet. former: it is the present one.
 	added, former bool
 }
 
-// write makes the configuration have one entry for every hook that has room and that the server takes. Without any, there is none.
+// write keeps one entry for every hook with room and accepted by the server. Without hooks there is no configuration.
 func (c *configuration) write(ctx context.Context) error {
 	if err := c.read(ctx); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (c *configuration) write(ctx context.Context) error {
 	return c.follow(key{kind: c.kind, name: c.name})
 }
 
-// entries are those of all hooks for which there is room. An entry of that name that was announced for a newer object goes first.
+// entries are the entries with room. One announced for a newer object of the same name wins.
 func (c *configuration) entries() ([]entry, error) {
 	var all []entry
 	for _, r := range c.wanted {
@@ -119,7 +119,6 @@ func named(all []admissionv1.MutatingWebhook, name string) (admissionv1.Mutating
 	return all[at], true
 }
 
-// read finds out what is there.
 func (c *configuration) read(ctx context.Context) error {
 	have := &unstructured.Unstructured{}
 	have.SetGroupVersionKind(c.kind)
@@ -144,7 +143,7 @@ func entriesIn(object *unstructured.Unstructured) ([]admissionv1.MutatingWebhook
 	return typed.Webhooks, nil
 }
 
-// webhookOf is the webhook of a hook. The authorities of one that is there and calls the same place stay: they are kept right elsewhere.
+// webhookOf returns a hook's webhook. An unchanged endpoint keeps its authorities: another writer maintains them.
 func (c *configuration) webhookOf(r registration) (admissionv1.MutatingWebhook, error) {
 	call, err := c.options.Call(r.hook.Path)
 	if err != nil {
@@ -165,13 +164,13 @@ func (c *configuration) webhookOf(r registration) (admissionv1.MutatingWebhook, 
 	return webhook, nil
 }
 
-// sameEndpoint says whether two calls lead to the same place.
+// sameEndpoint reports whether both calls reach the same place.
 func sameEndpoint(a, b admissionv1.WebhookClientConfig) bool {
 	a.CABundle, b.CABundle = nil, nil
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// fitting are those for which there is room. Entries that are there come before new ones.
+// fitting returns entries with room, existing before new ones.
 func (c *configuration) fitting(all []entry) []entry {
 	used, crowded := 0, map[string]bool{}
 	for _, added := range []bool{false, true} {
@@ -193,7 +192,7 @@ func (c *configuration) fitting(all []entry) []entry {
 	return slices.DeleteFunc(all, func(e entry) bool { return crowded[e.webhook.Name] })
 }
 
-// sizeOf is the size of a value as JSON, which what is stored does not exceed.
+// sizeOf is a value's size as JSON, an upper bound of its stored size.
 func sizeOf(value any) int {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -202,7 +201,7 @@ func sizeOf(value any) int {
 	return len(data)
 }
 
-// accepted are those of some entries that the server takes beside others. It asks by dry runs, for halves of what it refused.
+// accepted returns the entries accepted by the server beside others. It halves refused lists, by dry runs.
 func (c *configuration) accepted(ctx context.Context, beside, some []entry) ([]entry, error) {
 	err := c.put(ctx, c.webhooks(slices.Concat(beside, some)), client.DryRunAll)
 	switch {
@@ -228,7 +227,7 @@ func (c *configuration) accepted(ctx context.Context, beside, some []entry) ([]e
 	return slices.Concat(first, second), err
 }
 
-// webhooks are those that are kept, and those of some entries behind them.
+// webhooks returns the kept webhooks, then those of entries.
 func (c *configuration) webhooks(entries []entry) []admissionv1.MutatingWebhook {
 	all := slices.Clone(c.kept)
 	for i := range entries {
@@ -260,7 +259,7 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	if err != nil {
 		return err
 	}
-	// What was applied, version 0.4.0 removes by its own apply.
+	// Version 0.4.0 removes applied entries by its own apply.
 	options = append(options, client.FieldOwner(shared.FieldManager), client.ForceOwnership)
 	if err := c.options.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), options...); err != nil {
 		return err
@@ -268,7 +267,8 @@ func (c *configuration) put(ctx context.Context, entries []admissionv1.MutatingW
 	return c.without(ctx, object, entries, len(options) > 2)
 }
 
-// update replaces the entries by one write, which fails when another replica was faster. Version 0.4.0 does the same with the mutating configuration.
+// update replaces the entries in one write, failing if another replica
+// was faster. Version 0.4.0 updates the mutating configuration likewise.
 func (c *configuration) update(ctx context.Context, entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference, dry bool) error {
 	if c.have == nil {
 		if err := c.create(ctx, owners); err != nil {
@@ -296,8 +296,8 @@ func (c *configuration) update(ctx context.Context, entries []admissionv1.Mutati
 	return c.options.Client.Update(ctx, want, options...)
 }
 
-// create makes an empty configuration, so that all entries are written by updates: when two replicas apply the first entries, one removes those of the other.
-// It applies, since the right to create an object of one name can only be given for that.
+// create makes an empty configuration, to write all entries by updates: of two replicas applying first
+// entries, one would remove the other's. It applies, since RBAC can limit that to a name, unlike creation.
 func (c *configuration) create(ctx context.Context, owners []metav1.OwnerReference) error {
 	empty, err := c.object(nil, owners)
 	if err != nil {
@@ -315,7 +315,8 @@ func (c *configuration) create(ctx context.Context, owners []metav1.OwnerReferen
 	return nil
 }
 
-// without takes away what somebody added, such as entries, or conditions that version 0.4.0 has put into one, and restores the order. Applying does not.
+// without removes others' additions, such as entries, or conditions
+// of version 0.4.0, and restores the order. Applying does not.
 func (c *configuration) without(ctx context.Context, applied *unstructured.Unstructured, entries []admissionv1.MutatingWebhook, dry bool) error {
 	have, err := entriesIn(applied)
 	if err != nil || dry || equality.Semantic.DeepEqual(have, entries) {
@@ -330,7 +331,7 @@ func (c *configuration) without(ctx context.Context, applied *unstructured.Unstr
 	return c.options.Client.Update(ctx, right, client.FieldOwner(shared.FieldManager))
 }
 
-// object is the configuration with these entries. Another writer keeps the certificate trusted: the server refuses it when that one was faster.
+// object is the configuration with these entries. The server refuses it if the writer of the certificate was faster.
 func (c *configuration) object(entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference) (*unstructured.Unstructured, error) {
 	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners, Annotations: c.marks}, Webhooks: entries}
 	if c.have != nil {

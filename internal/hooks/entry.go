@@ -23,11 +23,11 @@ const (
 	bypass = "bypass"
 	// defaultSeconds is how long the API server waits for an answer.
 	defaultSeconds = 10
-	// mirror is on the pods by which kubelets show what they run on their own.
+	// mirror marks mirror pods of kubelets.
 	mirror = "kubernetes.io/config.mirror"
 )
 
-// exemptNamespaces are the requirements that keep hooks away from namespaces in which nothing may depend on the operator.
+// exemptNamespaces keeps hooks out of namespaces independent of the operator.
 func exemptNamespaces(operator string) []metav1.LabelSelectorRequirement {
 	names := []string{metav1.NamespaceSystem}
 	if operator != "" && operator != metav1.NamespaceSystem {
@@ -39,12 +39,12 @@ func exemptNamespaces(operator string) []metav1.LabelSelectorRequirement {
 	}
 }
 
-// exemptLabel is the requirement that the break-glass label is not set.
+// exemptLabel requires the break-glass label to be unset.
 func exemptLabel() metav1.LabelSelectorRequirement {
 	return metav1.LabelSelectorRequirement{Key: shared.LabelAdmission, Operator: metav1.LabelSelectorOpNotIn, Values: []string{bypass}}
 }
 
-// exemptRequests are the requests for pods that no selector can leave out: for mirrors of what runs already, and deletions that empty a namespace.
+// exemptRequests excludes pods beyond selectors: mirror pods, already running, and deletions emptying a namespace.
 func (h *Hook) exemptRequests() []admissionv1.MatchCondition {
 	if h.Resource.Group != corev1.GroupName || h.Resource.Resource != "pods" || h.Subresource == "eviction" {
 		return nil
@@ -60,7 +60,7 @@ func (h *Hook) exemptRequests() []admissionv1.MatchCondition {
 	return conditions
 }
 
-// entry is how a hook is registered as a webhook. Beyond the hook's own, conditions limit it.
+// entry registers a hook as a webhook, limited by further conditions.
 func (h *Hook) entry(operator string, beyond []admissionv1.MatchCondition, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
 	namespaces, objects, conditions := h.NamespaceSelector, h.ObjectSelector, slices.Clone(h.Conditions)
 	if !h.Unexempted {
@@ -113,7 +113,7 @@ func with(selector *metav1.LabelSelector, more ...metav1.LabelSelectorRequiremen
 	return all
 }
 
-// exempting is a policy that leaves out what is exempt.
+// exempting adds the exemptions to a policy.
 func exempting(policy *unstructured.Unstructured, operator string) (*unstructured.Unstructured, error) {
 	policy = policy.DeepCopy()
 	for field, requirements := range map[string][]metav1.LabelSelectorRequirement{

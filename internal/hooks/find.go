@@ -37,7 +37,7 @@ func keyOf(object *unstructured.Unstructured) key {
 	return key{object.GroupVersionKind(), object.GetNamespace(), object.GetName()}
 }
 
-// former are the configurations that version 0.4.0 had beside the present ones.
+// former are further configurations of version 0.4.0.
 func former() []string { return []string{MutatingConfiguration + "-launch-priority"} }
 
 func bindingKind() schema.GroupVersionKind {
@@ -48,7 +48,7 @@ func revisionKind() schema.GroupVersionKind {
 	return appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 }
 
-// find reads everything that may be registered, but for the two configurations.
+// find reads everything possibly registered, except the two configurations.
 func (p *pass) find(ctx context.Context) (map[key]*unstructured.Unstructured, error) {
 	there := map[key]*unstructured.Unstructured{}
 	for _, policy := range p.options.Policies {
@@ -81,7 +81,7 @@ func (p *pass) find(ctx context.Context) (map[key]*unstructured.Unstructured, er
 	return there, p.findRevisions(ctx, there)
 }
 
-// findRevisions reads the metadata of the revisions: their names follow from their data, which may be large.
+// findRevisions reads only metadata: names are hashes of the data, possibly large.
 func (p *pass) findRevisions(ctx context.Context, there map[key]*unstructured.Unstructured) error {
 	revisions := &metav1.PartialObjectMetadataList{}
 	revisions.SetGroupVersionKind(revisionKind().GroupVersion().WithKind("ControllerRevisionList"))
@@ -123,8 +123,8 @@ func (p *pass) list(ctx context.Context, list *unstructured.UnstructuredList, ki
 	return nil
 }
 
-// removeUnwanted deletes what nobody wants: bindings before policies, and revisions when API servers know that nothing names them any more. Nobody waits for
-// what the server refuses to delete.
+// removeUnwanted deletes the rest: bindings before policies, and revisions
+// once API servers know of no user. It does not wait on refusals.
 func (p *pass) removeUnwanted(ctx context.Context) error {
 	rank := func(k key) int {
 		switch {
@@ -154,7 +154,7 @@ func (p *pass) removeUnwanted(ctx context.Context) error {
 	return nil
 }
 
-// waits says whether something unused may still be named somewhere.
+// waits reports whether an unused object may still be named somewhere.
 func (p *pass) waits(k key) bool {
 	since, known := p.unused[k]
 	if !known {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// holds says whether an object that is there has the labels, the owners and the spec that it should have.
+// holds reports whether an object has the wanted labels, owners and spec.
 func holds(want, have *unstructured.Unstructured) bool {
 	for key, value := range want.GetLabels() {
 		if have.GetLabels()[key] != value {
@@ -18,7 +18,7 @@ func holds(want, have *unstructured.Unstructured) bool {
 	return equality.Semantic.DeepEqual(want.GetOwnerReferences(), have.GetOwnerReferences()) && says(want.Object["spec"], have.Object["spec"])
 }
 
-// says compares contents. The API server fills in words and empty selectors, which may be more than is wanted; anything else may not.
+// says compares contents. Only defaults may exceed the wanted: words and empty selectors, filled in by the API server.
 func says(want, have any) bool {
 	switch want := want.(type) {
 	case map[string]any:

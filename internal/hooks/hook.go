@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hooks registers what the operator wants to see, or do, of requests for objects of others.
+// Package hooks registers webhooks and policies on requests for others' objects.
 //
-// A kind says by Hooks what it wants. One Registrar, on the leader, turns all of them into one mutating and one validating webhook configuration,
-// policies of the API server, and their bindings. Read hook.go, then entry.go, which is pure, and registrar.go and pass.go, which write.
+// Kinds want Hooks. One Registrar, on the leader, turns them into one mutating and one validating webhook configuration,
+// and policies with bindings. Read hook.go, then entry.go, which is pure, and registrar.go and pass.go, which write.
 package hooks
 
 import (
@@ -23,80 +23,80 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Order is the place of a hook among those on one request; hooks of one place go by their names. Policies of the API server run before all of them, in an
-// order that it draws.
+// Order is a hook's place on one request, then by name. Policies of the API server run earlier, in random order.
 type Order int
 
 // The places.
 const (
 	// Inject adds containers.
 	Inject Order = iota
-	// Arrange sees the containers that were added.
+	// Arrange sees the added containers.
 	Arrange
 	// Guard changes nothing.
 	Guard
 )
 
-// Hook is one thing that a kind wants to see, or do, of requests for objects of others. It is data: nobody changes a hook that is wanted.
+// Hook is one interest of a kind in requests for others' objects. It is immutable once wanted.
 type Hook struct {
 	// Name is unique among all hooks: a domain name of at least three labels.
 	Name string
-	// UID is of the object for which it is wanted, if there is one.
+	// UID of its object, if any.
 	UID types.UID
-	// Version is what State repeats, such as the revision that the hook names.
+	// Version is repeated in State, such as the hook's revision.
 	Version string
 	Order   Order
-	// Mutates says that it may change the object; without, it only refuses.
+	// Mutates: it may change the object; else it only refuses.
 	Mutates bool
 
-	// Resource, Subresource and Verbs say which requests. Cluster: the resource lies in no namespace.
+	// Resource, Subresource and Verbs select requests. Cluster: the resource is cluster-scoped.
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Verbs       []admissionv1.OperationType
 	Cluster     bool
-	// The selectors and Conditions narrow that down; nil is no limit. Evictions carry no labels of the pod.
+	// The selectors and Conditions narrow this; nil: no limit. Evictions carry no pod labels.
 	NamespaceSelector, ObjectSelector *metav1.LabelSelector
 	Conditions                        []admissionv1.MatchCondition
-	// Unexempted says that it is in force for kube-system, the operator's namespace and objects with the break-glass label, too.
+	// Unexempted includes kube-system, the operator's namespace and objects with the break-glass label.
 	Unexempted bool
 
-	// Path is where the API server calls; empty: the policy does everything. What is served there is in every replica.
+	// Path is the webhook's path, served by every replica; empty: the policy does everything.
 	Path string
-	// OnFailure is what becomes of a request that nobody answers within Seconds, which is 10 unless it is set.
+	// OnFailure decides a request unanswered for Seconds, 10 by default.
 	OnFailure admissionv1.FailurePolicyType
 	Seconds   int32
 	// SideEffects is None unless it is set. A dry run is answered without any.
 	SideEffects admissionv1.SideEffectClass
 	// Again calls a mutating hook a second time when something changed the object after it.
 	Again bool
-	// Also are further requests that it is called for.
+	// Also are further requests to call it for.
 	Also []admissionv1.RuleWithOperations
-	// Hold leaves what is registered under the names of the hook and its bindings as it is, and what that refers to.
+	// Hold leaves the hook's registration, bindings and references as they are.
 	Hold bool
 
-	// Params are what path and bindings refer to: ControllerRevisions in the operator's namespace, with OwnLabel. They are there before the hook, and go
-	// after it.
+	// Params are ControllerRevisions in the operator's namespace, with OwnLabel,
+	// for path and bindings. They come before the hook and go after it.
 	Params []*unstructured.Unstructured
-	// Policy names the Policy that does the same inside the API server; empty: none. Bindings are those of this hook. Once the policy is proven, the
-	// operator is only called for requests that fulfill Beyond; without Beyond, for none. Beside: it is called for all of them all the same.
+	// Policy names an equivalent Policy in the API server; empty: none. Bindings are this hook's. Once the policy
+	// is proven, the operator gets only requests matching Beyond, none without it. Beside: it still gets all.
 	Policy   string
 	Bindings []*unstructured.Unstructured
 	Beyond   []admissionv1.MatchCondition
 	Beside   bool
 }
 
-// Policy is a static policy of the API server, and what goes with it. Every policy that a kind may ever want is declared, so that it is found and removed when
-// the kind is off.
+// Policy is a static policy of the API server with its objects.
+// Kinds declare all of theirs, to remove them when the kind is off.
 type Policy struct {
-	// Name is how hooks name it. One that changes objects is called so, too: by that its bindings are found.
+	// Name for hooks to refer to. A mutating policy has this name too, to find its bindings.
 	Name string
-	// Objects are the policy and its own bindings, in the order in which they are written. The registrar adds the namespaces and objects that are exempt,
-	// unless Unexempted is set.
+	// Objects are the policy and its own bindings, in writing order. The
+	// registrar adds exempt namespaces and objects, except with Unexempted.
 	Objects    []*unstructured.Unstructured
 	Unexempted bool
-	// Stays says that it is left in place when no hook wants it any more and its kind is on.
+	// Stays: while its kind is on, it stays without hooks.
 	Stays bool
-	// Prove says by dry runs why the policy is not known to be in force: it can be served without effect. Nil: it is when it is written.
+	// Prove explains, by dry runs, doubts about the policy: it can
+	// be served without effect. Nil: a written policy is in force.
 	Prove func(ctx context.Context, dryRun client.Client) error
 }
 
@@ -115,7 +115,7 @@ func Decode(manifest string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// mutates says whether it is one that changes objects, which not every API server serves.
+// mutates reports whether it changes objects. Not every API server serves these.
 func (p *Policy) mutates() bool {
 	return len(p.Objects) > 0 && p.Objects[len(p.Objects)-1].GetKind()[:1] == "M"
 }
@@ -129,7 +129,7 @@ const (
 	InForce Reason = "InForce"
 	// Pending hooks are not registered yet; there is no fault so far.
 	Pending Reason = "Pending"
-	// Refused hooks are not registered, since the API server does not take them. What was registered before stays.
+	// Refused means the API server refuses the hook. Its former registration stays.
 	Refused Reason = "Refused"
 	// NoRoom hooks are not registered, since the webhook configuration is full.
 	NoRoom Reason = "NoRoom"
@@ -144,8 +144,8 @@ type State struct {
 	Reason Reason
 	// Message says more where it is not in force, or is in another way than wanted.
 	Message string
-	// Version is that of the hook which the state is about.
+	// Version of the hook described.
 	Version string
-	// ByPolicy says that the API server does it, ByCall that it calls the operator.
+	// ByPolicy: the API server does it. ByCall: it calls the operator.
 	ByPolicy, ByCall bool
 }

@@ -18,12 +18,13 @@ import (
 )
 
 const (
-	// knownPatience is how long an unknown revision is waited for: API servers may learn of its webhook first. knownStep is between two looks.
+	// knownPatience is the wait for an unknown revision: API servers
+	// may learn of its webhook first. knownStep is between looks.
 	knownPatience = 2 * time.Second
 	knownStep     = 10 * time.Millisecond
 )
 
-// Known watches, on every replica, the revisions to which hooks refer. It returns whether there is one of a name, which reads nothing.
+// Known watches the hooks' revisions on every replica. The function returns whether one exists, without reading.
 func Known(mgr ctrl.Manager, namespace string, failed cache.WatchErrorHandlerWithContext) (func(ctx context.Context, name string) bool, error) {
 	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -41,7 +42,7 @@ func Known(mgr ctrl.Manager, namespace string, failed cache.WatchErrorHandlerWit
 	return known(informer.GetStore(), namespace), nil
 }
 
-// known looks into a store, and waits a moment for what is not there.
+// known looks into a store, and waits a moment for a missing name.
 func known(store cache.Store, namespace string) func(ctx context.Context, name string) bool {
 	return func(ctx context.Context, name string) bool {
 		return wait.PollUntilContextTimeout(ctx, knownStep, knownPatience, true, func(context.Context) (bool, error) {

@@ -34,7 +34,7 @@ type pass struct {
 	there         map[key]*unstructured.Unstructured
 	keep          map[key]bool
 	registrations []registration
-	// held are the hooks of which stays what is registered.
+	// held are the hooks with an unchanged registration.
 	held   map[string]bool
 	states map[string]State
 }
@@ -42,13 +42,13 @@ type pass struct {
 // registration is how a hook is registered.
 type registration struct {
 	hook *Hook
-	// policy says that its policy is written, proven that it is in force as far as anybody knows.
+	// policy: it is written. proven: it is in force as far as known.
 	policy, proven bool
 	// fault does not keep it from being registered.
 	fault string
 }
 
-// newPass returns a pass that has seen nothing yet.
+// newPass returns an empty pass.
 func newPass(r *Registrar, owner metav1.OwnerReference, hooks ...*Hook) *pass {
 	return &pass{
 		Registrar: r, hooks: hooks, owner: owner, now: r.options.Clock.Now(), again: verifyEvery,
@@ -56,7 +56,7 @@ func newPass(r *Registrar, owner metav1.OwnerReference, hooks ...*Hook) *pass {
 	}
 }
 
-// run writes what hooks refer to first, then policies, their bindings and the webhooks, and removes in the other order.
+// run writes revisions, policies, bindings and webhooks in this order, and removes in the reverse.
 func (p *pass) run(ctx context.Context) error {
 	var err error
 	if p.there, err = p.find(ctx); err != nil {
@@ -122,7 +122,6 @@ func (p *pass) register(ctx context.Context, hook *Hook) error {
 	return nil
 }
 
-// refuse notes that the server does not take a hook.
 func (p *pass) refuse(hook *Hook, why error) {
 	message := strings.TrimSpace(why.Error())
 	p.refused[hook.Name] = refusal{hook: hook, message: message, at: p.now}
@@ -131,7 +130,7 @@ func (p *pass) refuse(hook *Hook, why error) {
 	p.say(hook, State{Reason: Refused, Message: message})
 }
 
-// hold keeps what is registered of a hook as it is.
+// hold keeps a hook's registration.
 func (p *pass) hold(hook *Hook) {
 	p.held[hook.Name] = true
 	objects := hook.Bindings
@@ -147,14 +146,14 @@ func (p *pass) hold(hook *Hook) {
 	}
 }
 
-// keepParam keeps a revision that something registered names.
+// keepParam keeps a registered hook's revision.
 func (p *pass) keepParam(name string) {
 	k := key{revisionKind(), p.options.Namespace, name}
 	p.keep[k] = true
 	delete(p.unused, k)
 }
 
-// write writes what a hook refers to, its policy and its bindings. A policy that cannot be written leaves the hook to the webhook, if it has one.
+// write writes a hook's references, policy and bindings. If the policy fails, the webhook serves the hook, if any.
 func (p *pass) write(ctx context.Context, hook *Hook) (registration, error) {
 	r := registration{hook: hook}
 	if err := p.apply(ctx, hook.Params...); err != nil {
@@ -177,7 +176,7 @@ func (p *pass) write(ctx context.Context, hook *Hook) (registration, error) {
 	return r, err
 }
 
-// served says whether the API server knows the kinds of a policy.
+// served reports whether the API server knows the policy's kinds.
 func (p *pass) served(policy *Policy) bool {
 	return !slices.ContainsFunc(policy.Objects, func(o *unstructured.Unstructured) bool { return !p.serves(o.GroupVersionKind()) })
 }
@@ -198,7 +197,7 @@ func (p *pass) applyPolicy(ctx context.Context, policy *Policy) error {
 	return nil
 }
 
-// keepPolicies keeps policies that stay, if they are there.
+// keepPolicies keeps existing policies with Stays.
 func (p *pass) keepPolicies(ctx context.Context) error {
 	for _, policy := range p.options.Policies {
 		for _, object := range policy.Objects {
@@ -212,7 +211,7 @@ func (p *pass) keepPolicies(ctx context.Context) error {
 	return nil
 }
 
-// apply writes objects that are not there as they should be.
+// apply writes missing or different objects.
 func (p *pass) apply(ctx context.Context, objects ...*unstructured.Unstructured) error {
 	for _, object := range objects {
 		k := keyOf(object)
@@ -240,7 +239,7 @@ func (p *pass) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 	return nil
 }
 
-// doubt has the proofs of policies made again of which an object was written.
+// doubt renews the proofs of policies with a written object.
 func (p *pass) doubt(object *unstructured.Unstructured) {
 	for _, policy := range p.options.Policies {
 		if slices.ContainsFunc(policy.Objects, func(o *unstructured.Unstructured) bool { return keyOf(o) == keyOf(object) }) {
@@ -249,7 +248,6 @@ func (p *pass) doubt(object *unstructured.Unstructured) {
 	}
 }
 
-// prove finds out whether the policy of a hook is in force.
 func (p *pass) prove(ctx context.Context, r *registration) {
 	policy := p.policy(r.hook.Policy)
 	if !r.policy || policy == nil {
@@ -281,7 +279,7 @@ func (f *proof) pause() time.Duration {
 	return verifyEvery
 }
 
-// call registers the hooks that the operator is called for.
+// call registers the webhooks.
 func (p *pass) call(ctx context.Context) error {
 	for _, c := range []*configuration{{pass: p, name: MutatingConfiguration, kind: mutatingKind()}, {pass: p, name: ValidatingConfiguration, kind: validatingKind()}} {
 		for _, r := range p.registrations {
@@ -301,7 +299,7 @@ func (p *pass) call(ctx context.Context) error {
 	return nil
 }
 
-// sayRegistered notes the state of a hook that is registered, unless something else was said.
+// sayRegistered notes a registered hook, unless it has another state.
 func (p *pass) sayRegistered(r registration, byCall bool) {
 	if _, said := p.states[r.hook.Name]; said {
 		return
@@ -313,7 +311,7 @@ func (p *pass) sayRegistered(r registration, byCall bool) {
 	p.say(r.hook, state)
 }
 
-// refuses says whether the server does not take something, as opposed to not answering.
+// refuses reports whether the server refused, rather than failed to answer.
 func refuses(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 		apierrors.IsMethodNotSupported(err) || meta.IsNoMatchError(err)

@@ -23,25 +23,25 @@ import (
 )
 
 const (
-	// MutatingConfiguration and ValidatingConfiguration hold the entries of all hooks. Version 0.4.0 has these names for a part of them, and rewrites or
-	// deletes both: so an installation that goes back to it keeps nothing that it cannot answer.
+	// MutatingConfiguration and ValidatingConfiguration hold all entries. Version 0.4.0 uses the names
+	// for part of them, and rewrites or deletes both: after going back, no unanswerable entry stays.
 	MutatingConfiguration = "kruise-operator-pods"
 	// ValidatingConfiguration is the other one.
 	ValidatingConfiguration = "kruise-operator-deletion-protection"
-	// OwnLabel is on what hooks bring along, with whatever value: revisions, for instance. Version 0.4.0 finds its own by it.
+	// OwnLabel, with any value, is on hooks' objects, such as revisions. Version 0.4.0 finds its own by it.
 	OwnLabel = "operator.kruise.io/injection"
 
 	// verifyEvery is how often everything is compared without an event.
 	verifyEvery = 10 * time.Minute
-	// proofRetry is when a proof that failed is made again.
+	// proofRetry is the pause after a failed proof.
 	proofRetry = 10 * time.Second
-	// afterRefusal is when what the server refused is tried again.
+	// afterRefusal is the pause after a refused write.
 	afterRefusal = time.Minute
-	// keepUnused is how long what hooks referred to is kept: API servers learn of that each for itself, within a second or so.
+	// keepUnused keeps former references: API servers learn of changes one by one, within a second or so.
 	keepUnused = 10 * time.Second
 )
 
-// Options are what a Registrar needs.
+// Options configure a Registrar.
 type Options struct {
 	// Client writes; Live reads past the cache.
 	Client client.Client
@@ -50,18 +50,18 @@ type Options struct {
 	Namespace string
 	// Call is how the API server calls the operator at a path; nil: it does not.
 	Call func(path string) (admissionv1.WebhookClientConfig, error)
-	// PreferPolicy uses policies that change objects where they work. Without, the operator is called.
+	// PreferPolicy uses mutating policies where they work, else webhooks.
 	PreferPolicy bool
-	// Policies are those of all kinds, whether on or off.
+	// Policies of all kinds, on or off.
 	Policies []*Policy
 	Clock    clock.PassiveClock
 }
 
-// Registrar keeps at the API server what the owners of hooks want: nothing while nobody wants anything.
+// Registrar registers the owners' hooks at the API server: nothing without any.
 //
-// What it writes belongs to the installation owner (docs/adr/0008-installation-owner.md) unless it has an owner already. It writes only what differs from
-// what is there, and restores what others changed. It waits until every owner has said what it wants; what no owner wants goes, such as what a kind
-// left behind that is off now. One hook that is refused or has no room leaves all others current.
+// Its objects belong to the installation owner (docs/adr/0008-installation-owner.md) unless they have another.
+// It writes only differences, and reverts others' changes. It waits until every owner has spoken, then removes
+// the rest, such as leftovers of kinds now off. One hook refused or without room leaves the others current.
 type Registrar struct {
 	options Options
 	// changed has a pass made.
@@ -74,12 +74,12 @@ type Registrar struct {
 	refused map[string]refusal
 	proofs  map[string]*proof
 	unused  map[key]time.Time
-	// watch has a pass made when one of some objects changes; nil: none. watched are those that are.
+	// watch triggers a pass on changes of some objects; nil: none. watched are those so far.
 	watch   func(kind schema.GroupVersionKind, namespace string, only func(*metav1.ListOptions)) error
 	watched map[key]bool
 }
 
-// refusal is what the server said of a hook.
+// refusal is the server's answer to a hook.
 type refusal struct {
 	hook    *Hook
 	message string
@@ -100,7 +100,7 @@ func New(o Options) *Registrar {
 	}
 }
 
-// Owner is one kind that wants hooks.
+// Owner is one kind with hooks.
 type Owner struct {
 	registrar *Registrar
 	told      func(hooks []string)
@@ -111,8 +111,8 @@ type Owner struct {
 	states map[string]State
 }
 
-// Owner returns the owner of a name. All have to be there before the first pass. told is called with the names of hooks whose state has changed; it must
-// not block and may be nil.
+// Owner returns the owner of a name. All must exist before the first pass. told
+// gets the names of hooks with a changed state; it must not block and may be nil.
 func (r *Registrar) Owner(name string, told func(hooks []string)) *Owner {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -121,7 +121,7 @@ func (r *Registrar) Owner(name string, told func(hooks []string)) *Owner {
 	return o
 }
 
-// Want replaces all that the owner wants.
+// Want replaces all hooks of the owner.
 func (o *Owner) Want(hooks ...*Hook) {
 	o.registrar.mutex.Lock()
 	o.said, o.hooks = true, hooks
@@ -139,7 +139,7 @@ func (o *Owner) State(hook string) State {
 	return State{Reason: Pending}
 }
 
-// Faults are why hooks are not registered whose owner is not told, sorted.
+// Faults explain unregistered hooks of owners not told, sorted.
 func (r *Registrar) Faults() []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -163,7 +163,7 @@ func (r *Registrar) Look() {
 	}
 }
 
-// wanted are the hooks of all owners as they are called; false: one has not said yet what it wants.
+// wanted returns all owners' hooks in calling order; false: an owner has not spoken yet.
 func (r *Registrar) wanted() ([]*Hook, bool) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -178,7 +178,7 @@ func (r *Registrar) wanted() ([]*Hook, bool) {
 	return all, true
 }
 
-// tell notes the states of all hooks, and tells the owners what has changed.
+// tell notes all states, and tells owners about changes.
 func (r *Registrar) tell(states map[string]State) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -204,7 +204,7 @@ func (r *Registrar) tell(states map[string]State) {
 	}
 }
 
-// Reconcile implements reconcile.Reconciler: it compares everything, and writes what differs.
+// Reconcile implements reconcile.Reconciler: it compares everything and writes differences.
 func (r *Registrar) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	hooks, all := r.wanted()
 	if !all {
@@ -225,7 +225,7 @@ func (r *Registrar) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// serves says whether the API server knows policies that change objects.
+// serves reports whether the API server knows mutating policies.
 func (r *Registrar) serves(kind schema.GroupVersionKind) bool {
 	_, err := r.options.Client.RESTMapper().RESTMapping(kind.GroupKind(), kind.Version)
 	return err == nil
@@ -240,5 +240,5 @@ func (r *Registrar) policy(name string) *Policy {
 	return r.options.Policies[i]
 }
 
-// owned is whether an object has an owner already.
+// owned reports whether the object has an owner already.
 func owned(object metav1.Object) bool { return len(object.GetOwnerReferences()) > 0 }

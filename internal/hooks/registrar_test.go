@@ -35,7 +35,7 @@ type world struct {
 	*Registrar
 	clock  *clocktesting.FakePassiveClock
 	writes int
-	// rejects says what the server does not take; proven whether the policy is in force.
+	// rejects returns the server's refusals; proven: the policy is in force.
 	rejects func(*unstructured.Unstructured) bool
 	proven  bool
 	// applied is called once before something is applied.
@@ -265,7 +265,7 @@ func TestOneThatIsRefusedLeavesTheOthersCurrent(t *testing.T) {
 	if len(w.entries(MutatingConfiguration)) != 20 || len(told) != 20 {
 		t.Fatalf("got %v, told %v", w.entries(MutatingConfiguration), told)
 	}
-	// One that was there gets a version that is refused, and another one is new.
+	// An existing one gets a refused version, and another one is new.
 	changed := hook("h07", func(h *Hook) { h.Path, h.Version = "/bad-version", "2" })
 	hooks[7] = changed
 	hooks[8] = hook("h08", func(h *Hook) { h.Path, h.Version = "/better", "2" })

@@ -35,11 +35,11 @@ const (
 	Name = "hooks"
 	// gather is how long changes are gathered for one pass.
 	gather = 100 * time.Millisecond
-	// contested is when it is looked again where somebody changes what is registered again and again.
+	// contested is the pause while somebody keeps changing the registration.
 	contested = 5 * time.Second
 )
 
-// Watch has the controller of the registrar make a pass when somebody wants something else, or changes what is registered. It is for the leader alone.
+// Watch triggers the registrar's controller on new wishes and changed registrations. Leader only.
 func (r *Registrar) Watch(mgr ctrl.Manager, c controller.Controller, failed cache.WatchErrorHandlerWithContext) error {
 	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {

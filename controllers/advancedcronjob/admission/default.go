@@ -30,7 +30,7 @@ func Default(cron *appsv1beta1.AdvancedCronJob) {
 	}
 }
 
-// Keep brings imageListPullJobTemplate back that a client of v1alpha1, which may not know it, leaves out without naming another template.
+// Keep restores imageListPullJobTemplate if an update names no template: a v1alpha1 client may not know the field.
 func Keep(cron, old *appsv1beta1.AdvancedCronJob) {
 	if template := &cron.Spec.Template; *template == (appsv1beta1.CronJobTemplate{}) {
 		template.ImageListPullJobTemplate = old.Spec.Template.ImageListPullJobTemplate

@@ -15,8 +15,8 @@ import (
 // maxDeadline is the longest activeDeadlineSeconds.
 const maxDeadline = 24 * 60 * 60
 
-// validateImageListPullJob returns what is wrong with an ImageListPullJob inside a template: all that would be wrong with one of its own, and
-// what a run cannot have. path is that of the template.
+// validateImageListPullJob checks an ImageListPullJob template:
+// by the rules of the kind, and of runs. path is the template's.
 func validateImageListPullJob(template *appsv1beta1.ImageListPullJobTemplateSpec, path *field.Path) field.ErrorList {
 	errs := rules.TemplateMetadata(&template.ObjectMeta, path.Child("metadata"))
 	spec, path := &template.Spec, path.Child("spec")

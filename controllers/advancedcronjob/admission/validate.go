@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// longestName leaves room for what the name of a run adds: a hyphen and the ten digits of its time. Pods carry that name in a label.
+	// longestName leaves room for a run's suffix, a hyphen and ten digits: pods carry the name in a label.
 	longestName = 52
-	// shortDeadline is a startingDeadlineSeconds that a busy operator may miss.
+	// shortDeadline: a busy operator may miss a shorter startingDeadlineSeconds.
 	shortDeadline = 10
 )
 
@@ -53,7 +53,7 @@ func validateSchedule(spec *appsv1beta1.AdvancedCronJobSpec, path *field.Path) f
 	return errs
 }
 
-// kindOf names the fields of a template that are set.
+// kindOf names the given fields of a template.
 func kindOf(template *appsv1beta1.CronJobTemplate) []string {
 	var set []string
 	if template.JobTemplate != nil {
@@ -105,7 +105,7 @@ func validateBroadcastJob(template *appsv1beta1.BroadcastJobTemplateSpec, path *
 	return errs
 }
 
-// ValidateUpdate returns what may not change: of which kind the template is. Runs of two kinds would have two histories.
+// ValidateUpdate keeps the template's kind. Two kinds would mean two histories.
 func ValidateUpdate(cron, old *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	is, was := kindOf(&cron.Spec.Template), kindOf(&old.Spec.Template)
 	if len(is) != 1 || len(was) != 1 || is[0] == was[0] {

@@ -27,7 +27,7 @@ func cronJob(t *testing.T, name, spec string) *appsv1beta1.AdvancedCronJob {
 	return &cron
 }
 
-// TestStoredObjectsPass: what OpenKruise let in is not held against an update that leaves it.
+// TestStoredObjectsPass: an update keeping OpenKruise's faults passes.
 func TestStoredObjectsPass(t *testing.T) {
 	const never = `{broadcastJobTemplate: {spec: {completionPolicy: {type: Never}, template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}]}}}}}`
 	for what, spec := range map[string]string{
@@ -63,7 +63,7 @@ func TestKindOfTemplateStays(t *testing.T) {
 	}
 }
 
-// TestListsOfImagesThatNoRunCouldHave: what the kind itself refuses is refused with the template, not each time that a run is due.
+// TestListsOfImagesThatNoRunCouldHave: admission refuses a template its kind refuses, not each due run.
 func TestListsOfImagesThatNoRunCouldHave(t *testing.T) {
 	const at = "spec.template.imageListPullJobTemplate."
 	for spec, want := range map[string]string{
@@ -90,7 +90,7 @@ func TestListsOfImagesThatNoRunCouldHave(t *testing.T) {
 	}
 }
 
-// A fault of a Job template beside its pods let every run fail, and nobody was told when the template was written.
+// A fault of a Job template beside its pods failed every run, unreported at admission.
 func TestFaultsOfAJobAreRefused(t *testing.T) {
 	limits := func(spec *batchv1.JobSpec) error {
 		path := field.NewPath("spec", "backoffLimit")
@@ -140,7 +140,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestUpdatesThroughV1alpha1 are those of a client that does not know imageListPullJobTemplate, which is kept. It knows timeZone, and can remove it.
+// TestUpdatesThroughV1alpha1 keep imageListPullJobTemplate,
+// unknown to the client. It knows timeZone, and can remove it.
 func TestUpdatesThroughV1alpha1(t *testing.T) {
 	const (
 		stored = `{"metadata":{"name":"web"},"spec":{"schedule":"0 3 * * *","timeZone":"Asia/Tokyo","concurrencyPolicy":"Replace","paused":false,

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for AdvancedCronJobs of apps.kruise.io: it fills in defaults and refuses impossible objects.
+// Package admission admits AdvancedCronJobs of apps.kruise.io: it fills in defaults and refuses faults.
 //
-// Beside what holds for all kinds (package admission): a template of pods or of a Job that the API server would refuse is refused, and an update through
-// v1alpha1 keeps imageListPullJobTemplate, which OpenKruise's v1alpha1 does not know.
+// Beyond the rules for all kinds (package admission), it refuses templates of pods or Jobs the API server
+// would refuse. Updates through v1alpha1 keep imageListPullJobTemplate, unknown to OpenKruise's v1alpha1.
 package admission
 
 import (
@@ -32,7 +32,7 @@ func Kind() admit.Kind[appsv1beta1.AdvancedCronJob, *appsv1beta1.AdvancedCronJob
 	}
 }
 
-// podTemplate is what the runs make their pods from.
+// podTemplate is the runs' pod template.
 func podTemplate(cron *appsv1beta1.AdvancedCronJob) admit.Templates {
 	switch template := &cron.Spec.Template; {
 	case template.JobTemplate != nil:
@@ -44,7 +44,7 @@ func podTemplate(cron *appsv1beta1.AdvancedCronJob) admit.Templates {
 	}
 }
 
-// within names a field of the spec of a run that lies in a template.
+// within renames a field of a run's spec to its place in the template.
 func within(template string) func(string) string {
 	return func(path string) string { return "spec.template." + template + "." + path }
 }

@@ -25,23 +25,23 @@ const (
 	Failed    State = "Failed"
 )
 
-// Adapter is what differs between the kinds that a template can be of.
+// Adapter holds the differences between kinds of runs.
 type Adapter struct {
 	// Field is the field of spec.template.
 	Field string
-	// Kind is what is created.
+	// Kind of the runs.
 	Kind schema.GroupVersionKind
-	// pods is where the pod template is in the spec of such an object; nil for kinds without one.
+	// pods is the path of the pod template; nil for kinds without one.
 	pods []string
-	// silent says that such an object does not say why its pods do not start.
+	// silent: such an object does not report trouble of its pods.
 	silent bool
 	// state reads how far a run has come.
 	state func(run *unstructured.Unstructured) State
-	// chosen says whether the template is of this kind.
+	// chosen: the template is of this kind.
 	chosen func(*appsv1beta1.CronJobTemplate) bool
 }
 
-// Adapters are the kinds that a template can be of.
+// Adapters are the kinds of runs.
 func Adapters() []Adapter {
 	return []Adapter{
 		{
@@ -59,7 +59,7 @@ func Adapters() []Adapter {
 	}
 }
 
-// adaptersOf are the kinds of which a template is: exactly one, if it is valid.
+// adaptersOf returns a template's kinds: exactly one, if it is valid.
 func adaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
 	var all []Adapter
 	for _, adapter := range Adapters() {
@@ -70,7 +70,7 @@ func adaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
 	return all
 }
 
-// byCondition is the state of kinds that say how they ended by the conditions Complete and Failed.
+// byCondition is the state of kinds with the conditions Complete and Failed.
 func byCondition(run *unstructured.Unstructured) State {
 	if _, failed := conditions.True(run.Object, batchv1.JobFailed); failed {
 		return Failed
@@ -81,7 +81,7 @@ func byCondition(run *unstructured.Unstructured) State {
 	return Active
 }
 
-// byCount is the state of kinds that count nodes: a run that is over has succeeded when all of them have.
+// byCount is the state of kinds counting nodes: success means all of them.
 func byCount(run *unstructured.Unstructured) State {
 	if at, _, _ := unstructured.NestedString(run.Object, "status", "completionTime"); at == "" {
 		return Active
@@ -94,7 +94,7 @@ func byCount(run *unstructured.Unstructured) State {
 	return Failed
 }
 
-// Run is one object that was created for an instant of the schedule, with what a decision needs.
+// Run is one run of the schedule, observed.
 type Run struct {
 	// Object is the object as observed. Read-only.
 	Object *unstructured.Unstructured
@@ -103,13 +103,13 @@ type Run struct {
 	Due time.Time
 	// Started is when it began to work, else when it was created.
 	Started time.Time
-	// Terminating says that it has a deletion timestamp, or that we have deleted it and the view does not show it yet.
+	// Terminating: it has a deletion timestamp, or we have deleted it and the view is behind.
 	Terminating bool
-	// Trouble is what its pods say that keeps them from starting, where it does not say so itself; empty when nothing is known.
+	// Trouble keeps its pods from starting and is unreported by the run; empty: none known.
 	Trouble string
 }
 
-// stalled says whether the run cannot go on without somebody, and why: it says so itself, by the condition Stalled, or its pods do.
+// stalled reports whether the run needs somebody, by its condition Stalled or its pods' trouble.
 func (r Run) stalled() (stalled bool, message string) {
 	if r.Trouble != "" {
 		return true, r.Trouble
@@ -118,7 +118,7 @@ func (r Run) stalled() (stalled bool, message string) {
 	return stalled, c.Message
 }
 
-// doing says of an active run why another one may not run beside it. One that is being deleted may still have pods.
+// doing describes an active run in the way of another. One being deleted may still have pods.
 func (r Run) doing() string {
 	finalizers := r.Object.GetFinalizers()
 	switch {

@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides what an AdvancedCronJob creates and deletes now. It is pure: the time is in the snapshot.
+// Package plan decides an AdvancedCronJob's creations and deletions. It is pure.
 //
-// Read it in this order: spec.go, what the API says; adapter.go, what differs between Jobs, BroadcastJobs and ImageListPullJobs; plan.go, which
-// run is due and what is done about it; status.go, what the status says.
+// Read it in this order: spec.go, the API; adapter.go, the kinds of runs; plan.go, the due run; status.go, the report.
 package plan

@@ -15,15 +15,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestTakingOverFromOpenKruise plans for what OpenKruise left: two schedules of a minute each with their history. Nothing is repeated or deleted;
-// what comes due is started, under the name that OpenKruise would have given it.
+// TestTakingOverFromOpenKruise plans for OpenKruise's objects: two schedules of a minute with
+// their history. Nothing is repeated or deleted; due runs start under OpenKruise's names.
 func TestTakingOverFromOpenKruise(t *testing.T) {
 	objects := fixtures.Objects(t, "advancedcronjob/state.yaml")
 	for name, tc := range map[string]struct {
 		kind, next string
 		history    []string
 	}{
-		// OpenKruise had not noticed yet that the fourth Job has ended.
+		// OpenKruise had not noticed the end of the fourth Job.
 		"report": {"Job", "report-1795208160", []string{"report-1795207920"}}, "sweep": {"BroadcastJob", "sweep-1795208160", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,9 +20,9 @@ import (
 
 // Steps of plans.
 const (
-	// StepCreateRun creates what a run consists of.
+	// StepCreateRun creates a run.
 	StepCreateRun planning.Step = "CreateRun"
-	// StepDeleteRun deletes a run: of the history, or an active one that is replaced.
+	// StepDeleteRun deletes a run: from the history, or a replaced one.
 	StepDeleteRun planning.Step = "DeleteRun"
 )
 
@@ -34,58 +34,58 @@ const (
 )
 
 const (
-	// manyMissed is how many missed runs are worth an event. Only the newest is started, however many there are.
+	// manyMissed runs are worth an event. Only the newest starts anyway.
 	manyMissed = 100
-	// maxDeleted is how many runs of the history one plan deletes, and how many active ones it replaces; the rest is for the next one.
+	// maxDeleted limits a plan's deletions from the history, and its replacements of active runs.
 	maxDeleted = 200
 )
 
-// Snapshot is all that the planner may look at, beside the object itself.
+// Snapshot is the planner's input beside the object.
 type Snapshot struct {
 	// Now is when the snapshot was taken.
 	Now time.Time
-	// Runs are what the object controls of the kind of its template.
+	// Runs are the controlled objects of the template's kind.
 	Runs []Run
-	// Evaluated is until when the schedule was evaluated in this process; zero before the first time. It only matters while
-	// lastScheduleTime lies in the future.
+	// Evaluated is the end of the schedule evaluated by this process;
+	// zero at first. It matters only with lastScheduleTime in the future.
 	Evaluated time.Time
-	// Started is when the newest run was due that this process has started; zero before the first one. The status may not say so yet, and the run may be
-	// gone already.
+	// Started is the due time of the newest run started by this process;
+	// zero: none. The status may lag behind, and the run be gone.
 	Started time.Time
 }
 
-// Due is what the schedule says about now.
+// Due is the state of the schedule now.
 type Due struct {
-	// Last is when the newest run that was ever started was due; zero without one.
+	// Last is the due time of the newest run ever started; zero: none.
 	Last time.Time
-	// Run is the newest instant that is due and not started; zero without one. Missed is how many there were, at most manyMissed + 1.
+	// Run is the newest instant due and not started; zero: none. Missed counts them, at most manyMissed + 1.
 	Run    time.Time
 	Missed int
-	// TooLate says that Run is left out because startingDeadlineSeconds is over.
+	// TooLate: startingDeadlineSeconds is over for Run.
 	TooLate bool
-	// Behind says that Last lies in the future: the clock went back.
+	// Behind: Last lies in the future, since the clock went back.
 	Behind bool
 	// Since is until when all instants count as over.
 	Since time.Time
-	// Next is the first instant after now that counts; zero when there is none.
+	// Next is the next instant; zero: none.
 	Next time.Time
 }
 
-// longestWait is when to look at the schedule again at the latest. A wait counts by a clock that stands still while the machine sleeps, and that does not follow
-// when the time is set: what is due in hours would be late by as much.
+// longestWait bounds the pause before evaluating again: timers stop while
+// the machine sleeps and ignore clock changes, so a long wait may end late.
 const longestWait = 5 * time.Minute
 
-// farAhead is how far in the future lastScheduleTime can lie and still be waited for. A clock that showed more was wrong.
+// farAhead bounds the wait for a lastScheduleTime in the future. Beyond it, the clock was wrong.
 const farAhead = 24 * time.Hour
 
-// Evaluate says what is due.
+// Evaluate finds the due instant.
 //
-//  1. What was due until Last is never started again, whether its run still exists or not. Last is the latest of lastScheduleTime, the newest existing
-//     run and what this process has started, so that it survives the deletion of runs as well as a status that could not be written.
-//  2. Of all instants since then, only the newest counts.
-//  3. What was due before an edit of the schedule counts as over.
-//  4. If Last lies in the future, the clock went back. Then what this process has evaluated counts as over, else Last. The schedule waits
-//     until then, so that nothing is started twice, unless that is more than a day: then it goes on from now.
+//  1. Instants until Last never start again, even with their run gone. Last is the latest of lastScheduleTime, the newest
+//     existing run and this process's starts, so it survives deleted runs and failed status writes.
+//  2. Of the instants since, only the newest counts.
+//  3. Instants before an edit of the schedule are over.
+//  4. With Last in the future, the clock went back: instants evaluated by this process, else until Last, are over. The schedule
+//     waits, to start nothing twice, for at most a day; beyond that it goes on from now.
 func Evaluate(spec *Spec, s Snapshot) Due {
 	d := Due{}
 	if t := spec.Cron.Status.LastScheduleTime; t != nil {
@@ -137,10 +137,9 @@ func Evaluate(spec *Spec, s Snapshot) Due {
 	return d
 }
 
-// EvaluatedUntil is until when the schedule has been evaluated after a pass; see Snapshot. A run that is due and was not started stays due.
+// EvaluatedUntil is the end of the schedule evaluated after a pass; see Snapshot. A due run not started stays due.
 //
-// It is a time of the clock on the wall alone: with the reading of a clock that never goes back, which times of a process have beside it, it
-// could not be compared with a time after the clock on the wall went back.
+// It drops Go's monotonic reading: times would not compare after the wall clock went back.
 func EvaluatedUntil(s Snapshot, due Due, started bool) time.Time {
 	waits := !due.Run.IsZero() && !due.TooLate && !started
 	if waits || due.Behind && due.Since.After(s.Now) {
@@ -149,20 +148,20 @@ func EvaluatedUntil(s Snapshot, due Due, started bool) time.Time {
 	return s.Now.Round(0)
 }
 
-// Started says that the run which the plan creates was created. Whether the history was deleted beside that has nothing to do with it.
+// Started reports whether the plan's run was created, regardless of deletions.
 func Started(outcome planning.Outcome) bool { return outcome.Steps[StepCreateRun] > 0 }
 
 func creates(plan planning.Plan) bool {
 	return slices.ContainsFunc(plan.Actions, func(a planning.Action) bool { return a.Step == StepCreateRun })
 }
 
-// Plan says what to do now:
+// Plan decides:
 //
-//  1. the history is cut to its limits, also while paused;
-//  2. nothing else happens while the object is being deleted or paused, its spec cannot be parsed, or nobody would carry runs out;
-//  3. the run that is due is started, unless it is too late, or waits for an active one (Forbid);
-//  4. active runs are deleted before that (Replace), so many in each plan that the last ones are deleted in the one that starts the run. Nobody
-//     waits until they are gone, but a run is not started beside one that the server does not delete.
+//  1. the history is trimmed, even while paused;
+//  2. nothing else happens to an object deleted, paused or unparsable, or with nobody to carry out runs;
+//  3. the due run starts, unless it is too late, or waits for an active one (Forbid);
+//  4. Replace deletes active runs first, a limited number in each plan; the last of them together with the start. The start does
+//     not wait until they are gone, only until the server accepts the deletions.
 func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 	var plan planning.Plan
 	if spec.Deleting || spec.Adapter == nil {
@@ -211,7 +210,7 @@ func Plan(spec *Spec, s Snapshot, due Due) planning.Plan {
 	return plan
 }
 
-// activeRuns are those that have not ended, oldest first. A terminating one may still have pods.
+// activeRuns are the unfinished runs, oldest first. A terminating one may still have pods.
 func activeRuns(s Snapshot) []*Run {
 	var active []*Run
 	for i := range s.Runs {
@@ -223,11 +222,11 @@ func activeRuns(s Snapshot) []*Run {
 	return active
 }
 
-// startTimeout is for how long the pods of a run for which no other one waits may take to get ready before anybody looks at them.
+// startTimeout is how long pods may start before a look, if no run waits.
 const startTimeout = time.Minute
 
-// Unready is an active run with pods that are not ready and that does not say why, to be looked at: one for which another run waits or was left out, which
-// waits says, or else the oldest that has had startTimeout. Nil: there is none, or not before in is over, if that is not zero.
+// Unready returns an active run with unexplained unready pods: one in another run's way (waits),
+// or else the oldest beyond startTimeout. Nil: none, or, if in is not zero, none before then.
 func Unready(spec *Spec, s Snapshot, due Due) (run *Run, waits bool, in time.Duration) {
 	if spec.Adapter == nil || !spec.Adapter.silent || spec.Deleting || spec.Invalid != nil || !spec.Managed {
 		return nil, false, 0
@@ -247,7 +246,7 @@ func Unready(spec *Spec, s Snapshot, due Due) (run *Run, waits bool, in time.Dur
 	return nil, false, 0
 }
 
-// TroubleOf is why one of the pods of a run will hardly start by itself; empty when none has such trouble.
+// TroubleOf explains why a run's pod will hardly start; empty: none has such trouble.
 func TroubleOf(pods []corev1.Pod, now time.Time) string {
 	never := func() time.Time { return time.Time{} } // nothing changes their containers
 	for i := range pods {
@@ -262,8 +261,8 @@ func oldestFirst(a, b *Run) int {
 	return cmp.Or(a.Started.Compare(b.Started), a.Due.Compare(b.Due), cmp.Compare(a.Object.GetName(), b.Object.GetName()))
 }
 
-// trimHistory deletes the oldest runs that have ended, of either outcome, beyond its limit. A run is only deleted when lastScheduleTime in
-// the stored status covers it: until then the run itself is what says that its instant has been.
+// trimHistory deletes the oldest finished runs of either outcome. The stored
+// lastScheduleTime has to cover them: until then the run is the only record of its instant.
 func trimHistory(plan *planning.Plan, spec *Spec, s Snapshot) {
 	var stored time.Time
 	if t := spec.Cron.Status.LastScheduleTime; t != nil {

@@ -26,7 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// simulation is a cluster with one AdvancedCronJob and its runs, on a clock that the test sets.
+// simulation is a cluster with one AdvancedCronJob and its runs, on the test's clock.
 type simulation struct {
 	t         *testing.T
 	cron      *appsv1beta1.AdvancedCronJob
@@ -36,17 +36,17 @@ type simulation struct {
 	begun     time.Time
 	told      EmittedEvents
 	options   Options
-	// refuses is what the server says to creations, refusesDeletes what it says to deletions; empty: it takes them.
+	// refuses is the server's answer to creations, refusesDeletes to deletions; empty: it takes them.
 	refuses, refusesDeletes string
-	// dies says that the operator is killed after its next writes, before the status is written.
+	// dies: the operator is killed after its next writes, before the status.
 	dies bool
-	// unwritten says that the next pass which starts a run leaves the status to the pass that the run triggers, as the controller does.
+	// unwritten: the next pass starting a run leaves the status to the triggered pass, like the controller.
 	unwritten bool
-	// deletions are the actions of all passes that deleted runs.
+	// deletions are the deleting actions of all passes.
 	deletions []planning.Action
-	// waits is why the container of the pod of the active run waits; empty: it does not.
+	// waits is the reason the active run's container waits; empty: it does not.
 	waits string
-	// started are all instants for which a run was ever created.
+	// started are the instants of all runs ever created.
 	started map[int64]int
 
 	due Due
@@ -129,7 +129,7 @@ func (w *simulation) snapshot() Snapshot {
 	return s
 }
 
-// pass is one pass of the controller at the present time. What it does happens at once.
+// pass is one pass of the controller now, with immediate effect.
 func (w *simulation) pass() planning.Plan {
 	w.t.Helper()
 	spec, s := w.spec(), w.snapshot()
@@ -189,7 +189,7 @@ func (w *simulation) pod(run *Run) corev1.Pod {
 	return pod
 }
 
-// carryOut carries out an action, after those before it, and returns what the server says against it.
+// carryOut carries out an action after its predecessors, and returns the server's refusal.
 func (w *simulation) carryOut(action planning.Action) (failure string) {
 	for _, first := range action.Before {
 		if failure := w.carryOut(first); failure != "" {
@@ -240,7 +240,7 @@ func (w *simulation) find(name string) *unstructured.Unstructured {
 	return nil
 }
 
-// covered says that the status, or this process, knows of a run's instant that it has been.
+// covered reports whether the status, or this process, knows a run's instant.
 func (w *simulation) covered(run *unstructured.Unstructured) bool {
 	due, err := time.Parse(time.RFC3339, run.GetAnnotations()["apps.kruise.io/scheduled-at"])
 	last := w.cron.Status.LastScheduleTime
@@ -275,7 +275,7 @@ func (w *simulation) short(text string) string {
 	return text
 }
 
-// expect compares the times of the runs that exist, on whatever day.
+// expect compares the times of existing runs, on any day.
 func (w *simulation) expect(times ...string) {
 	w.t.Helper()
 	got := []string{}
@@ -292,7 +292,8 @@ func (w *simulation) expect(times ...string) {
 	}
 }
 
-// expectCondition compares the reason of a condition that is True, and looks for a text in its message; without a reason it is not True.
+// expectCondition compares the reason of a True condition
+// and searches its message; without a reason it is not True.
 func (w *simulation) expectCondition(kind, reason, says string) {
 	w.t.Helper()
 	got, message := "", ""
@@ -470,7 +471,7 @@ func TestLimitsOfZero(t *testing.T) {
 	w.golden()
 }
 
-// Scenarios that once got stuck, or in which something happened twice.
+// Scenarios once stuck or repeated.
 
 func TestKilledBetweenCreationAndStatus(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", limits(0, 0))
@@ -494,7 +495,7 @@ func TestRunsThatVanishAreNotRepeated(t *testing.T) {
 	w.expect("10:10")
 }
 
-// A run of a moment, with a TTL of 0, was started twice while the operator was busy with others: the status is written in the pass that the run triggers.
+// A short run with TTL 0 started twice on a busy operator: the status follows in the run's own pass.
 func TestRunThatIsGoneBeforeTheStatusIsWrittenIsNotRepeated(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.unwritten = true
@@ -531,7 +532,7 @@ func TestRunThatReplacesWaitsForTheDeletion(t *testing.T) {
 	w.expectCondition("Stalled", "", "")
 }
 
-// With more active runs than one plan deletes, the new run was started beside the rest of them.
+// With too many active runs for one plan, the new run started beside the rest.
 func TestRunThatReplacesHundredsWaitsUntilAllAreDeleted(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ReplaceConcurrent))
 	w.passes("10:05:00", "10:05:01")
@@ -576,7 +577,7 @@ func TestHistoryThatCannotBeCutIsTold(t *testing.T) {
 	w.expectCondition("FailedDelete", "", "")
 }
 
-// With an image that cannot be pulled, the active run never ends, and nothing said so: the object went on to be Reconciling, for ever.
+// An unpullable image kept the active run forever: the object stayed Reconciling, unexplained.
 func TestRunThatIsStalledStallsTheSchedule(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
 	w.passes("10:05:00", "10:05:01")
@@ -599,7 +600,7 @@ func TestRunThatIsStalledStallsTheSchedule(t *testing.T) {
 	w.expectCondition("Reconciling", "RunActive", "")
 }
 
-// A Job has no condition Stalled, so its pods are asked, while another run waits for it and they are not ready.
+// A Job lacks a condition Stalled, so its unready pods are asked while another run waits.
 func TestJobWhosePodsCannotStartStallsTheSchedule(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
 	w.passes("10:05:00", "10:05:01")
@@ -626,7 +627,8 @@ func TestJobWhosePodsCannotStartStallsTheSchedule(t *testing.T) {
 	w.expectCondition("Reconciling", "RunActive", "")
 }
 
-// A run that somebody deletes may have pods until it is gone, so no other one runs beside it, as with a CronJob. Its condition said only that it is active.
+// A run being deleted may still have pods, so no other runs
+// beside it, as with a CronJob. Its condition only said active.
 func TestRunThatIsBeingDeletedForbidsAnotherOne(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent))
 	w.passes("10:05:00", "10:05:01")
@@ -657,7 +659,7 @@ func TestRunThatWaitsTooLongIsLeftOutInTime(t *testing.T) {
 	}
 }
 
-// TestWaitsAreShort: a wait of hours would be over too late by as long as the machine slept, or by as much as the time was set forward.
+// TestWaitsAreShort: a long wait would end late by the machine's sleep, or by the clock's change.
 func TestWaitsAreShort(t *testing.T) {
 	w := newSimulation(t, "0 3 * * *", "10:02:00")
 	if again := w.pass().RecheckAfter; again != longestWait {
@@ -669,7 +671,8 @@ func TestWaitsAreShort(t *testing.T) {
 	}
 }
 
-// TestClocksAreComparedAsTheyAreOnTheWall: what is remembered of an earlier pass has to be later than now after the clock went back.
+// TestClocksAreComparedAsTheyAreOnTheWall: after the clock
+// went back, an earlier pass has to be later than now.
 func TestClocksAreComparedAsTheyAreOnTheWall(t *testing.T) {
 	now := time.Now()
 	for name, got := range map[string]time.Time{
@@ -723,7 +726,7 @@ func TestEditedScheduleCountsAtOnce(t *testing.T) {
 	w.expect("10:10")
 }
 
-// A schedule that was edited at 10:15 started a run for 10:10 at once.
+// A schedule edited at 10:15 started a run for 10:10 at once.
 func TestAnEditedScheduleStartsNoRunForATimeBeforeTheEdit(t *testing.T) {
 	edits := map[string]func(*simulation){
 		"the schedule":   func(w *simulation) { w.cron.Spec.Schedule = "*/10 * * * *" },
@@ -761,8 +764,8 @@ func TestUnreadableAnnotation(t *testing.T) {
 	w.expectLast("10:05")
 }
 
-// TestRandomWalk lets clocks jump, users edit, runs end and vanish and the operator die in any order. No instant is ever started twice,
-// lastScheduleTime never goes back, and in the end the schedule goes on.
+// TestRandomWalk lets clocks jump, users edit, runs end and vanish, and the operator die, in any
+// order. No instant starts twice, lastScheduleTime never goes back, and finally the schedule goes on.
 func TestRandomWalk(t *testing.T) {
 	for seed := range uint64(200) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -868,7 +871,7 @@ func TestEventsOfRuns(t *testing.T) {
 	}
 }
 
-// By the policy that most have, runs are started beside one whose image cannot be pulled, and nothing said that they do not get on.
+// By the common policy, runs start beside one with an unpullable image, and nothing reported them stuck.
 func TestRunThatIsStalledIsNamedWhereOthersAreStartedBesideIt(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00")
 	w.passes("10:05:00", "10:05:01")
@@ -891,7 +894,7 @@ func TestRunThatIsStalledIsNamedWhereOthersAreStartedBesideIt(t *testing.T) {
 	w.expectSays("Reconciling", "No run is started while spec.paused is true. 1 run is active, and ", "ImagePullBackOff")
 }
 
-// With a deadline, runs were left out one after the other because of an active one that never ends, and only the first minutes of each said so.
+// With a deadline, an endless active run had all runs left out; only the first minutes of each reported it.
 func TestRunThatIsLeftOutForAStalledOneStallsTheSchedule(t *testing.T) {
 	w := newSimulation(t, "*/5 * * * *", "10:02:00", policy(appsv1beta1.ForbidConcurrent), deadline(30))
 	w.passes("10:05:00", "10:05:01")

@@ -26,18 +26,18 @@ func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind
 
 // Options are the settings of the operator as far as they concern this kind.
 type Options struct {
-	// Managed says whether somebody carries out objects of a kind.
+	// Managed: somebody carries out this kind.
 	Managed func(schema.GroupVersionKind) bool
 }
 
-// Spec is an AdvancedCronJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+// Spec is an AdvancedCronJob with defaults, parsed once a pass. Comments name the API's fields.
 type Spec struct {
-	// Cron is the object itself, Owner the reference that its runs get. Read-only.
+	// Cron is the object, Owner the runs' owner reference. Read-only.
 	Cron  *appsv1beta1.AdvancedCronJob
 	Owner metav1.OwnerReference
 	// Deleting objects have a deletion timestamp.
 	Deleting bool
-	// Invalid names the first field that cannot be parsed; nil when all can. Nothing is started then.
+	// Invalid names the first unparsable field; nil: none. With it, nothing starts.
 	Invalid error
 
 	// Schedule is spec.schedule in spec.timeZone.
@@ -51,10 +51,10 @@ type Spec struct {
 	// KeepSucceeded and KeepFailed are spec.successfulJobsHistoryLimit and spec.failedJobsHistoryLimit.
 	KeepSucceeded, KeepFailed int
 
-	// Adapter is of which kind spec.template is; nil when that cannot be said. Managed says whether somebody carries out such objects.
+	// Adapter of spec.template; nil: unknown. Managed: somebody carries out this kind.
 	Adapter *Adapter
 	Managed bool
-	// template is the field of spec.template that is set, as it is stored: a newer server may know more fields of a Job than we do.
+	// template is the stored field of spec.template: a newer server may know more fields of a Job.
 	template map[string]any
 }
 
@@ -122,7 +122,7 @@ func (s *Spec) edited(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// newRun is what is created for an instant: named after it, so that no instant is ever started twice.
+// newRun is the run of an instant, named after it, so no instant starts twice.
 func (s *Spec) newRun(due time.Time) *unstructured.Unstructured {
 	run := &unstructured.Unstructured{Object: map[string]any{}}
 	run.SetGroupVersionKind(s.Adapter.Kind)
@@ -148,8 +148,8 @@ func (s *Spec) newRun(due time.Time) *unstructured.Unstructured {
 	return run
 }
 
-// alwaysPull gives main containers that leave imagePullPolicy out the one that OpenKruise fills in, whatever the tag is. BroadcastJobs do so
-// with their pods themselves.
+// alwaysPull sets OpenKruise's default imagePullPolicy on main
+// containers, whatever the tag. BroadcastJobs do so themselves.
 func (s *Spec) alwaysPull(run *unstructured.Unstructured) {
 	if s.Adapter.pods == nil {
 		return

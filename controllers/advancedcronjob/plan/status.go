@@ -22,8 +22,8 @@ import (
 // maxActive is how many active runs the status names.
 const maxActive = 100
 
-// Status is the whole status after a pass. It is about the runs as they were observed, but for lastScheduleTime: that covers a run from the
-// moment in which it was created.
+// Status is the whole status after a pass. It shows the runs as
+// observed; only lastScheduleTime includes the run just created.
 func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) appsv1beta1.AdvancedCronJobStatus {
 	status := appsv1beta1.AdvancedCronJobStatus{ObservedGeneration: spec.Cron.Generation, Type: spec.Cron.Status.Type}
 	if spec.Adapter != nil {
@@ -62,13 +62,13 @@ func Status(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome plannin
 	return status
 }
 
-// Urgent is a change to write at once: more than the list of active runs and messages.
+// Urgent reports whether more changed than active runs and messages. Then write at once.
 func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.Type != after.Type ||
 		!before.LastScheduleTime.Equal(after.LastScheduleTime) || !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
-// progressOf says what the object is doing, the first that holds:
+// progressOf describes the object, by the first match:
 //
 //  1. it is being deleted;
 //  2. its spec cannot be parsed: stalled;
@@ -77,8 +77,8 @@ func Urgent(before, after *appsv1beta1.AdvancedCronJobStatus) bool {
 //  5. a run is due: it is too late, waits for an active one, or is being started;
 //  6. the next run is not due yet, or never will be: stalled.
 //
-// An active run that is stalled is named, and stalls the object where it keeps others from being started. What the server refuses comes before that, see
-// podset.Progress.WithRefusals.
+// A stalled active run is named, and stalls the object while in the way
+// of others. Refusals come first, see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome planning.Outcome) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -102,7 +102,7 @@ func progressOf(spec *Spec, s Snapshot, due Due, plan planning.Plan, outcome pla
 	return podset.Progress{Reason: appsv1beta1.ReasonScheduled, Message: "The next run is started when it is due." + stuck(s)}
 }
 
-// stuck is a sentence about active runs that are stalled; empty when none is.
+// stuck is a sentence about stalled active runs; empty: none.
 func stuck(s Snapshot) string {
 	active := activeRuns(s)
 	run, message := firstStalled(active)
@@ -112,7 +112,7 @@ func stuck(s Snapshot) string {
 	return fmt.Sprintf(" %s, and %s is stalled: %s", podset.Count(len(active), "run is active", "runs are active"), run.Object.GetName(), message)
 }
 
-// firstStalled is the first of the runs that is stalled, and what it says of that; nil when none is.
+// firstStalled returns the first stalled run and its message; nil: none.
 func firstStalled(runs []*Run) (*Run, string) {
 	for _, run := range runs {
 		if stalled, message := run.stalled(); stalled {
@@ -155,15 +155,15 @@ func waiting(spec *Spec, s Snapshot, plan planning.Plan) podset.Progress {
 		fmt.Sprintf("A run is due and waits, because concurrencyPolicy is Forbid and %s %s.", active[0].Object.GetName(), active[0].doing()))
 }
 
-// EmittedEvents is which runs events were emitted about, so that none is emitted twice.
+// EmittedEvents prevents duplicates.
 type EmittedEvents struct {
-	// Missed is the last run that an event said to be left out, or to be the newest of many.
+	// Missed is the last run reported as left out, or as newest of many.
 	Missed time.Time
-	// Waiting is the last run that an event said to wait.
+	// Waiting is the last run reported as waiting.
 	Waiting time.Time
 }
 
-// Events are the events about what no action says: runs that are left out or wait. There is one for each run.
+// Events reports runs left out or waiting, once each. Actions report the rest.
 func Events(spec *Spec, s Snapshot, due Due, plan planning.Plan, emitted *EmittedEvents) []planning.Event {
 	if spec.Deleting || spec.Invalid != nil || spec.Paused || !spec.Managed || due.Run.IsZero() {
 		return nil

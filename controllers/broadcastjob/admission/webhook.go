@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for BroadcastJobs of apps.kruise.io: it fills in defaults and refuses impossible objects.
+// Package admission admits BroadcastJobs of apps.kruise.io: it fills in defaults and refuses faults.
 //
-// Beside what holds for all kinds (package admission): a pod template that the API server would refuse is refused. Both versions have the same
-// fields, so a client of v1alpha1 loses nothing.
+// Beyond the rules for all kinds (package admission), it refuses pod
+// templates the API server would refuse. Both versions have the same fields.
 package admission
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides which pods a BroadcastJob creates and deletes now. It is pure: the time is in the snapshot.
+// Package plan decides a BroadcastJob's creations and deletions. It is pure.
 //
-// Read it in this order: spec.go, what the API says; nodes.go, what the nodes and pods come to, and which nodes are finished; plan.go, what is
-// done about it; status.go, what the status says.
+// Read it in this order: spec.go, the API; nodes.go, the state of
+// nodes and pods; plan.go, the actions; status.go, the report.
 package plan

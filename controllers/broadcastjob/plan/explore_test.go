@@ -20,31 +20,31 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
-// An exploration visits every state that a small cluster with one job can reach: by passes that are carried out whole, by passes of which only
-// one action happens before the operator dies, by pods that end, and by a limited number of faults: nodes that join, leave, are created
-// again, are cordoned, pods that are deleted. It holds in each step that
+// An exploration visits every reachable state of a small cluster with one job: by whole
+// passes, passes with one action before the operator dies, ending pods, and a limited number
+// of faults: nodes joining, leaving, recreated or cordoned, deleted pods. In each step:
 //
-//   - no node has two pods at work, and none gets a pod after its pod has ended, or has restarted too often;
+//   - no node has two pods at work, or gets a pod after its pod has ended or restarted too often;
 //   - no more pods are created than parallelism allows;
-//   - a job that has ended stays as it is;
-//   - from every state the job can come to its end, or to rest where it waits for its user.
+//   - an ended job stays as it is;
+//   - from every state the job can end, or rest and wait for its user.
 type exploration struct {
 	t *testing.T
 	// start is the first state, pods how they can end.
 	start *simulation
 	ends  []corev1.PodPhase
-	// faults is how many there are in one history, besides what happens by itself.
+	// faults limits the faults of one history.
 	faults int
 	rests  func(*simulation) bool
 	walk   podsettest.Walk[state]
 }
 
-// state is a cluster with its job, and what the rules need of its history.
+// state is a cluster with its job, and the history needed by the rules.
 type state struct {
 	w *simulation
 	// faults is how many may still happen.
 	faults int
-	// served are the nodes, by UID, whose pod has ended.
+	// served are the nodes, by UID, with an ended pod.
 	served map[string]bool
 }
 
@@ -58,7 +58,7 @@ func (w *simulation) clone() *simulation {
 	return &c
 }
 
-// key is the same for states in which the same can happen.
+// key is equal for equivalent states.
 func (v state) key() string {
 	var b strings.Builder
 	w := v.w
@@ -88,7 +88,7 @@ func (e *exploration) run() {
 	e.walk.Run(state{w: e.start, faults: e.faults, served: map[string]bool{}})
 }
 
-// visit notes a state that follows another one.
+// visit notes a successor of a state.
 func (e *exploration) visit(from *visited, how string, w *simulation, faults int, served map[string]bool) {
 	served = maps.Clone(served)
 	for _, pod := range w.pods {
@@ -162,16 +162,16 @@ func (e *exploration) expand(v *visited) {
 	}
 }
 
-// restarted says that a pod has restarted once, which is too often here.
+// restarted reports whether a pod has restarted once, too often here.
 func restarted(pod *corev1.Pod) bool { return len(pod.Status.ContainerStatuses) > 0 }
 
-// remembered says that the status knows of a pod that it has ended: nobody collects one the moment that it ends.
+// remembered reports whether the status has the end of a pod. Nobody collects pods at their end.
 func (e *exploration) remembered(v *visited, pod *corev1.Pod) bool {
 	node := v.State.w.nodes[pod.Spec.NodeName]
 	return recordOf(v.State.w.job.Status.Finished).outcomes[keyOf(node.Name, node.UID)] != Unfinished
 }
 
-// passes runs a whole pass, and passes that die after one action.
+// passes runs a whole pass, and passes dying after one action.
 func (e *exploration) passes(v *visited) {
 	before := v.State.w
 	next := before.clone()
@@ -188,7 +188,7 @@ func (e *exploration) passes(v *visited) {
 	}
 }
 
-// check holds what a pass did against the rules.
+// check applies the rules to a pass.
 func (e *exploration) check(v *visited, after *simulation, actions []planning.Action) {
 	over := ended(Parse(v.State.w.job, v.State.w.o)) != ""
 	atWork := len(strings.Fields(v.State.w.working()))
@@ -233,9 +233,9 @@ func TestExplore(t *testing.T) {
 	over := func(kind string) func(*simulation) bool {
 		return func(w *simulation) bool { reason, _ := w.condition(kind); return reason != "" }
 	}
-	// With no node that fits, a job waits for its user.
+	// Without a fitting node, a job waits for its user.
 	completed := func(w *simulation) bool { return over("Complete")(w) || w.decision.view.desired == 0 }
-	// A job whose deadline is over has failed, unless all of its pods succeeded before anybody looked.
+	// A job past its deadline has failed, unless all its pods had succeeded unseen.
 	inTime := func(w *simulation) bool {
 		status := &w.job.Status
 		return over("Failed")(w) || over("Complete")(w) && status.Succeeded == status.Desired
@@ -243,7 +243,7 @@ func TestExplore(t *testing.T) {
 	cases := map[string]struct {
 		options []func(*simulation)
 		ends    []corev1.PodPhase
-		// faults are those of make test-all. Every day there is one at most.
+		// faults of make test-all; the daily run has at most one.
 		faults int
 		rests  func(*simulation) bool
 	}{

@@ -15,8 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestTakingOverFromOpenKruise plans for what OpenKruise left: a job that has completed on four nodes stays as it is, and one that runs on three of
-// them with parallelism 3 goes on where it is.
+// TestTakingOverFromOpenKruise plans for OpenKruise's objects: a job completed
+// on four nodes stays, and one running on three, with parallelism 3, goes on.
 func TestTakingOverFromOpenKruise(t *testing.T) {
 	objects := fixtures.Objects(t, "broadcastjob/state.yaml")
 	nodes := fixtures.All[corev1.Node](t, fixtures.Objects(t, "cluster/state.yaml"), "v1", "Node")

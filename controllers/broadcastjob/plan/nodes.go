@@ -18,15 +18,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Snapshot is all that the planner may look at, beside the job itself.
+// Snapshot is the planner's input beside the job.
 type Snapshot struct {
 	// Now is when the snapshot was taken.
 	Now time.Time
 	// Nodes are all nodes of the cluster, sorted by name.
 	Nodes []Node
-	// Pods are those that the job controls. Their slots are the names of nodes.
+	// Pods of the job. Their slots are the names of nodes.
 	Pods []podset.Pod
-	// Retries says which creations were refused and wait for their next try.
+	// Retries are refused creations waiting for a retry.
 	Retries planning.Retries
 }
 
@@ -36,7 +36,7 @@ type Node struct {
 	UID  types.UID
 	// Created is when the node object was made.
 	Created time.Time
-	// Fits says that the pod may run there. Otherwise Unfit completes "the node ...".
+	// Fits: the pod may run there. Otherwise Unfit completes "the node ...".
 	Fits  bool
 	Unfit string
 }
@@ -52,7 +52,7 @@ func (s *Spec) Nodes(nodes []*corev1.Node) []Node {
 	return facts
 }
 
-// Fits says whether the pod may run on a node, with what it requests, if nothing else ran there; and if not, why: it completes "the node ...".
+// Fits reports whether the pod may run on a node with nothing else on it; if not, why completes "the node ...".
 func (f Fitting) Fits(node *corev1.Node) (fits bool, why string) {
 	if result := f.pod.Fit(node); !result.ShouldRun {
 		return false, result.Reason.String()
@@ -77,42 +77,42 @@ func Pods(pods []*corev1.Pod, now time.Time) []podset.Pod {
 	return facts
 }
 
-// nodeState is a node with what has become of it.
+// nodeState is a node with its result.
 type nodeState struct {
 	*Node
 	key nodeKey
-	// outcome is how the pod of the node has ended, by what is remembered or by the pod itself. stored says that it is remembered.
+	// outcome is the end of the node's pod, remembered (stored) or observed.
 	outcome Outcome
 	stored  bool
-	// disrupted is a pod that was evicted or preempted, or that the node refused: its program has not failed.
+	// disrupted is a pod evicted, preempted or refused by the node: its program has not failed.
 	disrupted *podset.Pod
-	// pod is the one at work there. occupied says that there is a pod that keeps another one away: at work, terminating, or stopped for good.
+	// pod is the one at work. occupied: a pod keeps others away: at work, terminating, or stopped for good.
 	pod      *podset.Pod
 	occupied bool
 }
 
-// view is what nodes and pods come to.
+// view is the state of all nodes and pods.
 type view struct {
 	nodes []nodeState
 	// record is status.finished after this pass; was is the stored one.
 	record, was record
-	// active are the pods at work on nodes that fit, in the order of the nodes.
+	// active are pods at work on fitting nodes, in node order.
 	active []*podset.Pod
-	// strays are pods at work that no node should have: their node is gone or is another one by now, or they are a second one on it.
+	// strays are pods at work without a right to: their node is gone or replaced, or has another.
 	strays []*podset.Pod
-	// duplicates are those of the strays that are a second one.
+	// duplicates are the second pods among the strays.
 	duplicates []*podset.Pod
-	// unfit are pods at work on nodes that do not fit any more.
+	// unfit are pods at work on nodes no longer fitting.
 	unfit []*podset.Pod
-	// failedActive are pods that count as failed and still run: restarted too often, or stopped by the deadline.
+	// failedActive are running pods counted as failed: restarted too often, or stopped by the deadline.
 	failedActive []*podset.Pod
-	// failures are pods on nodes of the cluster that have failed, in the order of their names.
+	// failures are failed pods on existing nodes, sorted by name.
 	failures []*podset.Pod
 	// Counts of the status.
 	desired, succeeded, failed int
 }
 
-// belongs says that a pod was made for this node and not for an earlier one of its name.
+// belongs reports whether the pod was made for this node, not for an earlier one of its name.
 func belongs(pod *corev1.Pod, node *Node) bool {
 	if uid := pod.Annotations[shared.AnnotationNodeUID]; uid != "" {
 		return types.UID(uid) == node.UID
@@ -120,7 +120,7 @@ func belongs(pod *corev1.Pod, node *Node) bool {
 	return !pod.CreationTimestamp.Time.Before(node.Created)
 }
 
-// overRestarted says that the containers of a pod have restarted more often than they may.
+// overRestarted reports whether the containers restarted too often.
 func (s *Spec) overRestarted(pod *corev1.Pod) bool {
 	if !s.Restarts {
 		return false
@@ -134,11 +134,10 @@ func (s *Spec) overRestarted(pod *corev1.Pod) bool {
 	return restarts > s.RestartLimit
 }
 
-// look brings nodes, pods and what is remembered together. stop says that the deadline is over: whatever is at work has failed.
+// look combines nodes, pods and memory. stop: the deadline is over, and pods at work have failed.
 //
-// A pod that has ended keeps its node finished, unless something else than its program ended it. So does what is remembered, whatever becomes of
-// either. Only nodes that exist are
-// remembered: one that is gone can never come back with its UID.
+// An ended pod finishes its node, unless it was disrupted; so does the memory,
+// even without either. Only existing nodes are remembered: a UID never comes back.
 func look(spec *Spec, s Snapshot, stop bool) view {
 	v := view{was: recordOf(spec.Job.Status.Finished), nodes: make([]nodeState, len(s.Nodes))}
 	v.record = record{outcomes: map[nodeKey]Outcome{}, failures: v.was.failures}
@@ -159,7 +158,7 @@ func look(spec *Spec, s Snapshot, stop bool) view {
 	return v
 }
 
-// place notes what a pod means for its node; at is nil when there is no such node.
+// place notes a pod at its node; nil: no such node.
 func (v *view) place(pod *podset.Pod, at *nodeState) {
 	ended := podstate.Finished(pod.Object)
 	own := at != nil && belongs(pod.Object, at.Node)
@@ -201,7 +200,7 @@ func (v *view) place(pod *podset.Pod, at *nodeState) {
 	}
 }
 
-// judge decides what the pod at work on a node is, and counts the node.
+// judge classifies the node's pod at work, and counts the node.
 func (v *view) judge(spec *Spec, at *nodeState, stop bool) {
 	if pod := at.pod; pod != nil {
 		if at.outcome == Unfinished && (stop || spec.overRestarted(pod.Object)) {

@@ -28,12 +28,12 @@ const (
 const (
 	// noteParallelism: nodes wait because as many pods are at work as may be.
 	noteParallelism = "Parallelism"
-	// noteStillTerminating: nodes wait for pods that do not end.
+	// noteStillTerminating is about nodes waiting for terminating pods.
 	noteStillTerminating = "PodDoesNotEnd"
 )
 
 const (
-	// storedSoon is when to look again after something was written to the status, which triggers no pass.
+	// storedSoon is the pause after a status write, since it triggers no pass.
 	storedSoon = 100 * time.Millisecond
 )
 
@@ -49,25 +49,24 @@ const (
 	PausedByFailure Stage = "PausedByFailure"
 	// Stopping: it has failed, and its pods at work have to go.
 	Stopping Stage = "Stopping"
-	// Ended: it has completed or failed. Ending says that it does so in this pass.
+	// Ended: it has completed or failed. Ending: it does so in this pass.
 	Ended Stage = "Ended"
 )
 
 // Decision is a plan, and its reasons.
 type Decision struct {
 	planning.Plan
-	// Stage is what the job is at. Failure says why it fails or has failed; empty when it does not.
+	// Stage of the job. Failure is the reason it fails or failed; empty: neither.
 	Stage   Stage
 	Failure string
-	// resume says that the resume annotation has a new value.
+	// resume: the resume annotation is new.
 	resume bool
 	// limit is how many pods may be at work, waiting how many nodes need a pod.
 	limit, waiting int
 	view           view
 }
 
-// ended says how a job has ended, by the stored status: the type of the condition, or nothing. A job that never completes has only ended if it
-// has failed.
+// ended is the condition type of a job's stored end; empty: none. A job of type Never ends only by failure.
 func ended(spec *Spec) string {
 	for _, c := range spec.Job.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
@@ -80,22 +79,22 @@ func ended(spec *Spec) string {
 	return ""
 }
 
-// NeedsNodes says that the plan depends on nodes and pods: not for a job that has ended. There may be thousands of these, and each of their pods
-// that goes is a reason for a pass.
+// NeedsNodes reports whether the plan depends on nodes and pods. Ended jobs
+// skip them: there may be thousands, and each pod's removal triggers a pass.
 func (s *Spec) NeedsNodes() bool { return ended(s) == "" }
 
-// Plan says what to do now:
+// Plan decides:
 //
-//  1. nothing for a job that is being deleted, has an invalid spec, or is paused by its user before its deadline has stopped it;
-//  2. a job that has ended is deleted when its time to live is over;
-//  3. the job fails if a pod has failed (FailFast), or its deadline is over and something is left to do: its pods at work are deleted, and it ends when
-//     there are none;
-//  4. running pods are deleted if their node no longer fits, if it should have no pod, or if they count as failed;
-//  5. no pod is created while a failure pauses the job (Pause), as long as some could be: a job in which nothing is left to do completes;
-//  6. the job has completed when every desired node is finished, unless it is of the type Never;
-//  7. nodes that fit, are not finished and have no pod get one, as parallelism allows. A pod that was evicted or preempted is deleted for that.
+//  1. nothing for a job deleted, invalid, or paused by its user before its deadline;
+//  2. an ended job is deleted after its time to live;
+//  3. the job fails on a failed pod (FailFast), or past its deadline with work left: its pods at work are deleted, and with the
+//     last it ends;
+//  4. running pods are deleted if their node no longer fits, should have none, or if they count as failed;
+//  5. a failure pauses creations (Pause), as long as work is left; otherwise the job completes;
+//  6. the job completes when every desired node is finished, except with type Never;
+//  7. fitting, unfinished nodes get their pod, as parallelism allows, replacing one evicted or preempted.
 //
-// A pod that counts as failed and still runs is deleted only when the stored status remembers its node: the pod is the evidence until then.
+// A running pod counted as failed is deleted only once the stored status has its node: until then it is the evidence.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{Stage: Running, view: look(spec, s, false)}
 	v := &d.view
@@ -104,7 +103,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	for i := range s.Pods {
 		d.Recheck(s.Pods[i].Trouble.RecheckAfter)
 	}
-	// The pods that the deadline has stopped count as failed: they must not pause the job, which would then not fail.
+	// Pods stopped by the deadline count as failed, but must not pause the job: it would never fail.
 	stopped := spec.Job.Status.Phase == appsv1beta1.BroadcastJobFailed && ended(spec) == "" && d.Overdue(spec.Job.Status.StartTime, spec.Deadline, s.Now)
 	switch {
 	case spec.Deleting || spec.Invalid != nil:
@@ -156,14 +155,14 @@ func (d *Decision) resumedFailures(spec *Spec) int32 {
 	return 0
 }
 
-// expireIn looks again when the time to live of a job that ends in this pass is over.
+// expireIn schedules a pass at the end of the time to live.
 func (d *Decision) expireIn(spec *Spec) {
 	if spec.TTL >= 0 {
 		d.Recheck(max(spec.TTL, storedSoon))
 	}
 }
 
-// clean deletes pods at work that no node should have, and those that count as failed.
+// clean deletes strays and pods counted as failed.
 func (d *Decision) clean() {
 	d.remove(d.view.strays, reasonStray)
 	remembered := map[planning.Slot]bool{}
@@ -182,7 +181,7 @@ func (d *Decision) clean() {
 func (d *Decision) remove(pods []*podset.Pod, reason string) {
 	for _, pod := range pods {
 		action := podset.DeletePod(pod.Slot, pod.Object, reason)
-		// A pod that has succeeded meanwhile has to stay until its node is remembered.
+		// A pod succeeding meanwhile stays until its node is remembered.
 		action.ExactVersion = reason != reasonFailed
 		what := fmt.Sprintf("pod %s of node %s", pod.Object.Name, pod.Slot)
 		action.Success = planning.Event{Reason: "SuccessfulDelete", Message: "Deleted " + what}
@@ -203,14 +202,14 @@ func (d *Decision) removeDisrupted(pod *podset.Pod) {
 	d.Actions = append(d.Actions, action)
 }
 
-// finished says that every desired node is finished, and that no pod is at work.
+// finished reports whether every desired node is finished, and no pod at work.
 func (d *Decision) finished() bool {
 	v := &d.view
 	waits := func(at nodeState) bool { return at.Fits && at.outcome == Unfinished }
 	return v.desired > 0 && len(v.active)+len(v.unfit)+len(v.strays)+len(v.failedActive) == 0 && !slices.ContainsFunc(v.nodes, waits)
 }
 
-// create creates the pods that nodes need, or finds that none does. A node whose pod was refused leaves its place to the next one until its next try.
+// create creates missing pods, or finds none missing. A refused node passes its slot on until its next try.
 func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	v := &d.view
 	atWork := len(v.active) + len(v.unfit) + len(v.strays) + len(v.failedActive)
@@ -254,7 +253,7 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	}
 }
 
-// holdStillTerminating names pods that do not end, and whose nodes wait for that: the job does not complete without them.
+// holdStillTerminating names terminating pods with waiting nodes: the job cannot complete yet.
 func (d *Decision) holdStillTerminating(s Snapshot) {
 	waits := map[planning.Slot]bool{}
 	for i := range d.view.nodes {

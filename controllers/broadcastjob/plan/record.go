@@ -27,7 +27,7 @@ const (
 // nodeKey stands for a node by name and UID.
 type nodeKey uint64
 
-// keyBytes is how many bytes a key has in the status. Two of 5000 nodes have the same one once in a trillion jobs.
+// keyBytes is the size of a node's key in the status. Two of 5000 nodes collide once in a trillion jobs.
 const keyBytes = 8
 
 func keyOf(name string, uid types.UID) nodeKey {
@@ -35,7 +35,7 @@ func keyOf(name string, uid types.UID) nodeKey {
 	return nodeKey(binary.BigEndian.Uint64(sum[:keyBytes]))
 }
 
-// record is which nodes have done their part: the field status.finished.
+// record is the field status.finished: the nodes done.
 type record struct {
 	outcomes map[nodeKey]Outcome
 	// failures is how many failures there were in all.
@@ -67,7 +67,7 @@ func (r record) keys(outcome Outcome) []byte {
 	return rendered
 }
 
-// Finished says whether a node is finished in the stored status of a job.
+// Finished reports whether a job's stored status has the node as finished.
 func Finished(job *appsv1beta1.BroadcastJob) func(*Node) bool {
 	stored := recordOf(job.Status.Finished)
 	return func(node *Node) bool { return stored.outcomes[keyOf(node.Name, node.UID)] != Unfinished }

@@ -107,7 +107,7 @@ func TestCompletionPolicyNever(t *testing.T) {
 	w.golden()
 }
 
-// A job that waits for further nodes never ends, and said nothing of the pods that had failed.
+// A job waiting for further nodes never ends, and never reported failed pods.
 func TestJobThatGoesOnSaysHowManyPodsHaveFailed(t *testing.T) {
 	w := newSimulation(t, 3, never, onFailure(appsv1beta1.BroadcastJobContinue))
 	w.at(0)
@@ -167,7 +167,7 @@ func TestParallelismInPercent(t *testing.T) {
 	w.expectWorking("n0 n1 n2")
 }
 
-// A paused job with a pod whose image cannot be pulled said that nothing needs the user.
+// A paused job with an unpullable image needed nothing from the user.
 func TestAPausedJobSaysThatAnImageCannotBePulled(t *testing.T) {
 	w := newSimulation(t, 2, parallelism("1"))
 	w.at(0)
@@ -214,7 +214,7 @@ func TestDeadline(t *testing.T) {
 	w.golden()
 }
 
-// Jobs that a failure pauses, nodes that come and go, and pods that somebody deletes.
+// Jobs paused by a failure, nodes that come and go, and deleted pods.
 
 func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
 	w := newSimulation(t, 6, parallelism("2"), onFailure(appsv1beta1.BroadcastJobPause))
@@ -249,7 +249,7 @@ func TestPausedByFailureStaysSoUntilItIsResumed(t *testing.T) {
 	w.golden()
 }
 
-// A job with Pause whose last node failed stayed paused for ever, although no pod was left to start.
+// A job with Pause stayed paused for ever after its last node failed, with no pod left to start.
 func TestJobThatPausesCompletesWithItsLastNode(t *testing.T) {
 	t.Run("the last pod fails", func(t *testing.T) {
 		w := newSimulation(t, 2, parallelism("1"), onFailure(appsv1beta1.BroadcastJobPause))
@@ -349,7 +349,7 @@ func TestPodThatIsDeletedWhileItWorksHasNotFailed(t *testing.T) {
 	w.expectWorking("n0 n1")
 }
 
-// A pod that its node evicted failed its job, and the node was not tried again.
+// An evicted pod failed its job, and its node got no other.
 func TestAnEvictedPodFailsNoJobAndItsNodeIsTriedAgain(t *testing.T) {
 	for _, policy := range []appsv1beta1.BroadcastJobFailurePolicyType{appsv1beta1.BroadcastJobFailFast, appsv1beta1.BroadcastJobContinue, appsv1beta1.BroadcastJobPause} {
 		t.Run(string(policy), func(t *testing.T) {
@@ -371,7 +371,7 @@ func TestAnEvictedPodFailsNoJobAndItsNodeIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A pod stayed terminating on a node that did not answer, and its job said for ever that pods are at work.
+// A pod stayed terminating on an unresponsive node, and its job reported pods at work for ever.
 func TestAPodThatDoesNotEndIsNamed(t *testing.T) {
 	w := newSimulation(t, 2)
 	w.at(0)
@@ -598,7 +598,7 @@ func TestRefusedPodsAreTold(t *testing.T) {
 	w.expectCondition("Reconciling", "RequestFailed")
 }
 
-// A node whose pod the server always refused used up parallelism, so that the others waited for ever.
+// A node with an always refused pod used up parallelism: the others waited for ever.
 func TestANodeWhosePodIsRefusedLeavesItsPlaceToOthers(t *testing.T) {
 	w := newSimulation(t, 3, parallelism("1"))
 	spec, s := w.snapshot()
@@ -656,7 +656,7 @@ func TestDeadlineCountsWhilePausedAndStopsPodsAfterwards(t *testing.T) {
 	w.expectWorking("")
 }
 
-// The conditions said that a pod has failed, and neither which one nor why.
+// The conditions reported a failed pod without name or reason.
 func TestAFailureNamesAPodThatHasFailed(t *testing.T) {
 	for policy, condition := range map[appsv1beta1.BroadcastJobFailurePolicyType]string{
 		appsv1beta1.BroadcastJobFailFast: "Failed", appsv1beta1.BroadcastJobPause: "Stalled",
@@ -698,7 +698,7 @@ func TestDeadlineFailsAJobThatFailuresWouldPause(t *testing.T) {
 	w.expectCondition("Failed", "DeadlineExceeded")
 }
 
-// An operator that was away when the last pod ended said that the job took too long.
+// An operator away at the last pod's end reported a job taking too long.
 func TestDeadlineDoesNotFailAJobThatIsDone(t *testing.T) {
 	w := newSimulation(t, 2, deadline(10))
 	w.at(0)

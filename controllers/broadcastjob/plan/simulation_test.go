@@ -26,7 +26,8 @@ import (
 // began is when every simulation begins.
 func began() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 
-// simulation is a cluster with one job, on a clock that the test sets. Nodes and pods are never changed where they are, so that simulations can be cloned.
+// simulation is a cluster with one job, on the test's clock.
+// Nodes and pods are replaced, never changed, to allow clones.
 type simulation struct {
 	t     *testing.T
 	job   *appsv1beta1.BroadcastJob
@@ -34,18 +35,18 @@ type simulation struct {
 	nodes map[string]*corev1.Node
 	pods  map[string]*corev1.Pod
 	now   time.Time
-	// made counts the nodes that were ever made of a name.
+	// made counts the nodes ever made of a name.
 	made map[string]int
-	// gone says that the job was deleted.
+	// gone: the job was deleted.
 	gone bool
-	// refuses says that the server refuses creations.
+	// refuses: the server refuses creations.
 	refuses bool
 
 	decision Decision
 	log      *strings.Builder
 }
 
-// newSimulation is a job named scan with a pod that never restarts, and nodes n0, n1 and so on.
+// newSimulation is a job named scan, with a pod never restarting, and nodes n0, n1 and so on.
 func newSimulation(t *testing.T, nodes int, options ...func(*simulation)) *simulation {
 	t.Helper()
 	w := &simulation{
@@ -126,7 +127,7 @@ func (w *simulation) changePod(name string, change func(*corev1.Pod)) {
 	w.pods[name] = pod
 }
 
-// podOn is the pod that was made for a node.
+// podOn is the pod made for a node.
 func (w *simulation) podOn(node string) *corev1.Pod {
 	w.t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(w.pods)) {
@@ -153,7 +154,7 @@ func (w *simulation) restart(node string, times int32) {
 	})
 }
 
-// collect lets pods go that are terminating, and those whose node is gone.
+// collect removes terminating pods, and pods of missing nodes.
 func (w *simulation) collect() {
 	for name, pod := range w.pods {
 		if pod.DeletionTimestamp != nil || w.nodes[pod.Spec.NodeName] == nil {

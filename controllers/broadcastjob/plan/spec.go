@@ -35,14 +35,14 @@ type Options struct {
 	Bind bool
 }
 
-// Spec is a BroadcastJob as the planner uses it, parsed once in a pass: what is omitted is filled in. Comments name the fields of the API.
+// Spec is a BroadcastJob with defaults, parsed once a pass. Comments name the API's fields.
 type Spec struct {
-	// Job is the job itself, Owner the reference that its pods get. Read-only.
+	// Job is the job, Owner its pods' owner reference. Read-only.
 	Job   *appsv1beta1.BroadcastJob
 	Owner metav1.OwnerReference
 	// Deleting objects have a deletion timestamp.
 	Deleting bool
-	// Invalid names the first field that cannot be parsed; nil when all can. Then no pod is created or deleted.
+	// Invalid names the first unparsable field; nil: none. With it, no pod is created or deleted.
 	Invalid error
 
 	// Never is spec.completionPolicy.type.
@@ -53,21 +53,21 @@ type Spec struct {
 	Paused bool
 	// FailurePolicy is spec.failurePolicy.type.
 	FailurePolicy appsv1beta1.BroadcastJobFailurePolicyType
-	// RestartLimit is spec.failurePolicy.restartLimit; it counts while Restarts, which restartPolicy OnFailure says.
+	// RestartLimit is spec.failurePolicy.restartLimit, used if Restarts (restartPolicy OnFailure).
 	RestartLimit int
 	Restarts     bool
-	// Resume is the annotation that resumes a job which its failure policy has paused.
+	// Resume is the annotation to resume a job paused by its failure policy.
 	Resume string
-	// Bind is that of Options.
+	// Bind of Options.
 	Bind bool
 
-	// Fitting says which nodes fit.
+	// Fitting decides on nodes.
 	Fitting
-	// containers are those of new pods; nil before the first one.
+	// containers of new pods; nil before the first one.
 	containers []corev1.Container
 }
 
-// Fitting is what of a job decides which nodes its pods may run on.
+// Fitting are the job's requirements on nodes.
 type Fitting struct {
 	pod      nodefit.Pod
 	requests corev1.ResourceList
@@ -125,19 +125,19 @@ func (s *Spec) Parallelism(desired int) int {
 // longestPrefix is how much of a job's name the names of its pods begin with.
 const longestPrefix = 52
 
-// podName is the name of the pod for a node: the same in each plan, so that no node ever gets a second one by a lost answer.
+// podName is the pod's name for a node: always the same, so a lost answer never doubles it.
 func (s *Spec) podName(node *Node) string {
 	sum := sha256.Sum256([]byte(string(s.Job.UID) + "/" + node.Name + "/" + string(node.UID)))
 	code := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:10]
 	return strings.TrimRight(s.Job.Name[:min(len(s.Job.Name), longestPrefix)], "-.") + "-" + code
 }
 
-// creationKey is what refusals of the pod for a node are remembered by.
+// creationKey identifies refusals of a node's pod.
 func (s *Spec) creationKey(node *Node) planning.RetryKey {
 	return planning.RetryKey{Step: podset.StepCreate, Namespace: s.Job.Namespace, Name: s.podName(node)}
 }
 
-// newPod is the pod for a node, ready to be created. It shares what podtemplate.ForPod says with others of the job.
+// newPod is a node's new pod. It shares podtemplate.ForPod's parts with others of the job.
 func (s *Spec) newPod(node *Node) *corev1.Pod {
 	pod := podtemplate.ForPod(&s.Job.Spec.Template)
 	if s.containers == nil {

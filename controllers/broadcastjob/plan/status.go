@@ -20,8 +20,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Status is the whole status after a pass. It is about the pods as they were observed. Of a job that had ended before, nothing changes but
-// the conditions about what still happens to it.
+// Status is the whole status after a pass. It shows the pods as observed.
+// A job ended before changes only its conditions about cleanup.
 func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.BroadcastJobStatus {
 	before := &spec.Job.Status
 	status := *before.DeepCopy()
@@ -84,7 +84,7 @@ func report(status *appsv1beta1.BroadcastJobStatus, spec *Spec, s Snapshot, d De
 	}
 }
 
-// Urgent is a change to write at once: more than counters, messages and which nodes succeeded.
+// Urgent reports whether more changed than counters, messages and succeeded nodes. Then write at once.
 func Urgent(before, after *appsv1beta1.BroadcastJobStatus) bool {
 	was, is := ptr.Deref(before.Finished, appsv1beta1.FinishedNodes{}), ptr.Deref(after.Finished, appsv1beta1.FinishedNodes{})
 	return before.ObservedGeneration != after.ObservedGeneration || before.Phase != after.Phase || before.StartTime == nil ||
@@ -95,7 +95,7 @@ func endMessage(d Decision) string {
 	return fmt.Sprintf("Job completed, %d pods succeeded, %d pods failed", d.view.succeeded, d.view.failed)
 }
 
-// servedMessage is about a job that waits for further nodes: it does not end, so nothing else tells of failed pods.
+// servedMessage describes a job waiting for further nodes: nothing else reports its failed pods.
 func servedMessage(d Decision) string {
 	const rest = "Nodes that join or begin to fit get one."
 	if d.view.failed == 0 {
@@ -112,7 +112,7 @@ func failureMessage(d Decision) string {
 	return fmt.Sprintf("Job failed, %d pods succeeded, %d pods failed: %s", d.view.succeeded, d.view.failed, cause)
 }
 
-// failureExample names a pod that has failed, and why; empty when none is there any more.
+// failureExample names a failed pod and its reason; empty: none left.
 func failureExample(d Decision) string {
 	if len(d.view.failures) == 0 {
 		return ""
@@ -120,19 +120,19 @@ func failureExample(d Decision) string {
 	return ": " + podset.Failed(d.view.failures[0].Object)
 }
 
-// progressOf says what the job is doing, the first that holds:
+// progressOf describes the job, by the first match:
 //
 //  1. it is being deleted;
 //  2. its spec cannot be parsed: stalled;
-//  3. it has completed, or has failed: stalled, because nothing but its user can bring it further;
+//  3. it has completed, or has failed: stalled, because only its user can go on;
 //  4. it has failed, and its pods are going;
-//  5. its user has paused it: what keeps pods at work from working comes first, and can stall the job; or a failure has: stalled;
+//  5. its user has paused it: troubles of pods at work come first, and can stall the job; or a failure has: stalled;
 //  6. no node fits: stalled;
 //  7. parallelism is 0, and nodes wait: stalled;
-//  8. pods are at work or are being started; what keeps single ones from working comes first, and can stall the job;
+//  8. pods are at work or starting; their troubles come first, and can stall the job;
 //  9. all nodes are finished, and it waits for further ones.
 //
-// What the server refuses comes before that, see podset.Progress.WithRefusals.
+// Refusals come first, see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	atWork := len(d.view.active) + len(d.view.unfit) + len(d.view.failedActive) + len(d.view.strays)
 	switch {

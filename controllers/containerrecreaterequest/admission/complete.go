@@ -25,18 +25,18 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get
 
-// conditionTerminated is on a pod whose sidecars are being stopped: it may have ended.
+// conditionTerminated is on a pod with stopping sidecars: it may have ended.
 const conditionTerminated = "SidecarTerminated"
 
 // Cluster is where pods are looked up.
 type Cluster struct {
-	// Reader reads pods. It should not be cached: a request is tied to the instances of now.
+	// Reader reads pods, uncached: a request is bound to the present instances.
 	Reader client.Reader
 }
 
 type request = appsv1beta1.ContainerRecreateRequest
 
-// completeWith returns what ties a new request to its pod.
+// completeWith binds a new request to its pod.
 func (c Cluster) completeWith(o Options) func(context.Context, string, *request) field.ErrorList {
 	return func(ctx context.Context, namespace string, r *request) field.ErrorList {
 		if !o.Daemon {
@@ -57,7 +57,7 @@ func (c Cluster) completeWith(o Options) func(context.Context, string, *request)
 	}
 }
 
-// lookUp lets a request be filled in with what its pod says, and with nothing else.
+// lookUp permits only completions matching the pod.
 func (c Cluster) lookUp(ctx context.Context, r, old *request) (field.ErrorList, []string) {
 	if old == nil || old.Labels[restart.LabelPin] == "" || r.Labels[restart.LabelPin] != "" {
 		return nil, nil
@@ -76,7 +76,7 @@ func (c Cluster) lookUp(ctx context.Context, r, old *request) (field.ErrorList, 
 	return nil, nil
 }
 
-// get reads an object. What the API server does not answer refuses the request, too.
+// get reads an object. Any failure refuses the request.
 func (c Cluster) get(ctx context.Context, key client.ObjectKey, object client.Object, path *field.Path, missing string) *field.Error {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
@@ -93,7 +93,8 @@ func (c Cluster) get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return nil
 }
 
-// unfit says why no container of a pod can be restarted; empty when that is possible. Anybody can ask, so it says nothing of the pod.
+// unfit explains why a pod's containers cannot be restarted; empty:
+// they can. Anybody can ask, so it reveals nothing of the pod.
 func unfit(pod *corev1.Pod) string {
 	ended := podstate.Condition(pod, conditionTerminated) == nil && (pod.DeletionTimestamp != nil || podstate.Finished(pod))
 	if ended || pod.Spec.NodeName == "" || !restart.Findable(pod.Spec.NodeName) {
@@ -133,7 +134,7 @@ func pin(r *request, pod *corev1.Pod) field.ErrorList {
 	return nil
 }
 
-// unfilled requires a container of the pod that has been started, and nothing of what is filled in later.
+// unfilled requires a started container, without fields filled in later.
 func unfilled(c *appsv1beta1.ContainerRecreateRequestContainer, pod *corev1.Pod, path *field.Path) field.ErrorList {
 	if of, _ := restart.Find(pod, c.Name); of == nil {
 		return field.ErrorList{field.Invalid(path.Child("name"), c.Name, "the pod has no such container that is restarted: a regular one, or an init container with restartPolicy Always")}
@@ -155,8 +156,8 @@ func unfilled(c *appsv1beta1.ContainerRecreateRequestContainer, pod *corev1.Pod,
 	return errs
 }
 
-// Retain brings back what admission filled in when the request was created and an update of the same manifest leaves out. A container that says
-// anything of it stays as it is written, and is refused if that differs.
+// Retain restores completions missing in an updated manifest. A
+// container with some of its own stays, and is refused if they differ.
 func Retain(r, old *request) {
 	stored := map[string]*appsv1beta1.ContainerRecreateRequestContainer{}
 	for i := range old.Spec.Containers {

@@ -21,7 +21,7 @@ import (
 // leastDeadline is the shortest activeDeadlineSeconds.
 const leastDeadline = 3
 
-// Default fills in what the user left out and what does not depend on the pod.
+// Default fills in omissions independent of the pod.
 func Default(r *appsv1beta1.ContainerRecreateRequest) {
 	if r.Spec.Strategy == nil {
 		r.Spec.Strategy = &appsv1beta1.ContainerRecreateRequestStrategy{}
@@ -29,7 +29,7 @@ func Default(r *appsv1beta1.ContainerRecreateRequest) {
 	r.Spec.Strategy.FailurePolicy = cmp.Or(r.Spec.Strategy.FailurePolicy, appsv1beta1.RecreateFail)
 }
 
-// Validate returns what is wrong with a request, whatever its pod.
+// Validate returns the faults visible without the pod.
 func Validate(r *appsv1beta1.ContainerRecreateRequest) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
@@ -46,8 +46,8 @@ func Validate(r *appsv1beta1.ContainerRecreateRequest) field.ErrorList {
 	return append(errs, validateStrategy(r.Spec.Strategy, spec.Child("strategy"))...)
 }
 
-// validateStrategy repeats what the schemas of both versions say. OpenKruise's v1alpha1 has no such limits, and what only one version of an object
-// allows cannot be written through the other any more.
+// validateStrategy repeats the schemas of both versions. OpenKruise's v1alpha1 lacks these
+// limits, and an object valid in one version only cannot be updated through the other.
 func validateStrategy(strategy *appsv1beta1.ContainerRecreateRequestStrategy, path *field.Path) field.ErrorList {
 	if strategy == nil {
 		return nil
@@ -61,7 +61,7 @@ func validateStrategy(strategy *appsv1beta1.ContainerRecreateRequestStrategy, pa
 	return errs
 }
 
-// ValidateUpdate returns what may not change: a request runs once, as it was admitted.
+// ValidateUpdate returns forbidden changes: a request runs once, as admitted.
 func ValidateUpdate(r, old *appsv1beta1.ContainerRecreateRequest) field.ErrorList {
 	var errs field.ErrorList
 	if old.Labels[restart.LabelPin] != "" && r.Labels[restart.LabelPin] == "" {
@@ -86,8 +86,8 @@ func ValidateUpdate(r, old *appsv1beta1.ContainerRecreateRequest) field.ErrorLis
 	return append(errs, validateAcquired(r, old)...)
 }
 
-// validateAcquired keeps the time since when the pod is out of service: the grace period begins then. v1alpha1 says it in an annotation, which
-// conversion takes out where it is that of the condition; what is left differs.
+// validateAcquired protects the start of the grace period: when the pod went out of service.
+// Conversion removes v1alpha1's annotation if it matches the condition, so a remaining one differs.
 func validateAcquired(r, old *appsv1beta1.ContainerRecreateRequest) field.ErrorList {
 	const key = appsv1alpha1.AnnotationUnreadyAcquired
 	was := old.Annotations[key]

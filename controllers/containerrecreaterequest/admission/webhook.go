@@ -1,11 +1,11 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for ContainerRecreateRequests: it ties a new request to the present state of its pod, and
-// refuses requests that cannot be carried out.
+// Package admission admits ContainerRecreateRequests: it binds a
+// request to the present state of its pod, and refuses impossible ones.
 //
-// A request that cannot be tied to its pod is refused, also when the API server does not say whether there is such a pod: the operator fills
-// in labels and IDs, by which daemons see it, only while its pod is the same.
+// A failed read of the pod refuses the request too: the operator fills
+// in labels and IDs, for daemons to see, only while the pod is the same.
 package admission
 
 import (

@@ -27,7 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// running is a pod on a node with all that a request copies.
+// running is a pod on a node with all fields a request copies.
 func running() *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web-0", UID: "uid"}}
 	pod.Spec.NodeName = "node-a"
@@ -52,7 +52,7 @@ func running() *corev1.Pod {
 
 const plain = `{"metadata":{"name":"web","namespace":"default"},"spec":{"podName":"web-0","containers":[{"name":"app"},{"name":"log"},{"name":"mesh"}]}}`
 
-// cluster has a pod and its node, unless it is changed; lookups fail when err is not nil.
+// cluster has a pod and its node, changed by change; lookups return err, if any.
 func cluster(t *testing.T, err error, change func(*corev1.Pod, *corev1.Node)) Cluster {
 	t.Helper()
 	types, schemeErr := scheme.New()
@@ -78,7 +78,7 @@ func admitted(t *testing.T, kind admit.Kind[appsv1beta1.ContainerRecreateRequest
 	return admissiontest.Mutated(t, object, kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", object, "")))
 }
 
-// Anybody on the network could ask the webhook for UID, node, container IDs and hook commands of any pod.
+// Anybody on the network could ask the webhook for any pod's UID, node, container IDs and hook commands.
 func TestAnAnswerTellsNothingOfThePod(t *testing.T) {
 	kind := Kind(Options{Daemon: true}, cluster(t, nil, func(_ *corev1.Pod, node *corev1.Node) { node.Labels = map[string]string{"type": "virtual-kubelet"} }))
 	object := admissiontest.Merge(t, plain, `{"metadata":{"labels":{"crr.apps.kruise.io/pod-uid":"guess","crr.apps.kruise.io/active":"true"}}}`)
@@ -123,7 +123,7 @@ func filled(t *testing.T, stored string, change func(*appsv1beta1.ContainerRecre
 	return string(text)
 }
 
-// What is filled in is run in containers, so it has to be what the pod says, whoever writes it.
+// Filled-in commands run in containers, so only the pod's own are allowed, whoever writes them.
 func TestARequestIsFilledInWithWhatItsPodSays(t *testing.T) {
 	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
 	stored := admitted(t, kind, plain)
@@ -204,7 +204,8 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 	}
 }
 
-// TestTheManifestOfARequestCanBeAppliedAgain: kubectl apply sends the whole list of containers, without what was filled in.
+// TestTheManifestOfARequestCanBeAppliedAgain: kubectl apply sends
+// the whole list of containers, without the filled-in fields.
 func TestTheManifestOfARequestCanBeAppliedAgain(t *testing.T) {
 	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
 	stored := filled(t, admitted(t, kind, plain), nil)
@@ -245,7 +246,7 @@ func TestValidate(t *testing.T) {
 		"no containers": {`{"spec":{"containers":[]}}`, "spec.containers: Required value"},
 		"two seconds":   {`{"spec":{"activeDeadlineSeconds":2}}`, "spec.activeDeadlineSeconds: Invalid value: 2: must be 3 or more"},
 		"three seconds": {`{"spec":{"activeDeadlineSeconds":3}}`, ""},
-		// What the schemas refuse, too: OpenKruise's v1alpha1 has stored such requests.
+		// The schemas refuse these too, but OpenKruise's v1alpha1 has stored such requests.
 		"a negative time to run": {
 			`{"spec":{"strategy":{"minStartedSeconds":-1}}}`, "spec.strategy.minStartedSeconds: Invalid value: -1: must be 0 or more",
 		},

@@ -18,9 +18,9 @@ import (
 
 // Converter converts requests.
 //
-// Both versions have the same fields. Clients of v1alpha1 look for two parts of the status in annotations: the snapshot of container statuses,
-// and since when the pod is held not ready. They are written for them. On the way back an annotation says what the status does not say; one
-// that says the same is dropped, and one that cannot be read stays where it is.
+// Both versions have the same fields. v1alpha1 clients expect two parts of the
+// status in annotations: the container statuses, and the start of holding the pod
+// unready. On the way back, equal annotations are dropped, and unreadable ones kept.
 func Converter() conversion.Converter {
 	return conversion.Converter{
 		GroupKind: v1beta1.GroupVersion().WithKind("ContainerRecreateRequest").GroupKind(), ToV1alpha1: toV1alpha1, FromV1alpha1: fromV1alpha1,
@@ -34,13 +34,13 @@ const (
 
 type statuses = []v1beta1.ContainerRecreateRequestSyncContainerStatus
 
-// said is what the status of a request says of the two parts.
+// said returns the status's two parts.
 func said(o *conversion.Object) (status conversion.Members, snapshot statuses, conditions []metav1.Condition, held *metav1.Condition) {
 	status, isObject := conversion.MembersOf(o.Top[conversion.StatusField])
 	if !isObject {
 		return conversion.Members{}, nil, nil, nil
 	}
-	// What cannot be decoded, or is too long for it, is left as it is, and says nothing.
+	// Undecodable or oversized values stay and count as absent.
 	_ = conversion.DecodeShort(status[snapshotField], &snapshot)
 	if !conversion.DecodeShort(status[conditionsField], &conditions) {
 		conditions = nil

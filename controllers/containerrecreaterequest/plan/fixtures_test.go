@@ -16,8 +16,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
 
-// TestWhatOpenKruiseLeftNeedsNothing plans for the requests of the fixtures, which have all ended: they and their pods stay as they are, and a condition
-// says how they ended.
+// TestWhatOpenKruiseLeftNeedsNothing plans for the fixtures' ended
+// requests: they and their pods stay, and get a condition for their end.
 func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 	want := map[string]metav1.Condition{
 		"kick": {Status: metav1.ConditionTrue, Reason: v1beta1.ReasonRecreated, Message: "1 container was restarted."},
@@ -78,7 +78,7 @@ func conditionsOf(all []metav1.Condition, kind string) []metav1.Condition {
 	return found
 }
 
-// ignoreGeneration leaves out of which generation a condition is: OpenKruise does not say.
+// ignoreGeneration ignores observedGeneration: OpenKruise lacks it.
 func ignoreGeneration() cmp.Option {
 	return cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "Conditions.ObservedGeneration" }, cmp.Ignore())
 }

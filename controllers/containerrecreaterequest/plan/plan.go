@@ -43,81 +43,81 @@ const (
 const (
 	// Silence is how long the daemon of the node may take to take up a request.
 	Silence = 60 * time.Second
-	// Starting is how long it may take while it is being started: the first request in a while has it deployed.
+	// Starting is the time for a starting daemon: a first request deploys it.
 	Starting = 5 * time.Minute
-	// lookAgain is when to look again at a daemon that is being started.
+	// lookAgain is between looks at a starting daemon.
 	lookAgain = 5 * time.Second
-	// daemonInterval is when to look again at the daemon that carries out a request, or has left it.
+	// daemonInterval is between looks at a request's daemon, working or gone.
 	daemonInterval = time.Minute
-	// Absence is how long the daemon may be absent before the request is stalled: while it is replaced, it is absent for some seconds.
+	// Absence is the time without a daemon before the request is stalled: a replacement takes some seconds.
 	Absence = 30 * time.Second
-	// soon is when to look again after a write that triggers no pass.
+	// soon is the pause after a write without a triggered pass.
 	soon = 200 * time.Millisecond
 	// holdAgent is how a request signs its hold on a pod.
 	holdAgent = "ContainerRecreateRequest"
 )
 
-// Messages of requests that the operator ends.
+// Messages of requests ended by the operator.
 const (
 	messageGone    = "pod has gone"
 	messageSilent  = "daemon has not responded for a long time"
 	messageOverdue = "recreating has exceeded the activeDeadlineSeconds"
 )
 
-// Kind is the kind of requests, in the version that is stored.
+// Kind is the kind of requests, in its stored version.
 func Kind() schema.GroupVersionKind {
 	return appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest")
 }
 
-// Snapshot is what is known of a request's pod.
+// Snapshot is the state of a request's pod.
 type Snapshot struct {
 	Now time.Time
-	// Virtual says that the node of Pod is a virtual one. It is looked up for a request that is not filled in yet.
+	// Virtual: Pod is on a virtual node. Read for unfilled requests.
 	Virtual bool
-	// PodKnown says that the pod with the UID of the request exists and is not being deleted.
+	// PodKnown: the request's pod, by UID, exists and is not being deleted.
 	PodKnown bool
-	// Pod is that pod as the API server has it, read when NeedsPod says so. Nil when it is not there any more.
+	// Pod from the API server, read if NeedsPod. Nil: gone.
 	Pod *corev1.Pod
-	// DaemonStarting says that there is a daemon on the node that is not ready yet. It is looked up when DaemonTimedOut or DaemonMayBeGone say so.
+	// DaemonStarting: the node's daemon is not ready yet. Read if DaemonTimedOut or DaemonMayBeGone.
 	DaemonStarting bool
-	// AbsentSince is since when there is no daemon on the node; zero when there is one. It is looked up when DaemonMayBeGone says so.
+	// AbsentSince is since when the node has no daemon; zero: it has one. Read if DaemonMayBeGone.
 	AbsentSince time.Time
-	// DaemonBusy says that the daemon on the node is ready and restarts containers for First: until it is done, it takes up no other request for the
-	// pod. It is looked up when DaemonTimedOut says so.
+	// DaemonBusy: the node's ready daemon restarts containers for First, and
+	// meanwhile takes no other request for the pod. Read if DaemonTimedOut.
 	DaemonBusy bool
-	// First is the name of the request for the same pod that is carried out before this one; empty when there is none.
+	// First names the pod's request to run before this one; empty: none.
 	First string
-	// Trouble is what keeps new instances from becoming ready. It is looked up when MayNeverBeReady says so.
+	// Trouble keeps new instances unready. Read if MayNeverBeReady.
 	Trouble podstate.Trouble
 }
 
-// NeedsPod says that the whole pod has to be read for a plan: to be taken out of service, or to be given back.
+// NeedsPod reports whether the plan needs the whole pod, to take it out of service or give it back.
 func NeedsPod(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return marked(r) || wantsHold(r) || Unfilled(r)
 }
 
-// Unfilled says that a request is still to be filled in with what its pod says.
+// Unfilled reports whether the request lacks the pod's facts.
 func Unfilled(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return !restart.Over(r) && r.DeletionTimestamp == nil && r.Labels[restart.LabelPin] != ""
 }
 
-// DaemonTimedOut says that the request would end for the daemon's silence, unless that is being started.
+// DaemonTimedOut reports whether the daemon's silence would end the request, unless it is starting.
 func DaemonTimedOut(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !restart.Over(r) && r.Status.Phase == "" && now.Sub(r.CreationTimestamp.Time) >= Silence
 }
 
-// DaemonMayBeGone says that the daemon has taken up the request, and may not be there any more: a request takes seconds. Providers of virtual nodes have no
-// daemon.
+// DaemonMayBeGone reports whether the daemon took up the request, but
+// may be gone: requests take seconds. Virtual nodes have no daemon.
 func DaemonMayBeGone(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return !restart.Over(r) && r.Status.Phase != "" && now.Sub(r.CreationTimestamp.Time) >= Silence && !virtualnode.Labeled(r.Labels)
 }
 
-// MayNeverBeReady says that new instances of containers may never become ready: a request takes seconds. Nothing but the pod says why.
+// MayNeverBeReady reports whether new instances take longer than seconds. Only the pod says why.
 func MayNeverBeReady(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
 	return DaemonMayBeGone(r, now) && r.Status.Phase == appsv1beta1.RecreateRecreating
 }
 
-// TroubleOf is what keeps those containers of a pod from becoming ready that the request waits for.
+// TroubleOf is the obstacle of containers the request waits for.
 func TroubleOf(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, now time.Time) podstate.Trouble {
 	waited := func(all []corev1.Container) []corev1.Container {
 		return slices.DeleteFunc(slices.Clone(all), func(c corev1.Container) bool {
@@ -131,12 +131,12 @@ func TroubleOf(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, now tim
 	return podstate.TroubleOf(&looked, func() time.Time { return time.Time{} }, now)
 }
 
-// Decision is a plan, and what the status shall say.
+// Decision is a plan with input for the status.
 type Decision struct {
 	planning.Plan
-	// End is why the operator ends the request now: a message and the reason of the conditions. Empty when it does not.
+	// End is the message to end the request with, EndReason its reason; empty: it goes on.
 	End, EndReason string
-	// Held says that the pod is out of service, or that it cannot be taken out: the grace period begins. HeldMessage says which.
+	// Held: the pod is out of service, or cannot be (HeldMessage): the grace period begins.
 	Held        bool
 	HeldMessage string
 }
@@ -146,17 +146,15 @@ func Holder(r *appsv1beta1.ContainerRecreateRequest) shared.ReadinessHolder {
 	return shared.ReadinessHolder{UserAgent: holdAgent, Key: r.Namespace + "/" + r.Name}
 }
 
-// Plan says what to do now:
+// Plan decides:
 //
-//  1. a request that is over, or being deleted, gives its pod back, and then its finalizer goes;
-//  2. one that is over loses the label by which daemons see it, and is deleted when its time to live is over;
-//  3. one that is new is filled in with what its pod says; one whose pod, or instances of it, are gone is over;
-//  4. so is one without a deadline that the daemon did not take up for 60 seconds, or five minutes while it is being started, unless it is at work on the
-//     one before;
-//     whether the daemon is still there that has taken up a request is looked at every minute;
-//  5. so is one that is past its deadline;
-//  6. one that has begun and has an unready grace period gets its finalizer, then its pod is taken out of service, and then the grace
-//     period begins.
+//  1. a request over or being deleted gives its pod back, then loses its finalizer;
+//  2. a request over loses the daemons' label, and is deleted after its time to live;
+//  3. a new one is filled in from its pod; without its pod or instances it is over;
+//  4. without a deadline, it is over if the daemon ignores it for 60 seconds, or five minutes while starting, unless busy with
+//     the one before; a daemon at work is looked at every minute;
+//  5. it is over past its deadline;
+//  6. begun, with an unready grace period, it gets its finalizer, then its pod leaves service, then the period begins.
 func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	var d Decision
 	if restart.Over(r) {
@@ -200,7 +198,7 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 	return d
 }
 
-// fill is the first half of step 3. What is filled in has the daemon of the node see the request.
+// fill is the first half of step 3. It makes the request visible to the node's daemon.
 func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	if s.Pod == nil || s.Pod.DeletionTimestamp != nil || !restart.Pinned(r, s.Pod) {
 		d.End, d.EndReason = messageGone, appsv1beta1.ReasonPodGone
@@ -223,7 +221,7 @@ func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	d.Recheck(soon)
 }
 
-// watchDaemon says when to look at the daemon that has taken up a request.
+// watchDaemon schedules looks at the daemon of a request taken up.
 func (d *Decision) watchDaemon(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	switch {
 	case r.Status.Phase == "", virtualnode.Labeled(r.Labels):
@@ -237,12 +235,12 @@ func (d *Decision) watchDaemon(r *appsv1beta1.ContainerRecreateRequest, s Snapsh
 	}
 }
 
-// left says that there has been no daemon on the node for so long that it is not just being replaced.
+// left reports whether the node lacks a daemon for longer than a replacement takes.
 func left(s Snapshot) bool {
 	return !s.AbsentSince.IsZero() && s.Now.Sub(s.AbsentSince) >= Absence
 }
 
-// wantsHold says that the grace period of a request is to begin.
+// wantsHold reports whether the grace period is to begin.
 func wantsHold(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return !restart.Over(r) && r.Status.Phase == appsv1beta1.RecreateRecreating && r.Spec.Strategy != nil &&
 		r.Spec.Strategy.UnreadyGracePeriodSeconds != nil && find(r, appsv1beta1.RecreatePreRecreateGrace) == nil
@@ -256,7 +254,7 @@ func find(r *appsv1beta1.ContainerRecreateRequest, kind string) *metav1.Conditio
 	return &r.Status.Conditions[i]
 }
 
-// marked says that the finalizer is there: the request may hold its pod.
+// marked reports whether the finalizer is there, so the request may hold its pod.
 func marked(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return slices.Contains(r.Finalizers, appsv1beta1.FinalizerRequestUnready)
 }
@@ -302,8 +300,8 @@ func (d *Decision) end(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 	d.expire(r, s.Now)
 }
 
-// expire deletes a request whose time to live is over. That begins when the operator writes how it ended: its completionTime may be of the clock of the
-// node, by which it could be over at once.
+// expire deletes a request after its time to live, counted from the operator's record
+// of its end: completionTime may follow the node's clock, and be over at once.
 func (d *Decision) expire(r *appsv1beta1.ContainerRecreateRequest, now time.Time) {
 	if r.Spec.TTLSecondsAfterFinished == nil || r.Status.CompletionTime == nil {
 		return
@@ -333,7 +331,7 @@ func (d *Decision) edit(pod *corev1.Pod, change planning.Change, step planning.S
 	d.Recheck(soon)
 }
 
-// mark writes the finalizers of the request. With labels it takes out the one by which daemons see it: the request is over.
+// mark writes the finalizers. With labels, it removes the daemons' label: the request is over.
 func (d *Decision) mark(r *appsv1beta1.ContainerRecreateRequest, finalizers []string, labels map[string]string, reason string) {
 	metadata := map[string]any{"finalizers": finalizers}
 	if _, active := labels[appsv1beta1.LabelRequestActive]; active {
@@ -347,7 +345,7 @@ func (d *Decision) mark(r *appsv1beta1.ContainerRecreateRequest, finalizers []st
 	d.Recheck(soon)
 }
 
-// Marks says that the plan writes the request itself, so that its status has to wait for the next version of it.
+// Marks reports whether the plan writes the request itself, so its status waits for the new version.
 func (d *Decision) Marks() bool {
 	return slices.ContainsFunc(d.Actions, func(a planning.Action) bool { return a.Step == StepMark || a.Step == StepDelete })
 }

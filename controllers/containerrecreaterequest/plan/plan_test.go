@@ -24,18 +24,18 @@ import (
 
 func start() time.Time { return time.Date(2026, 1, 1, 10, 0, 0, 0, time.UTC) }
 
-// simulation is a request, its pod, and an API server that does what it is asked for.
+// simulation is a request, its pod, and an obedient API server.
 type simulation struct {
 	t       *testing.T
 	now     time.Time
 	request *v1beta1.ContainerRecreateRequest
 	pod     *corev1.Pod
 	first   string
-	// starting says that the daemon is being started, busy that it is at work on the request before.
+	// starting: the daemon is being started. busy: it works on the request before.
 	starting, busy bool
 	// absent is since when the daemon is not there; zero when it is.
 	absent time.Time
-	// gone says that the request was deleted.
+	// gone: the request was deleted.
 	gone bool
 	did  []string
 }
@@ -156,7 +156,7 @@ func (w *simulation) says(kind string, status metav1.ConditionStatus, reason, me
 	}
 }
 
-// A request ends by itself when the daemon of the node is silent, when its deadline passes, or when its pod is gone or is being deleted.
+// A request ends by itself on the daemon's silence, past its deadline, or when its pod goes.
 func TestWhatEndsARequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change          func(*simulation)
@@ -234,7 +234,8 @@ func TestWhatEndsARequest(t *testing.T) {
 	}
 }
 
-// The image of a container may have gone from its registry since the pod began. The request was Reconciling until its deadline, or for ever.
+// A container's image may have left its registry since. The
+// request was Reconciling until its deadline, or for ever.
 func TestANewInstanceThatCannotStartStallsTheRequest(t *testing.T) {
 	w := newSimulation(t)
 	w.pod.Spec.NodeName = "node-a"
@@ -271,7 +272,7 @@ func TestANewInstanceThatCannotStartStallsTheRequest(t *testing.T) {
 	w.says(v1beta1.RecreateStalled, metav1.ConditionFalse, "NotStalled", "")
 }
 
-// drained is a request with an unready grace period that has begun and holds its pod.
+// drained is a begun request with an unready grace period, holding its pod.
 func drained(t *testing.T) *simulation {
 	t.Helper()
 	w := newSimulation(t)
@@ -281,7 +282,8 @@ func drained(t *testing.T) *simulation {
 	return w
 }
 
-// With unreadyGracePeriodSeconds the operator takes the pod out of service first, and gives it back at the end. The wait and the restart are the daemon's.
+// With unreadyGracePeriodSeconds the operator first takes the pod out
+// of service, and finally gives it back. The daemon waits and restarts.
 func TestThePodIsTakenOutOfServiceAndGivenBack(t *testing.T) {
 	w := drained(t)
 	if !w.held() || podstate.Ready(w.pod) {
@@ -395,7 +397,7 @@ func TestWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// Without a deadline such a request never ends by itself, and may hold its pod out of service.
+// Without a deadline, such a request never ends, and may hold its pod out of service.
 func TestARequestWhoseDaemonIsGoneSaysSo(t *testing.T) {
 	w := newSimulation(t)
 	w.request.Spec.Strategy.UnreadyGracePeriodSeconds = ptr.To[int64](600)
@@ -442,7 +444,7 @@ func TestTimeToLive(t *testing.T) {
 	}
 }
 
-// A node whose clock is behind ends a request in the past: it was deleted before anybody could see how it ended.
+// A slow node's clock ended a request in the past: it was deleted before anybody saw its end.
 func TestTimeToLiveDoesNotDependOnTheClockOfTheNode(t *testing.T) {
 	for name, differs := range map[string]time.Duration{"ahead": 2 * time.Minute, "behind": -2 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -522,7 +524,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What is refused is told once for each write, by the reasons that other kinds have for it.
+// Refusals are reported once for each write, with other kinds' reasons.
 func TestEventsOfRefusedWrites(t *testing.T) {
 	want := map[planning.Step]string{StepMark: "FailedUpdate", StepHold: "FailedUpdate", StepRelease: "FailedUpdate", StepDelete: "FailedDelete"}
 	seen := map[planning.Step]bool{}
@@ -548,7 +550,7 @@ func TestEventsOfRefusedWrites(t *testing.T) {
 	}
 }
 
-// A request is filled in for the pod that it was made for, and for the instances of its containers at that time.
+// A request is filled in only for its own pod, and for the instances present at its creation.
 func TestARequestIsFilledInForItsPodAlone(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-0", UID: "uid"}}
 	pod.Spec.NodeName = "node-a"

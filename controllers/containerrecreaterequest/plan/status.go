@@ -19,8 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
-// Status is what the status shall be. The daemon writes phase, states and snapshot; the operator writes the rest, and ends the request
-// when d says so.
+// Status returns the new status. The daemon writes phase, states and snapshot, the operator the rest, and the end, by d.
 func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, outcome planning.Outcome) appsv1beta1.ContainerRecreateRequestStatus {
 	status := *r.Status.DeepCopy()
 	status.ObservedGeneration = r.Generation
@@ -47,7 +46,7 @@ func Status(r *appsv1beta1.ContainerRecreateRequest, s Snapshot, d Decision, out
 	return status
 }
 
-// endStates makes containers that were not restarted in time ones that failed.
+// endStates fails containers not restarted in time.
 func endStates(status *appsv1beta1.ContainerRecreateRequestStatus) {
 	for i := range status.ContainerRecreateStates {
 		state := &status.ContainerRecreateStates[i]
@@ -91,8 +90,7 @@ func succeeded(r *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.Cont
 	return conditions.New(appsv1beta1.RecreateConditionSucceeded, false, reasonOfEnd(status, d), message)
 }
 
-// reasonOfEnd is the reason for which a request has ended without success: the one of the operator, now or by the message it left, or that
-// containers failed.
+// reasonOfEnd is the reason of an unsuccessful end: the operator's, now or by its message, or failed containers.
 func reasonOfEnd(status *appsv1beta1.ContainerRecreateRequestStatus, d Decision) string {
 	if d.EndReason != "" {
 		return d.EndReason
@@ -110,7 +108,7 @@ func reasonOfEnd(status *appsv1beta1.ContainerRecreateRequestStatus, d Decision)
 	return appsv1beta1.ReasonRecreateEnded
 }
 
-// progress answers why the request does not move, and whether somebody has to do something.
+// progress explains a waiting request, and asks for help.
 func progress(
 	r *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus, s Snapshot, d Decision,
 	outcome planning.Outcome, over bool,
@@ -156,7 +154,7 @@ func progress(
 	return waiting
 }
 
-// atWork says what the containers that are not over wait for. It names no time, so that it stays still.
+// atWork describes the waiting of unfinished containers. It names no time, to stay still.
 func atWork(status *appsv1beta1.ContainerRecreateRequestStatus) string {
 	var parts []string
 	for _, state := range status.ContainerRecreateStates {
@@ -196,14 +194,14 @@ func Events(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.Containe
 	return events
 }
 
-// waited says that a request had not been taken up.
+// waited reports whether the request had not been taken up.
 func waited(before []conditions.Condition) bool {
 	c, found := conditions.Find(before, appsv1beta1.RecreateReconciling)
 	return !found || c.Reason == appsv1beta1.ReasonWaitingForDaemon || c.Reason == appsv1beta1.ReasonWaitingForRequest
 }
 
-// End is how a request has ended, when that is what a status says for the first time: the reason of its condition Succeeded, and how long after the
-// creation that was. False when it has not, or had ended before.
+// End is a newly reported end: the reason of the condition Succeeded,
+// and the time since creation. False: none, or an earlier one.
 func End(r *appsv1beta1.ContainerRecreateRequest, after *appsv1beta1.ContainerRecreateRequestStatus) (reason string, took time.Duration, ok bool) {
 	_, before := conditions.Find(conditions.From(r.Status.Conditions), appsv1beta1.RecreateConditionSucceeded)
 	end, ended := conditions.Find(conditions.From(after.Conditions), appsv1beta1.RecreateConditionSucceeded)

@@ -20,19 +20,20 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// maxWorkloads and maxWorkloadBytes are how many workloads of one kind are looked at, and how many bytes the API server may send of them.
+// maxWorkloads and maxWorkloadBytes limit one kind's workloads, and their bytes.
 const (
 	maxWorkloads     = 500
 	maxWorkloadBytes = 4 << 20
 )
 
-// Workloads finds the labels by which workloads select their pods.
+// Workloads finds the labels workloads select pods by.
 type Workloads struct {
 	// Reader asks the API server, not a cache: most of these kinds are not cached.
 	Reader client.Reader
 }
 
-// check refuses new labels of policies by which a workload selects: results would take pods from it. What cannot be found out is let in.
+// check refuses new policies writing a label some workload selects
+// by: results would take its pods away. On a failed read it admits.
 func (w Workloads) check(ctx context.Context, m, old *appsv1alpha1.PodProbeMarker) (field.ErrorList, []string) {
 	added := policyLabels(m)
 	if old != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Limits. Each probe is in the list of a node once for each of its pods, and the API server takes no list of more than 1.5 MiB.
+// Limits. A node's list repeats each probe for each of its pods, and the API server takes at most 1.5 MiB.
 const (
 	maxProbes     = 32
 	maxArguments  = 64
@@ -37,7 +37,7 @@ const (
 	maxThreshold  = 1000
 )
 
-// taken are the types of conditions that Kubernetes and this operator write themselves.
+// taken are the condition types of Kubernetes and this operator.
 func taken() []string {
 	return []string{
 		string(corev1.PodScheduled), string(corev1.PodInitialized), string(corev1.PodReady), string(corev1.ContainersReady),
@@ -78,7 +78,7 @@ func Validate(m *appsv1alpha1.PodProbeMarker) field.ErrorList {
 	return errs
 }
 
-// selector requires one that says something.
+// selector requires a nonempty one.
 func selector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	if len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
 		return field.ErrorList{field.Invalid(path, "{}", "must not be empty: name the labels of the pods to probe")}
@@ -86,7 +86,7 @@ func selector(s *metav1.LabelSelector, path *field.Path) field.ErrorList {
 	return rules.LabelSelector(s, path)
 }
 
-// selectedKeys are the labels that decide whether a pod is chosen.
+// selectedKeys are the labels of a selector.
 func selectedKeys(s *metav1.LabelSelector) sets.Set[string] {
 	keys := sets.New[string]()
 	if s == nil {
@@ -142,7 +142,7 @@ func condition(p *appsv1alpha1.PodContainerProbe, path *field.Path) field.ErrorL
 	return errs
 }
 
-// policies hold the rules for what pods carry.
+// policies checks the results written to pods.
 func policies(all []appsv1alpha1.ProbeMarkerPolicy, selected sets.Set[string], path *field.Path) field.ErrorList {
 	if len(all) > 2 {
 		return field.ErrorList{field.TooMany(path, len(all), 2)}
@@ -203,7 +203,7 @@ func numbers(p *corev1.Probe, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// handler holds the rules for what a probe does.
+// handler checks a probe's action.
 func handler(p *corev1.Probe, path *field.Path) field.ErrorList {
 	const which = "must be exactly one of exec, httpGet and tcpSocket"
 	n := 0
@@ -274,7 +274,7 @@ func request(r *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// host lets requests go nowhere but to the pod: with the network of the node they would reach what the user cannot.
+// host sends requests only to the pod: the node's network reaches further than the user.
 func host(host string, path *field.Path) field.ErrorList {
 	if host == "" {
 		return nil

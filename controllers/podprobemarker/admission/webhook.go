@@ -1,8 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for PodProbeMarkers: it fills in the defaults that the kubelet has for probes, and refuses what cannot be
-// carried out.
+// Package admission admits PodProbeMarkers: it fills in the kubelet's defaults for probes and refuses faults.
 package admission
 
 import (
@@ -19,7 +18,7 @@ import (
 
 // Options are the feature gates for admission of a marker.
 type Options struct {
-	// Probes is the gate PodProbeMarkerGate, which is off without KruiseDaemon: without it nobody would carry markers out.
+	// Probes is the gate PodProbeMarkerGate. KruiseDaemon off turns it off: nobody would run the probes.
 	Probes bool
 }
 

@@ -32,7 +32,7 @@ spec:
     - {state: Failed, annotations: {controller.kubernetes.io/pod-deletion-cost: "10"}}
 `
 
-// marker is the valid one, changed: probe is a merge patch of its first probe, spec one of the spec.
+// marker is the valid marker, merged with probe for its first probe, and spec.
 func marker(t *testing.T, spec, probe string) *appsv1alpha1.PodProbeMarker {
 	t.Helper()
 	m := admissiontest.Parse[appsv1alpha1.PodProbeMarker](t, admissiontest.Merge(t, valid, spec))
@@ -156,7 +156,7 @@ func TestUpdates(t *testing.T) {
 	if got := fmt.Sprint(check(moved, old, true).ToAggregate()); !strings.Contains(got, "spec.selector: Forbidden: cannot be changed once the marker exists; it is app=game") {
 		t.Errorf("another selector: %s", got)
 	}
-	// One that OpenKruise has let in stays as it is, and can be changed otherwise.
+	// One let in by OpenKruise stays, and can be changed otherwise.
 	stored := marker(t, "", `{"markerPolicy":[{"state":"Failed","labels":{"app":"game"}}]}`)
 	changed := stored.DeepCopy()
 	changed.Spec.Probes[0].Probe.PeriodSeconds = 30
@@ -173,7 +173,7 @@ func TestWithoutTheGateNothingIsTaken(t *testing.T) {
 	}
 }
 
-// A marker took pods from their CloneSet: its result changed a label by which the set selects.
+// A marker's result changed a label its CloneSet selected by, and so took its pods.
 func TestAMarkerDoesNotTakePodsFromTheirWorkload(t *testing.T) {
 	all, err := scheme.New()
 	if err != nil {

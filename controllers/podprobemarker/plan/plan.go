@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plan decides which nodes a PodProbeMarker needs lists on, and says how far its probes are. It is pure: the time is in the snapshot.
+// Package plan decides where a PodProbeMarker needs lists, and reports its progress. It is pure.
 package plan
 
 import (
@@ -26,20 +26,20 @@ const (
 	StepHold planning.Step = "Hold"
 	// StepRelease takes the finalizer off, when no node works for it any more.
 	StepRelease planning.Step = "Release"
-	// StepAsk makes the list of a node that has none.
+	// StepAsk creates a node's missing list.
 	StepAsk planning.Step = "AskNode"
 )
 
 const (
-	// resultTimeout is how long the first result of a probe may take, beyond what the probe itself takes.
+	// resultTimeout for the first result of a probe, beyond the probe's own time.
 	resultTimeout = time.Minute
-	// marking is when to look again whether results have reached their pods.
+	// marking is the pause before looking again for results on pods.
 	marking = 2 * time.Second
-	// maxAsked is how many lists one plan makes, and how many pods it marks: more could not be written in its time slice.
+	// maxAsked limits the lists made, and pods marked, in one plan: more would exceed its time slice.
 	maxAsked = 500
-	// refusal is how long what the controller of NodePodProbes does may take before the marker says so: the server may refuse it.
+	// refusal is the patience with NodePodProbe's controller before reporting: the server may refuse its writes.
 	refusal = 2 * time.Minute
-	// asking is when to look again meanwhile: neither a probe that was left out of a list nor a pod that gets its condition triggers a pass.
+	// asking is the pause between looks: no pass follows a probe left out of a list, or a condition on a pod.
 	asking = 10 * time.Second
 )
 
@@ -55,7 +55,7 @@ func KindNodePodProbe() schema.GroupVersionKind {
 type Spec struct {
 	// Object is the marker. Read-only.
 	Object *appsv1alpha1.PodProbeMarker
-	// Marker is what to carry out; nil when Invalid says why that is not possible.
+	// Marker is nil if Invalid; otherwise ready to carry out.
 	Marker  *probing.Marker
 	Invalid error
 }
@@ -73,36 +73,34 @@ type Snapshot struct {
 	Now time.Time
 	// Off says why nothing is carried out: a gate, or a kind. Empty: it is.
 	Off string
-	// Nodes are those on which there are pods that the marker chooses, sorted by name.
+	// Nodes with chosen pods, sorted by name.
 	Nodes []Node
-	// Carried are the nodes whose NodePodProbes have probes of the marker, sorted. They matter only while the marker is being deleted.
+	// Carried are the nodes with probes of the marker in their lists, sorted. They matter only while it is being deleted.
 	Carried []string
 	// Others are the other markers of the namespace.
 	Others []*probing.Marker
 	// Since is since when this generation of the marker is known.
 	Since time.Time
-	// Waits are those of the decision before.
+	// Waits of the previous decision.
 	Waits
-	// Daemon says what is known of the node daemon; empty when all is well with it, or nobody had a reason to look.
+	// Daemon is the node daemon's fault; empty: all is well, or nobody looked.
 	Daemon string
-	// OverdueNodes are what OverdueNodes returned when the daemon was looked at.
+	// OverdueNodes returned at the last look at the daemon.
 	OverdueNodes []string
 }
 
-// Waits are since when something is missing that the controller of NodePodProbes does. The answers of the server to its writes are in events of the
-// NodePodProbes; the marker knows only that nothing happens.
+// Waits are the times since work of NodePodProbe's controller is missing. The server's
+// answers are in events of the NodePodProbes; the marker sees only the delay.
 type Waits struct {
-	// Unasked is since when lists are known to be without probes of the marker that will have room there, by node.
+	// Unasked, by node, since a list with room lacks the marker's probes.
 	Unasked map[string]time.Time
-	// Unmarked is since when pods are known to be without what their results say, by name.
+	// Unmarked, by name, since a pod lacks its results.
 	Unmarked map[string]time.Time
-	// Unreleased is since when lists are known to have probes of a marker that is being deleted, by node. They leave the list after the marks of the
-	// marker have left the pods.
+	// Unreleased, by node, since a list still has probes of a deleted marker. Marks on pods go first.
 	Unreleased map[string]time.Time
 }
 
-// note notes in waits that something is missing, since the time that was noted before or since now, and returns how long until that is
-// reported.
+// note records the first time something is missing, and returns the time left before reporting it.
 func note(waits *map[string]time.Time, before map[string]time.Time, name string, now time.Time) time.Duration {
 	since, known := before[name]
 	if !known {
@@ -115,29 +113,29 @@ func note(waits *map[string]time.Time, before map[string]time.Time, name string,
 	return refusal - now.Sub(since)
 }
 
-// Node is a node with pods that the marker chooses.
+// Node is a node with chosen pods.
 type Node struct {
 	Name string
 	UID  types.UID
-	// Virtual says that there is no node daemon on it, and cannot be.
+	// Virtual: it cannot have a node daemon.
 	Virtual bool
-	// Listed says that it has a NodePodProbe, Full that probes of the marker's namespace were left out of that.
+	// Listed: it has a NodePodProbe. Full: some of the namespace's probes had no room there.
 	Listed, Full bool
 	// Pods are the chosen pods on it, sorted by name.
 	Pods []Pod
 }
 
-// Pod is a pod that the marker chooses.
+// Pod is a chosen pod.
 type Pod struct {
 	// Object is the pod. Read-only.
 	Object *corev1.Pod
-	// Asked are the keys of the marker's probes that the list of the node has for it.
+	// Asked are keys of the marker's probes in the node's list.
 	Asked []string
-	// Results are what the node says of the marker's probes.
+	// Results of the marker's probes, from the node.
 	Results []appsv1alpha1.ContainerProbeState
 }
 
-// result is what the node says of a probe; nil when it says nothing.
+// result returns the node's result of a probe; nil: none.
 func (p *Pod) result(key string) *appsv1alpha1.ContainerProbeState {
 	if i := slices.IndexFunc(p.Results, func(r appsv1alpha1.ContainerProbeState) bool { return r.Name == key }); i >= 0 {
 		return &p.Results[i]
@@ -145,28 +143,27 @@ func (p *Pod) result(key string) *appsv1alpha1.ContainerProbeState {
 	return nil
 }
 
-// Decision is a plan, and what it found.
+// Decision is a plan with its findings.
 type Decision struct {
 	planning.Plan
 	// Waits are for the next snapshot.
 	Waits
-	// matched is how many pods are chosen, waiting how many of their probes have no result yet, unasked those that nodes were not asked for.
+	// matched counts chosen pods, waiting their probes without results, unasked those missing in lists.
 	matched, waiting, unasked int
-	// marking are pods that do not carry their results yet, virtual those on virtual nodes.
+	// marking are pods without their results yet, virtual those on virtual nodes.
 	marking, virtual []string
-	// left are pods on nodes whose lists have no room for all probes, late the nodes whose lists should have them by now, or, of a marker that is
-	// being deleted, should have them no more. unmarked are pods that should carry their results by now.
+	// left are pods without room in their node's list. late are nodes overdue to list
+	// probes or, for a deleted marker, to drop them. unmarked are pods overdue for results.
 	left, late, unmarked []string
-	// faults say why probes cannot be carried out at all, errors why they could not be carried out, each for the first pods.
+	// faults are permanent obstacles of probes, errors failed runs, each for the first pods.
 	faults, errors []string
 }
 
-// Plan says what to do now:
+// Plan decides:
 //
-//  1. a marker that is being deleted loses its finalizer when no node probes for it any more; the controller of NodePodProbes removes its probes
-//     from the lists;
+//  1. a marker being deleted loses its finalizer once no node probes for it; NodePodProbe's controller empties the lists;
 //  2. a new marker gets its finalizer;
-//  3. a node that has no list yet gets one, with the probes of this marker. Lists that there are follow by themselves. Virtual nodes are skipped.
+//  3. a node without a list gets one with the marker's probes. Existing lists follow by themselves. Virtual nodes are skipped.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{}
 	held := slices.Contains(spec.Object.Finalizers, appsv1alpha1.FinalizerPodProbeMarker)
@@ -206,12 +203,12 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	return d
 }
 
-// Releases says that the plan takes the finalizer off the marker.
+// Releases reports whether the plan removes the finalizer.
 func (d *Decision) Releases() bool {
 	return slices.ContainsFunc(d.Actions, func(a planning.Action) bool { return a.Step == StepRelease })
 }
 
-// look notes how far the pods of a node are, and returns what their list has to have of this marker. own are what ownMarks returns.
+// look notes the progress of a node's pods, and returns the probes due in its list. own comes from ownMarks.
 func (d *Decision) look(spec *Spec, node *Node, own map[string]*appsv1alpha1.PodContainerProbe, s Snapshot) []appsv1alpha1.PodProbe {
 	var list []appsv1alpha1.PodProbe
 	unasked := 0
@@ -249,7 +246,7 @@ func (d *Decision) awaitList(node *Node, s Snapshot) {
 	}
 }
 
-// awaitMarks notes since when a pod is without what its results say.
+// awaitMarks notes when a pod first lacked its results.
 func (d *Decision) awaitMarks(pod *corev1.Pod, s Snapshot) {
 	d.marking = append(d.marking, pod.Name)
 	if left := note(&d.Unmarked, s.Unmarked, pod.Name, s.Now); left > 0 {
@@ -260,7 +257,7 @@ func (d *Decision) awaitMarks(pod *corev1.Pod, s Snapshot) {
 	}
 }
 
-// awaitRelease notes since when lists have probes of a marker that is being deleted. A list that loses them triggers a pass over the marker.
+// awaitRelease notes since when lists hold probes of a deleted marker. Their removal triggers a pass.
 func (d *Decision) awaitRelease(s Snapshot) {
 	for _, node := range s.Carried {
 		if left := note(&d.Unreleased, s.Unreleased, node, s.Now); left > 0 {
@@ -271,7 +268,7 @@ func (d *Decision) awaitRelease(s Snapshot) {
 	}
 }
 
-// results notes what is known of the probes of a pod, and returns how many of them the list of its node does not have.
+// results notes a pod's results, and counts the probes missing in its node's list.
 func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own map[string]*appsv1alpha1.PodContainerProbe, s Snapshot) (missing int) {
 	var said []probing.Result
 	for i := range probes {
@@ -301,9 +298,8 @@ func (d *Decision) results(pod *Pod, probes []appsv1alpha1.ContainerProbe, own m
 	return missing
 }
 
-// ownMarks are the probes of a marker by key, without what others may write otherwise: one that shares its condition, a label or an annotation with a
-// probe of another marker, or with another of its own, is empty. It is the same for all pods, and comparing all probes for each of them would be the
-// most of a pass.
+// ownMarks returns a marker's probes by key, empty if they share a condition, label or annotation
+// with another probe. It is computed once for all pods: comparing for each would dominate a pass.
 func ownMarks(m *probing.Marker, others []*probing.Marker) map[string]*appsv1alpha1.PodContainerProbe {
 	own := make(map[string]*appsv1alpha1.PodContainerProbe, len(m.Probes))
 	for i := range m.Probes {
@@ -335,7 +331,7 @@ func limit(p *corev1.Probe) time.Duration {
 	return resultTimeout + time.Duration(min(seconds, longest.Seconds()))*time.Second
 }
 
-// OverdueNodes are the nodes that should have said something of a probe by now, and have not, sorted.
+// OverdueNodes are the nodes with overdue results, sorted.
 func OverdueNodes(spec *Spec, s Snapshot) []string {
 	if spec.Marker == nil || spec.Object.DeletionTimestamp != nil || s.Off != "" {
 		return nil
@@ -366,7 +362,7 @@ func (d *Decision) finalize(spec *Spec, step planning.Step, finalizers []string)
 	})
 }
 
-// ask makes the list of a node, with as many of the probes as it has room for. It goes with its node.
+// ask creates a node's list with as many probes as fit. The node owns it.
 func ask(node *Node, probes []appsv1alpha1.PodProbe) planning.Action {
 	probes, full := probing.Fit(probes, func(*appsv1alpha1.PodProbe, string) bool { return false })
 	var annotations map[string]string

@@ -27,7 +27,7 @@ import (
 
 var noon = time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 
-// simulation is a marker with one probe, and two nodes with one pod each: everything is done.
+// simulation is a marker with one probe, and two nodes with a pod each: everything is done.
 type simulation struct {
 	marker *appsv1alpha1.PodProbeMarker
 	s      Snapshot
@@ -66,7 +66,7 @@ func (w *simulation) plan() (Decision, appsv1alpha1.PodProbeMarkerStatus) {
 	return d, Status(spec, w.s, d, planning.Outcome{Done: len(d.Actions)})
 }
 
-// expect says whether both conditions are there and say this.
+// expect checks for both conditions with these texts.
 func expect(t *testing.T, status appsv1alpha1.PodProbeMarkerStatus, reconciling, stalled bool, reason, message string) {
 	t.Helper()
 	for kind, want := range map[string]bool{"Reconciling": reconciling, "Stalled": stalled} {
@@ -92,7 +92,7 @@ func steps(d Decision) string {
 	return strings.Join(all, ", ")
 }
 
-// TestWhyItDoesNotMove is what the conditions say, in each situation, and what is written.
+// TestWhyItDoesNotMove checks conditions and writes in each situation.
 func TestWhyItDoesNotMove(t *testing.T) {
 	cases := map[string]struct {
 		change                 func(*simulation)
@@ -182,19 +182,20 @@ func (w *simulation) unasked(since time.Time) {
 	w.s.Unasked = map[string]time.Time{"n1": since}
 }
 
-// unmarked has the pod p0 be without what its result says, since then.
+// unmarked leaves the pod p0 without its result since then.
 func (w *simulation) unmarked(since time.Time) {
 	w.pod(0).Results[0].State = appsv1alpha1.ProbeFailed
 	w.s.Unmarked = map[string]time.Time{"p0": since}
 }
 
-// unreleased has the list of n1 have probes of the marker, which is being deleted, since then.
+// unreleased keeps probes of the deleted marker in the list of n1 since then.
 func (w *simulation) unreleased(since time.Time) {
 	w.marker.DeletionTimestamp = &metav1.Time{Time: noon}
 	w.s.Carried, w.s.Unreleased = []string{"n1"}, map[string]time.Time{"n1": since}
 }
 
-// It counts from the pass that has found it first, and only as long as it goes on: a pod whose results are written each time is not stuck.
+// Time counts from the first pass to find it, only while it
+// lasts: a pod with results written each time is not stuck.
 func TestSinceWhenPodsAreWithoutTheirResults(t *testing.T) {
 	w := newSimulation()
 	w.unmarked(time.Time{})
@@ -212,7 +213,7 @@ func TestSinceWhenPodsAreWithoutTheirResults(t *testing.T) {
 	}
 }
 
-// It counts from the pass that has found it first, and only as long as it goes on.
+// Time counts from the first pass to find it, only while it lasts.
 func TestSinceWhenAListIsWithoutProbes(t *testing.T) {
 	w := newSimulation()
 	w.unasked(time.Time{})
@@ -230,7 +231,7 @@ func TestSinceWhenAListIsWithoutProbes(t *testing.T) {
 	}
 }
 
-// TestAListIsMadeThatIsNotTooLong: what a list that does not exist yet gets is limited as well, and says so.
+// TestAListIsMadeThatIsNotTooLong: a new list is limited as well, and says so.
 func TestAListIsMadeThatIsNotTooLong(t *testing.T) {
 	w := newSimulation()
 	w.s.Nodes = w.s.Nodes[:1]
@@ -256,8 +257,8 @@ func TestAListIsMadeThatIsNotTooLong(t *testing.T) {
 	}
 }
 
-// A pass over 1000 pods with 32 probes beside 1000 markers with as many. Comparing all probes of all markers for each probe of each pod would be a
-// thousand million comparisons, and take 20 s.
+// A pass over 1000 pods with 32 probes beside 1000 markers with as many. Comparing
+// all probes for each pod would take a thousand million comparisons, and 20 s.
 func BenchmarkPlanBesideManyMarkers(b *testing.B) {
 	w := newSimulation()
 	w.s.Nodes = w.s.Nodes[:1]
@@ -329,7 +330,7 @@ func TestAnnouncements(t *testing.T) {
 	}
 }
 
-// A pod that was initialized a moment ago is given its time, however old the marker is.
+// A recently initialized pod gets its time, however old the marker.
 func TestNodesAreSilentOnlyAfterTheResultTimeout(t *testing.T) {
 	w := newSimulation()
 	w.pod(0).Results = nil

@@ -29,18 +29,18 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	return status
 }
 
-// progressOf says what the marker is at, the first that holds:
+// progressOf describes the marker, by the first match:
 //
-//  1. it is being deleted, which is stalled as 2. is while the server refuses what that takes, and when nodes do not get rid of its probes for two
-//     minutes; its spec cannot be parsed; or nothing is carried out at all;
-//  2. the server refuses what has to be written: stalled once it has done so for half a minute;
-//  3. the node daemon is not there, or says nothing;
-//  4. probes cannot be carried out: no such container or port, no room in the list of a node, or they cannot be run;
-//  5. the list of a node does not get the probes, or pods do not get what their results say;
-//  6. another marker writes a condition of it;
-//  7. pods are on virtual nodes and are not probed there, or their provider says nothing;
+//  1. it is being deleted, stalled like 2. by refusals, or if nodes keep its probes for two minutes; its spec cannot be parsed;
+//     or nothing is carried out at all;
+//  2. the server refuses writes: stalled after half a minute;
+//  3. the node daemon is absent or silent;
+//  4. probes cannot be carried out: no such container or port, no room in a list, or they cannot be run;
+//  5. a list does not get the probes, or pods not their results;
+//  6. another marker writes its condition;
+//  7. pods are on virtual nodes and not probed, or their provider is silent;
 //  8. no pod is chosen;
-//  9. nodes are still to be asked, results to come, or to be written to pods;
+//  9. nodes are still to be asked, or results are due from them or to pods;
 //  10. every chosen pod is probed.
 func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) podset.Progress {
 	switch {
@@ -81,7 +81,7 @@ func progressOf(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) po
 	return podset.Progress{Reason: appsv1alpha1.ReasonProbing, Message: "Every chosen pod is probed and tells the results."}
 }
 
-// stalledBy says what somebody has to look at; false when there is nothing.
+// stalledBy reports needs of the user; false: none.
 func stalledBy(spec *Spec, s Snapshot, d Decision) (podset.Progress, bool) {
 	stalled := func(reason, message string) (podset.Progress, bool) {
 		return podset.Stalled(reason, message), true

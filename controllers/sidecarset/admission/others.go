@@ -40,28 +40,28 @@ import (
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=configmaps,resourceNames=kruise-configuration,verbs=get
 
 const (
-	// configuration is the ConfigMap in the operator's namespace that says which annotations sets may write, under the key whitelist.
+	// configuration, under the key whitelist, lists the annotations sets may write.
 	configuration = "kruise-configuration"
 	whitelist     = "SidecarSet_PatchPodMetadata_WhiteList"
-	// maxObjects and maxBytes are how many other sets, or revisions of a set, are looked at, and how many bytes the API server may send of them.
+	// maxObjects and maxBytes bound one look at other sets, or at a set's revisions.
 	maxObjects = 2000
 	maxBytes   = 4 << 20
 )
 
 func limits() pages.Limits { return pages.Limits{Objects: maxObjects, Bytes: maxBytes} }
 
-// Others looks up what a SidecarSet has to agree with.
+// Others checks a SidecarSet against other objects of the cluster.
 type Others struct {
-	// Reader asks the API server. It should not be cached: it is asked rarely, and about what has just been written.
+	// Reader asks the API server, not a cache: rarely, and about recent writes.
 	Reader client.Reader
 	// Namespace is the operator's own.
 	Namespace string
-	// Named says that answers may name other sets: only API servers are answered.
+	// Named lets answers name other sets. Set it for API servers only.
 	Named bool
 }
 
-// checkWith returns what is wrong as far as only the cluster knows, and the warnings. What cannot be found out is let in: the controller
-// reports what then becomes of the set.
+// checkWith returns faults and warnings only the cluster can show. On a
+// failed read it admits the set: the controller reports the consequence.
 func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
 	return func(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
 		ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
@@ -83,7 +83,7 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 	}
 }
 
-// others are the conflicts with other sets, without those that the stored set has already, and a warning if very many can select the same pods.
+// others returns new conflicts with other sets, and warns when very many select the same pods.
 func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
 	now, before := o.comparisonOf(set), o.comparisonOf(old)
 	counts, alike := old == nil || !sameSelectors(set, old), 0
@@ -112,16 +112,17 @@ func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (f
 	return admit.Introduced(errs, before.faults(!more)), warnings
 }
 
-// manyAlike is how many other sets that can select the same pods are worth a warning: each that does is one more step of their creation.
+// manyAlike sets on the same pods earn a warning: each adds a step to their creation.
 const manyAlike = 10
 
-// sameSelectors says that two sets select the same pods, as far as their selectors say so in the same way.
+// sameSelectors compares selectors as written.
 func sameSelectors(a, b *appsv1beta1.SidecarSet) bool {
 	return equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector) && equality.Semantic.DeepEqual(a.Spec.NamespaceSelector, b.Spec.NamespaceSelector)
 }
 
-// each has look see the SidecarSets, and says whether there are more than are looked at. They are read without their types: the webhook may not have been asked
-// when one was stored, and a quantity of a few letters can take minutes to parse. Of one that cannot be decoded, which is not injected, look sees no spec.
+// each calls look for each SidecarSet, up to the limits; true: there are more. It avoids
+// typed decoding: a stored set may never have met the webhook, and a short quantity can
+// take minutes to parse. look sees no spec of an undecodable set: it is never injected.
 func (o Others) each(ctx context.Context, look func(*appsv1beta1.SidecarSet)) (more bool, err error) {
 	stored := &unstructured.UnstructuredList{}
 	stored.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSetList"))
@@ -133,7 +134,6 @@ func (o Others) each(ctx context.Context, look func(*appsv1beta1.SidecarSet)) (m
 	})
 }
 
-// comparedPart is what is compared of a stored SidecarSet.
 func comparedPart(ctx context.Context, stored *unstructured.Unstructured) *appsv1beta1.SidecarSet {
 	set := &appsv1beta1.SidecarSet{ObjectMeta: metav1.ObjectMeta{Name: stored.GetName(), Annotations: stored.GetAnnotations()}}
 	spec, _ := stored.Object["spec"].(map[string]any)
@@ -144,12 +144,12 @@ func comparedPart(ctx context.Context, stored *unstructured.Unstructured) *appsv
 	return set
 }
 
-// comparison finds the conflicts of a set with others. A canary and its base never meet on a pod.
+// comparison finds a set's conflicts with others. A canary and its base never meet on a pod.
 type comparison struct {
 	set *appsv1beta1.SidecarSet
 	// ours are its patches, with defaults.
 	ours []appsv1beta1.SidecarSetPatchPodMetadata
-	// based says that the base of a canary exists, named that others are named.
+	// based: the base of a canary exists. named: answers name other sets.
 	based, named bool
 	errs         field.ErrorList
 }
@@ -162,7 +162,7 @@ func (o Others) comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
 	return &comparison{set: set, ours: patchesOf(set), named: o.Named}
 }
 
-// with compares the set with another one, and says whether there are conflicts. When there are many already, more are not told.
+// with compares the set with another; true: they conflict. It stops listing after many.
 func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
 	if other.Name == c.set.Name || len(c.errs) > wire.MaxErrors {
 		return false
@@ -181,7 +181,7 @@ func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
 	return len(c.errs) > known
 }
 
-// faults are the conflicts. Only when all sets have been compared, a base that was not among them does not exist.
+// faults returns the conflicts. Only a full comparison proves the base missing.
 func (c *comparison) faults(all bool) field.ErrorList {
 	if all && isCanary(c.set) && !c.based {
 		return append(c.errs, field.NotFound(basePath(), c.set.Annotations[shared.AnnotationSidecarSetBase]))
@@ -198,7 +198,7 @@ func patchesOf(set *appsv1beta1.SidecarSet) []appsv1beta1.SidecarSetPatchPodMeta
 	return sidecarspec.PayloadOf(&appsv1beta1.SidecarSetSpec{PatchPodMetadata: set.Spec.PatchPodMetadata}, nil).PatchPodMetadata
 }
 
-// sameVolume says whether two volumes are equal, defaults aside. These are filled in only where it matters: sets may have thousands of volumes.
+// sameVolume compares volumes by their defaults. It defaults late: sets may have thousands of volumes.
 func sameVolume(a, b *corev1.Volume) bool {
 	if equality.Semantic.DeepEqual(a, b) {
 		return true
@@ -209,7 +209,7 @@ func sameVolume(a, b *corev1.Volume) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// conflict are the names that the set and another one would give a pod twice.
+// conflict returns the names both sets would give a pod.
 func (c *comparison) conflict(other *appsv1beta1.SidecarSet) field.ErrorList {
 	set, path, who := c.set, field.NewPath("spec"), "another SidecarSet"
 	if c.named {
@@ -259,13 +259,13 @@ func (c *comparison) conflict(other *appsv1beta1.SidecarSet) field.ErrorList {
 	return errs
 }
 
-// orderMatters says that two policies for one annotation depend on which comes last.
+// orderMatters reports whether the result of two policies for one annotation depends on their order.
 func orderMatters(a, b appsv1beta1.SidecarSetPatchPolicy) bool {
 	const retain, overwrite = appsv1beta1.SidecarSetRetainPatchPolicy, appsv1beta1.SidecarSetOverwritePatchPolicy
 	return a != retain && b != retain && (a == overwrite || b == overwrite)
 }
 
-// revision requires that the revision which new pods shall get exists.
+// revision requires the pinned revision to exist.
 func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) field.ErrorList {
 	wanted := set.Spec.InjectionStrategy.Revision
 	if wanted == nil || old != nil && equality.Semantic.DeepEqual(wanted, old.Spec.InjectionStrategy.Revision) {
@@ -302,7 +302,7 @@ func (o Others) revision(ctx context.Context, set, old *appsv1beta1.SidecarSet) 
 	return field.ErrorList{missing}
 }
 
-// allowance is what the ConfigMap says.
+// allowance is the ConfigMap, parsed.
 type allowance struct {
 	Rules []struct {
 		Selector                  *metav1.LabelSelector `json:"selector"`
@@ -310,13 +310,13 @@ type allowance struct {
 	} `json:"rules"`
 }
 
-// addition is an annotation that a set writes, and that the stored one does not, or not so.
+// addition is an annotation new or changed against the stored set.
 type addition struct {
 	key string
 	at  *field.Path
 }
 
-// added are the annotations that a set writes, without those that the stored one writes in the same way.
+// added returns a set's new or changed annotations.
 func added(set, old *appsv1beta1.SidecarSet, path *field.Path) []addition {
 	type written struct {
 		key, value string
@@ -341,8 +341,7 @@ func added(set, old *appsv1beta1.SidecarSet, path *field.Path) []addition {
 	return all
 }
 
-// metadata requires that the annotations which the set writes are allowed. What the stored set writes may have been allowed once, or let in without
-// admission: it does not keep the set from writing less.
+// metadata allows new annotations by the rules. Those of the stored set pass: it may have got them under older rules.
 func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, options Options) field.ErrorList {
 	path := field.NewPath("spec", "patchPodMetadata")
 	additions := added(set, old, path)
@@ -378,7 +377,7 @@ func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, 
 	return errs
 }
 
-// of are the expressions of the rules that apply to a set. A rule without expressions counts as none, and what cannot be parsed allows nothing.
+// of returns the expressions of the rules for a set. An empty rule counts as none; an unparsable one allows nothing.
 func (a allowance) of(set *appsv1beta1.SidecarSet) (exprs []*regexp.Regexp, applies bool) {
 	for _, rule := range a.Rules {
 		if rule.Selector != nil {

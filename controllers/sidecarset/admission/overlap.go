@@ -12,12 +12,12 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
-// overlap says whether some pod can be selected by both sets. A set without a selector selects none.
+// overlap reports whether some pod may match both sets. A set without a selector matches none.
 func overlap(a, b *appsv1beta1.SidecarSetSpec) bool {
 	return a.Selector != nil && b.Selector != nil && together(a.Selector, b.Selector) && together(a.NamespaceSelector, b.NamespaceSelector)
 }
 
-// together says whether some labels match both selectors. A selector that is nil matches all labels.
+// together reports whether some labels match both selectors. nil matches all.
 func together(a, b *metav1.LabelSelector) bool {
 	byKey := map[string]*values{}
 	for _, selector := range []*metav1.LabelSelector{a, b} {
@@ -39,11 +39,11 @@ func together(a, b *metav1.LabelSelector) bool {
 	return true
 }
 
-// values are those that the requirements on one label leave.
+// values are the label values left by some requirements.
 type values struct {
-	// must and mustNot say that the label has to be there, or must not be.
+	// must and mustNot: the label has to be present, or absent.
 	must, mustNot bool
-	// limited says that only the values in among are left; without are those that are excluded.
+	// limited: only the values in among are left. without are excluded.
 	limited        bool
 	among, without []string
 }
@@ -78,7 +78,7 @@ func (v *values) in(among []string) {
 	v.among = slices.DeleteFunc(v.among, func(value string) bool { return !allowed.Has(value) })
 }
 
-// possible says that a label can be like this. Values that are not limited are endless.
+// possible reports whether some label fits. Unlimited values never run out.
 func (v *values) possible() bool {
 	if v.mustNot {
 		return !v.must

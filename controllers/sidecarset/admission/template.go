@@ -16,10 +16,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// placeholder stands for the pod's own containers in what the API server is asked about.
+// placeholder stands for the pod's own containers in dry runs.
 const placeholder = "kruise-operator-check"
 
-// Templates is a pod that has nothing but what the set adds, for the API server to judge.
+// Templates is a pod with only the set's additions, for a dry run.
 func Templates(set *appsv1beta1.SidecarSet) admit.Templates {
 	spec := corev1.PodSpec{Volumes: set.Spec.Volumes}
 	for i := range set.Spec.InitContainers {
@@ -35,13 +35,12 @@ func Templates(set *appsv1beta1.SidecarSet) admit.Templates {
 	}
 }
 
-// isObject says that a text is a JSON object.
 func isObject(text string) bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal([]byte(text), &object) == nil && object != nil
 }
 
-// Warnings returns what is allowed but will not do what its author may expect. old is nil for a creation.
+// Warnings returns allowed but surprising settings. old is nil for a creation.
 func Warnings(set, _ *appsv1beta1.SidecarSet) []string {
 	var warnings []string
 	for i := range set.Spec.Containers {

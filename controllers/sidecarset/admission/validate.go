@@ -29,13 +29,13 @@ const (
 	maxPatches = 100
 	// maxPatchedAnnotations is how many annotations they may have in all.
 	maxPatchedAnnotations = 1000
-	// maxRegex is how many bytes a regular expression may have. It is about names of containers, which have at most 63.
+	// maxRegex limits a regular expression, in bytes; container names have at most 63.
 	maxRegex = 256
-	// maxPolicies is how many sidecars may compute their resources. Checking what they compute is costly.
+	// maxPolicies limits sidecars with computed resources: checking them is costly.
 	maxPolicies = 200
 )
 
-// Validate returns what is wrong with a SidecarSet, as far as it can be seen from the set alone.
+// Validate returns the faults visible in the set alone.
 func Validate(set *appsv1beta1.SidecarSet) field.ErrorList {
 	spec, path := &set.Spec, field.NewPath("spec")
 	errs := validateMetadata(set, field.NewPath("metadata"))
@@ -89,7 +89,6 @@ func validateMetadata(set *appsv1beta1.SidecarSet, path *field.Path) field.Error
 	return errs
 }
 
-// isCanary says that the set is the canary of another one.
 func isCanary(set *appsv1beta1.SidecarSet) bool {
 	return set.Annotations[shared.AnnotationSidecarSetCanary] == "true"
 }
@@ -134,7 +133,6 @@ func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.
 	return errs
 }
 
-// tooManyPolicies bounds the sidecars whose resources are computed.
 func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
 	policies := 0
 	for _, sidecars := range [][]appsv1beta1.SidecarContainer{spec.InitContainers, spec.Containers} {
@@ -150,7 +148,7 @@ func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.E
 	return field.ErrorList{field.Forbidden(path.Child("containers"), fmt.Sprintf("at most %d containers may have a resourcesPolicy", maxPolicies))}
 }
 
-// namesOf are the names that a sidecar takes in a pod.
+// namesOf returns the names a sidecar takes in a pod.
 func namesOf(c *appsv1beta1.SidecarContainer) []string {
 	if c.UpgradeStrategy.UpgradeType == appsv1beta1.HotUpgrade {
 		return []string{c.Name + "-1", c.Name + "-2"}
@@ -238,8 +236,7 @@ func validateResources(c *appsv1beta1.SidecarContainer, path *field.Path) field.
 	return errs
 }
 
-// validateRegex requires a regular expression that is not too long. It is only parsed: a few repetitions of repetitions would take many
-// megabytes to compile.
+// validateRegex limits length and parses, but never compiles: nested repetitions would take megabytes.
 func validateRegex(text string, path *field.Path) field.ErrorList {
 	if len(text) > maxRegex {
 		return field.ErrorList{field.TooLong(path, "", maxRegex)}
@@ -326,7 +323,7 @@ func validateUpdateStrategy(spec *appsv1beta1.SidecarSetSpec, path *field.Path) 
 	return append(errs, rules.Scatter(s.ScatterStrategy, path.Child("scatterStrategy"))...)
 }
 
-// ValidateUpdate returns what may not change.
+// ValidateUpdate returns the forbidden changes.
 func ValidateUpdate(set, old *appsv1beta1.SidecarSet) field.ErrorList {
 	path := field.NewPath("spec", "containers")
 	before := map[string]*appsv1beta1.SidecarContainer{}

@@ -29,7 +29,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
-// base is a set that nothing is wrong with; the cases say what they change in it, as a merge patch.
+// base is a valid set; the cases change it by merge patches.
 const base = `
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -45,7 +45,7 @@ func parsed(t *testing.T, change string) *appsv1beta1.SidecarSet {
 	return &set
 }
 
-// check compares errors with the beginnings of those that are wanted.
+// check compares errors with the wanted beginnings.
 func check(t *testing.T, errs field.ErrorList, want ...string) {
 	t.Helper()
 	var got []string
@@ -154,7 +154,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// A client of v1alpha1 that has sent spec.namespace was told of a namespaceSelector that it had not sent.
+// A v1alpha1 client with spec.namespace was told of a namespaceSelector it had not sent.
 func TestANamespaceOfV1alpha1IsExplained(t *testing.T) {
 	object := admissiontest.Merge(t, base, `{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "no name"}}}}`)
 	const explained = "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
@@ -362,7 +362,7 @@ func TestAnnotationsHaveToBeAllowed(t *testing.T) {
 	}
 }
 
-// What a set writes is not allowed any more: it can be made to write less, and neither more nor something else.
+// A set may drop annotations no longer allowed, but add or change none.
 func TestAnnotationsThatWereAllowedCanBeRemoved(t *testing.T) {
 	patches := func(all string) string { return `{spec: {patchPodMetadata: [` + all + `]}}` }
 	const first, second = `{annotations: {a: "1"}}`, `{annotations: {b: "2", c: "3"}}`
@@ -414,7 +414,8 @@ func TestTheRevisionHasToExist(t *testing.T) {
 	}
 }
 
-// Users of other namespaces may write any number of revisions that name the set. When these were read, a revision that does not exist was let in.
+// Users of other namespaces may write any number of revisions
+// naming the set. Reading them admitted a missing revision.
 func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {
@@ -448,7 +449,8 @@ func TestTemplatesNameTheFieldsOfTheSet(t *testing.T) {
 	}
 }
 
-// A container without an image was let in at a time without admission: the one before it can be removed, and no other one without an image be added.
+// A container without an image may have been stored: its
+// predecessor can be removed, but no other such container added.
 func TestAFaultOfAContainerMayMove(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {
@@ -486,7 +488,8 @@ func TestAFaultOfAContainerMayMove(t *testing.T) {
 	}
 }
 
-// TestMetadataOfAStoredSetCanAlwaysBeEdited: the schema looks into no container, so that without admission anything may have been stored.
+// TestMetadataOfAStoredSetCanAlwaysBeEdited: without admission,
+// anything may be stored, since the schema ignores containers.
 func TestMetadataOfAStoredSetCanAlwaysBeEdited(t *testing.T) {
 	types, err := scheme.New()
 	if err != nil {

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission is admission for SidecarSets: it fills in defaults and refuses what cannot work.
+// Package admission admits SidecarSets: it fills in defaults and refuses faults.
 //
-// Beside what holds for all kinds (package admission): a dry run asks the API server whether it would accept a pod with these containers and
-// volumes, and other SidecarSets that would add the same names to the same pods are rejected as conflicts.
+// Beyond the rules for all kinds (package admission), it dry-runs a pod with the set's
+// containers and volumes, and refuses sets adding the same names to the same pods.
 package admission
 
 import (
@@ -23,9 +23,9 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-sidecarset,mutating=true,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=default.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=validate.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Options are the feature gates that admission of a SidecarSet depends on.
+// Options are the feature gates for admission of SidecarSets.
 type Options struct {
-	// AnyMetadata is the gate SidecarSetPatchPodMetadataDefaultsAllowed: where no rule says which annotations a set may write, it may write any.
+	// AnyMetadata is the gate SidecarSetPatchPodMetadataDefaultsAllowed: without a rule, a set may write any annotation.
 	AnyMetadata bool
 }
 
@@ -34,7 +34,7 @@ func OptionsOf(gates features.Set) Options {
 	return Options{AnyMetadata: gates.Enabled(features.SidecarSetPatchPodMetadataDefaultsAllowed)}
 }
 
-// textInV1alpha1 is an explanation for a client of v1alpha1, which may have sent no namespaceSelector.
+// textInV1alpha1 explains a fault to v1alpha1 clients, who may know no namespaceSelector.
 func textInV1alpha1(path, text string) string {
 	if strings.HasPrefix(path, "spec.namespaceSelector") {
 		return text + "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
@@ -42,7 +42,7 @@ func textInV1alpha1(path, text string) string {
 	return text
 }
 
-// Kind are the rules for SidecarSets. announce has a new one injected before it is stored; nil: that is left to the controller.
+// Kind returns the rules for SidecarSets. announce injects a new set before it is stored; nil: the controller does.
 func Kind(o Options, others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
 	return admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("SidecarSet"),

@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 )
 
-// Fields of a SidecarSet that the versions do not share.
+// Fields of only one version.
 const (
 	namespaceField         = "namespace"
 	namespaceSelectorField = "namespaceSelector"
@@ -28,10 +28,11 @@ const (
 
 // Converter converts SidecarSets.
 //
-// The versions differ in three fields and one label. Everything else passes through as JSON: containers and volumes have no schema.
+// The versions differ in three fields and one label. The rest
+// passes through as JSON: containers and volumes have no schema.
 //
-//   - namespace of v1alpha1 is a part of namespaceSelector in v1beta1. OpenKruise drops a namespaceSelector that is given beside it; here
-//     both hold, unless the selector is nothing but what conversion made of an earlier namespace.
+//   - namespace of v1alpha1 is part of namespaceSelector in v1beta1. OpenKruise drops a namespaceSelector beside it; here both
+//     hold, unless the selector is just an earlier namespace, converted.
 //   - the label apps.kruise.io/sidecarset-custom-version of v1alpha1 is customVersion in v1beta1.
 func Converter() conversion.Converter {
 	changing := func(change func(sidecarSet) error) func(*conversion.Object) error {
@@ -43,16 +44,16 @@ func Converter() conversion.Converter {
 	}
 }
 
-// sidecarSet is a SidecarSet whose parts are changed where they are.
+// sidecarSet is a SidecarSet, converted in place.
 type sidecarSet struct{ *conversion.Object }
 
-// writtenNamespaces is how a client of v1alpha1 wrote which namespaces it means.
+// writtenNamespaces keeps the v1alpha1 form of the namespaces.
 type writtenNamespaces struct {
 	Namespace         string                `json:"namespace,omitempty"`
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 }
 
-// writtenVersion is how a client of v1beta1 wrote the name of a version: it can set the label, too, which has no meaning there.
+// writtenVersion keeps the v1beta1 form of a version. Clients can also set the label, without meaning there.
 type writtenVersion struct {
 	CustomVersion string  `json:"customVersion,omitempty"`
 	Label         *string `json:"label,omitempty"`
@@ -119,7 +120,7 @@ func (s sidecarSet) namespaceToSelector() error {
 	return conversion.Keep(s.Object, v1alpha1.GroupVersion(), written, selector)
 }
 
-// versionToLabel makes customVersion a label. What a label cannot hold, and a label that is there besides, is kept.
+// versionToLabel makes customVersion a label. It keeps invalid label values, and another label beside it.
 func (s sidecarSet) versionToLabel() error {
 	var version writtenVersion
 	if err := s.readSpec(customVersionField, &version.CustomVersion); err != nil {
@@ -141,7 +142,7 @@ func (s sidecarSet) versionToLabel() error {
 	return conversion.Keep(s.Object, v1beta1.GroupVersion(), version, writtenVersion{Label: label})
 }
 
-// labelOnly is what v1alpha1 shows of a version.
+// labelOnly is the v1alpha1 form of a version.
 func labelOnly(label string, labeled bool) writtenVersion {
 	if !labeled {
 		return writtenVersion{}
@@ -149,7 +150,7 @@ func labelOnly(label string, labeled bool) writtenVersion {
 	return writtenVersion{Label: &label}
 }
 
-// selectNamespace is the selector of a namespace that an other selector matches, too.
+// selectNamespace selects a namespace, and also by another selector.
 func selectNamespace(namespace string, other *metav1.LabelSelector) *metav1.LabelSelector {
 	only := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
 	if other == nil {

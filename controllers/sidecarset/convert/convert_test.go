@@ -23,7 +23,7 @@ func sidecarSetJSON(version, metadata, spec string) string {
 	return `{"apiVersion":"` + version + `","kind":"SidecarSet","metadata":{"name":"logs"` + metadata + `},"spec":{` + spec + `}}`
 }
 
-// converted converts an object and leaves out the annotation in which conversion keeps what it would lose.
+// converted converts an object, without the annotation keeping lost fields.
 func converted(t *testing.T, object, version string) (whole, shown string) {
 	t.Helper()
 	before := object

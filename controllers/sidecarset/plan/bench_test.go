@@ -15,7 +15,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// BenchmarkPass observes and plans for 1 000 pods in the middle of an update: of five one is under way, two are updated and two wait.
+// BenchmarkPass observes and plans for 1 000 pods amid an
+// update: of five, one is under way, two are updated, two wait.
 func BenchmarkPass(b *testing.B) {
 	for name, change := range map[string]func(*appsv1beta1.SidecarSet){"cold": func(*appsv1beta1.SidecarSet) {}, "hot": hot} {
 		b.Run(name, func(b *testing.B) {
@@ -36,7 +37,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// midway is a pod that waits (0, 1), is under way (2), or is updated (3, 4).
+// midway is a waiting pod (0, 1), one under way (2), or an updated one (3, 4).
 func midway(b *testing.B, spec *plan.Spec, pod *corev1.Pod, stage int) *corev1.Pod {
 	b.Helper()
 	if stage < 2 {

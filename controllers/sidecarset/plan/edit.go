@@ -19,9 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// update is the one edit that gives a pod the images of the spec: images, what the pod says of the set, and the annotations that the set
-// wants, together. The condition SidecarSetUpgradable is written with it where the pod does not say True yet. An error says what of the pod
-// stands in the way.
+// update is the one edit for the images of the spec, with the pod's record of the set, the
+// set's annotations and, if missing, SidecarSetUpgradable. The error names the obstacle.
 func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	object, name := pod.Object, p.Set.Name
 	images := map[string]string{}
@@ -64,7 +63,7 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	return e, nil
 }
 
-// setEntry sets the entry of a set in an annotation of a pod. The entries of other sets stay. An entry of a very old pod becomes an object.
+// setEntry sets one set's entry in an annotation. Old plain entries become objects.
 func setEntry(e *edit.Edit, pod *corev1.Pod, key, set string, entry any) error {
 	all := sidecar.EntriesOf(pod, key)
 	text, err := json.Marshal(entry)
@@ -80,7 +79,7 @@ func setEntry(e *edit.Edit, pod *corev1.Pod, key, set string, entry any) error {
 	return nil
 }
 
-// patchMetadata adds the annotations that the set wants on its pods, in their order.
+// patchMetadata adds the set's annotations, in order.
 func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarSetPatchPodMetadata) error {
 	for _, patch := range patches {
 		for key, wanted := range patch.Annotations {
@@ -115,7 +114,7 @@ func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarS
 	return nil
 }
 
-// upgradable is the condition of a pod that says whether the set can update its sidecars; false when the pod says so already.
+// upgradable returns the pod's condition for the set; false: it is already there.
 func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.PodCondition, bool) {
 	condition := corev1.PodCondition{Type: shared.SidecarSetUpgradable}
 	before := map[string]bool{}
@@ -148,7 +147,6 @@ func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.Pod
 	return condition, true
 }
 
-// saysNotUpgradable says that the condition of the pod says that the set cannot update it.
 func saysNotUpgradable(pod *corev1.Pod, set string) bool {
 	condition := podstate.Condition(pod, shared.SidecarSetUpgradable)
 	if condition == nil || !strings.Contains(condition.Message, "false") || !strings.Contains(condition.Message, set) {
@@ -162,7 +160,7 @@ func saysNotUpgradable(pod *corev1.Pod, set string) bool {
 	return known && !value
 }
 
-// Injected are the names of the sets that a pod says were injected, sorted.
+// Injected returns the sets recorded on a pod, sorted.
 func Injected(pod *corev1.Pod) []string {
 	names := podstate.Listed(pod.Annotations[shared.AnnotationSidecarSetInjectedList])
 	slices.Sort(names)

@@ -21,10 +21,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
-// pairOfSets are the images that two sets want for the same pods.
+// pairOfSets are two sets' images for the same pods.
 type pairOfSets struct{ logs, mesh int8 }
 
-// explored are the two sets of an exploration: logs has container agent, mesh has container proxy. Each lets one pod be unavailable.
+// sets returns the two sets explored: logs has container agent,
+// mesh has container proxy. Each lets one pod be unavailable.
 func (p pairOfSets) sets() []*appsv1beta1.SidecarSet {
 	logs := newSet(fmt.Sprintf("agent:v%d", p.logs))
 	mesh := newSet(fmt.Sprintf("proxy:v%d", p.mesh))
@@ -32,7 +33,7 @@ func (p pairOfSets) sets() []*appsv1beta1.SidecarSet {
 	return []*appsv1beta1.SidecarSet{logs, mesh}
 }
 
-// podOfBoth is a pod that both sets were injected into.
+// podOfBoth is a pod injected by both sets.
 func podOfBoth(t testing.TB, name string, p pairOfSets) *corev1.Pod {
 	t.Helper()
 	sets := p.sets()
@@ -69,7 +70,7 @@ func specs(t testing.TB) func(pairOfSets) []*plan.Spec {
 	return func(p pairOfSets) []*plan.Spec { return known[p] }
 }
 
-// withinLimit holds when no set takes a ready pod out of service beyond its maxUnavailable of 1.
+// withinLimit holds while no set takes ready pods out of service beyond its maxUnavailable of 1.
 func withinLimit(of func(pairOfSets) []*plan.Spec) podsettest.Invariant[pairOfSets] {
 	return podsettest.Invariant[pairOfSets]{Name: "each set keeps its limit", Check: func(e podsettest.Event[pairOfSets]) error {
 		for _, spec := range of(e.Before.Set) {
@@ -94,8 +95,8 @@ func withinLimit(of func(pairOfSets) []*plan.Spec) podsettest.Invariant[pairOfSe
 	}}
 }
 
-// TestExploreTwoSets visits every state of two pods, or three with make test-all, that two sets update at the same time, with a
-// crash anywhere.
+// TestExploreTwoSets visits every state of two pods (three with make
+// test-all), updated by two sets at once, with a crash anywhere.
 func TestExploreTwoSets(t *testing.T) {
 	of := specs(t)
 	begin := pairOfSets{1, 1}
@@ -121,7 +122,7 @@ func TestExploreTwoSets(t *testing.T) {
 	}
 	x := podsettest.Exploration[pairOfSets]{
 		Start: []*podsettest.State[pairOfSets]{start},
-		// The server takes one write to a version of a pod: what the second set wants of a pod that the first one changes comes later.
+		// The server takes one write to a version of a pod: the second set's follows later.
 		Step: func(w *podsettest.State[pairOfSets]) (planning.Plan, pairOfSets) {
 			var both planning.Plan
 			for _, spec := range of(w.Set) {
@@ -164,9 +165,10 @@ func TestExploreTwoSets(t *testing.T) {
 	}
 }
 
-// TestExploreHotUpgrade visits every state of a pod whose image is changed up to three times, at any moment of its hot upgrades; in one run an image cannot
-// be pulled, in another it never becomes ready. In a third one all containers crash, once and at any moment, also between a change and the kubelet that
-// sees it: there the kubelet is faster than the time after which a container that restarted is believed to be of the new image.
+// TestExploreHotUpgrade visits every state of a pod with up to three images, changed at any moment. In one
+// run an image cannot be pulled, in another it never becomes ready. In a third all containers crash once, at
+// any moment, even before the kubelet sees a change: there it is faster than the time to believe a restarted
+// container has the new image.
 func TestExploreHotUpgrade(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cluster        podsettest.Cluster
@@ -203,7 +205,7 @@ func TestExploreHotUpgrade(t *testing.T) {
 					}
 					got := append(images(w, "agent-1"), images(w, "agent-2")...)
 					slices.Sort(got)
-					// With a bad image the pod does not become ready, and with it none of the containers in this model.
+					// With a bad image neither the pod nor any container of this model becomes ready.
 					return bad || slices.Equal(got, []string{w.Set.Image, "idle:1"}) && servedBy(w.Pods[0])
 				},
 				MaxStates: 400_000,

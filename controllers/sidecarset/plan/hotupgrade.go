@@ -14,17 +14,17 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 )
 
-// noVersion is the version of a container that has nothing to do.
+// noVersion is the version of an idle container.
 const noVersion = "0"
 
 // pair are the two containers of a hot upgrade in a pod.
 type pair struct {
 	*Container
-	// working is the one that the pod says works, other the second one.
+	// working is the serving container, other its peer.
 	working, other string
 }
 
-// pairsOf are the pairs of a pod. False: the pod lacks a container of the set, or does not say which one of a pair works.
+// pairsOf returns a pod's pairs; false: a container is missing, or no working one is recorded.
 func pairsOf(spec *Spec, pod *corev1.Pod) ([]pair, bool) {
 	var pairs []pair
 	var working map[string]string
@@ -51,7 +51,7 @@ func pairsOf(spec *Spec, pod *corev1.Pod) ([]pair, bool) {
 	return pairs, true
 }
 
-// workingOf are the containers that work, by the name of the pair.
+// workingOf returns working containers by pair.
 func workingOf(pod *corev1.Pod) map[string]string {
 	working := map[string]string{}
 	if json.Unmarshal([]byte(pod.Annotations[shared.AnnotationSidecarSetWorkingContainer]), &working) != nil {
@@ -60,18 +60,18 @@ func workingOf(pod *corev1.Pod) map[string]string {
 	return working
 }
 
-// idle says that the other container has nothing to do. Its version says so, too, if the pod has an earlier empty image.
+// idle reports whether the peer has nothing to do. Its version shows so even with an older empty image.
 func (p *pair) idle(pod *corev1.Pod) bool {
 	return imageOf(pod, p.other) == p.EmptyImage || pod.Annotations[shared.AnnotationSidecarSetVersionPrefix+p.other] == noVersion
 }
 
-// target says which container of the pair gets the image of the spec, and which one goes on serving meanwhile:
+// target chooses the container for the new image, and the one to serve meanwhile:
 //
-//  1. the one that is idle, or still waits, running the empty image, for containers that come before it;
-//  2. the one that is not ready while its peer is: a failed upgrade is repaired, or rolled back, without touching the container that serves;
-//  3. the one that does not work any more.
+//  1. the idle one, or one still waiting with the empty image for earlier containers;
+//  2. the unready one with a ready peer: repairs or rolls back a failed upgrade, without touching the serving one;
+//  3. the one no longer working.
 //
-// A container that is not proven to run its image is not ready, whatever its status says: that may still be of the container before.
+// A container not proven to run its image counts as unready: its status may still be its predecessor's.
 func (p *pair) target(pod *corev1.Pod, proven func(container string) bool) (changed, serving string) {
 	if imageOf(pod, p.working) == p.EmptyImage {
 		return p.working, p.other // The pod says already that it works.
@@ -84,10 +84,10 @@ func (p *pair) target(pod *corev1.Pod, proven func(container string) bool) (chan
 	return p.other, p.working
 }
 
-// upgrade adds to the wanted images what brings the pair to the image of the spec, and to the edit who works then. The peer that serves is never
-// touched. version is what a container that starts to work gets. proven says that a container runs its image.
+// upgrade adds the pair's new image to images, and the new working container to the edit. It never touches
+// the serving peer. version is for the newly working container; proven: a container runs its image.
 //
-// If the peer has the image already, because a failed upgrade is rolled back, the failed container becomes idle at once.
+// On a rollback, with the image already on the peer, the failed container becomes idle at once.
 func (p *pair) upgrade(pod *corev1.Pod, proven func(string) bool, version string, images map[string]string, e *edit.Edit) {
 	changed, serving := p.target(pod, proven)
 	if imageOf(pod, serving) != p.Image {
@@ -104,8 +104,8 @@ func (p *pair) upgrade(pod *corev1.Pod, proven func(string) bool, version string
 	}
 }
 
-// reset adds what makes the other container idle once the working one has taken over: it is ready and runs its image, which the caller has
-// seen. It says whether there is something to do.
+// reset makes the other container idle after the takeover. The caller
+// has seen the working one ready with its image. False: nothing to do.
 func (p *pair) reset(pod *corev1.Pod, images map[string]string, e *edit.Edit) bool {
 	if p.idle(pod) || !isReady(pod, p.working) || imageOf(pod, p.working) == p.EmptyImage {
 		return false
@@ -121,7 +121,7 @@ func (p *pair) rest(container, serving string, images map[string]string, e *edit
 	e.SetAnnotation(shared.AnnotationSidecarSetVersionAltPrefix+serving, noVersion)
 }
 
-// work makes a container the one that works. Several pairs of a pod share the annotation.
+// work marks a container as working. Pairs of a pod share the annotation.
 func (p *pair) work(pod *corev1.Pod, container string, e *edit.Edit) {
 	working := workingOf(pod)
 	if text := e.Annotations[shared.AnnotationSidecarSetWorkingContainer]; text != nil {
@@ -140,8 +140,8 @@ func versionOf(pod *corev1.Pod, container string) string {
 	return noVersion
 }
 
-// nextVersion is the version of containers that start to work: the resourceVersion of the set, which is what OpenKruise takes, and always
-// above every version that the pod has had. Containers compare them.
+// nextVersion is the version of newly working containers: the set's resourceVersion,
+// as in OpenKruise, but above every earlier one of the pod. Containers compare them.
 func nextVersion(pod *corev1.Pod, pairs []pair, resourceVersion string) string {
 	next, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {

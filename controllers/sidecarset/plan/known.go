@@ -20,16 +20,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// Known are the facts about pods that Pods has derived, as far as nothing can have changed them since: the spec and the pod are the same, and it is not
-// yet the time at which they have to be looked at again. An update of a thousand pods looks at all of them many times a second, while a few of them
-// change. The zero value knows nothing.
+// Known caches the facts about pods while spec and pod are unchanged and their deadline has not come. An update
+// of a thousand pods looks at all of them many times a second, while few change. The zero value is empty.
 type Known struct {
-	// of is the spec that the facts are about.
+	// of is the spec of the facts.
 	of   string
 	pods map[types.UID]*knownPod
 	// ranks is how many ranks were given to pods.
 	ranks int
-	// refused are the pods that the server refused to change.
+	// refused are the pods with a refused change.
 	refused map[planning.Slot]refusal
 }
 
@@ -45,7 +44,7 @@ type knownPod struct {
 // forget drops the facts. The order of pods stays.
 func (k *knownPod) forget() { *k = knownPod{rank: k.rank} }
 
-// hold says that the facts are still true of the object.
+// hold reports whether the facts still hold for the object.
 func (k *knownPod) hold(object *corev1.Pod, now time.Time) bool {
 	if k.version == "" || k.version != object.ResourceVersion {
 		return false
@@ -77,10 +76,10 @@ type refusal struct {
 	at      time.Time
 }
 
-// refusedFor is for how long a pod that the server refused to change comes after the others.
+// refusedFor is how long a refused pod comes after the others.
 const refusedFor = time.Minute
 
-// Carried notes which pods the server refused to change.
+// Carried notes refused changes.
 func (k *Known) Carried(outcome planning.Outcome, now time.Time) {
 	for _, failure := range outcome.Failures {
 		if failure.Refused && failure.Step == podset.StepEdit {
@@ -92,7 +91,7 @@ func (k *Known) Carried(outcome planning.Outcome, now time.Time) {
 	}
 }
 
-// Refused are the pods that the server refused to change a short while ago, and its answers.
+// Refused returns recently refused pods with the server's answers.
 func (k *Known) Refused(now time.Time) map[planning.Slot]string {
 	refused := map[planning.Slot]string{}
 	for slot, last := range k.refused {
@@ -105,9 +104,9 @@ func (k *Known) Refused(now time.Time) map[planning.Slot]string {
 	return refused
 }
 
-// Pods derives the facts about the pods that have the sidecars of the set, in the order of their names. It leaves out pods that are terminating
-// or finished; pods of which only sidecars are left to be stopped, so that an image that ends a sidecar is not overwritten; pods that the
-// selectors do not match; and pods that lack a container. inNamespace says whether the set selects the pods of a namespace.
+// Pods derives the facts about the set's pods, sorted by name. It omits pods terminating,
+// finished, unselected or lacking a container, and pods with only sidecars left to stop:
+// an image ending a sidecar must stay. inNamespace: the set selects the namespace.
 func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
 	if spec.Invalid != nil {
 		return nil
@@ -141,7 +140,6 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 	return pods
 }
 
-// orderedPod is a pod, and what is known of it.
 type orderedPod struct {
 	object *corev1.Pod
 	known  *knownPod
@@ -150,7 +148,7 @@ type orderedPod struct {
 // manyMore is how many times as many ranks as pods there are at most.
 const manyMore = 2
 
-// inOrder are the pods in the order of their names. They are sorted only where there are new ones.
+// inOrder sorts the pods by name, again only with new ones.
 func (k *Known) inOrder(objects []*corev1.Pod) []orderedPod {
 	if k.ranks > manyMore*len(objects) {
 		return k.sort(objects)
@@ -166,7 +164,7 @@ func (k *Known) inOrder(objects []*corev1.Pod) []orderedPod {
 	return slices.DeleteFunc(ordered, func(pod orderedPod) bool { return pod.object == nil })
 }
 
-// sort gives every pod its rank, and forgets pods that are gone.
+// sort ranks the pods and forgets those gone.
 func (k *Known) sort(objects []*corev1.Pod) []orderedPod {
 	objects = slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -186,7 +184,6 @@ func (k *Known) sort(objects []*corev1.Pod) []orderedPod {
 	return ordered
 }
 
-// isEnding says that a pod has ended, or is about to.
 func isEnding(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || podstate.Finished(pod) || jobsidecar.MainDone(pod)
 }

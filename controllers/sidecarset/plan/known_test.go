@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// What is known of pods from before is what is found out again: when pods change, when time passes, and when the set changes.
+// Cached facts equal fresh ones when pods, time or the set change.
 func TestWhatIsKnownOfPodsIsTrue(t *testing.T) {
 	for name, change := range map[string]func(*appsv1beta1.SidecarSet){"cold": func(*appsv1beta1.SidecarSet) {}, "hot": hot} {
 		t.Run(name, func(t *testing.T) {

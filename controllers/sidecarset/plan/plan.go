@@ -20,9 +20,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Reasons of actions and notes, beside those that workloads share.
+// Reasons of actions and notes, beside those of workloads.
 const (
-	// reasonReset makes the container idle that a hot upgrade has replaced.
+	// reasonReset makes a replaced container idle.
 	reasonReset = "ResetContainer"
 	// reasonUpgradable writes the condition SidecarSetUpgradable alone.
 	reasonUpgradable = "Upgradable"
@@ -33,14 +33,13 @@ const (
 	noteNoneAllowed   = "NoneAllowed"
 )
 
-// Plan decides the next step of a SidecarSet for the pods that have its sidecars.
+// Plan decides the next step of a SidecarSet.
 //
-//  1. Updating: outdated pods get the images of the spec, as far as partition and maxUnavailable allow, once the server has recorded the spec.
-//  2. Settling: what has begun on all other pods goes on, always, paused or not: the next batch of containers, and of a hot upgrade the
-//     container that was replaced becomes idle.
-//  3. Pods whose sidecars differ in more than images say so in a condition.
+//  1. Updating: outdated pods get new images, within partition and maxUnavailable, once the server has recorded the spec.
+//  2. Settling: other pods complete begun work, even paused: further batches of containers, and idling replaced ones.
+//  3. Pods differing in more than images get a condition.
 //
-// A set that is being deleted leaves its pods as they are.
+// A set being deleted leaves its pods as they are.
 func Plan(spec *Spec, s Snapshot) planning.Plan {
 	if spec.Deleting {
 		return planning.Plan{}
@@ -60,7 +59,7 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	return p.pass.Plan()
 }
 
-// planner is what the steps of one Plan share.
+// planner is shared by the steps of one Plan.
 type planner struct {
 	*Spec
 	s    *Snapshot
@@ -73,7 +72,7 @@ func newPlanner(spec *Spec, s *Snapshot) *planner {
 	}}
 }
 
-// outdated sorts the pods that are not at the present spec by what may become of them.
+// outdated sorts outdated pods by their prospects.
 type outdated struct {
 	// candidates can be updated, in the order of the update.
 	candidates []*Pod
@@ -124,12 +123,11 @@ func (o outdated) whyNotUpgradable() string {
 	return fmt.Sprintf("cannot be updated while they run (of %s, %s: what rewrites images of new pods may not rewrite an edit)", o.notUpgradable[at].Slot, o.notUpgradable[at].Rewritten)
 }
 
-// maxScattered is how many values of one label are scattered at most where they are not named: those that the most pods have. Each costs a look at all
-// pods.
+// maxScattered limits the values of a label scattered by "*", most frequent first. Each costs a look at all pods.
 const maxScattered = 100
 
-// scatter are the terms of updateStrategy.scatterStrategy, in which "*" stands for every value that several pods have. A value of one pod has nothing to
-// be scattered.
+// scatter returns the terms of scatterStrategy, with "*" replaced
+// by every value of several pods. Single pods need no scattering.
 func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 	var terms []shared.UpdateScatterTerm
 	for _, term := range p.Set.Spec.UpdateStrategy.ScatterStrategy {
@@ -156,9 +154,8 @@ func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 
 // move is step 1.
 //
-// The partition counts all pods that stay at an old revision, those that cannot be updated first: only what they leave of it is kept of the
-// others, and the last in the order of the update stay. Pods that updateStrategy.selector does not select do not come together with a
-// partition.
+// The partition counts all old pods, first those not updatable, then the
+// last in update order. An updateStrategy.selector excludes a partition.
 func (p *planner) move() {
 	o, err := p.outdated()
 	if err != nil {
@@ -188,7 +185,7 @@ func (p *planner) move() {
 	for _, pod := range moving {
 		switch {
 		case p.takenOver(pod):
-			// Settling makes the container idle that the new one has replaced. It would not take over again without a restart.
+			// Settling idles the replaced container. It could not take over again without a restart.
 		case !pod.Available:
 			p.updatePod(pod)
 		case len(waiting) == 0 && limit.Room():
@@ -213,7 +210,8 @@ func (p *planner) move() {
 	p.holdNotSelected(o.notSelected)
 }
 
-// takenOver says that a hot upgrade of the pod is over but for the replaced container, and that this one has the image of the spec: the upgrade is taken back.
+// takenOver reports whether the hot upgrade lacks only the idling,
+// and the replaced container has the spec's image: a rollback.
 func (p *planner) takenOver(pod *Pod) bool {
 	if pod.Update.Progress != inplace.None && pod.Update.Progress != inplace.Done {
 		return false
@@ -227,11 +225,10 @@ func (p *planner) holdNotSelected(pods []*Pod) {
 	p.hold(noteNotSelected, pods, "are at an earlier revision, and updateStrategy.selector does not select them")
 }
 
-// manyRefused is of how many pods it may be refused that they change until it is taken to be refused of any.
+// manyRefused refusals are taken to hold for all pods.
 const manyRefused = 20
 
-// refusedLast lets the others go before pods that the server refused to change, which would use up the limit with each try. Where it refuses most of
-// them, or many, there is no use in trying one after the other.
+// refusedLast puts refused pods last: each try uses up the limit. If most or many are refused, trying on is useless.
 func (p *planner) refusedLast(pods []*Pod) []*Pod {
 	var first, last []*Pod
 	for _, pod := range pods {
@@ -247,7 +244,7 @@ func (p *planner) refusedLast(pods []*Pod) []*Pod {
 	return append(first, last...)
 }
 
-// holdStopped notes which pods stay as they are because their user has stopped updates.
+// holdStopped notes the pods waiting because the user stopped updates.
 func (p *planner) holdStopped(pods []*Pod) {
 	if p.NotUpdate {
 		p.hold(noteNotUpdate, pods, "are at an earlier revision, and updateStrategy.type is NotUpdate")
@@ -275,7 +272,7 @@ func plain(pods []*Pod) []*podset.Pod {
 	return out
 }
 
-// updatePod gives one pod the images of the spec. False: something of the pod stands in the way, and it stays in service.
+// updatePod updates one pod. False: something of the pod prevents it, and it keeps serving.
 func (p *planner) updatePod(pod *Pod) bool {
 	e, err := p.update(pod)
 	if err != nil {
@@ -322,8 +319,8 @@ func (p *planner) settle() {
 	}
 }
 
-// reset makes the containers idle that a hot upgrade has replaced, of all pairs by one write, once the sidecars of the set are ready. A pod that is to get other
-// images does not wait for that: it could be a sidecar that never gets ready.
+// reset idles all containers replaced by a hot upgrade in one write, once the sidecars are
+// ready. A pod due for other images does not wait: its sidecar may never become ready.
 func (p *planner) reset(pod *Pod) {
 	if !pod.underWay || pod.Updated && !pod.Spent && !sidecarsReady(p.Spec, pod.Object, pod.pairs) {
 		return
@@ -352,7 +349,7 @@ func (p *planner) reset(pod *Pod) {
 	p.act(pod, e, reasonReset, "ResetContainerSucceed", "ResetContainerFailed", "making the replaced container idle")
 }
 
-// markUpgradable is step 3. A pod that once said so takes it back when it can be updated again, or is.
+// markUpgradable is step 3. It also takes back an outdated condition.
 func (p *planner) markUpgradable() {
 	for i := range p.s.Pods {
 		pod := &p.s.Pods[i]

@@ -29,7 +29,7 @@ import (
 
 const namespace = "shop"
 
-// newSet is a set whose container agent has this image, and which a change may alter.
+// newSet is a set with this image for container agent, and with changes.
 func newSet(image string, changes ...func(*appsv1beta1.SidecarSet)) *appsv1beta1.SidecarSet {
 	set := &appsv1beta1.SidecarSet{
 		ObjectMeta: metav1.ObjectMeta{Name: "logs", UID: "uid-logs", ResourceVersion: "5310", Generation: 3},
@@ -80,7 +80,7 @@ func parse(t testing.TB, set *appsv1beta1.SidecarSet) *plan.Spec {
 	return plan.Parse(set, hashesOf(t, set))
 }
 
-// newPod is a pod that the set was injected into, as it is created.
+// newPod is a new pod injected by the set.
 func newPod(t testing.TB, name string, set *appsv1beta1.SidecarSet) *corev1.Pod {
 	t.Helper()
 	hashes := hashesOf(t, set)
@@ -147,7 +147,7 @@ func run(pod *corev1.Pod, ready bool) *corev1.Pod {
 
 func everyNamespace(string) bool { return true }
 
-// planFor plans for pods, and returns what it does to which pod, and the status.
+// planFor plans for pods, and returns the actions by pod, and the status.
 func planFor(t testing.TB, set *appsv1beta1.SidecarSet, pods ...*corev1.Pod) (planning.Plan, appsv1beta1.SidecarSetStatus) {
 	t.Helper()
 	spec := parse(t, set)
@@ -156,7 +156,7 @@ func planFor(t testing.TB, set *appsv1beta1.SidecarSet, pods ...*corev1.Pod) (pl
 	return todo, plan.Status(spec, s, todo, planning.Outcome{}, plan.Injection{})
 }
 
-// When the other container of a pair serves, the replaced one becomes idle, and the set's events say whether the server took that.
+// Once the other container serves, the replaced one becomes idle, and events report the server's answer.
 func TestTheReplacedContainerOfAPairBecomesIdle(t *testing.T) {
 	set := newSet("agent:v2", hot)
 	pod := newPod(t, "a", set)
@@ -169,7 +169,7 @@ func TestTheReplacedContainerOfAPairBecomesIdle(t *testing.T) {
 	}
 }
 
-// What a set cannot inject is said where scripts look, whatever its pods do.
+// Failed injection shows where scripts look, whatever the pods do.
 func TestASetThatInjectsNothingSaysSo(t *testing.T) {
 	noOwner := plan.Injection{Fault: "no owner", Stalled: true}
 	deleting := func(set *appsv1beta1.SidecarSet) { set.DeletionTimestamp = ptr.To(metav1.Now()) }
@@ -223,7 +223,7 @@ func TestASetThatInjectsNothingSaysSo(t *testing.T) {
 	}
 }
 
-// Pods that were created without the sidecars are named in an event when there are some, and again after there were none.
+// An event names pods without the sidecars, and another one after a time without such pods.
 func TestPodsWithoutSidecarsAreNamedInAnEvent(t *testing.T) {
 	spec := parse(t, newSet("agent:1"))
 	s := snapshot(spec, nil)
@@ -255,7 +255,7 @@ func snapshot(spec *plan.Spec, pods []*corev1.Pod) plan.Snapshot {
 	return s
 }
 
-// updated are the names of the pods that a plan gives new images, sorted.
+// updated returns the updated pods of a plan, sorted.
 func updated(p planning.Plan) string {
 	var names []string
 	for _, action := range p.Actions {
@@ -275,7 +275,7 @@ func condition(status appsv1beta1.SidecarSetStatus, kind appsv1beta1.SidecarSetC
 	return string(c.Status) + " " + c.Reason
 }
 
-// injectedPods are pods that the set was injected into, all running; the last of them not ready.
+// injectedPods are running pods injected by the set; the last ones are not ready.
 func injectedPods(t testing.TB, set *appsv1beta1.SidecarSet, ready, notReady int) []*corev1.Pod {
 	t.Helper()
 	var pods []*corev1.Pod
@@ -445,7 +445,7 @@ func TestWhichPodsCount(t *testing.T) {
 	}
 }
 
-// On a virtual node a sidecar ends by another image, which must not be written over.
+// On a virtual node another image ends a sidecar. It must stay.
 func TestAnImageByWhichASidecarEndsStays(t *testing.T) {
 	exits := func(set *appsv1beta1.SidecarSet) {
 		set.Spec.Containers[0].Env = []corev1.EnvVar{{Name: jobsidecar.EnvTerminateImage, Value: "exit0:v1"}}
@@ -483,14 +483,14 @@ func TestAnImageByWhichASidecarEndsStays(t *testing.T) {
 	}
 }
 
-// One write, or two where the condition is written for the first time; what others wrote stays.
+// One write, or two with a new condition; others' writes stay.
 func TestWhatIsWrittenToAPod(t *testing.T) {
 	set := newSet("agent:v2", func(s *appsv1beta1.SidecarSet) {
 		s.Spec.PatchPodMetadata = []appsv1beta1.SidecarSetPatchPodMetadata{
 			{Annotations: map[string]string{"kept": "new", "added": "new"}, PatchPolicy: appsv1beta1.SidecarSetRetainPatchPolicy},
 			{Annotations: map[string]string{"replaced": "new"}, PatchPolicy: appsv1beta1.SidecarSetOverwritePatchPolicy},
 			{Annotations: map[string]string{"merged": `{"a":1}`}, PatchPolicy: appsv1beta1.SidecarSetMergePatchJSONPatchPolicy},
-			// What a pod has from sets is not theirs to say. A set that is stored may try.
+			// A set may not write the pods' own records. A stored one may try.
 			{Annotations: map[string]string{shared.AnnotationSidecarSetHash: "{}", shared.AnnotationSidecarSetInPlaceState: "{}"}, PatchPolicy: appsv1beta1.SidecarSetOverwritePatchPolicy},
 		}
 	})
@@ -583,7 +583,8 @@ func TestPodsThatCannotBeUpdatedSayIt(t *testing.T) {
 	}
 }
 
-// A budget protects a pod: the others go on, and it is tried again when they are done. Where most are refused, they are not all tried.
+// A budget protects a pod: the others go first, then it
+// is tried again. If most are refused, not all are tried.
 func TestAPodThatTheServerDoesNotLetChangeHoldsUpNoOther(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refused []planning.Slot
@@ -616,7 +617,7 @@ func TestAPodThatTheServerDoesNotLetChangeHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// A quota refuses the revision of the spec: no pod is updated, what has begun on pods ends, and the status says why.
+// A quota refuses the spec's revision: no pod is updated, begun work ends, and the status says why.
 func TestASpecThatIsNotRecordedStopsOnlyUpdates(t *testing.T) {
 	pod := run(newPod(t, "p0", newSet("agent:v1", hot)), true)
 	todo, _ := planFor(t, newSet("agent:v2", hot), pod)
@@ -645,7 +646,7 @@ func TestASpecThatIsNotRecordedStopsOnlyUpdates(t *testing.T) {
 	}
 }
 
-// A request that the server refuses at each try shows where scripts look, and after a while as something that needs the user.
+// A request always refused shows where scripts look, and in time needs the user.
 func TestAPodThatTheServerDoesNotLetChangeStallsTheSet(t *testing.T) {
 	set := newSet("agent:v2")
 	pods := injectedPods(t, newSet("agent:v1"), 1, 0)

@@ -30,47 +30,48 @@ import (
 type Snapshot struct {
 	// Now is when the snapshot was taken.
 	Now time.Time
-	// Pods are those that the set selects and that have its sidecars, in the order of their names.
+	// Pods are the selected pods with the sidecars, sorted by name.
 	Pods []Pod
 	// Update is the revision of the present spec; zero while it is not recorded.
 	Update revision.Of[sidecarspec.Payload]
-	// Unrecorded is why the server refuses to record the present spec. No pod is updated then, and what has begun on pods goes on. Empty: it is recorded.
+	// Unrecorded is the server's refusal to record the spec; empty: recorded. It stops new updates only.
 	Unrecorded string
-	// Refused are the pods that the server refused to change a short while ago, as where a budget protects them, and its answers.
+	// Refused are recently refused pods, say by a budget, with the server's answers.
 	Refused map[planning.Slot]string
 }
 
-// Pod is one such pod. Available says that it is ready, that its sidecars run the images of its spec, and that of each pair of a hot upgrade
-// one container is idle. Revision is the hash that it carries, and Update how far the update of its sidecars has come.
+// Pod is one such pod. Available: ready, with the images of its spec, and one of each
+// hot upgrade pair idle. Revision is its hash, Update the progress of its update.
 type Pod struct {
 	podset.Pod
-	// Updated says that the pod has the sidecars of the present spec, or is being moved to it.
+	// Updated: the pod has the sidecars of the present spec, or is on its way.
 	Updated bool
-	// Upgradable says that it differs in images alone, and that these are those of its revision. Rewritten says which one is not.
+	// Upgradable: it differs in images alone, and has those of its revision. Rewritten names one it has not.
 	Upgradable bool
 	Rewritten  string
-	// Selected says that updateStrategy.selector selects it.
+	// Selected: updateStrategy.selector matches.
 	Selected bool
-	// Serves says that the sidecars themselves are ready, whatever the other containers of the pod are.
+	// Serves: the sidecars are ready, regardless of other containers.
 	Serves bool
-	// Spent says that a container of the pod has ended for good, as in a pod of a Job: it will not be ready again, and no update waits for that.
+	// Spent: a container has ended for good, as in a Job. The pod never becomes ready, so no update waits for it.
 	Spent bool
-	// underWay says that an update of the sidecars has begun and is not over.
+	// underWay: an update has begun and is not over.
 	underWay bool
-	// deniesUpgradable says that its condition says that the set cannot update it.
+	// deniesUpgradable: its condition denies an update by the set.
 	deniesUpgradable bool
 	// pairs are the containers of hot upgrades.
 	pairs []pair
-	// recorded is what is noted on the pod about an update that is under way; zero for a pod at rest, of which there are thousands.
+	// recorded is the pod's note of a running update; zero for a pod at rest: there are thousands.
 	recorded inplace.Recorded
 }
 
-// Pods derives the facts about pods of which nothing is known yet: see Known.
+// Pods derives the facts without a cache: see Known.
 func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
 	return new(Known).Pods(spec, objects, inNamespace, now)
 }
 
-// observe derives the facts about one pod; false when it does not have all sidecars. recorded is what an earlier version of the pod had noted, or zero.
+// observe derives the facts about one pod; false: it lacks
+// sidecars. recorded is the note of an earlier version, or zero.
 func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts hashes, now time.Time) (Pod, bool) {
 	pairs, complete := pairsOf(spec, object)
 	if !complete {
@@ -111,7 +112,7 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 	return pod, true
 }
 
-// rewritten says which sidecar has an image that somebody else has changed: what rewrites images of new pods may not rewrite an edit. Empty: none.
+// rewritten names a sidecar with an image changed by others; empty: none. A rewriter of new pods may not rewrite edits.
 func (s *Spec) rewritten(pod *corev1.Pod, pairs []pair) string {
 	images := s.Recorded[sidecar.EntryOf(pod, shared.AnnotationSidecarSetHash, s.Set.Name).ControllerRevision]
 	for i := range s.Containers {
@@ -127,7 +128,7 @@ func (s *Spec) rewritten(pod *corev1.Pod, pairs []pair) string {
 	return ""
 }
 
-// UnderWay says that an update of the sidecars has begun and is not over.
+// UnderWay reports whether an update has begun and is not over.
 func (p *Pod) UnderWay() bool { return p.underWay }
 
 func (p *Pod) begun() bool {
@@ -137,7 +138,7 @@ func (p *Pod) begun() bool {
 	return slices.ContainsFunc(p.pairs, func(pair pair) bool { return !pair.idle(p.Object) })
 }
 
-// sidecarsReady says that the containers of the set that have something to do are ready, and that its init containers are done.
+// sidecarsReady reports whether the set's busy containers are ready, its init containers done.
 func sidecarsReady(spec *Spec, object *corev1.Pod, pairs []pair) bool {
 	for i := range spec.Set.Spec.InitContainers {
 		if !isInitialized(object, &spec.Set.Spec.InitContainers[i].Container) {
@@ -152,8 +153,8 @@ func sidecarsReady(spec *Spec, object *corev1.Pod, pairs []pair) bool {
 	return !slices.ContainsFunc(pairs, func(p pair) bool { return !isReady(object, p.working) })
 }
 
-// isInitialized says that an init container of the set does not hold up the pod: it has ended well, or is one that runs along and is ready. A pod may
-// lack it, which was created before the set had it.
+// isInitialized reports whether the init container does not hold up the
+// pod: completed, or native and ready. A pod may predate and lack it.
 func isInitialized(pod *corev1.Pod, container *corev1.Container) bool {
 	if pod.Status.Phase != corev1.PodPending && ptr.Deref(container.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways ||
 		!slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == container.Name }) {
@@ -177,14 +178,13 @@ func imageOf(pod *corev1.Pod, container string) string {
 	return ""
 }
 
-// hashes are those that annotations of pods say that a set has, by the text of the annotation. Most pods have the same text: it is decoded once in
-// a pass.
+// hashes caches decoded annotations by their text: most pods share it.
 type hashes struct {
 	set string
 	of  map[string]string
 }
 
-// in is the hash in what the annotation of a pod says of the set. It is asked of every pod in every pass, and reads no more than that.
+// in returns the set's hash from a pod's annotation, reading no more: it runs for every pod in every pass.
 func (h hashes) in(pod *corev1.Pod, key string) string {
 	text := pod.Annotations[key]
 	hash, known := h.of[text]
@@ -203,8 +203,8 @@ func (h hashes) in(pod *corev1.Pod, key string) string {
 	return hash
 }
 
-// MayHaveRevision says that a pod names a revision in what it says of its sets. It is asked of every pod in every pass, and whoever creates a pod can make that
-// as long as annotations may be: it is not decoded.
+// MayHaveRevision reports whether a pod may name the revision. It never decodes: it
+// runs for every pod in every pass, and a creator can make annotations very long.
 func MayHaveRevision(pod *corev1.Pod, name string) bool {
 	return strings.Contains(pod.Annotations[shared.AnnotationSidecarSetHash], strconv.Quote(name))
 }

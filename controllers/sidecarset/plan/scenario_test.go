@@ -18,7 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// setState is what of a set changes in a scenario.
+// setState is the variable part of a set in a scenario.
 type setState struct {
 	Image, Partition, MaxUnavailable string
 	Hot, Paused, NotUpdate           bool
@@ -51,7 +51,7 @@ type (
 	event = podsettest.Event[setState]
 )
 
-// start makes so many pods that the set was injected into.
+// start makes pods injected by the set.
 func start(t testing.TB, w setState, pods int) *state {
 	s := &state{Set: w}
 	for i := range pods {
@@ -64,7 +64,7 @@ func change(name string, to func(*setState)) act {
 	return act{Name: name, Do: func(s *state) error { to(&s.Set); return nil }}
 }
 
-// images are what containers of a pod of this name shall run.
+// images returns the wanted images of containers in a pod of this name.
 func images(s *state, container string) []string {
 	var all []string
 	for _, pod := range s.Pods {
@@ -93,7 +93,7 @@ func onlyOurs() podsettest.Invariant[setState] {
 	}}
 }
 
-// oneServes holds while of each pair one container is ready that runs an image of the user's and is not being changed.
+// oneServes holds while one container of each pair is ready, unchanged, with an image of the user's.
 func oneServes() podsettest.Invariant[setState] {
 	return podsettest.Invariant[setState]{Name: "a container of each pair serves", Check: func(e event) error {
 		for _, pod := range e.After.Pods {
@@ -108,7 +108,7 @@ func oneServes() podsettest.Invariant[setState] {
 	}}
 }
 
-// servedBy says that a container of the pair is ready, has an image of the user's, and runs that.
+// servedBy reports whether a container of the pair is ready and runs an image of the user's.
 func servedBy(pod *corev1.Pod) bool {
 	for _, c := range pod.Spec.Containers {
 		if c.Name != "agent-1" && c.Name != "agent-2" || c.Image == "idle:1" {
@@ -127,7 +127,7 @@ func scenarios(t testing.TB) []podsettest.Scenario[setState] {
 	calm := setState{Image: "agent:v1", Partition: "0", MaxUnavailable: "1"}
 	with := func(change func(*setState)) setState { w := calm; change(&w); return w }
 	hotWorld := with(func(w *setState) { w.Hot = true })
-	// at changes the set when the pods have been given an image, before their kubelets have begun with it.
+	// at changes the set after an image is given to pods, before their kubelets begin.
 	at := func(image string, change func(*setState)) func(*state) error {
 		return func(s *state) error {
 			s.Set.Image = image
@@ -276,7 +276,7 @@ func scenarios(t testing.TB) []podsettest.Scenario[setState] {
 	return all
 }
 
-// counts says what is wrong with the counters of the status of a pass that begins now.
+// counts checks the counters of a pass starting now.
 func counts(t testing.TB, matched, updated, ready, both int32) func(*state) error {
 	return func(s *state) error {
 		_, status := planFor(t, s.Set.set(), s.Pods...)

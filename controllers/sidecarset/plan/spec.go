@@ -21,44 +21,44 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Kind is the kind that is planned, in the version that is stored.
+// Kind is the planned kind, in its stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("SidecarSet") }
 
-// Spec is a SidecarSet as the planner uses it, parsed once in a pass. Comments name the fields of the API.
+// Spec is a SidecarSet, parsed once a pass. Comments name the API's fields.
 type Spec struct {
 	// Set is the set itself. Read-only.
 	Set *appsv1beta1.SidecarSet
-	// Deleting says that the set is being deleted.
+	// Deleting: the set is being deleted.
 	Deleting bool
-	// Invalid says what of the spec cannot be parsed.
+	// Invalid is the fault of an unparsable spec.
 	Invalid error
 
-	// Selector is spec.selector, NamespaceSelector the field of that name; nil: every namespace.
+	// Selector is spec.selector, NamespaceSelector likewise; nil: every namespace.
 	Selector, NamespaceSelector labels.Selector
 	// UpdateSelector is updateStrategy.selector; nil: every pod.
 	UpdateSelector labels.Selector
-	// NotUpdate is updateStrategy.type, Paused the field of that name.
+	// NotUpdate is updateStrategy.type, Paused likewise.
 	NotUpdate, Paused bool
 
 	// Containers are spec.containers.
 	Containers []Container
 	// List are the names of these and of the native sidecars, sorted, as pods carry them.
 	List []string
-	// Hashes are those of the present spec. A pod that carries them has the sidecars of it.
+	// Hashes of the present spec. A pod carrying them is up to date.
 	Hashes sidecarspec.Hashes
 	// Recorded are the images of recorded revisions, by revision and container.
 	Recorded map[string]map[string]string
 }
 
-// Container is a sidecar that is updated in place.
+// Container is a sidecar updated in place.
 type Container struct {
 	Name, Image string
-	// Hot says that it is two containers in a pod, of which the idle one runs EmptyImage.
+	// Hot: a pod has two containers, the idle one with EmptyImage.
 	Hot        bool
 	EmptyImage string
 }
 
-// Parse parses the spec of a set with these hashes. A field that cannot be parsed is named by Invalid of the result.
+// Parse parses a set with these hashes. Invalid names an unparsable field.
 func Parse(set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes) *Spec {
 	strategy := &set.Spec.UpdateStrategy
 	s := &Spec{
@@ -148,7 +148,7 @@ func (s *Spec) record() inplace.Record {
 	}
 }
 
-// NeedsNamespaces says whether the labels of namespaces have to be read: a selector of one namespace by its name is decided without.
+// NeedsNamespaces reports whether namespace labels must be read. A selector of one name does without.
 func (s *Spec) NeedsNamespaces() bool {
 	selector := s.Set.Spec.NamespaceSelector
 	if selector == nil {
@@ -162,7 +162,7 @@ func (s *Spec) NeedsNamespaces() bool {
 	return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key != corev1.LabelMetadataName })
 }
 
-// SelectsNamespace says whether the set selects the pods of a namespace with these labels.
+// SelectsNamespace reports whether the set selects pods of this namespace.
 func (s *Spec) SelectsNamespace(name string, all map[string]string) bool {
 	if s.NamespaceSelector == nil {
 		return true

@@ -18,22 +18,22 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-// Injection is what is known of how new pods get the sidecars.
+// Injection is the state of injection into new pods.
 type Injection struct {
 	// Conditions say it in full.
 	Conditions []conditions.Condition
-	// Fault is why they do not get them; empty when they do, when they should not, and when that cannot be found out.
+	// Fault explains missing injection; empty: none is missing, none is due, or it is unknown.
 	Fault string
-	// Stalled says that the fault does not pass by itself.
+	// Stalled: the fault will not pass by itself.
 	Stalled bool
-	// Pending says that new pods may still get the former sidecars, for some seconds.
+	// Pending: for some seconds, new pods may get the former sidecars.
 	Pending bool
 	// PodsWithout is how many pods were found without them.
 	PodsWithout int
 }
 
-// Status is the whole status after a pass: what the snapshot shows, what the plan holds back and what the outcome says went wrong. It is about
-// the pods as they were observed; what the plan did to them shows in the next pass.
+// Status is the whole status after a pass: the snapshot, the plan's obstacles
+// and the outcome's failures. It shows the pods as observed, before the plan.
 func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, injection Injection) appsv1beta1.SidecarSetStatus {
 	set := spec.Set
 	status := appsv1beta1.SidecarSetStatus{
@@ -70,18 +70,18 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	return status
 }
 
-// Conditions are those of a status.
+// Conditions returns a status's conditions.
 func Conditions(status *appsv1beta1.SidecarSetStatus) []conditions.Condition {
 	return conditions.From(status.Conditions)
 }
 
-// Urgent says that a status has to be written as soon as it can be: more of it has changed than counters, messages and times.
+// Urgent reports whether more changed than counters, messages and times. Then write soon.
 func Urgent(before, after *appsv1beta1.SidecarSetStatus) bool {
 	return before.ObservedGeneration != after.ObservedGeneration || before.LatestRevision != after.LatestRevision ||
 		ptr.Deref(before.CollisionCount, 0) != ptr.Deref(after.CollisionCount, 0) || !conditions.EqualIgnoringMessages(Conditions(before), Conditions(after))
 }
 
-// Events are the events about what a status says for the first time, or about another spec than before.
+// Events reports conditions new, or new for this spec.
 func Events(spec *Spec, after appsv1beta1.SidecarSetStatus) []planning.Event {
 	before := &spec.Set.Status
 	otherSpec := before.ObservedGeneration != after.ObservedGeneration
@@ -106,8 +106,7 @@ func slotNames(note planning.Note) []string {
 	return names
 }
 
-// failedUpdate says why pods cannot be updated; false when nothing keeps them. A pod that was refused and now waits until others are updated still
-// counts.
+// failedUpdate explains pods not updatable; false: none. A refused pod waiting for others still counts.
 func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (conditions.Condition, bool) {
 	refused := ""
 	refuse := func(slot planning.Slot, message string) { refused = fmt.Sprintf("changing pod %s: %s", slot, message) }
@@ -120,8 +119,8 @@ func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (c
 	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, s.Unrecorded, refused, plan)
 }
 
-// withInjection are the conditions of the progress of pods, and of what keeps new pods from getting the sidecars. Pods that are under way come first in
-// Reconciling, what needs the user in Stalled.
+// withInjection combines the conditions of progress and injection. Pods
+// in progress come first in Reconciling, needs of the user in Stalled.
 func withInjection(progress podset.Progress, spec *Spec, injection Injection) []conditions.Condition {
 	all := progress.Conditions()
 	if injection.Fault == "" || spec.Deleting || progress.Stalled {
@@ -139,20 +138,19 @@ func withInjection(progress podset.Progress, spec *Spec, injection Injection) []
 	return all
 }
 
-// progressOf says what the set is doing, the first that holds:
+// progressOf describes the set's work, by the first match:
 //
 //  1. it is being deleted, or its spec cannot be parsed: stalled;
 //  2. the server refuses to record the spec, see podset.Progress.WithRefusals;
-//  3. pods get images, or wait for others that do;
-//  4. updates have begun and cannot go on: stalled;
+//  3. pods get images, or wait for others;
+//  4. begun updates cannot go on: stalled;
 //  5. sidecars of updated pods are not ready;
 //  6. pods differ in more than images: stalled, because only their owners can replace them;
-//  7. pods stay at an old revision because the spec says so;
+//  7. the spec keeps pods at an old revision;
 //  8. everything is done.
 //
-// What keeps single pods from becoming ready comes first in the message, and can stall the set: see podset.Progress.WithTroubles. Other
-// containers of a pod that are not ready do not concern the set, unless updates wait for them. Refusals of the server come before that, see
-// podset.Progress.WithRefusals.
+// Refusals of the server come first in the message (podset.Progress.WithRefusals), then troubles of single
+// pods, possibly stalling (WithTroubles). A pod's other containers matter only if updates wait for them.
 func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	switch {
 	case spec.Deleting:
@@ -204,7 +202,7 @@ func progressOfPods(spec *Spec, s *Snapshot, plan *planning.Plan, waiting bool) 
 	return settled(spec, s, plan)
 }
 
-// moves says that pods are on their way to the present spec, or the plan sends them there.
+// moves reports whether pods are on their way to the present spec, or about to be.
 func moves(s *Snapshot, plan *planning.Plan) bool {
 	for i := range plan.Actions {
 		if plan.Actions[i].Reason != reasonUpgradable {
@@ -219,8 +217,8 @@ func moves(s *Snapshot, plan *planning.Plan) bool {
 	return false
 }
 
-// settled is the progress of a set whose pods are where they should be now: what needs the user comes before what the user wants. Pods that cannot be
-// updated need their owner, unless the partition keeps as many anyway.
+// settled is the progress of a set with its pods in place: needs of the user come before
+// wishes. Pods not updatable need their owner, unless the partition keeps as many.
 func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	partition, _ := spec.partition(len(s.Pods)) // It was parsed once already.
 	const never = math.MaxInt

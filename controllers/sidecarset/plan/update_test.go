@@ -24,7 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 )
 
-// carried is a pod after what a plan does to it.
+// carried is a pod after a plan.
 func carried(t testing.TB, todo planning.Plan, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	for _, action := range todo.Actions {
@@ -106,7 +106,7 @@ func TestVersionsSayWhichContainerOfAPairTakesOver(t *testing.T) {
 	}
 }
 
-// The upgrade is taken back when the new container serves already. The earlier one has stopped serving, and would not serve again without a restart.
+// A rollback after the takeover restarts the earlier container: it no longer serves.
 func TestAnUpgradeThatIsTakenBackAfterTheTakeoverRestartsTheEarlierContainer(t *testing.T) {
 	v1, v2 := newSet("mesh:v1", hot), newSet("mesh:v2", hot)
 	pod := run(newPod(t, "p0", v1), true)
@@ -127,7 +127,7 @@ func TestAnUpgradeThatIsTakenBackAfterTheTakeoverRestartsTheEarlierContainer(t *
 	}
 }
 
-// mixed is a set with two pairs and a sidecar that is none.
+// mixed is a set with two pairs and an ordinary sidecar.
 func mixed(agent, proxy, plain string) *appsv1beta1.SidecarSet {
 	return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
 		pair := *set.Spec.Containers[0].DeepCopy()
@@ -136,7 +136,7 @@ func mixed(agent, proxy, plain string) *appsv1beta1.SidecarSet {
 	})
 }
 
-// podOfMixed is a pod that it was injected into.
+// podOfMixed is a pod injected by it.
 func podOfMixed(t testing.TB, set *appsv1beta1.SidecarSet) *corev1.Pod {
 	pod := newPod(t, "p0", set)
 	proxy, plain := set.Spec.Containers[1].Image, set.Spec.Containers[2].Image
@@ -150,7 +150,8 @@ func podOfMixed(t testing.TB, set *appsv1beta1.SidecarSet) *corev1.Pod {
 	return run(pod, true)
 }
 
-// OpenKruise's pairs of one set wrote over each other's annotations, and a set with pairs and others panicked.
+// OpenKruise's pairs of one set overwrote each other's
+// annotations, and a set with pairs and others panicked.
 func TestSeveralPairsOfAPodAreUpgradedTogether(t *testing.T) {
 	pod := podOfMixed(t, mixed("a:v1", "p:v1", "c:v1"))
 	for name, tc := range map[string]struct {
@@ -195,8 +196,8 @@ func TestSeveralPairsOfAPodAreUpgradedTogether(t *testing.T) {
 	}
 }
 
-// The replaced containers of several pairs become idle by one write, when all sidecars are ready. If one never is, going back still restarts the earlier container
-// of a pair that had taken over.
+// The replaced containers of several pairs become idle in one write, once all sidecars are ready.
+// With one never ready, a rollback still restarts the earlier container of a pair after its takeover.
 func TestThePairsOfAPodAreResetTogether(t *testing.T) {
 	v1, v2 := mixed("a:v1", "p:v1", "c:v1"), mixed("a:v2", "p:v2", "c:v2")
 	unready := func(pod *corev1.Pod, containers ...string) *corev1.Pod {
@@ -221,7 +222,7 @@ func TestThePairsOfAPodAreResetTogether(t *testing.T) {
 			t.Errorf("while %s is not ready, and it is taken back: images %s", container, got)
 		}
 	}
-	// over ends the one that is no pair, in a pod that does not start it again.
+	// over ends the ordinary sidecar, never restarted in its pod.
 	over := func(pod *corev1.Pod) *corev1.Pod {
 		pod = unready(pod, "plain")
 		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
@@ -235,7 +236,7 @@ func TestThePairsOfAPodAreResetTogether(t *testing.T) {
 	hotOnly := mixed("a:v2", "p:v2", "c:v1")
 	todo, _ = planFor(t, hotOnly, podOfMixed(t, v1))
 	ended := over(follows(carried(t, todo, podOfMixed(t, v1))))
-	// It is to have another image as well, which it never runs.
+	// Its other new image never runs.
 	gone := over(podOfMixed(t, v1))
 	todo, _ = planFor(t, v2, gone)
 	changed := carried(t, todo, gone)
@@ -256,8 +257,8 @@ func TestThePairsOfAPodAreResetTogether(t *testing.T) {
 	}
 }
 
-// Where containers start in order, an image may have to wait for a container that comes before it and is not ready. When the user corrects that one, the
-// container that has served all the time was taken for the idle one.
+// With ordered starts, an image may wait for an earlier, unready container.
+// After the user corrected that one, the serving container was taken for idle.
 func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {
 	set := func(agent, plain string) *appsv1beta1.SidecarSet {
 		return newSet(agent, hot, func(set *appsv1beta1.SidecarSet) {
@@ -297,7 +298,7 @@ func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {
 			t.Errorf("images %s, want %s", got, want)
 		}
 	}
-	// The one that waits runs the empty image.
+	// The waiting one runs the empty image.
 	for _, ready := range []bool{true, false} {
 		pod := carry(start(), set("a:v2", "c:broken"))
 		wantImages(pod, "agent-1=a:v1 agent-2=idle:1 plain=c:broken")
@@ -318,7 +319,7 @@ func TestTheContainerThatServesStaysWhileItsPairWaitsForOthers(t *testing.T) {
 	wantImages(pod, "agent-1=a:v4 agent-2=a:v2 plain=c:v4")
 }
 
-// What a pod says of its update is about the last one, not about the first.
+// A pod records its last update, not its first.
 func TestAPodSaysWhichUpdateWasTheLast(t *testing.T) {
 	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
 	for _, image := range []string{"agent:v2", "agent:v3"} {
@@ -342,7 +343,8 @@ func TestAPodSaysWhichUpdateWasTheLast(t *testing.T) {
 	}
 }
 
-// A pod copied from one that was updated in place was "being updated" for ever: it carries what the other one noted, of a generation that it never has.
+// A copy of a pod updated in place was "being updated" for ever:
+// it carried the other's record, of a generation it never has.
 func TestAPodCopiedFromAnUpdatedOneIsNotBeingUpdated(t *testing.T) {
 	set := newSet("agent:v2")
 	pod := run(newPod(t, "p0", newSet("agent:v1")), true)
@@ -360,7 +362,7 @@ func TestAPodCopiedFromAnUpdatedOneIsNotBeingUpdated(t *testing.T) {
 	}
 }
 
-// A set of init containers alone was complete while the image of one could not be pulled.
+// A set of only init containers was complete with an image it could not pull.
 func TestASidecarThatIsAnInitContainerCounts(t *testing.T) {
 	set := newSet("agent:v1", func(s *appsv1beta1.SidecarSet) {
 		s.Spec.InitContainers = []appsv1beta1.SidecarContainer{{Container: corev1.Container{Name: "certs", Image: "gone:v1"}}}
@@ -383,7 +385,7 @@ func TestASidecarThatIsAnInitContainerCounts(t *testing.T) {
 	}
 }
 
-// A paused set said that nothing needs the user while an old sidecar crashed again and again.
+// A paused set needed nothing from the user while an old sidecar kept crashing.
 func TestAnOldSidecarThatCrashesIsSaidWhileTheSetIsPaused(t *testing.T) {
 	pod := run(newPod(t, "p0", newSet("agent:v1")), false)
 	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == "agent" })
@@ -404,7 +406,7 @@ func TestAnOldSidecarThatCrashesIsSaidWhileTheSetIsPaused(t *testing.T) {
 	}
 }
 
-// With a label that is another one for each pod, every pass of a set took the square of its pods.
+// With a label different on each pod, every pass took quadratic time.
 func TestScatteringByALabelOfSinglePodsCostsTheSameForEachPod(t *testing.T) {
 	set := newSet("agent:v2", maxUnavailable("100%"), strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 		s.ScatterStrategy = []shared.UpdateScatterTerm{{Key: "pod", Value: "*"}}
@@ -428,7 +430,7 @@ func TestScatteringByALabelOfSinglePodsCostsTheSameForEachPod(t *testing.T) {
 	}
 }
 
-// A very old pod names the hash alone, of this set and of others; the next write says it in today's way, and changes no entry of another set.
+// A very old pod has only hashes; the next write modernizes this set's entry alone.
 func TestAVeryOldPodSaysItsHashInTodaysWayAfterAnUpdate(t *testing.T) {
 	old, set := newSet("agent:v1"), newSet("agent:v2")
 	pod := run(newPod(t, "p0", old), true)
@@ -451,7 +453,7 @@ func TestAVeryOldPodSaysItsHashInTodaysWayAfterAnUpdate(t *testing.T) {
 	}
 }
 
-// Images that are digests are known from the ID that the kubelet reports, whatever it calls the image.
+// Digest images are recognized by the kubelet's reported ID, whatever it calls the image.
 func TestImagesThatAreDigestsReachAllPods(t *testing.T) {
 	digest := func(of string) string { return "agent@sha256:" + strings.Repeat(of, 64) }
 	before, after := newSet(digest("1")), newSet(digest("2"))
@@ -470,7 +472,7 @@ func TestImagesThatAreDigestsReachAllPods(t *testing.T) {
 	}
 }
 
-// An annotation that nothing can be merged into keeps its pod as it is, says so, and holds up no other pod.
+// An unmergeable annotation keeps its pod as it is, is reported, and holds up no other pod.
 func TestAnAnnotationThatIsNoJSONKeepsOnlyItsPod(t *testing.T) {
 	set := newSet("agent:v2", func(s *appsv1beta1.SidecarSet) {
 		s.Spec.PatchPodMetadata = []appsv1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"merged": `{"a":1}`}, PatchPolicy: appsv1beta1.SidecarSetMergePatchJSONPatchPolicy}}
@@ -542,7 +544,7 @@ func TestWavesOfAnUpdate(t *testing.T) {
 	}
 }
 
-// A pod whose labels change so that updateStrategy.selector selects it is updated, and one that it no longer selects stays.
+// A pod newly matching updateStrategy.selector is updated; one no longer matching stays.
 func TestAPodWhoseLabelsChangeIsUpdated(t *testing.T) {
 	set := newSet("agent:v2", strategy(func(s *appsv1beta1.SidecarSetUpdateStrategy) {
 		s.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"gray": "yes"}}
@@ -560,7 +562,7 @@ func TestAPodWhoseLabelsChangeIsUpdated(t *testing.T) {
 	}
 }
 
-// A pod of a Job is not ready any more once one of its containers has ended, and never will be: others do not wait for it.
+// A Job's pod with an ended container never becomes ready again: others do not wait for it.
 func TestAPodWhoseContainerHasEndedForGoodHoldsUpNoOther(t *testing.T) {
 	v1, v2 := newSet("agent:v1"), newSet("agent:v2", maxUnavailable("1"))
 	for name, tc := range map[string]struct {
@@ -622,7 +624,7 @@ func TestAPodWhoseContainerHasEndedForGoodHoldsUpNoOther(t *testing.T) {
 	}
 }
 
-// An admission policy had rewritten the image of the sidecar when the pod was created. The update wrote the one of the spec, which could not be pulled.
+// An admission policy had rewritten the new pod's image. The update wrote the spec's, impossible to pull.
 func TestASidecarWhoseImageWasRewrittenIsNotUpdated(t *testing.T) {
 	for name, tc := range map[string]struct {
 		image  string

@@ -1,11 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podinject injects sidecars into pods that are being created.
+// Package podinject injects sidecars into new pods.
 //
-// It is registered only by the webhook entries that the controller of SidecarSets writes, one for each set and only for the pods of that set.
-// The path that an entry calls names the revision to inject. A revision never changes and its name is a hash of its content, so every replica reads it once and
-// no replica can lag behind.
+// Only webhook entries written by the SidecarSet controller call it, one a set and only for its pods. The path names
+// the revision. Revisions never change and are named by content, so replicas read each once and cannot lag behind.
 package podinject
 
 import (
@@ -39,9 +38,10 @@ import (
 const (
 	// Path is where the API server calls, followed by the name of a revision.
 	Path = sidecar.InjectPath
-	// readTimeout is how long reading a revision or a namespace may take. It leaves time to answer within the webhook's ten seconds.
+	// readTimeout bounds reading a revision or namespace, to answer within the webhook's ten seconds.
 	readTimeout = 4 * time.Second
-	// remembered is how many revisions are kept, rememberedBytes how long one may be: decoded it takes several times that. Others are read for each pod.
+	// remembered is the number of cached revisions, rememberedBytes their
+	// maximal size; decoding multiplies it. Others are read for each pod.
 	remembered, rememberedBytes = 512, 64 << 10
 )
 
@@ -55,17 +55,17 @@ type Handler struct {
 	Reader client.Reader
 	// Namespace is the operator's; revisions lie there.
 	Namespace string
-	// Known says whether there is a revision of a name. Others are not read: anybody can ask. Nil: all are.
+	// Known: a revision of this name exists. Others are not read: anybody can ask. Nil: all do.
 	Known func(ctx context.Context, name string) bool
 
 	once      sync.Once
 	revisions *lru.Cache
 }
 
-// calledKey is the key of the injection and of its revision in the context of a request.
+// calledKey holds a request's injection and revision in its context.
 type calledKey struct{}
 
-// called is what a call is to inject. Announced says that the set, of the UID set, may not be stored.
+// called is a call's injection. announced: the set of this UID may not be stored.
 type called struct {
 	sidecar.Injection
 	revision  string
@@ -73,8 +73,8 @@ type called struct {
 	set       string
 }
 
-// ServeHTTP implements http.Handler. What cannot be known just now is answered with an error of HTTP, not with a refusal: the failure policy of
-// the entry decides whether the pod is created.
+// ServeHTTP implements http.Handler. It answers temporary ignorance with an
+// HTTP error, not a refusal: the entry's failure policy decides about the pod.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readTimeout)
 	defer cancel()
@@ -115,7 +115,7 @@ func (h *Handler) injection(ctx context.Context, name string) (called, error) {
 	return call, err
 }
 
-// isStored says that the very set of a call is stored.
+// isStored reports whether the call's very set is stored.
 func (h *Handler) isStored(ctx context.Context, call called) (bool, error) {
 	if !call.announced {
 		return true, nil
@@ -177,7 +177,7 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladm
 	return response
 }
 
-// patched is the answer that makes the object of a request this one.
+// patched answers with this object in place of the request's.
 func patched(req ctrladmission.Request, object map[string]any) ctrladmission.Response {
 	data, err := stdjson.Marshal(object)
 	if err != nil {
@@ -186,7 +186,7 @@ func patched(req ctrladmission.Request, object map[string]any) ctrladmission.Res
 	return ctrladmission.PatchResponseFromRaw(req.Object.Raw, data)
 }
 
-// mark shows by a probe that the webhook is in force.
+// mark proves on a probe the webhook is in force.
 func (c called) mark(req ctrladmission.Request) ctrladmission.Response {
 	probe := &unstructured.Unstructured{}
 	if err := json.Unmarshal(req.Object.Raw, &probe.Object); err != nil {
@@ -204,7 +204,7 @@ func (c called) mark(req ctrladmission.Request) ctrladmission.Response {
 	return patched(req, probe.Object)
 }
 
-// namespaceLabels are those that may decide. The namespace is read only where more than its name matters.
+// namespaceLabels returns deciding labels. It reads the namespace only if its name is not enough.
 func (h *Handler) namespaceLabels(ctx context.Context, injection sidecar.Injection, name string) (map[string]string, error) {
 	if len(injection.NamespaceKeys()) == 0 {
 		return map[string]string{corev1.LabelMetadataName: name}, nil

@@ -32,7 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/podinject"
 )
 
-// server answers with the injections of some sets, and counts what it reads.
+// server answers with some sets' injections, and counts its reads.
 func server(t testing.TB, sets ...string) (handler *podinject.Handler, revisions []string, reads map[string]int) {
 	t.Helper()
 	var all []*sidecar.Set
@@ -106,7 +106,7 @@ func ask(t testing.TB, handler http.Handler, revision, pod string, change func(*
 const (
 	pod   = `{metadata: {labels: {app: shop}}, spec: {containers: [{name: web, image: w}]}}`
 	plain = `{metadata: {name: log}, spec: {selector: {matchLabels: {app: shop}}, containers: [{name: agent, image: a}]}}`
-	// other is a set that depends on more than the name of the namespace.
+	// other is a set depending on more than the namespace's name.
 	other = `{metadata: {name: other}, spec: {selector: {matchLabels: {app: shop}}, namespaceSelector: {matchLabels: {team: a}}, containers: [{name: first, image: a}]}}`
 )
 
@@ -136,7 +136,7 @@ func TestAReplacedContainerIsWarnedOf(t *testing.T) {
 	}
 }
 
-// patched is a pod as a call with this path leaves it, and whether the call has changed it.
+// patched returns a pod after a call with this path; true: the call changed it.
 func patched(t testing.TB, handler http.Handler, path string, pod []byte) (after []byte, changed bool) {
 	t.Helper()
 	code, answer := ask(t, handler, path, string(pod), nil)
@@ -156,7 +156,7 @@ func patched(t testing.TB, handler http.Handler, path string, pod []byte) (after
 	return pod, true
 }
 
-// Each change of a set makes a revision, of up to 1.4 MB. A process that kept all that it has read would run out of memory.
+// Each change of a set makes a revision of up to 1.4 MB. Keeping all of them would exhaust memory.
 func TestRevisionsAreKeptWithinBounds(t *testing.T) {
 	env := fmt.Sprintf("image: a, env: [{name: BIG, value: %q}]", strings.Repeat("x", 1_000_000))
 	handler, revisions, reads := server(t, plain, strings.NewReplacer("log", "large", "agent", "large", "image: a", env).Replace(plain))
@@ -180,14 +180,14 @@ func TestReadsTheNamespaceWhereItDecides(t *testing.T) {
 	if reads["shop"] != 1 {
 		t.Errorf("read: %v", reads)
 	}
-	// What cannot be read decides nothing: the pod is not let through without its sidecars.
+	// A failed read decides nothing: the pod is not let through without its sidecars.
 	code, answer := ask(t, handler, revisions[0], pod, func(r *admissionv1.AdmissionRequest) { r.Namespace = "gone" })
 	if code != http.StatusOK || answer.Allowed {
 		t.Errorf("%d, %+v", code, answer)
 	}
 }
 
-// Each path that somebody made up was a read of the API server.
+// Each invented path caused a read of the API server.
 func TestNothingIsReadForAPathThatSomebodyMadeUp(t *testing.T) {
 	handler, revisions, reads := server(t, plain)
 	handler.Known = func(_ context.Context, name string) bool { return name == revisions[0] }
@@ -199,7 +199,8 @@ func TestNothingIsReadForAPathThatSomebodyMadeUp(t *testing.T) {
 	}
 }
 
-// Whoever reached the operator's port could have sidecars injected into the pods of all, by asking about the creation of a SidecarSet.
+// Anybody reaching the operator's port could inject sidecars
+// into all pods, by a review of a SidecarSet's creation.
 func TestNothingIsInjectedOfASetThatIsNotStored(t *testing.T) {
 	handler, revisions, _ := server(t, plain)
 	writer := handler.Reader.(client.Client)
@@ -267,7 +268,7 @@ spec:
 	}
 }
 
-// BenchmarkTwentySets is all that the operator does for a pod that twenty sets select.
+// BenchmarkTwentySets measures all work for a pod of twenty sets.
 func BenchmarkTwentySets(b *testing.B) {
 	var sets []string
 	for n := range 20 {
@@ -292,7 +293,7 @@ func BenchmarkTwentySets(b *testing.B) {
 	}
 }
 
-// A probe shows at once that the webhook is in force, whether or not the policy has marked it.
+// A probe proves the webhook at once, marked by the policy or not.
 func TestProbesAreMarked(t *testing.T) {
 	handler, revisions, _ := server(t, plain)
 	ofProbes := func(r *admissionv1.AdmissionRequest) {

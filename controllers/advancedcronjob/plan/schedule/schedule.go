@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package schedule computes when runs are due: cron expressions of five fields and descriptors, in a time zone. The time is an argument.
+// Package schedule computes due times: cron expressions of five fields and descriptors, in a time zone. It is pure.
 //
-// Daylight saving: runs in the hour that is skipped do not occur that day, and runs in the hour that is repeated occur twice.
+// Daylight saving: runs in the skipped hour do not occur that day, runs in the repeated hour occur twice.
 package schedule
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// maxExpression is how many bytes an expression may have. Longer ones say nothing that a short one could not.
+// maxExpression limits an expression, in bytes, far above any use.
 const maxExpression = 1024
 
 // Schedule says when runs are due.
 type Schedule struct {
 	instants cron.Schedule
-	// every is the distance of two runs of "@every"; zero for expressions, which name times of the day.
+	// every is the interval of "@every"; zero for cron expressions.
 	every time.Duration
 	zone  *time.Location
 }
 
-// Zone is the time zone of an IANA name. Names that mean another zone on each machine are refused.
+// Zone is the time zone of an IANA name. It refuses names with a different meaning on each machine.
 func Zone(name string) (*time.Location, error) {
 	if name == "" || strings.EqualFold(name, "Local") {
 		return nil, fmt.Errorf("%q is no time zone: want an IANA name such as Europe/Berlin or Etc/UTC", name)
@@ -39,10 +39,10 @@ func Zone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// NamesZone says that the expression names its time zone itself.
+// NamesZone reports whether the expression names its time zone itself.
 func NamesZone(expression string) bool { return strings.Contains(expression, "TZ") }
 
-// Parse reads an expression in a zone; nil: UTC, unless the expression begins with TZ= or CRON_TZ=.
+// Parse reads an expression in a zone; nil: UTC. A prefix TZ= or CRON_TZ= wins.
 func Parse(expression string, zone *time.Location) (s Schedule, err error) {
 	defer func() { // the parser is not meant for strangers' texts
 		if fault := recover(); fault != nil {
@@ -101,8 +101,8 @@ func cutZone(expression string) (name, rest string, err error) {
 	return "", "", fmt.Errorf("%q: a time zone has to come first, as in %q", expression, "TZ=Asia/Tokyo 0 9 * * *")
 }
 
-// Next is the first instant after t; zero when there is none within the next years. anchor is any instant of the schedule, such as when the
-// newest run was due, or when waiting for the first one began; only "@every" counts from it.
+// Next is the first instant after t; zero: none within the next years. anchor is any instant
+// of the schedule, say the newest run or the start of waiting; only "@every" uses it.
 func (s Schedule) Next(anchor, t time.Time) time.Time {
 	if s.every == 0 {
 		next := s.instants.Next(t.In(s.zone))
@@ -120,16 +120,15 @@ func (s Schedule) Next(anchor, t time.Time) time.Time {
 	return anchor.Add((steps + 1) * s.every).UTC()
 }
 
-// NeverDue says that an expression names a day that never comes, such as 30 February.
+// NeverDue reports whether the day never comes, such as 30 February.
 func (s Schedule) NeverDue() bool {
 	leapYear := time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 	return s.every == 0 && s.instants.Next(leapYear).IsZero()
 }
 
-// Missed is the newest instant after since and not after now, and how many there are in all; counting ends at most. Without one it is zero.
+// Missed is the newest instant after since and not after now, with the number of all, up to most. Zero: none.
 //
-// It looks at the instants that it counts, and at about as many more as the logarithm of the time that has passed: a schedule of years ago
-// costs no more than one of yesterday.
+// Beyond the counted ones, it looks at logarithmically many: years cost no more than a day.
 func (s Schedule) Missed(anchor, since, now time.Time, most int) (newest time.Time, count int) {
 	for at := s.Next(anchor, since); count < most && !at.IsZero() && !at.After(now); at = s.Next(anchor, at) {
 		newest = at
@@ -138,7 +137,7 @@ func (s Schedule) Missed(anchor, since, now time.Time, most int) (newest time.Ti
 	if count < most {
 		return newest, count
 	}
-	// The instant after t does not come earlier when t grows. So the newest one follows the largest t whose next instant is not after now.
+	// Next(t) is monotonic in t: bisect for the largest t with an instant not after now.
 	low, high := newest.Unix()-1, now.Unix()
 	for low < high {
 		middle := low + (high-low+1)/2

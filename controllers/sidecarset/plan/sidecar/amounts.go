@@ -8,17 +8,17 @@ import (
 	"slices"
 )
 
-// Amount is one resource that an expression computes, taken apart for the policy, whose language has neither loops nor fractions. It works on
-// a list of whole numbers, in thousandths: first the variable, then constants. Each level adds the results of its steps, which
-// use numbers that are there already.
+// Amount is one computed resource in steps for the policy, whose language lacks
+// loops and fractions. It works on a list of integers, in thousandths: the variable,
+// then constants. Each level appends the results of its steps over earlier numbers.
 type Amount struct {
-	// Field is limits or requests, Name the resource, Variable the resource of the target containers that it is computed from.
+	// Field is limits or requests, Name the resource, Variable the targets' resource it is computed from.
 	Field    string `json:"field"`
 	Name     string `json:"name"`
 	Variable string `json:"variable"`
 	// Constants follow the variable in the list.
 	Constants []int64 `json:"constants"`
-	// Levels are maxLevels; those that are not needed are empty.
+	// Levels always number maxLevels; unused ones are empty.
 	Levels [][]Step `json:"levels"`
 	// Result is where the result stands in the list.
 	Result int `json:"result"`
@@ -35,19 +35,19 @@ type Step struct {
 }
 
 const (
-	// maxLevels is how deep steps may build on each other. The policy has as many variables r1, r2, and so on.
+	// maxLevels limits nested steps. The policy has as many variables r1, r2, and so on.
 	maxLevels = 8
-	// maxFactor bounds numerators and denominators, maxConstant constants, so that what an expression computes with stays within 64 bits.
+	// maxFactor bounds numerators and denominators, maxConstant constants, to compute within 64 bits.
 	maxFactor, maxConstant = 1_000_000_000, 1 << 53
 )
 
-// term is a part of an expression that contains the variable.
+// term is a part of an expression with the variable.
 type term struct {
 	// op is empty for the variable itself; a and b are operands.
 	op       string
 	a, b     amount
 	num, den int64
-	// fits says that all factors are small enough.
+	// fits: all factors are in bounds.
 	fits bool
 }
 
@@ -141,7 +141,7 @@ func takeApart(text, resource string) (Amount, bool) {
 // leveled are terms by how deep they build on others.
 type leveled [][]*term
 
-// add files a value and what it is made of, and returns its level: 0 for the variable and for constants.
+// add files a value and its parts, and returns its level: 0 for the variable and constants.
 func (l leveled) add(value amount, constants *[]int64) (int, bool) {
 	t := value.term
 	switch {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// annotate makes the annotations say what the pod got. others inject into it, too; absent do not, and a copied pod may name them.
+// annotate records the injection on the pod. others inject too; absent do not, but a copied pod may name them.
 func (v *Variant) annotate(set string, annotations map[string]string, others []Other, absent []string) error {
 	present := map[string]bool{}
 	for _, o := range others {
@@ -40,7 +40,7 @@ func (v *Variant) annotate(set string, annotations map[string]string, others []O
 	return nil
 }
 
-// apply makes one patch. present are the other sets that inject into the pod.
+// apply makes one patch. present are the other sets injecting into the pod.
 func (p Patch) apply(set string, annotations map[string]string, present map[string]bool) error {
 	if slices.ContainsFunc(p.Yields, func(other string) bool { return present[other] }) {
 		return nil
@@ -69,8 +69,8 @@ func (p Patch) apply(set string, annotations map[string]string, present map[stri
 	return nil
 }
 
-// MergePatch merges patches into a JSON text by RFC 7386, one after the other. Into nothing a patch is set as it is, and what has been set so stays. A
-// text that they do not change stays as it was written, and so does every number in it: 64 bits are more than a float holds.
+// MergePatch merges patches into a JSON text by RFC 7386, in order. Into an empty text
+// they go literally. Unchanged text and numbers stay as written: 64 bits exceed a float.
 func MergePatch(into string, patches ...string) (string, error) {
 	merged := into
 	for _, patch := range patches {
@@ -127,13 +127,13 @@ func merge(target, patch any) any {
 	return fields
 }
 
-// maxNamed is how many sets the annotations of a pod may name: far more than inject into one. The policy has the same number.
+// maxNamed limits the sets in a pod's annotations, far above real use. The policy has the same number.
 const maxNamed = 200
 
 // flatMember is a member of a hash annotation in today's shape.
 var flatMember = regexp.MustCompile(`"[^"]*":[{][^{}]*[}]`)
 
-// withEntry is a JSON object of sets with one more entry. Members of absent sets are left out, and those that say the hash alone, as very old ones do.
+// withEntry adds an entry to a JSON object of sets. It drops entries of absent sets, and very old ones with only a hash.
 func withEntry(old string, absent []string, entry string) string {
 	members := []string{entry}
 	for _, member := range flatMember.FindAllString(old, maxNamed) {
@@ -145,7 +145,7 @@ func withEntry(old string, absent []string, entry string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// withWorking is the JSON object of working containers with those of one set.
+// withWorking adds one set's working containers to the JSON object.
 func withWorking(old string, keys, members []string) string {
 	all := slices.Clone(members)
 	var have map[string]string

@@ -10,7 +10,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// What a pod gets of an annotation, by each policy, where it has none, has its own, and has what cannot be merged.
+// Each policy on pods without the annotation, with their own, and with an unmergeable one.
 func TestAnnotationsByPolicy(t *testing.T) {
 	const absent = "absent"
 	for name, tc := range map[string]struct {

@@ -22,7 +22,7 @@ type placed struct {
 	name     string
 	first    bool
 	init     bool
-	// pair is 1 for the container of a pair that works and 2 for its peer; 0 without a pair.
+	// pair is 1 for the working container of a pair, 2 for its peer; 0 without a pair.
 	pair      int
 	container map[string]any
 	extra     appsv1beta1.SidecarContainer
@@ -32,7 +32,7 @@ type placed struct {
 	byName   bool
 }
 
-// blocks are the containers of a payload in the order in which they stand in a pod.
+// blocks are the containers of a payload in pod order.
 type blocks struct {
 	containers, inits []placed
 }
@@ -94,7 +94,7 @@ func versionEnv(name, annotation string) map[string]any {
 	}}
 }
 
-// withEnv is the env of a container with some variables after its own. What it has itself wins.
+// withEnv appends variables to a container's env. Its own win.
 func withEnv(container map[string]any, added ...map[string]any) []any {
 	env := slices.Clone(listOf(container, "env"))
 	if env == nil {
@@ -123,7 +123,7 @@ func textOf(object any, field string) string {
 	return text
 }
 
-// names are those of a block.
+// names returns the names in a block.
 func names(all []placed, first bool) []string {
 	var names []string
 	for _, p := range all {
@@ -134,7 +134,7 @@ func names(all []placed, first bool) []string {
 	return names
 }
 
-// usedVolumes are the volumes of a payload that its containers mount, sorted by name.
+// usedVolumes returns the mounted volumes of a payload, sorted by name.
 func usedVolumes(p Payload, b blocks) []map[string]any {
 	used := map[string]bool{}
 	for _, all := range [][]placed{b.containers, b.inits} {
@@ -156,7 +156,7 @@ func usedVolumes(p Payload, b blocks) []map[string]any {
 	return volumes
 }
 
-// ranks are the containers of a set and of those that meet it, in the order in which they would stand in a pod.
+// ranks are the containers of a set and of sets meeting it, in pod order.
 type ranks struct {
 	containers, inits []placed
 }
@@ -200,7 +200,7 @@ func (p placed) compare(other placed) int {
 	return cmp.Or(cmp.Compare(p.set, other.set), cmp.Compare(p.position, other.position))
 }
 
-// compile is the container as an Injection has it. all are the containers among which it stands, in order.
+// compile returns the container for an Injection. all is its block, in order.
 func (p placed) compile(set string, all []placed) Container {
 	c := Container{
 		Value: p.container, Name: p.name, First: p.first, Hot: p.pair > 0, Beyond: []string{}, Transfers: []Transfer{},
@@ -238,7 +238,7 @@ func (p placed) compile(set string, all []placed) Container {
 	return c
 }
 
-// subscript is the key of a label or of an annotation that a field path names.
+// subscript is the label or annotation key in a field path.
 func subscript(ref *corev1.ObjectFieldSelector) (label, annotation string) {
 	if key, is := strings.CutPrefix(ref.FieldPath, "metadata.labels['"); is {
 		return strings.TrimSuffix(key, "']"), ""
@@ -249,7 +249,7 @@ func subscript(ref *corev1.ObjectFieldSelector) (label, annotation string) {
 	return "", ""
 }
 
-// expressionsOf are those that are given, by resource.
+// expressionsOf returns the given expressions by resource.
 func expressionsOf(e *appsv1beta1.SidecarResourceExpressions) map[string]string {
 	given := ptr.Deref(e, appsv1beta1.SidecarResourceExpressions{})
 	all := map[string]string{string(corev1.ResourceCPU): given.CPU, string(corev1.ResourceMemory): given.Memory}

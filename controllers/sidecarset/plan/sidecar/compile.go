@@ -18,10 +18,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// ErrNoRevision means that the historic revision to inject was not found.
+// ErrNoRevision means the pinned revision was not found.
 var ErrNoRevision = errors.New("the revision that injectionStrategy.revision names was not found")
 
-// Compile says what a set injects, given all sets. Sets that are paused or meet none of its pods do not matter.
+// Compile computes a set's injection beside all other sets. Sets paused or without common pods do not matter.
 func Compile(set *Set, all []*Set) (Injection, error) {
 	out := Injection{Set: set.Name, Skip: []string{}, Others: []Other{}}
 	if set.Base != "" {
@@ -34,7 +34,7 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 		}
 		other, err := describe(o, all)
 		if err != nil {
-			// What cannot be read injects nothing, and is reported of its own set.
+			// An unreadable set injects nothing; its own pass reports it.
 			continue
 		}
 		out.Others = append(out.Others, other)
@@ -56,7 +56,7 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 	return out, nil
 }
 
-// overlapping are the other sets that may inject into a pod together with set, or instead of it, by name.
+// overlapping are the other sets possibly injecting beside or instead of set, by name.
 func overlapping(set *Set, all []*Set) []*Set {
 	var others []*Set
 	for _, o := range all {
@@ -68,17 +68,17 @@ func overlapping(set *Set, all []*Set) []*Set {
 	return others
 }
 
-// choice is one revision and the pods that get it.
+// choice is a revision and its pods.
 type choice struct {
 	payload Payload
 	when    []podentry.Requirement
 	percent *int32
 }
 
-// choices are what new pods get, in order of precedence. The last one is for every pod.
+// choices are the revisions for new pods, by precedence. The last is for every pod.
 //
-// 1. Without a historic revision, or with one under Partial for pods that an update may reach, the latest one.
-// 2. Otherwise the historic one; with a partition in percent under Partial, that share of the pods gets it.
+// 1. The latest: without a pinned revision, or under Partial for pods an update may reach.
+// 2. Otherwise the pinned one; under Partial with a percentage, for that share of the pods.
 func (s *Set) choices() ([]choice, error) {
 	latest := choice{payload: s.Latest, when: []podentry.Requirement{}}
 	if s.Revision == nil {
@@ -114,7 +114,7 @@ func (s *Set) choices() ([]choice, error) {
 	return append(all, latest, pinned), nil
 }
 
-// describe says of a set what the others have to know. Of a set with two revisions they know the containers of both.
+// describe tells other sets about a set: of two revisions, the containers of both.
 func describe(s *Set, all []*Set) (Other, error) {
 	o := Other{
 		Name: s.Name, Match: s.Match, Skip: []string{}, First: []string{}, Last: []string{}, InitFirst: []string{}, InitLast: []string{},
@@ -193,10 +193,10 @@ func variant(set *Set, c choice, others []*Set) (Variant, error) {
 	return v, v.prepare(set.Name)
 }
 
-// maxPrepared is how long Annotations may be, in bytes. They are stored a second time, and what a set injects has to fit into an object.
+// maxPrepared limits Annotations, in bytes: they are stored twice, and one object holds the whole injection.
 const maxPrepared = 16 << 10
 
-// prepare computes what most pods get, so that the policy need not.
+// prepare precomputes the usual result to spare the policy.
 func (v *Variant) prepare(set string) error {
 	annotations := map[string]string{}
 	if err := v.annotate(set, annotations, nil, nil); err != nil {
@@ -225,12 +225,12 @@ func (v *Variant) prepare(set string) error {
 	return nil
 }
 
-// takes says whether mounts, devices or variables of the pod's containers are copied into it.
+// takes reports whether it copies mounts, devices or variables of the pod's containers.
 func (c Container) takes() bool {
 	return c.ShareMounts || c.ShareDevices || len(c.Transfers) > 0
 }
 
-// addHotUpgrade adds what pods carry for one container of a pair.
+// addHotUpgrade adds annotations for one container of a pair.
 func (v *Variant) addHotUpgrade(t placed) {
 	switch t.pair {
 	case 1:
@@ -251,7 +251,7 @@ type upgradeEntry struct {
 	ControllerRevision string   `json:"controllerRevision,omitempty"`
 }
 
-// describeEntries fills in what the pod says about the set.
+// describeEntries fills in the pod's record of the set.
 func (v *Variant) describeEntries(set string, p Payload, list []string) {
 	v.Key = quoted(set) + ":"
 	v.Mark = `"hash":` + quoted(p.Hash) + `,"sidecarSetName":` + quoted(set) + ","
@@ -266,7 +266,7 @@ func (v *Variant) describeEntries(set string, p Payload, list []string) {
 
 func quoted(text string) string { return compact(text) }
 
-// compact is the JSON of what always has one.
+// compact is the JSON of a value that always has one.
 func compact(value any) string {
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
@@ -297,8 +297,8 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 	return patches
 }
 
-// meet says how a patch changes on a pod into which another set injects, too. Admission refuses what cannot go together, so only two cases are
-// left: what only retains gives way to what sets, and among equals the name of the set decides.
+// meet adapts a patch to another set on the same pod. Admission refuses true
+// conflicts. Retain gives way to the other policies; otherwise the set's name decides.
 func (p *Patch) meet(set, other *Set) {
 	for _, theirs := range other.patches() {
 		value, has := theirs.Annotations[p.Key]
@@ -317,7 +317,7 @@ func (p *Patch) meet(set, other *Set) {
 	}
 }
 
-// patches are those of every revision that pods may get from a set.
+// patches are the patches of every revision new pods may get.
 func (s *Set) patches() []appsv1beta1.SidecarSetPatchPodMetadata {
 	choices, err := s.choices()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// compute is a sidecar with what it takes from the pod's own containers.
+// compute returns a sidecar with its copies from the pod's own containers.
 func (w *work) compute(set string, c Container) (any, error) {
 	value := maps.Clone(c.Value)
 	env := newEnvironment(listOf(value, "env"))
@@ -45,7 +45,7 @@ func setList(object map[string]any, field string, list []any) {
 	}
 }
 
-// environment are the variables of a sidecar. Names are looked up, since the author of a pod decides how many of them its mounts refer to.
+// environment are a sidecar's variables. A map finds them: the pod's author decides how many its mounts use.
 type environment struct {
 	variables []any
 	names     map[string]bool
@@ -59,7 +59,7 @@ func newEnvironment(own []any) *environment {
 	return e
 }
 
-// add adds a variable of another container, if that has it. A name that is there stays.
+// add copies a variable, if the other container has it. Existing names stay.
 func (e *environment) add(theirs map[string]any, name string) {
 	if variable, has := theirs[name]; has && !e.names[name] {
 		e.variables, e.names[name] = append(e.variables, variable), true
@@ -81,7 +81,7 @@ func (w *work) variablesOf(lender int) map[string]any {
 	return w.variables[lender]
 }
 
-// transfer adds the variables that a transfer asks for. Missing parts are not copied.
+// transfer copies the requested variables. It skips missing ones.
 func (w *work) transfer(env *environment, t Transfer) {
 	from := t.From
 	switch {
@@ -99,8 +99,8 @@ func (w *work) transfer(env *environment, t Transfer) {
 	}
 }
 
-// references are the variables that a subPathExpr names, $(NAME), each once. It allocates nothing for one that is named again: a text of half a megabyte
-// may do that a hundred thousand times.
+// references returns the distinct variables $(NAME) of a subPathExpr. Repeats
+// allocate nothing: half a megabyte of text may repeat one a hundred thousand times.
 func references(expression string) []string {
 	var found []string
 	known := map[string]bool{}
@@ -118,16 +118,15 @@ func references(expression string) []string {
 	}
 }
 
-// inName says that a character may be in the name of a variable.
+// inName reports whether the character may be part of a variable's name.
 func inName(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_.-", r)
 }
 
-// maxSharedBytes is how many bytes of subPathExpr the sidecars of a set get from the pod's own containers together: as many as etcd takes for one object,
-// unless somebody changed that.
+// maxSharedBytes limits the subPathExpr a set's sidecars copy from the pod, in bytes: etcd's default limit of an object.
 const maxSharedBytes = 3 << 19
 
-// sharedMounts are the mounts of the pod's own containers at paths that the sidecar does not use. The variables that they refer to are added to env.
+// sharedMounts returns the pod's own mounts at paths free in the sidecar. It adds their variables to env.
 func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, error) {
 	taken := ownPaths(c)
 	var mounts []any
@@ -151,7 +150,7 @@ func (w *work) sharedMounts(set string, c Container, env *environment) ([]any, e
 	return mounts, nil
 }
 
-// sharedDevices are the block devices of the pod's own containers at paths that the sidecar does not use.
+// sharedDevices returns the pod's own block devices at paths free in the sidecar.
 func (w *work) sharedDevices(c Container) []any {
 	taken := ownPaths(c)
 	if c.ShareMounts {
@@ -173,7 +172,7 @@ func (w *work) sharedDevices(c Container) []any {
 	return devices
 }
 
-// ownPaths are the paths at which a sidecar has mounts or devices itself.
+// ownPaths are the paths of a sidecar's own mounts and devices.
 func ownPaths(c Container) map[string]bool {
 	taken := map[string]bool{}
 	for _, mount := range listOf(c.Value, "volumeMounts") {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// The policy finds references by a regular expression. The injector of the webhook has to find the same ones.
+// The policy finds references by a regular expression. The webhook has to find the same.
 func TestReferencesAreThoseOfTheRegularExpression(t *testing.T) {
 	expression := regexp.MustCompile(`[$][(][A-Za-z_][A-Za-z0-9_.-]*[)]`)
 	random := rand.New(rand.NewPCG(1, 2))

@@ -17,8 +17,7 @@ import (
 // revisionHash is how many characters of the hash are in the name of a revision.
 const revisionHash = 12
 
-// Encode returns the data of the ControllerRevision that holds the injection, and its name, which follows from the data: what has the same
-// name says the same.
+// Encode returns the ControllerRevision's data and name. The name is a hash of the data.
 func (i Injection) Encode() (name string, data []byte, err error) {
 	if data, err = json.Marshal(i); err != nil {
 		return "", nil, fmt.Errorf("encoding what SidecarSet %s injects: %w", i.Set, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
-// EntriesOf are what an annotation of a pod says of SidecarSets, by their names; none when it cannot be decoded.
+// EntriesOf returns a pod annotation's entries by SidecarSet; none if undecodable.
 func EntriesOf(pod *corev1.Pod, key string) map[string]json.RawMessage {
 	all := map[string]json.RawMessage{}
 	if json.Unmarshal([]byte(pod.Annotations[key]), &all) != nil {
@@ -21,7 +21,7 @@ func EntriesOf(pod *corev1.Pod, key string) map[string]json.RawMessage {
 	return all
 }
 
-// EntryOf is the entry of one set in the annotation. Very old pods have the hash alone.
+// EntryOf returns one set's entry. Very old pods have only the hash.
 func EntryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	raw := EntriesOf(pod, key)[set]
 	var entry shared.SidecarSetUpgrade
@@ -33,13 +33,13 @@ func EntryOf(pod *corev1.Pod, key, set string) shared.SidecarSetUpgrade {
 	return entry
 }
 
-// HasBareHash says that the entry of a set is the hash alone.
+// HasBareHash reports whether the set's entry is only a hash.
 func HasBareHash(pod *corev1.Pod, key, set string) bool {
 	raw := EntriesOf(pod, key)[set]
 	return len(raw) > 0 && raw[0] == '"'
 }
 
-// HasContainer says whether a pod has a container of this name, init containers left out.
+// HasContainer reports whether the pod has a container of this name, init containers excluded.
 func HasContainer(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == name })
 }

@@ -14,7 +14,7 @@ import (
 type amount struct {
 	value    *big.Rat
 	quantity bool
-	// term says how to compute it from the variable, where that has no value; nil otherwise.
+	// term computes it from the variable, if it has no value; else nil.
 	term *term
 }
 
@@ -33,12 +33,12 @@ func (a amount) asQuantity() amount {
 }
 
 const (
-	// maxExpression bounds the length of an expression in bytes, maxDepth how deep parentheses may stand in each other.
+	// maxExpression limits an expression, in bytes, maxDepth its nested parentheses.
 	maxExpression = 1024
 	maxDepth      = 32
 )
 
-// expression reads one from left to right and computes it on the way.
+// expression parses and computes from left to right.
 //
 //	sum     = product { ("+" | "-") product }
 //	product = factor { ("*" | "/") factor }
@@ -50,7 +50,7 @@ type expression struct {
 	depth    int
 }
 
-// evaluate computes an expression in which the variable has a value.
+// evaluate computes an expression for a value of its variable.
 func evaluate(text, variable string, value amount) (amount, error) {
 	if len(text) > maxExpression {
 		return amount{}, fmt.Errorf("it is longer than %d characters", maxExpression)
@@ -233,7 +233,7 @@ func suffixes() []struct {
 	}
 }
 
-// number reads digits with a fraction and an exponent, then a percent sign or the suffix of a quantity.
+// number reads digits, fraction and exponent, then a percent sign or a quantity's suffix.
 func (e *expression) number() (amount, error) {
 	e.skip()
 	end, digits := 0, 0

@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// What is registered for the SidecarSets of the fixtures, and for a canary beside one of them, by each way.
+// The registration, by each way, of the fixtures and of a canary.
 func TestWhatIsRegistered(t *testing.T) {
 	stored := fixtures.Objects(t, "sidecarset/state.yaml")
 	canary := fixtures.Find(t, stored, "SidecarSet", "logs").DeepCopy()

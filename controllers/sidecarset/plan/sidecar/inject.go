@@ -12,18 +12,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// Pod is a pod that is being created, as JSON, with what decides beside it.
+// Pod is a new pod as JSON, with further inputs.
 type Pod struct {
 	// Object is changed by Inject.
 	Object map[string]any
 	// Namespace are the labels of its namespace.
 	Namespace map[string]string
-	// Draw is a number from 0 to 99, drawn at random: it decides where a percentage of pods is asked for.
+	// Draw is random, from 0 to 99, and decides percentages.
 	Draw int32
 }
 
-// Inject puts into the pod what the set has for it, and says whether it had anything. Once more changes nothing. An error is for the
-// author of the pod: it cannot be created. The status of the pod is not looked at: the API server empties it.
+// Inject adds the set's sidecars to the pod; false: it had none. It is idempotent. An error
+// is for the pod's author: creation fails. It ignores the status: the API server clears it.
 func (i Injection) Inject(pod Pod) (bool, error) {
 	labels, annotations := stringsAt(pod.Object, "metadata", "labels"), stringsAt(pod.Object, "metadata", "annotations")
 	if _, mirror := annotations[podentry.MirrorAnnotation]; mirror {
@@ -67,7 +67,7 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 	return true, nil
 }
 
-// choose returns the variant for a pod. Where a share of the pods gets one, the draw decides; a pod that comes twice keeps what it got.
+// choose returns the pod's variant. The draw decides shares; a pod coming twice keeps its variant.
 func (i Injection) choose(pod Pod, labels, annotations map[string]string) *Variant {
 	for at := range i.Variants {
 		v := &i.Variants[at]
@@ -90,19 +90,19 @@ type work struct {
 	spec                map[string]any
 	variant             Variant
 	labels, annotations map[string]string
-	// marked says that the pod's annotations name the set and its hash already.
+	// marked: the annotations name the set and its hash already.
 	marked bool
-	// containers and inits are those that the pod came with.
+	// containers and inits came with the pod.
 	containers, inits []any
-	// sources are those containers from which sidecars copy: the pod's own. natives are its own native sidecars, lenders both: those that transferEnv may name.
+	// sources are the pod's own containers, natives its own native sidecars, lenders both: transferEnv may name these.
 	sources, natives, lenders []map[string]any
-	// variables are those of each lender, by name, once they were asked for.
+	// variables of each lender by name, filled on demand.
 	variables []map[string]any
 	// shared is how many bytes of subPathExpr sidecars have got from the sources.
 	shared int
-	// foreign are the names of all sidecars that the pod gets.
+	// foreign are the names of all sidecars of the pod.
 	foreign map[string]bool
-	// first, last, initFirst and initLast are the same by block; volumes and secrets are names that sets bring.
+	// first, last, initFirst and initLast are the same by block; volumes and secrets come from sets.
 	first, last, initFirst, initLast map[string]bool
 	volumes, secrets                 map[string]bool
 	// injected and injectedInits are the sidecars of the set as they get into this pod.
@@ -152,7 +152,7 @@ func newWork(spec map[string]any, v Variant, others []Other, labels, annotations
 	return w
 }
 
-// own are the containers of a list that no set brings.
+// own returns the containers no set brings.
 func (w *work) own(list []any) []map[string]any {
 	var own []map[string]any
 	for _, one := range list {
@@ -163,8 +163,8 @@ func (w *work) own(list []any) []map[string]any {
 	return own
 }
 
-// marked says whether the pod says of itself that it has what the variant injects. That alone is no proof: it is asked only of containers
-// that are there.
+// marked reports whether the pod records the variant. Anybody
+// can write the record, so ask only about present containers.
 func (v *Variant) marked(annotations map[string]string) bool {
 	return strings.Contains(annotations[HashAnnotation], v.Mark)
 }
@@ -216,8 +216,8 @@ func (w *work) write() {
 	}
 }
 
-// Replaces are the names of the pod's own containers in whose place sidecars of the same names are put, as far as can be said before it is injected:
-// those of any variant. A container that was injected already is none.
+// Replaces returns the pod's own containers to be replaced by
+// sidecars of the same name, in any variant. It omits injected ones.
 func (i Injection) Replaces(pod map[string]any) []string {
 	var names []string
 	spec, _ := pod["spec"].(map[string]any)
@@ -243,12 +243,11 @@ func (i Injection) Replaces(pod map[string]any) []string {
 	return names
 }
 
-// merged is a list of containers with the sidecars in it. The sidecars of all sets stand in a block before the containers of the pod and in
-// another one behind them.
+// merged inserts the sidecars into a list. All sets' sidecars form a block before the pod's containers, and one behind.
 //
-//  1. A container of the same name is replaced at its place. One that the pod has from this set already is left as it is.
-//  2. Of those before the pod's, each goes behind the ones of the block that belong before it.
-//  3. Of those behind, each goes before the ones of the block that belong after it.
+//  1. A container of the same name is replaced in place, or kept if this set injected it.
+//  2. In the block before, each goes behind its predecessors.
+//  3. In the block behind, each goes before its successors.
 func (w *work) merged(have []any, sidecars []Container, values []any, first, last map[string]bool) []any {
 	list := slices.Clone(have)
 	lead, trail := leading(have, first), trailing(have, last)
@@ -279,13 +278,13 @@ func (w *work) merged(have []any, sidecars []Container, values []any, first, las
 	return list
 }
 
-// kept says whether a container of the pod is this sidecar already: a pod may come a second time, with what others changed in it since, as the
-// image for one of a mirror.
+// kept reports whether the container is this sidecar already. A pod
+// may come twice, changed by others meanwhile, say to an image mirror.
 func (w *work) kept(existing map[string]any, c Container) bool {
 	return w.marked && injected(existing) && (!c.Hot || textOf(existing, "image") == textOf(c.Value, "image"))
 }
 
-// leading are the names at the beginning of a list that are all in the set.
+// leading returns the names at the start of a list, all in the set.
 func leading(list []any, in map[string]bool) []string {
 	var names []string
 	for _, one := range list {
@@ -297,7 +296,7 @@ func leading(list []any, in map[string]bool) []string {
 	return names
 }
 
-// trailing are the names at the end of a list that are all in the set.
+// trailing returns the names at the end of a list, all in the set.
 func trailing(list []any, in map[string]bool) []string {
 	var names []string
 	for _, one := range slices.Backward(list) {
@@ -320,7 +319,7 @@ func count(names, among []string) int {
 	return n
 }
 
-// sortedIn adds to a list what it lacks by name. What sets bring stands at the end, sorted by name. What the pod has itself wins.
+// sortedIn adds missing names to a list. The sets' own stand last, sorted; the pod's own win.
 func sortedIn(have, added []any, foreign map[string]bool) []any {
 	list := slices.Clone(have)
 	trail := trailing(have, foreign)

@@ -106,7 +106,7 @@ func texts(in map[string]any) map[string]string {
 	return out
 }
 
-// names are those of a list in the pod's spec.
+// names returns the names in a list of the pod's spec.
 func names(pod map[string]any, field string) string {
 	list, _ := pod["spec"].(map[string]any)[field].([]any)
 	var all []string
@@ -239,7 +239,7 @@ spec:
   - {name: cache, image: c, resources: {requests: {cpu: 200m}}}
 `
 
-// Which pods get the pinned revision, and which the latest, is decided by injectionStrategy.policy and the update strategy.
+// injectionStrategy.policy and the update strategy choose between the pinned and the latest revision.
 func TestRevisionPinning(t *testing.T) {
 	const pinned, latest = "a", "b"
 	strategy := func(policy, update string) *sidecar.Set {
@@ -635,8 +635,8 @@ spec: {containers: [{name: web, image: w}]}`,
 	}
 }
 
-// A pod that has its sidecars comes a second time: what somebody else changed in them since stays. Only a pair has to have its images where a new pod
-// has them, because a copy of a pod that was upgraded has them the other way round.
+// A pod comes a second time: others' changes to its sidecars stay. Only a pair
+// needs its original images, since a copy of an upgraded pod has them swapped.
 func TestWhatOthersChangedInASidecarStays(t *testing.T) {
 	s := set(t, "log", `
 selector: {matchLabels: {app: shop}}
@@ -730,7 +730,7 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 	}
 }
 
-// TestTwoCanariesOfOneBase have selectors that no pod satisfies both of: each replaces the base in its own pods.
+// TestTwoCanariesOfOneBase have disjoint selectors: each replaces the base in its own pods.
 func TestTwoCanariesOfOneBase(t *testing.T) {
 	canary := func(name string) *sidecar.Set {
 		return set(t, name, "selector: {matchLabels: {app: shop, lane: "+name+"}}\ncontainers: [{name: agent, image: "+name+"}]",
@@ -750,7 +750,8 @@ func TestTwoCanariesOfOneBase(t *testing.T) {
 	}
 }
 
-// With the gate EnableSortSidecarContainerByName ordinary sidecars of all sets stand in the order of their names, before and behind the pod's own.
+// With EnableSortSidecarContainerByName, all sets' ordinary
+// sidecars stand by name, before and behind the pod's own.
 func TestSidecarsSortedByName(t *testing.T) {
 	sets := []*sidecar.Set{
 		set(t, "s0", `{selector: {matchLabels: {app: shop}}, containers: [{name: z, image: a}, {name: b, image: a}, {name: w, image: a, podInjectPolicy: AfterAppContainer}]}`),
@@ -769,7 +770,7 @@ func TestSidecarsSortedByName(t *testing.T) {
 	sameInEveryOrder(t, object(t, shopPod), sets, pod)
 }
 
-// Whether a set gives way over an annotation follows from the revision that it injects, not from the latest one.
+// The injected revision, not the latest, decides about giving way over an annotation.
 func TestSetsGiveWayToWhatIsInjected(t *testing.T) {
 	const head = "selector: {matchLabels: {app: shop}}\ncontainers: [{name: %s, image: a}]\n"
 	first := set(t, "a", fmt.Sprintf(head, "a")+`
@@ -794,7 +795,7 @@ injectionStrategy: {revision: {customVersion: "1"}}`)
 	}
 }
 
-// Should OpenKruise inject, too, a pod has each sidecar once: what its webhook made of the pod stays as it is.
+// If OpenKruise injects too, each sidecar comes once, as its webhook made it.
 func TestWhatOpenKruiseInjectedIsNotInjectedTwice(t *testing.T) {
 	objects := fixtures.Objects(t, "sidecarset/state.yaml")
 	for _, tc := range []struct{ set, deployment, revision string }{{"logs", "front", "logs-d7674b598"}, {"mesh", "back", "mesh-6b6696fbcf"}} {
@@ -828,7 +829,7 @@ func TestWhatOpenKruiseInjectedIsNotInjectedTwice(t *testing.T) {
 	}
 }
 
-// The pods that OpenKruise injected come out of their Deployment's template again.
+// Pods injected by OpenKruise come out of their Deployment's template again.
 func TestOpenKruiseInjectsTheSame(t *testing.T) {
 	before := fixtures.Objects(t, "sidecarset/state-after-03.yaml")
 	after := fixtures.Objects(t, "sidecarset/state.yaml")
@@ -862,7 +863,7 @@ func TestOpenKruiseInjectsTheSame(t *testing.T) {
 	}
 }
 
-// compareWithOpenKruise injects into what the Deployment makes, with the token that the API server mounts, and compares.
+// compareWithOpenKruise injects into the Deployment's pod, with the API server's token, and compares.
 func compareWithOpenKruise(t *testing.T, s *sidecar.Set, recorded, deployment map[string]any) {
 	t.Helper()
 	pod := copied(t, deployment["spec"].(map[string]any)["template"].(map[string]any))
@@ -898,7 +899,7 @@ func compareWithOpenKruise(t *testing.T, s *sidecar.Set, recorded, deployment ma
 	}
 }
 
-// mountToken gives every container that lacks it the mount, as the API server does before and after webhooks.
+// mountToken gives every container the token's mount, as the API server does before and after webhooks.
 func mountToken(spec map[string]any, token map[string]any) {
 	for _, field := range []string{"containers", "initContainers"} {
 		list, _ := spec[field].([]any)
@@ -971,7 +972,7 @@ containers:
 	}
 }
 
-// Each resource is limited for itself: a constant limit of memory stays although no container limits its cpu.
+// Each resource is limited by itself: a constant memory limit stays without any cpu limit.
 func TestAConstantLimitDependsOnItsOwnResource(t *testing.T) {
 	pod := object(t, `
 metadata: {labels: {app: shop}}
@@ -995,7 +996,7 @@ containers:
 	}
 }
 
-// One way for each set: what the policy cannot do of it has the whole set injected by webhook.
+// One way for each set: a single feature the policy lacks sends all of it to the webhook.
 func TestWhichFeaturesGoByWebhook(t *testing.T) {
 	const partial = "injectionStrategy: {revision: {customVersion: \"1\", policy: Partial}}\nupdateStrategy: "
 	for spec, byWebhook := range map[string]bool{
@@ -1021,7 +1022,7 @@ func TestWhichFeaturesGoByWebhook(t *testing.T) {
 	}
 }
 
-// The policy computes with expressions of a certain depth and of so many digits; what is beyond them goes by webhook.
+// The policy computes up to some depth and number of digits; beyond them the webhook does.
 func TestWhatThePolicyCannotCompute(t *testing.T) {
 	deep := "cpu"
 	for range 9 {

@@ -1,14 +1,13 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecar decides what SidecarSets put into pods.
+// Package sidecar decides the content of injected pods.
 //
-// A SidecarSet is compiled, together with the sets that may meet it on a pod, into an Injection: plain data that says all of it. One
-// Injection is interpreted twice: by Inject, in the webhook, and by the expressions of the static policy in the API server. Both give
-// the same pod.
+// A SidecarSet is compiled with the sets meeting it on pods into an Injection: plain data. Inject,
+// in the webhook, and the static policy, in the API server, both interpret it, with the same result.
 //
-// Several sets inject one after the other, in any order: policies run in random order. So every set knows the names that the others put into the
-// same pod, and the position of its own among them; the pod is the same in every order.
+// Policies run in random order, and so may sets. Every set therefore knows the
+// others' names and its position among them: the pod is the same in every order.
 package sidecar
 
 import (
@@ -22,29 +21,29 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// What is written into pods. These names are OpenKruise's, and outlive us.
+// Texts in pods. The names are OpenKruise's, and outlive us.
 const (
-	// HashAnnotation holds the hash of what each set injected, as a JSON object by set.
+	// HashAnnotation holds the injected hashes as a JSON object by set.
 	HashAnnotation = "kruise.io/sidecarset-hash"
 	// HashWithoutImageAnnotation is the same, of the sidecars without their images.
 	HashWithoutImageAnnotation = "kruise.io/sidecarset-hash-without-image"
 	// InjectedListAnnotation holds the names of the sets, sorted, joined with commas.
 	InjectedListAnnotation = "kruise.io/sidecarset-injected-list"
-	// WorkingAnnotation says which container of each hot upgrade pair works, as a JSON object.
+	// WorkingAnnotation names the working container of each pair, as a JSON object.
 	WorkingAnnotation = "kruise.io/sidecarset-working-hotupgrade-container"
-	// VersionPrefix, before the name of a container of a pair, is the version that it sees.
+	// VersionPrefix and a paired container's name form the key of its version.
 	VersionPrefix = "version.sidecarset.kruise.io/"
-	// VersionAltPrefix, before the name of a container of a pair, is the version that its peer sees.
+	// VersionAltPrefix and a paired container's name form the key of its peer's version.
 	VersionAltPrefix = "versionalt.sidecarset.kruise.io/"
 	// CanaryAnnotation on a SidecarSet makes it the canary of another.
 	CanaryAnnotation = "apps.kruise.io/sidecarset-canary"
-	// BaseAnnotation on a canary names the SidecarSet that it is the canary of.
+	// BaseAnnotation on a canary names its base SidecarSet.
 	BaseAnnotation = "apps.kruise.io/sidecarset-base"
 	// InjectedEnv marks injected containers.
 	InjectedEnv = "IS_INJECTED"
 )
 
-// OwnAnnotation says that an annotation of pods is one of those in which SidecarSets keep what a pod has from them. No set chooses their values.
+// OwnAnnotation reports whether SidecarSets keep their records under this key. No set chooses its value.
 func OwnAnnotation(key string) bool {
 	switch key {
 	case HashAnnotation, HashWithoutImageAnnotation, InjectedListAnnotation, WorkingAnnotation, shared.AnnotationSidecarSetInPlaceState, shared.AnnotationSidecarSetInPlaceEvidence:
@@ -53,36 +52,36 @@ func OwnAnnotation(key string) bool {
 	return strings.HasPrefix(key, VersionPrefix) || strings.HasPrefix(key, VersionAltPrefix)
 }
 
-// Injection is what one SidecarSet puts into the pods that it selects. It is stored as the data of a ControllerRevision. Lists are
-// never absent, so that expressions need not ask.
+// Injection is the content one SidecarSet adds to pods, stored in a
+// ControllerRevision. Lists are never absent, to spare expressions a check.
 type Injection struct {
 	// Set is the name of the SidecarSet.
 	Set string `json:"set"`
-	// Skip are sets, among Others, whose pods this one leaves alone: its canaries.
+	// Skip are this set's canaries among Others: it leaves their pods alone.
 	Skip []string `json:"skip"`
-	// Others are the sets that may inject into the same pods.
+	// Others are the sets possibly injecting into the same pods.
 	Others []Other `json:"others"`
-	// Variants are tried in order; the first that fits the pod is injected. The last one fits every pod.
+	// Variants are tried in order; the first match is injected. The last matches every pod.
 	Variants []Variant `json:"variants"`
-	// Drop are sets that never inject into one pod with this one: what a copied pod says of them is removed.
+	// Drop are sets never on one pod with this one: a copied pod loses their records.
 	Drop []string `json:"drop,omitempty"`
-	// Limits are what the policy serves at most; nil: every pod.
+	// Limits bound the policy's pods; nil: every pod.
 	Limits *Limits `json:"limits,omitempty"`
 }
 
-// Match says which pods a set selects.
+// Match selects a set's pods.
 type Match struct {
 	// Labels are about the pod, Namespace about its namespace. All must hold.
 	Labels    []podentry.Requirement `json:"labels"`
 	Namespace []podentry.Requirement `json:"namespace"`
 }
 
-// Other is what a set must know of another: whether it injects into the pod, too, and the names of what it brings.
+// Other describes another set: its selection of pods and its names.
 type Other struct {
 	Name  string   `json:"name"`
 	Match Match    `json:"match"`
 	Skip  []string `json:"skip"`
-	// First and Last are containers before and after those of the pod, InitFirst and InitLast init containers likewise.
+	// First and Last are containers before and after the pod's, InitFirst and InitLast init containers likewise.
 	First     []string `json:"first"`
 	Last      []string `json:"last"`
 	InitFirst []string `json:"initFirst"`
@@ -95,22 +94,22 @@ type Other struct {
 type Variant struct {
 	// When are requirements on the labels of the pod.
 	When []podentry.Requirement `json:"when"`
-	// Percent is the share of pods that get it; nil: all.
+	// Percent is its share of pods; nil: all.
 	Percent *int32 `json:"percent,omitempty"`
-	// Containers and InitContainers are in the order in which they stand in the pod.
+	// Containers and InitContainers are in pod order.
 	Containers     []Container `json:"containers"`
 	InitContainers []Container `json:"initContainers"`
-	// Volumes are the ones that the containers use, sorted by name; Secrets are names, sorted.
+	// Volumes are those mounted by the containers, sorted by name; Secrets are sorted names.
 	Volumes []map[string]any `json:"volumes"`
 	Secrets []string         `json:"secrets"`
-	// Static says that the containers are as in their Value in every pod, and that there are no init containers. Into a pod that has no sidecars yet, and into
-	// which no other set injects, they are put At their places. The policy need not evaluate more then, which is most of what it costs.
+	// Static: the containers equal Value in every pod, without init containers. A pod without
+	// sidecars, of no other set, gets them At their places. This spares the policy most of its cost.
 	Static bool `json:"static,omitempty"`
-	// Annotations are all that a pod without annotations gets when no other set injects into it; absent when they are long.
+	// Annotations are complete for a pod without annotations and other sets; absent if long.
 	Annotations map[string]string `json:"annotations,omitempty"`
 	// Patches are for annotations, in order.
 	Patches []Patch `json:"patches"`
-	// Constants are annotations that are always set: the versions of hot upgrade pairs.
+	// Constants are always set: the versions of hot upgrade pairs.
 	Constants map[string]string `json:"constants"`
 	// Working are the members of WorkingAnnotation, such as "proxy":"proxy-1", and WorkingKeys their keys, such as "proxy":.
 	Working     []string `json:"working"`
@@ -119,37 +118,36 @@ type Variant struct {
 	Entry             string `json:"entry"`
 	EntryWithoutImage string `json:"entryWithoutImage"`
 	Key               string `json:"key"`
-	// Mark is in the hash annotation of a pod that has this already.
+	// Mark is in the hash annotation of an injected pod.
 	Mark string `json:"mark"`
 }
 
 // Container is one sidecar.
 type Container struct {
-	// Value is the container as it gets into the pod, but for what is taken from other containers.
+	// Value is the injected container without its copies from others.
 	Value map[string]any `json:"value"`
 	Name  string         `json:"name"`
-	// First says that it stands before the containers of the pod.
+	// First: it stands before the containers of the pod.
 	First bool `json:"first"`
-	// At is the path at which a JSON patch adds it to a pod without sidecars, after those before it. Empty unless the variant is Static.
+	// At is its JSON patch path in a pod without sidecars, after those before it. Empty unless the variant is Static.
 	At string `json:"at,omitempty"`
-	// Hot says that it is one of a hot upgrade pair. A pod whose annotations name this revision may have the two images the other way round, as after an
-	// upgrade, so only with the image in Value is it the container that a new pod gets.
+	// Hot: it is one of a pair. An upgrade swaps the images of a pod marked with
+	// this revision, so only the image in Value shows the container of a new pod.
 	Hot bool `json:"hot,omitempty"`
-	// Beyond are names of sidecars of the same block, of this set and of others, between it and the block's outer end: those that stand
-	// before it when First, and after it otherwise.
+	// Beyond are sidecars between it and the block's outer end, of all sets: before it if First, else after it.
 	Beyond []string `json:"beyond"`
 	// ShareMounts and ShareDevices give it the volume mounts and devices of the pod's containers.
 	ShareMounts  bool `json:"shareMounts"`
 	ShareDevices bool `json:"shareDevices"`
 	// Transfers are environment variables to copy, in order.
 	Transfers []Transfer `json:"transfers"`
-	// Resources computes its resources from those of the pod's containers; nil leaves them as they are in Value.
+	// Resources computes its resources from the pod's containers; nil: as in Value.
 	Resources *Resources `json:"resources,omitempty"`
 }
 
 // Transfer copies environment variables of one container of the pod.
 type Transfer struct {
-	// From is the name of the container. Label or Annotation, when set, is the key of where the name is found instead.
+	// From is the container's name. Label or Annotation, if set, is the key of the name instead.
 	From       string `json:"from"`
 	Label      string `json:"label"`
 	Annotation string `json:"annotation"`
@@ -161,12 +159,12 @@ type Transfer struct {
 type Resources struct {
 	// Mode is sum or max.
 	Mode string `json:"mode"`
-	// Regex says which containers are targets, by name; it may match anywhere in it.
+	// Regex matches the names of targets, unanchored.
 	Regex string `json:"regex"`
 	// Limits and Requests are expressions by resource.
 	Limits   map[string]string `json:"limits"`
 	Requests map[string]string `json:"requests"`
-	// Amounts are the same expressions, taken apart for the policy; absent when one of them cannot be.
+	// Amounts are the expressions as steps for the policy; absent if one has none.
 	Amounts []Amount `json:"amounts,omitempty"`
 }
 
@@ -182,10 +180,9 @@ type Patch struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
 	Policy string `json:"policy"`
-	// Yields are sets that decide instead when they inject into the pod, too.
+	// Yields are sets taking precedence if they inject too.
 	Yields []string `json:"yields"`
-	// Then are merges of later sets into the same annotation. They are made again after this one, so that the order of sets decides, not
-	// the order in which they were asked.
+	// Then are later sets' merges into the annotation, repeated after this one: the order of sets decides, not of calls.
 	Then []Merge `json:"then"`
 }
 
@@ -195,7 +192,7 @@ type Merge struct {
 	Value string `json:"value"`
 }
 
-// Webhooked are the features that the policy does not have, in words, sorted. With one of them the set is injected by webhook.
+// Webhooked returns the features the policy lacks, in words, sorted. Any of them requires the webhook.
 func (i Injection) Webhooked() []string {
 	features := map[string]bool{}
 	for _, v := range i.Variants {
@@ -215,8 +212,8 @@ func (i Injection) Webhooked() []string {
 	return sortedKeys(features)
 }
 
-// unknown says that a container or volume has a field that our types do not have. A webhook may set it, and the API server drops what it does not know
-// either; a pod into which a policy puts such a field is refused.
+// unknown reports whether a container or volume has a field unknown to our types.
+// The API server drops it after a webhook, but refuses the pod after a policy.
 func (v Variant) unknown() bool {
 	strict := func(value map[string]any, into any) bool {
 		return runtime.IsStrictDecodingError(runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(value, into, true))

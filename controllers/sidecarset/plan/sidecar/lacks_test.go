@@ -12,8 +12,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// The set "logs" brings the container agent. What a pod says of it may be an entry with the list of its sidecars, the hash alone, as very old pods
-// have it, or nothing at all.
+// The set "logs" brings the container agent. A pod's record may list
+// its sidecars, be only the hash, as on very old pods, or be missing.
 func TestPodsThatWereCreatedWithoutTheirSidecars(t *testing.T) {
 	set := sidecar.Injection{Set: "logs", Variants: []sidecar.Variant{{Containers: []sidecar.Container{{Name: "agent"}}}}}
 	const shipper = `{"logs":{"hash":"h","sidecarList":["shipper"]}}`
@@ -24,7 +24,7 @@ func TestPodsThatWereCreatedWithoutTheirSidecars(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		containers, init []string
-		// list and hash are the annotations with the names of the injected sets, and with what is known of each.
+		// list and hash are the annotations with the injected sets, and their records.
 		list, hash string
 		change     func(*corev1.Pod)
 		lacks      bool

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// These bound the pods that get sidecars. They are far above what pods have, and keep what injection costs the API server, and us, below a second.
-// The policy has the same numbers and words.
+// Bounds of pods with sidecars. They are far above real pods, and keep injection below
+// a second at the API server and here. The policy has the same numbers and words.
 const (
 	maxContainers, maxVolumes, maxSecrets, maxVariables, maxText = 1000, 2000, 1000, 10_000, 65_536
 
@@ -17,7 +17,7 @@ const (
 		"10000 environment variables, and 65536 characters in each annotation of SidecarSets"
 )
 
-// tooLarge says that a pod is beyond the bounds. The policy has the same under the name large.
+// tooLarge reports whether the pod exceeds the bounds. The policy calls it large.
 func tooLarge(spec map[string]any, annotations map[string]string) bool {
 	containers, inits, env := listOf(spec, "containers"), listOf(spec, "initContainers"), 0
 	for _, list := range [][]any{containers, inits} {

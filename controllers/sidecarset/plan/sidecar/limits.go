@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Limits are what a pod's own containers may have when sidecars take something from them. The API server bounds what an expression costs, so the policy refuses
-// larger pods.
+// Limits bound the pod's own containers if sidecars copy from them. The API
+// server bounds an expression's cost, so the policy refuses larger pods.
 type Limits struct {
 	Containers   int `json:"containers"`
 	Mounts       int `json:"mounts"`
@@ -19,21 +19,23 @@ type Limits struct {
 }
 
 const (
-	// maxMounts and the next three bound Limits. maxShared bounds mounts by sidecars that share them, maxCompared comparisons of variables.
+	// maxMounts and the next three bound Limits. maxShared bounds
+	// mounts by sharing sidecars, maxCompared comparisons of variables.
 	maxMounts, maxSubPathExprs, maxEnv, maxDevices, maxShared, maxCompared = 400, 60, 800, 60, 2000, 200_000
 
-	// fewContainers is how many containers the policy must serve. A set that costs more goes by webhook.
+	// fewContainers is the least the policy must serve. More expensive sets use the webhook.
 	fewContainers = 50
 
-	// maxCost is what one expression may cost here; the API server allows a million. The others were measured: the cost of a container for each sidecar and
-	// for each amount, of an amount and of a step for each level.
+	// maxCost bounds an expression; the API server allows a million. The rest were measured:
+	// a container for each sidecar and each amount, an amount and a step for each level.
 	maxCost, costOfTarget, costOfAmount, costOfLevel, costOfStep = 800_000, 45, 30, 40, 60
 )
 
-// costOfMatch is what matching one name of a container costs at most: a tenth of its characters times a fourth of those of the expression.
+// costOfMatch bounds the cost of matching one container name: a
+// tenth of its characters times a fourth of the expression's.
 func costOfMatch(regex string) int { return 7 * (len(regex)/4 + 1) }
 
-// computing says what computing resources costs: for each container of the pod, and the most expensive level of steps, whatever the pod has.
+// computing returns the cost of resources: for each container of the pod, and of the most expensive level of steps.
 func (v Variant) computing() (forEach, level int) {
 	targets, amounts, levels := 0, 0, make([]int, maxLevels)
 	for _, c := range v.sidecars() {
@@ -82,7 +84,7 @@ func (i Injection) limits() *Limits {
 	}
 	if takers > 0 {
 		l.Mounts, l.SubPathExprs, l.Env, l.Devices = min(maxMounts, maxShared/takers), maxSubPathExprs, maxEnv, maxDevices
-		// Each variable that is copied is compared with those before it.
+		// Each copied variable is compared with those before it.
 		if most := max(int(math.Sqrt(float64(maxCompared/takers)))-maxSubPathExprs, 1); variables > most {
 			l.Env = min(maxEnv, most/transfers)
 		}

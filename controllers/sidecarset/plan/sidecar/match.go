@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// requirementsOf are those of a selector, sorted by key. None is none: whether an empty selector matches all is the caller's business.
+// requirementsOf returns a selector's requirements, sorted by key. The caller handles an empty selector.
 func requirementsOf(selector *metav1.LabelSelector) ([]podentry.Requirement, error) {
 	requirements := []podentry.Requirement{}
 	if selector == nil {
@@ -38,8 +38,8 @@ func hold(requirements []podentry.Requirement, labels map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r podentry.Requirement) bool { return !r.Holds(labels) })
 }
 
-// Exempt says which namespaces a selector names although nothing is injected there, so that nothing there depends on the operator; empty: none. only: it
-// selects no others.
+// Exempt names selected namespaces without injection, kept independent
+// of the operator; empty: none. only: the selector matches no others.
 func Exempt(selector *metav1.LabelSelector, operator string) (message string, only bool) {
 	requirements, err := requirementsOf(selector)
 	if err != nil {
@@ -69,12 +69,12 @@ func (m Match) Exempt(operator string) (message string, only bool) {
 	return "nothing is injected in namespace " + strings.Join(named, ", ") + ", which is exempt", only
 }
 
-// Selects says whether a pod with these labels, in a namespace with those, is selected.
+// Selects reports whether the labels of a pod and its namespace match.
 func (m Match) Selects(pod, namespace map[string]string) bool {
 	return hold(m.Labels, pod) && hold(m.Namespace, namespace)
 }
 
-// disjoint says whether no pod can be selected by both, as far as two requirements on one key show it.
+// disjoint reports whether two requirements on one key exclude a common pod.
 func disjoint(a, b Match) bool {
 	return contradict(a.Labels, b.Labels) || contradict(a.Namespace, b.Namespace)
 }
@@ -85,7 +85,7 @@ func contradict(a, b []podentry.Requirement) bool {
 	})
 }
 
-// NamespaceKeys are the labels of the namespace that decide beside its name, sorted: without any, the namespace need not be read.
+// NamespaceKeys are the deciding namespace labels, except its name, sorted. If empty, no namespace need be read.
 func (i Injection) NamespaceKeys() []string {
 	keys := map[string]bool{}
 	for _, o := range i.Others {
@@ -96,7 +96,7 @@ func (i Injection) NamespaceKeys() []string {
 	return sortedKeys(keys)
 }
 
-// injecting are the other sets that inject into the pod, too, and whether this one does.
+// injecting returns the other sets injecting into the pod; true: this one does too.
 func (i Injection) injecting(pod, namespace map[string]string) ([]Other, bool) {
 	matching := map[string]bool{}
 	for _, o := range i.Others {
@@ -114,7 +114,7 @@ func (i Injection) injecting(pod, namespace map[string]string) ([]Other, bool) {
 	return others, !skipped(i.Skip)
 }
 
-// absent are the sets that the injection knows and that do not inject into the pod with it.
+// absent returns the known sets not injecting into the pod.
 func (i Injection) absent(present []Other) []string {
 	absent := slices.Clone(i.Drop)
 	for _, o := range i.Others {
@@ -125,8 +125,8 @@ func (i Injection) absent(present []Other) []string {
 	return absent
 }
 
-// Clashes are the containers that another set gives to pods which both select, too, in words, in the order of the sets' names. A pod has that of one of the two.
-// Admission refuses such a set, but not where two come at the same moment.
+// Clashes lists, in words and by set, containers other sets also give these
+// pods: only one gets in. Admission refuses such sets, unless both come at once.
 func (i Injection) Clashes() []string {
 	own := map[string]bool{}
 	for _, v := range i.Variants {
@@ -150,7 +150,7 @@ func (i Injection) Clashes() []string {
 	return clashes
 }
 
-// sortedKeys are the keys whose value is true.
+// sortedKeys returns the keys with true values.
 func sortedKeys(set map[string]bool) []string {
 	keys := []string{}
 	for key, in := range set {
@@ -162,16 +162,16 @@ func sortedKeys(set map[string]bool) []string {
 	return keys
 }
 
-// InjectsInto says whether the set injects into pods with these labels that it selects: a canary may take them.
+// InjectsInto reports whether the set injects into selected pods of these labels. A canary may take them.
 func (i Injection) InjectsInto(pod, namespace map[string]string) bool {
 	_, injects := i.injecting(pod, namespace)
 	return injects
 }
 
-// Lacks says whether an existing pod should have the sidecars of the set, which selects it, and was created without them. Mirror pods, which belong
-// to their node, and pods that are finished or on their way out need none.
+// Lacks reports whether a selected pod was created without the sidecars it should
+// have. Mirror pods belong to their node; finished and terminating pods need none.
 //
-// A pod that names the set but has none of its containers was copied from another one while nothing injected: injection itself mends such a list.
+// A pod naming the set without its containers was copied while nothing injected; injection itself mends such a record.
 func (i Injection) Lacks(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return false
@@ -194,7 +194,7 @@ func (i Injection) Lacks(pod *corev1.Pod) bool {
 	return brings && len(pod.Spec.Containers) > 0 && !i.recorded(pod)
 }
 
-// recorded says that the pod has all containers that it got by its own record, from an earlier revision of the set.
+// recorded reports whether the pod has all containers of its own record, by an earlier revision.
 func (i Injection) recorded(pod *corev1.Pod) bool {
 	if _, has := EntriesOf(pod, HashAnnotation)[i.Set]; !has {
 		return false

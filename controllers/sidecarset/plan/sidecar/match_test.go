@@ -12,7 +12,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
-// Each operator of a selector selects the pods that it selects anywhere else in Kubernetes, and what is registered at the API server selects the same.
+// Each selector operator matches as elsewhere in Kubernetes, here and at the API server.
 func TestWhichPodsASetSelects(t *testing.T) {
 	pods := map[string]map[string]string{
 		"none": nil, "shop": {"app": "shop"}, "web": {"app": "web"}, "web of a tier": {"app": "web", "tier": "front"}, "empty": {"app": ""},
@@ -62,7 +62,7 @@ func TestWhichPodsASetSelects(t *testing.T) {
 	}
 }
 
-// A set without a selector of namespaces selects those of every namespace; by its name one is selected alone.
+// Without a namespace selector, a set selects every namespace; by name, only one.
 func TestWhichNamespacesASetSelects(t *testing.T) {
 	const head = "selector: {matchLabels: {app: shop}}\ncontainers: [{name: a, image: a}]\n"
 	shop, store := map[string]string{"kubernetes.io/metadata.name": "shop"}, map[string]string{"kubernetes.io/metadata.name": "store"}

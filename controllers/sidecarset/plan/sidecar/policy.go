@@ -21,8 +21,8 @@ var policyText []byte
 // PolicyName is the name of the static policy.
 const PolicyName = "kruise-operator-sidecars"
 
-// AnchorName is the name of a binding of the policy that matches no pod, and of its revision. Without any binding, an API server would
-// forget how to read revisions, and refuse pods later.
+// AnchorName names a binding without pods, and its revision. Without any
+// binding, an API server forgets how to read revisions and later refuses pods.
 const AnchorName = PolicyName + "-anchor"
 
 // BindingLabels selects the bindings, and others of the operator.
@@ -52,7 +52,7 @@ func Binding(set string, match Match, revision, operatorNamespace string, owner 
 	return binding
 }
 
-// Anchor is the binding that matches no pod.
+// Anchor is the binding without pods.
 func Anchor(operatorNamespace string) *admissionv1.MutatingAdmissionPolicyBinding {
 	binding := bindingTo(AnchorName, AnchorName, operatorNamespace)
 	binding.Spec.MatchResources = &admissionv1.MatchResources{
@@ -71,7 +71,7 @@ func bindingTo(name, revision, namespace string, owners ...metav1.OwnerReference
 			PolicyName: PolicyName,
 			ParamRef: &admissionv1.ParamRef{
 				Name: revision, Namespace: namespace,
-				// A missing revision belongs to a deleted set, or to an operator that was uninstalled: no pod is refused for it.
+				// A missing revision belongs to a deleted set or an uninstalled operator: refuse no pod.
 				ParameterNotFoundAction: ptr.To(admissionv1.AllowAction),
 			},
 		},

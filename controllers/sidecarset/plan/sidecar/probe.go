@@ -14,18 +14,18 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// A probe is a cluster-scoped object that is created in dry runs only. Policy and webhook mark it as they would inject a pod with its labels. No namespace, quota
-// or rule for pods has a say in that.
+// A probe is a cluster-scoped object, created only in dry runs. Policy and webhook mark
+// it like a pod of its labels. Namespaces, quotas and rules for pods do not interfere.
 const (
 	// ProbeLabel is on every probe.
 	ProbeLabel = "operator.kruise.io/injection-probe"
-	// policyPrefix and webhookPrefix, before the name of a set, are the annotations with the revisions that they would inject.
+	// policyPrefix and webhookPrefix, with a set's name, are annotations with the revisions in force.
 	policyPrefix, webhookPrefix = "probe.operator.kruise.io/", "webhook-probe.operator.kruise.io/"
 	// Probes is the resource of probes.
 	Probes = "nodepodprobes"
 )
 
-// Probe is an object that a set marks when it is in force; false: no labels can match its selector.
+// Probe is an object for the set to mark; false: no labels match its selector.
 func (m Match) Probe() (*appsv1alpha1.NodePodProbe, bool) {
 	labels, possible := ExampleLabels(m.Labels)
 	labels[ProbeLabel] = "true"
@@ -34,13 +34,13 @@ func (m Match) Probe() (*appsv1alpha1.NodePodProbe, bool) {
 	}}, possible
 }
 
-// PolicyMark is the annotation by which the policy marks a probe, WebhookMark that of the webhook.
+// PolicyMark is the policy's annotation on a probe.
 func PolicyMark(set string) string { return policyPrefix + set }
 
-// WebhookMark is the annotation by which the webhook marks a probe.
+// WebhookMark is the webhook's annotation on a probe.
 func WebhookMark(set string) string { return webhookPrefix + set }
 
-// Marks are the revisions that policy and webhook of a set have marked a probe with; empty: it is not in force.
+// Marks returns a probe's revisions from policy and webhook; empty: not in force.
 func Marks(probe *appsv1alpha1.NodePodProbe, set string) (policy, webhook string) {
 	return probe.Annotations[PolicyMark(set)], probe.Annotations[WebhookMark(set)]
 }
@@ -63,7 +63,7 @@ func PodsAndProbes() admissionv1.MatchCondition {
 	}
 }
 
-// ExampleLabels are labels that fulfill the requirements, if some can be made up.
+// ExampleLabels invents labels for the requirements, if possible.
 func ExampleLabels(requirements []podentry.Requirement) (map[string]string, bool) {
 	labels := map[string]string{}
 	for _, r := range requirements {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// InjectPath is where the API server calls the operator to inject, followed by the name of a revision.
+	// InjectPath, with a revision's name, is the webhook's path.
 	InjectPath = "/inject-pods/"
-	// AnnouncedAnnotation is on the revision of a set that may not be stored yet: the UID of the set. Anybody can have one announced, so pods get nothing of it
-	// before that set is stored. The leader takes it away.
+	// AnnouncedAnnotation marks the revision of a set not yet stored, by the set's UID. Anybody
+	// can announce one, so pods get nothing before the set is stored. The leader removes it.
 	AnnouncedAnnotation = "operator.kruise.io/announced-for"
-	// AnnouncedLabel is the value of the label of such a revision in place of the set's name, and no name.
+	// AnnouncedLabel replaces the set's name in such a revision's label. It is not a valid name.
 	AnnouncedLabel = "is_announced"
-	// FailurePolicyAnnotation on a SidecarSet says whether its pods are created while the operator does not answer: Fail, the default, or
-	// Ignore.
+	// FailurePolicyAnnotation on a SidecarSet decides on its pods while
+	// the operator does not answer: Fail, the default, or Ignore.
 	FailurePolicyAnnotation = shared.AnnotationInjectionFailurePolicy
 
 	// maxLabel is the length of one label of a domain name.
@@ -30,7 +30,7 @@ const (
 	entryPrefix, entrySuffix = "sidecarset-", ".operator.kruise.io"
 )
 
-// EntryName is the name of what registers a set: of its webhook entry, and of the binding of the policy.
+// EntryName names a set's webhook entry, and the policy's binding.
 func EntryName(set string) string {
 	label := entryPrefix + set
 	if len(label) > maxLabel {
@@ -40,7 +40,7 @@ func EntryName(set string) string {
 	return label + entrySuffix
 }
 
-// FailurePolicy is what a SidecarSet with these annotations asks for.
+// FailurePolicy returns the policy chosen by annotations.
 func FailurePolicy(annotations map[string]string) admissionv1.FailurePolicyType {
 	if annotations[FailurePolicyAnnotation] == string(admissionv1.Ignore) {
 		return admissionv1.Ignore

@@ -17,8 +17,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// CheckExpression says what is wrong with an expression for a resource, cpu or memory. It is computed with a quantity, as it will be for a
-// pod, so that what cannot work with one is found, too.
+// CheckExpression returns a fault of an expression for cpu or memory. It
+// computes with a quantity, as for a pod, to find runtime faults too.
 func CheckExpression(text, resource string) error {
 	variable := variableOf(text, resource)
 	if resource == string(corev1.ResourceCPU) && variable == string(corev1.ResourceMemory) {
@@ -28,8 +28,7 @@ func CheckExpression(text, resource string) error {
 	return err
 }
 
-// variableOf is the resource that an expression is about: memory or cpu if it names one, memory first. One that names none, a constant, is about the
-// resource that it is for.
+// variableOf is an expression's resource: memory or cpu, memory first, if named; for a constant, its own.
 func variableOf(text, resource string) string {
 	text = strings.ToLower(text)
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceCPU} {
@@ -40,7 +39,7 @@ func variableOf(text, resource string) string {
 	return resource
 }
 
-// resources computes the resources of a sidecar from those of the pod's own containers.
+// resources computes a sidecar's resources from the pod's own containers.
 func (w *work) resources(set string, c Container) (map[string]any, error) {
 	targets, err := w.targets(c.Resources.Regex)
 	if err != nil {
@@ -72,7 +71,7 @@ func (w *work) resources(set string, c Container) (map[string]any, error) {
 	return out, nil
 }
 
-// targets are the pod's own containers and native sidecars whose name matches.
+// targets are the pod's own containers and native sidecars with a matching name.
 func (w *work) targets(pattern string) ([]map[string]any, error) {
 	matches, err := regexp.Compile(pattern)
 	if err != nil {
@@ -87,7 +86,7 @@ func (w *work) targets(pattern string) ([]map[string]any, error) {
 	return targets, nil
 }
 
-// compute is one amount as text; empty when there is none: a limit where a target is unlimited.
+// compute returns one amount as text; empty: a limit with an unlimited target.
 func (r Resources) compute(targets []map[string]any, field, name, text string) (string, error) {
 	variable := variableOf(text, name)
 	if field == "limits" && (!limited(targets, name) || !limited(targets, variable)) {
@@ -119,7 +118,6 @@ func (r Resources) compute(targets []map[string]any, field, name, text string) (
 	return resource.NewQuantity(whole.Int64(), resource.BinarySI).String(), nil
 }
 
-// limited says whether all targets limit a resource.
 func limited(targets []map[string]any, name string) bool {
 	for _, t := range targets {
 		if _, has := amountIn(t, "limits", name); !has {
@@ -129,7 +127,7 @@ func limited(targets []map[string]any, name string) bool {
 	return true
 }
 
-// aggregate is the sum or the maximum over the targets. What is not requested counts as nothing.
+// aggregate sums or maximizes over targets. Missing requests count as zero.
 func (r Resources) aggregate(targets []map[string]any, field, name string) (amount, error) {
 	total := milli(new(big.Rat))
 	for _, t := range targets {
@@ -152,7 +150,7 @@ func (r Resources) aggregate(targets []map[string]any, field, name string) (amou
 	return total, nil
 }
 
-// amountIn is what a container has of a resource, as text.
+// amountIn returns a container's amount of a resource, as text.
 func amountIn(container map[string]any, field, name string) (string, bool) {
 	resources, _ := container["resources"].(map[string]any)
 	amounts, _ := resources[field].(map[string]any)

@@ -17,16 +17,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// Set is a SidecarSet as far as injection goes, read from the stored object: of containers and volumes every field survives, also
-// those that this version does not know.
+// Set is a SidecarSet for injection, read from the stored object:
+// containers and volumes keep all fields, even unknown ones.
 type Set struct {
 	Name  string
 	Match Match
-	// Base is the set whose canary this is.
+	// Base is the set of this canary.
 	Base string
 	// Paused injects nothing.
 	Paused bool
-	// Latest is what the spec says, Pinned the historic revision that injectionStrategy asks for, when it was found.
+	// Latest is the spec, Pinned the revision of injectionStrategy, once found.
 	Latest Payload
 	Pinned *Payload
 	// Revision is how injectionStrategy names a historic revision; nil: it does not.
@@ -44,16 +44,16 @@ type RevisionChoice struct {
 	Name, CustomVersion, Policy string
 }
 
-// Payload is what a set injects at one revision.
+// Payload is a set's injection at one revision.
 type Payload struct {
 	InitContainers, Containers, Volumes []map[string]any
 	Secrets                             []string
 	Patches                             []appsv1beta1.SidecarSetPatchPodMetadata
-	// Hash and HashWithoutImage are of the sidecars. Revision is the name of the ControllerRevision, Time when it was made.
+	// Hash and HashWithoutImage are of the sidecars. Revision is the ControllerRevision's name, Time its creation.
 	Hash, HashWithoutImage, Revision, Time string
 }
 
-// stored is the part of a SidecarSet that is read.
+// stored is the decoded part of a SidecarSet.
 type stored struct {
 	Spec struct {
 		payload           `json:",inline"`
@@ -67,7 +67,7 @@ type stored struct {
 	} `json:"status,omitempty"`
 }
 
-// payload is what both a spec and the data of a historic revision have.
+// payload is common to a spec and a historic revision.
 type payload struct {
 	InitContainers   []map[string]any                         `json:"initContainers,omitempty"`
 	Containers       []map[string]any                         `json:"containers,omitempty"`
@@ -76,7 +76,7 @@ type payload struct {
 	PatchPodMetadata []appsv1beta1.SidecarSetPatchPodMetadata `json:"patchPodMetadata,omitempty"`
 }
 
-// ParseSet reads a stored SidecarSet. Latest gets its hashes and its revision from the annotations and the status.
+// ParseSet reads a stored SidecarSet. Latest gets hashes and revision from annotations and status.
 func ParseSet(object map[string]any) (*Set, error) {
 	var from stored
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": object["spec"], "status": object["status"]}, &from); err != nil {
@@ -130,7 +130,7 @@ func (s *Set) selectors(pods, namespaces, update *metav1.LabelSelector) error {
 	return nil
 }
 
-// ParseRevision reads the data of a historic revision, decoded. The names and hashes are the caller's to fill in.
+// ParseRevision reads a historic revision's decoded data. The caller fills in names and hashes.
 func ParseRevision(data map[string]any) (*Payload, error) {
 	var from struct {
 		Spec payload `json:"spec"`
@@ -147,21 +147,21 @@ func (p payload) payload() Payload {
 	for i := range p.ImagePullSecrets {
 		secrets[i] = p.ImagePullSecrets[i].Name
 	}
-	// OpenKruise has stored any patchPolicy. One that there is not does nothing.
+	// OpenKruise has stored any patchPolicy. Unknown ones do nothing.
 	patches := slices.DeleteFunc(slices.Clone(p.PatchPodMetadata), func(m appsv1beta1.SidecarSetPatchPodMetadata) bool {
 		return !slices.Contains([]appsv1beta1.SidecarSetPatchPolicy{"", Retain, Overwrite, MergePatchJSON}, m.PatchPolicy)
 	})
 	return Payload{InitContainers: p.InitContainers, Containers: p.Containers, Volumes: p.Volumes, Secrets: secrets, Patches: patches}
 }
 
-// template is one sidecar, split into the container and what a SidecarSet says about it.
+// template is one sidecar, split into the container and the set's own fields.
 type template struct {
 	container map[string]any
 	name      string
 	extra     appsv1beta1.SidecarContainer // without the fields of a container
 }
 
-// extraFields are the fields of a SidecarContainer that no container has.
+// extraFields are the SidecarContainer's own fields, unknown to containers.
 func extraFields() []string {
 	return []string{"podInjectPolicy", "upgradeStrategy", "shareVolumePolicy", "shareVolumeDevicePolicy", "transferEnv", "resourcesPolicy"}
 }
@@ -185,7 +185,7 @@ func split(sidecar map[string]any) (template, error) {
 	return t, nil
 }
 
-// dropNulls removes the fields that are null, which an API server reads as absent: an expression would take them for fields that are there.
+// dropNulls removes null fields: absent for an API server, but present for an expression.
 func dropNulls(value any) {
 	switch value := value.(type) {
 	case map[string]any:

@@ -5,11 +5,11 @@ package sidecarspec
 
 import "slices"
 
-// openKruise is the namespace in which OpenKruise keeps the revisions of SidecarSets.
+// openKruise is OpenKruise's namespace for revisions of SidecarSets.
 const openKruise = "kruise-system"
 
-// RevisionNamespaces are the namespaces whose revisions of SidecarSets count: that of the operator, and the one in which OpenKruise may have left some.
-// In any other namespace its users may have written them, any number of them, and could so decide what is injected into the pods of others.
+// RevisionNamespaces may hold revisions of SidecarSets: the operator's, and OpenKruise's
+// with old ones. Users may write any number elsewhere, and would decide over others' pods.
 func RevisionNamespaces(operator string) []string {
 	if operator == openKruise {
 		return []string{operator}
@@ -17,7 +17,7 @@ func RevisionNamespaces(operator string) []string {
 	return []string{operator, openKruise}
 }
 
-// HasRevisions says that the revisions of SidecarSets in a namespace count for an operator whose own namespace is operator: see RevisionNamespaces.
+// HasRevisions reports whether revisions of SidecarSets in the namespace count: see RevisionNamespaces.
 func HasRevisions(namespace, operator string) bool {
 	return slices.Contains(RevisionNamespaces(operator), namespace)
 }

@@ -1,10 +1,10 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sidecarspec has the forms of the spec of a SidecarSet: its defaults, the hashes that pods carry, and what a revision records.
+// Package sidecarspec handles a SidecarSet's spec: its defaults, hashes and revisions.
 //
-// The hashes and the bytes of a revision are those of OpenKruise 1.9, so a pod that OpenKruise injected has the same version here. They are
-// computed from a copy with fixed defaults, since new defaults of a later Kubernetes would make every pod of a cluster differ.
+// Hashes and revisions are those of OpenKruise 1.9: its pods keep their version here. They
+// use fixed defaults: new ones of a later Kubernetes would change every pod's version.
 package sidecarspec
 
 import (
@@ -33,9 +33,9 @@ import (
 // HistoryLimit is revisionHistoryLimit when it is omitted.
 const HistoryLimit = 10
 
-// Default fills in what the user left out, except in lists: those would be written back as our types have them, and lose fields that these
-// do not know. The schema has the defaults for our own fields of containers and patches. Containers and volumes get no defaults of
-// Kubernetes, which would show up as drift in whatever the manifest is kept in.
+// Default fills in omissions, except in lists: written back by our types, they would
+// lose unknown fields. The schema has the defaults for our own fields of containers
+// and patches. Kubernetes' defaults would show as drift in the manifest's source.
 func Default(spec *v1beta1.SidecarSetSpec) {
 	if spec.RevisionHistoryLimit == nil {
 		spec.RevisionHistoryLimit = ptr.To[int32](HistoryLimit)
@@ -73,7 +73,7 @@ func defaultPatches(patches []v1beta1.SidecarSetPatchPodMetadata) {
 	}
 }
 
-// Fields are the fields of a spec that a revision records. Absent lists are null in it.
+// Fields are the recorded fields of a spec. Absent lists are null.
 type Fields struct {
 	Volumes          []corev1.Volume                      `json:"volumes"`
 	Containers       []v1beta1.SidecarContainer           `json:"containers"`
@@ -82,15 +82,15 @@ type Fields struct {
 	PatchPodMetadata []v1beta1.SidecarSetPatchPodMetadata `json:"patchPodMetadata"`
 }
 
-// Payload is what a revision records of a spec, and what pods get.
+// Payload is the recorded spec, injected into pods.
 type Payload struct {
 	Fields
-	// raw is the same as it is stored, with fields that our types do not know; nil: there are none.
+	// raw is the stored form with fields unknown to our types; nil: none.
 	raw map[string]any
 }
 
-// PayloadOf is the payload of a spec with all defaults. raw is the spec as it is stored, from which fields that our types do not know are
-// taken; it may be nil. It changes neither.
+// PayloadOf is a spec's payload with all defaults. raw, the stored spec,
+// adds fields unknown to our types; it may be nil. Neither is changed.
 func PayloadOf(spec *v1beta1.SidecarSetSpec, raw map[string]any) *Payload {
 	spec = spec.DeepCopy()
 	p := &Payload{raw: raw, Fields: Fields{
@@ -125,19 +125,19 @@ func orNil[T any](list []T) []T {
 	return list
 }
 
-// IsNative says that an init container is a native sidecar: it runs beside the containers of the pod.
+// IsNative reports whether an init container is a native sidecar, running beside the pod's containers.
 func IsNative(c *v1beta1.SidecarContainer) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// Hashes are what pods carry of the sidecars, to be compared.
+// Hashes identify the sidecars on pods.
 type Hashes struct {
 	// Hash is of the sidecars, WithoutImage of the same without their images.
 	Hash, WithoutImage string
 }
 
-// HashesOf are the hashes of a payload. Volumes, secrets, metadata and init containers that are no native sidecars make no difference;
-// once there is a native sidecar, all init containers do.
+// HashesOf hashes a payload. Volumes, secrets, metadata and ordinary init
+// containers are left out; one native sidecar includes all init containers.
 func HashesOf(p *Payload) (Hashes, error) {
 	hash, err := hashOf(p.Containers, p.InitContainers)
 	if err != nil {
@@ -147,7 +147,7 @@ func HashesOf(p *Payload) (Hashes, error) {
 	return Hashes{Hash: hash, WithoutImage: withoutImage}, err
 }
 
-// HashesRecorded are those of what a revision records: the annotations say them, else they are computed (sidecarset.md I-10).
+// HashesRecorded returns a revision's hashes from its annotations, else computed (sidecarset.md I-10).
 func HashesRecorded(recorded *appsv1.ControllerRevision) (Hashes, error) {
 	hashes := Hashes{Hash: recorded.Annotations[shared.AnnotationSidecarSetHash], WithoutImage: recorded.Annotations[shared.AnnotationSidecarSetHashWithoutImage]}
 	if hashes.Hash != "" && hashes.WithoutImage != "" {
@@ -184,7 +184,7 @@ func withoutImages(sidecars []v1beta1.SidecarContainer) []v1beta1.SidecarContain
 	return orNil(copied)
 }
 
-// Codec says how the payload of a set is recorded. It encodes each payload once, however often it compares it: use one for one pass.
+// Codec records payloads. It caches encodings: use one for one pass.
 func Codec() revision.Codec[Payload] {
 	known := map[*Payload][]byte{}
 	encoded := func(p *Payload) []byte {
@@ -222,7 +222,7 @@ func encode(p *Payload) ([]byte, error) {
 	return data, nil
 }
 
-// withUnknown adds to a value the members of raw that it does not have and that say something.
+// withUnknown adds raw's unknown, nonempty members to a value.
 func withUnknown(value, raw any) any {
 	switch raw := raw.(type) {
 	case map[string]any:
@@ -249,7 +249,7 @@ func withUnknown(value, raw any) any {
 	return value
 }
 
-// isEmpty says that a value is equivalent to an absent one: our types leave it out.
+// isEmpty reports whether the value equals an absent one, omitted by our types.
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case nil:

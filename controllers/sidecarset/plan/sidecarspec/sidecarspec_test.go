@@ -71,7 +71,7 @@ func addInit(policy *corev1.ContainerRestartPolicy) func(*v1beta1.SidecarSetSpec
 	}
 }
 
-// OpenKruise made these objects. Pods carry its hashes, so another hash of the same spec would make all of them outdated.
+// OpenKruise made these objects. Pods carry its hashes: different ones would make all pods outdated.
 func TestHashesAndRevisionsAreThoseOfOpenKruise(t *testing.T) {
 	objects := fixtures.Objects(t, "sidecarset/state.yaml")
 	sets := fixtures.All[v1beta1.SidecarSet](t, objects, v1beta1.GroupVersion().String(), "SidecarSet")
