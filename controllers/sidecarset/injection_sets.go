@@ -97,7 +97,7 @@ type compiled struct {
 	sets map[string]*injectedSet
 }
 
-// observe reads all sets and compiles changed ones: passes come with every change of a pod.
+// observe reads all sets, and compiles them only after a change: passes come with every change of a pod.
 func (i *Injection) observe(ctx context.Context) (map[string]*injectedSet, error) {
 	list, err := i.options.Sets(ctx)
 	if err != nil {

@@ -85,7 +85,7 @@ const farAhead = 24 * time.Hour
 //  2. Of the instants since, only the newest counts.
 //  3. Instants before an edit of the schedule are over.
 //  4. With Last in the future, the clock went back: instants evaluated by this process, else until Last, are over. The schedule
-//     waits, to start nothing twice, for at most a day; beyond that it goes on from now.
+//     waits until then, to start nothing twice; if that is more than a day away, it goes on from now.
 func Evaluate(spec *Spec, s Snapshot) Due {
 	d := Due{}
 	if t := spec.Cron.Status.LastScheduleTime; t != nil {
@@ -158,7 +158,7 @@ func creates(plan planning.Plan) bool {
 // Plan decides:
 //
 //  1. the history is trimmed, even while paused;
-//  2. nothing else happens to an object deleted, paused or unparsable, or with nobody to carry out runs;
+//  2. nothing else happens to an object being deleted, paused or unparsable, or with nobody to carry out runs;
 //  3. the due run starts, unless it is too late, or waits for an active one (Forbid);
 //  4. Replace deletes active runs first, a limited number in each plan; the last of them together with the start. The start does
 //     not wait until they are gone, only until the server accepts the deletions.
@@ -261,7 +261,7 @@ func oldestFirst(a, b *Run) int {
 	return cmp.Or(a.Started.Compare(b.Started), a.Due.Compare(b.Due), cmp.Compare(a.Object.GetName(), b.Object.GetName()))
 }
 
-// trimHistory deletes the oldest finished runs of either outcome. The stored
+// trimHistory deletes the oldest finished runs of either outcome beyond their limit. The stored
 // lastScheduleTime has to cover them: until then the run is the only record of its instant.
 func trimHistory(plan *planning.Plan, spec *Spec, s Snapshot) {
 	var stored time.Time

@@ -52,7 +52,8 @@ func (s *Spec) Nodes(nodes []*corev1.Node) []Node {
 	return facts
 }
 
-// Fits reports whether the pod may run on a node with nothing else on it; if not, why completes "the node ...".
+// Fits reports whether the pod, with its requests, may run on a node
+// with nothing else on it; if not, why completes "the node ...".
 func (f Fitting) Fits(node *corev1.Node) (fits bool, why string) {
 	if result := f.pod.Fit(node); !result.ShouldRun {
 		return false, result.Reason.String()
@@ -98,7 +99,7 @@ type view struct {
 	record, was record
 	// active are pods at work on fitting nodes, in node order.
 	active []*podset.Pod
-	// strays are pods at work without a right to: their node is gone or replaced, or has another.
+	// strays are pods at work on missing or replaced nodes, or second ones on a node.
 	strays []*podset.Pod
 	// duplicates are the second pods among the strays.
 	duplicates []*podset.Pod
@@ -136,8 +137,8 @@ func (s *Spec) overRestarted(pod *corev1.Pod) bool {
 
 // look combines nodes, pods and memory. stop: the deadline is over, and pods at work have failed.
 //
-// An ended pod finishes its node, unless it was disrupted; so does the memory,
-// even without either. Only existing nodes are remembered: a UID never comes back.
+// An ended pod finishes its node, unless it was disrupted. So does its record in the
+// status, even with the pod gone. Only existing nodes are recorded: a UID never comes back.
 func look(spec *Spec, s Snapshot, stop bool) view {
 	v := view{was: recordOf(spec.Job.Status.Finished), nodes: make([]nodeState, len(s.Nodes))}
 	v.record = record{outcomes: map[nodeKey]Outcome{}, failures: v.was.failures}

@@ -85,7 +85,7 @@ func (s *Spec) NeedsNodes() bool { return ended(s) == "" }
 
 // Plan decides:
 //
-//  1. nothing for a job deleted, invalid, or paused by its user before its deadline;
+//  1. nothing for a job being deleted, invalid, or paused by its user before its deadline;
 //  2. an ended job is deleted after its time to live;
 //  3. the job fails on a failed pod (FailFast), or past its deadline with work left: its pods at work are deleted, and with the
 //     last it ends;

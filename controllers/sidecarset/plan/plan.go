@@ -154,8 +154,8 @@ func (p *planner) scatter(pods []*Pod) []shared.UpdateScatterTerm {
 
 // move is step 1.
 //
-// The partition counts all old pods, first those not updatable, then the
-// last in update order. An updateStrategy.selector excludes a partition.
+// The partition counts all old pods: first those not updatable, then the
+// last in update order. It never comes with an updateStrategy.selector.
 func (p *planner) move() {
 	o, err := p.outdated()
 	if err != nil {
