@@ -399,7 +399,7 @@ func TestTheWebhooksOnPodsHaveSomethingToDo(t *testing.T) {
 			}
 			worked = worked || len(answer.Response.Patch) > 0 || !answer.Response.Allowed
 		}
-		if !worked && at != deletionprotection.Path {
+		if !worked && at != deletionprotection.Path && !strings.HasPrefix(at, "/validate-operator-") { // a Kruise object is warned about, a pod is not
 			t.Errorf("%s does nothing", at)
 		}
 	}

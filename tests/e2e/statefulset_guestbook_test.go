@@ -67,7 +67,7 @@ func TestGuestbook(t *testing.T) {
 		n.Eventually("kubectl get shows "+strings.Join(want, " "), func(context.Context) error {
 			lines := strings.Split(strings.TrimSpace(kubectl("get", "sts.apps.kruise.io", set)), "\n")
 			header, row := strings.Fields(lines[0]), strings.Fields(lines[len(lines)-1])
-			if got := strings.Join(header, " "); got != "NAME DESIRED CURRENT UPDATED READY AGE" {
+			if got := strings.Join(header, " "); got != "NAME DESIRED CURRENT UPDATED READY AGE STALLED" {
 				t.Fatalf("the columns are %s", got)
 			}
 			if got := strings.Join(row[:5], " "); got != set+" "+strings.Join(want, " ") {

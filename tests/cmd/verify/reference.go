@@ -40,7 +40,7 @@ func referencePages(root string) (map[string]string, error) {
 			"reasons":             r.constants(`^Reason`, conditionsOfSets()...),
 			"operator":            r.constants(`^Reason`, "api/operator/v1alpha1/kruise_types.go"),
 			"keys":                r.constants(`^(Label|Annotation|Gate)`, filesWithKeys()...),
-			"notes":               r.constants(`^Reason`, "internal/engine/podset/pass.go", "internal/engine/inplace/inplace.go"),
+			"notes":               r.constants(`^Reason`, "internal/engine/podset/draft.go", "internal/engine/inplace/inplace.go"),
 			"conditions of kinds": r.constantsOfKinds("Condition types", "^"),
 			"reasons of kinds":    r.constantsOfKinds("", "^Reason"),
 		},
