@@ -217,8 +217,8 @@ func testDaemonsPrinting(t *testing.T, e *env) {
 	}
 	for _, resource := range []string{"daemonsets.v1beta1.apps.kruise.io", "daemonsets.v1alpha1.apps.kruise.io", "ads", "daemon"} {
 		for mode, want := range map[string]string{
-			"":     "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE AGE",
-			"wide": "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE AGE CONTAINERS IMAGES",
+			"":     "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE AGE STALLED",
+			"wide": "NAME DESIRED CURRENT READY UP-TO-DATE AVAILABLE AGE CONTAINERS IMAGES STALLED",
 		} {
 			out, err := e.cluster.Kubectl(t.Context(), "get", resource, "--namespace="+ns, "-o", mode).CombinedOutput()
 			if err != nil {

@@ -81,7 +81,7 @@ func testImageListPullJob(t *testing.T, e *env) {
 		}
 		out, err := e.cluster.Kubectl(t.Context(), "get", "--namespace="+ns, "imagelistpulljobs."+version+".apps.kruise.io", "bundle").CombinedOutput()
 		header, _, _ := strings.Cut(string(out), "\n")
-		if err != nil || !cmp.Equal(strings.Fields(header), []string{"NAME", "TOTAL", "SUCCEEDED", "COMPLETED", "AGE"}) {
+		if err != nil || !cmp.Equal(strings.Fields(header), []string{"NAME", "TOTAL", "SUCCEEDED", "COMPLETED", "AGE", "STALLED"}) {
 			t.Errorf("kubectl get in %s: %v: %s", version, err, out)
 		}
 	}

@@ -160,7 +160,7 @@ func testStoredPullJobs(t *testing.T, e *env) {
 				testReplaced(t, e, version, ns, object.GetName())
 				out, err := e.cluster.Kubectl(t.Context(), "get", "--namespace="+ns, "imagepulljobs."+version+".apps.kruise.io", object.GetName()).CombinedOutput()
 				header, row, _ := strings.Cut(string(out), "\n")
-				if err != nil || !cmp.Equal(strings.Fields(header), []string{"NAME", "TOTAL", "ACTIVE", "SUCCEED", "FAILED", "AGE", "MESSAGE"}) ||
+				if err != nil || !cmp.Equal(strings.Fields(header), []string{"NAME", "TOTAL", "ACTIVE", "SUCCEED", "FAILED", "AGE", "MESSAGE", "STALLED"}) ||
 					!strings.HasPrefix(row, object.GetName()) {
 					t.Errorf("kubectl get in %s: %v: %s", version, err, out)
 				}
