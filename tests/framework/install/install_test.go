@@ -4,6 +4,7 @@
 package install
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,13 +65,14 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 		}
 		for _, w := range webhooks {
 			webhook := w.(map[string]any)
-			effects := "None"
-			if webhook["name"] == "validate.sidecarsets.apps.kruise.io" {
-				effects = "NoneOnDryRun" // it writes the registration of a new set
+			want := map[string]any{"failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None", "timeoutSeconds": int64(10)}
+			switch webhook["name"] {
+			case "validate.sidecarsets.apps.kruise.io":
+				want["sideEffects"] = "NoneOnDryRun" // it writes the registration of a new set
+			case "warn.kruises.operator.kruise.io":
+				want["failurePolicy"], want["timeoutSeconds"] = "Ignore", int64(5)
 			}
-			for field, value := range map[string]any{
-				"failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": effects, "timeoutSeconds": int64(10),
-			} {
+			for field, value := range want {
 				if diff := cmp.Diff(value, webhook[field]); diff != "" {
 					t.Errorf("%v: %s (-want +got):\n%s", webhook["name"], field, diff)
 				}
@@ -94,7 +96,8 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
 		ours = append(ours, kind.Plural)
 	}
-	if diff := cmp.Diff(map[string][]string{kindMutating: ours, kindValidating: ours}, seen); diff != "" {
+	validated := append(slices.Clone(ours), "kruises")
+	if diff := cmp.Diff(map[string][]string{kindMutating: ours, kindValidating: validated}, seen); diff != "" {
 		t.Errorf("resources, which must be the main resources of our kinds (-want +got):\n%s", diff)
 	}
 }
