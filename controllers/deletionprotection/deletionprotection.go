@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deletionprotection allows or refuses to delete a Namespace or CustomResourceDefinition labelled
+// Package deletionprotection allows or refuses to delete a Namespace or CustomResourceDefinition labeled
 // policy.kruise.io/delete-protection=Cascading. The answer depends on other objects, and a policy of the API
 // server cannot read them.
 //

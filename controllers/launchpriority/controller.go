@@ -55,7 +55,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// NeedsWholePod: the pod waits at its barrier, or asks for an order it may lack.
+// NeedsWholePod reports if the pod waits at its barrier, or asks for an order it may lack.
 func NeedsWholePod(pod *corev1.Pod) bool {
 	return launch.Waits(pod) || launch.OrderRequested(pod.Annotations, pod.Spec.Containers)
 }

@@ -46,7 +46,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=list
 
-// NeedsWholePod: the pod has the gate, and no workload of ours controls it.
+// NeedsWholePod reports if the pod has the gate, and no workload of ours controls it.
 func NeedsWholePod(pod *corev1.Pod) bool {
 	return podstate.HasGate(pod, shared.GateKruisePodReady) && !ours(pod)
 }
@@ -105,7 +105,7 @@ func due(counted *held) predicate.Predicate {
 	return due
 }
 
-// NeedsPass: the condition of the pod's gate is missing, or a request holds the pod.
+// NeedsPass reports if the condition of the pod's gate is missing, or a request holds the pod.
 func NeedsPass(pod *corev1.Pod) bool {
 	return NeedsWholePod(pod) && pod.DeletionTimestamp == nil && !podstate.Finished(pod) &&
 		(podstate.Condition(pod, shared.GateKruisePodReady) == nil || len(requests(pod)) > 0)

@@ -51,10 +51,10 @@ type Kind struct {
 	Keeps func(*corev1.Pod) bool
 }
 
-// IsFeature: it has no kind of its own.
+// IsFeature reports if it has no kind of its own.
 func (k Kind) IsFeature() bool { return k.Entry.Name == "" }
 
-// IsOn: gates and flags ask for it.
+// IsOn reports if gates and flags ask for it.
 func (k Kind) IsOn(c *config.Config) bool { return k.On == nil || k.On(c) }
 
 // Table is the kinds among values.

@@ -28,7 +28,7 @@ const (
 	MutatingConfiguration = "kruise-operator-pods"
 	// ValidatingConfiguration is the other one.
 	ValidatingConfiguration = "kruise-operator-deletion-protection"
-	// OwnLabel, with any value, is on hooks' objects, such as revisions. Version 0.4.0 finds its own by it.
+	// OwnLabel with any value is on hooks' objects, such as revisions. Version 0.4.0 finds its own by it.
 	OwnLabel = "operator.kruise.io/injection"
 
 	// verifyEvery is how often everything is compared without an event.

@@ -32,7 +32,7 @@ const (
 	longestRun = 64
 )
 
-// Costly: parsing the text as a quantity could take long.
+// Costly reports if parsing the text as a quantity could take long.
 func Costly(text string) bool {
 	text = strings.TrimSpace(text)
 	if text == "" || !isNumeric(text[0]) {
@@ -133,7 +133,7 @@ func FromUnstructured(object map[string]any, into any) error {
 	return runtime.DefaultUnstructuredConverter.FromUnstructured(object, into)
 }
 
-// Suspect: JSON may hold a costly quantity. It reads raw once without allocating. It may suspect wrongly, but misses nothing.
+// Suspect reports if JSON may hold a costly quantity. It reads raw once without allocating. It may suspect wrongly, but misses nothing.
 func Suspect(raw []byte) bool {
 	run := 0
 	for i, c := range raw {

@@ -38,15 +38,15 @@ type Refusal struct {
 type State string
 
 const (
-	// Bare: the containers have not been added.
+	// Bare means the containers have not been added.
 	Bare State = "Bare"
-	// Waiting: they were added, and none runs.
+	// Waiting means they were added, and none runs.
 	Waiting State = "Waiting"
-	// Running: one runs.
+	// Running means one runs.
 	Running State = "Running"
-	// Succeeded: all have ended with exit code 0.
+	// Succeeded means all have ended with exit code 0.
 	Succeeded State = "Succeeded"
-	// Failed: one has failed, or the server has refused them too often.
+	// Failed means one has failed, or the server has refused them too often.
 	Failed State = "Failed"
 )
 

@@ -84,7 +84,7 @@ func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 	return s
 }
 
-// NeedsPods: the plan depends on pods. Ended, deleted or unworkable jobs do not.
+// NeedsPods reports if the plan depends on pods. Ended, deleted or unworkable jobs do not.
 func (s *Spec) NeedsPods() bool { return !ended(s) && !s.Deleting && s.Invalid == nil }
 
 // Body patches the containers into the pod with this UID. Adding them twice changes nothing.

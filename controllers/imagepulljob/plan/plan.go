@@ -65,7 +65,7 @@ type Decision struct {
 // ended: the stored status says so, for good, even if the job is changed to never complete.
 func ended(spec *Spec) bool { return spec.Job.Status.CompletionTime != nil }
 
-// Wants: the job needs copies of its pull secrets now.
+// Wants reports if the job needs copies of its pull secrets now.
 func Wants(spec *Spec) bool {
 	return len(spec.Secrets) > 0 && spec.Invalid == nil && !spec.Deleting && !ended(spec)
 }

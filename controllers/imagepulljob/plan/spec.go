@@ -129,7 +129,7 @@ func (s *Spec) parse(spec *appsv1beta1.ImagePullJobSpec) error {
 	return nil
 }
 
-// Chooses: the job selects a node by name and labels. Choosing nodes by pods is left to the caller.
+// Chooses reports if the job selects a node by name and labels. Choosing nodes by pods is left to the caller.
 func (s *Spec) Chooses(name string, of map[string]string) bool {
 	switch {
 	case virtualnode.Labeled(of): // there is no container runtime behind it

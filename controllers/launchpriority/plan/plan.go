@@ -135,7 +135,7 @@ func Keys(open []Level) map[string]string {
 	return keys
 }
 
-// NeedsPass: the pod waits at its barrier, is not done, misses a release, or has just begun to go.
+// NeedsPass reports if the pod waits at its barrier, is not done, misses a release, or has just begun to go.
 func NeedsPass(pod *corev1.Pod) bool {
 	if podstate.Finished(pod) {
 		return false
@@ -150,7 +150,7 @@ func NeedsPass(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(containers, func(c launch.Container) bool { return c.Stuck })
 }
 
-// Changed: the pod's change can change its plan. Most do not.
+// Changed reports if the pod's change can change its plan. Most do not.
 func Changed(old, pod *corev1.Pod) bool {
 	if old.UID != pod.UID || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) || launch.Completed(old) != launch.Completed(pod) {
 		return true

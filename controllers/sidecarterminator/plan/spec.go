@@ -13,10 +13,10 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// HasSidecars: a pod has sidecars that may have to be stopped at some time.
+// HasSidecars reports if a pod has sidecars that may have to be stopped at some time.
 func HasSidecars(pod *corev1.Pod) bool { return jobsidecar.HasSidecars(pod) }
 
-// Due: a pod's main containers are done, and a sidecar is not, or has wrongly failed the pod. A pod of sidecars
+// Due reports if a pod's main containers are done, and a sidecar is not, or has wrongly failed the pod. A pod of sidecars
 // alone is due as soon as it runs.
 func Due(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil || !jobsidecar.MainDone(pod) {

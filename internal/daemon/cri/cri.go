@@ -22,14 +22,14 @@ import (
 	"time"
 )
 
-// ErrUnavailable: no runtime answers. The request is neither done nor refused: ask again
+// ErrUnavailable means no runtime answers. The request is neither done nor refused: ask again
 // later.
 var ErrUnavailable = errors.New("the container runtime does not answer")
 
-// ErrNotFound: the runtime does not have the requested object.
+// ErrNotFound means the runtime does not have the requested object.
 var ErrNotFound = errors.New("the container runtime does not have it")
 
-// ErrOutput: a command wrote more than is read. It may have succeeded or failed.
+// ErrOutput means a command wrote more than is read. It may have succeeded or failed.
 var ErrOutput = errors.New("the command writes more than the limit")
 
 // Runtime is a container runtime. It is safe for concurrent use.
@@ -78,7 +78,7 @@ func Of(runtime Runtime, name string) Runtime {
 	return runtime
 }
 
-// NoRuntimeError: all existing sockets answer, none under the name. It is an
+// NoRuntimeError means that all existing sockets answer, none under the name. It is an
 // ErrUnavailable: the named runtime may be starting.
 type NoRuntimeError struct {
 	// Name is the wanted runtime's.

@@ -50,11 +50,11 @@ type Stops struct {
 type Progress string
 
 const (
-	// Begun: it has begun, now or before, and is under way.
+	// Begun means it has begun, now or before, and is under way.
 	Begun Progress = "Begun"
-	// Waits: there are too many others.
+	// Waits means there are too many others.
 	Waits Progress = "Waits"
-	// Failed: it is over, and its error has been taken.
+	// Failed means it is over, and its error has been taken.
 	Failed Progress = "Failed"
 )
 

@@ -14,11 +14,11 @@ import (
 type Outcome string
 
 const (
-	// Done: it happened, without an error.
+	// Done means it happened, without an error.
 	Done Outcome = "Done"
-	// Refused: the server answered that it did not do it.
+	// Refused means the server answered that it did not do it.
 	Refused Outcome = "Refused"
-	// InDoubt: it may have happened all the same.
+	// InDoubt means it may have happened all the same.
 	InDoubt Outcome = "InDoubt"
 )
 

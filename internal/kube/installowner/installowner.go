@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ErrNone: this installation has no such owner. Write nothing then that could outlive the
+// ErrNone means this installation has no such owner. Write nothing then that could outlive the
 // operator.
 var ErrNone = errors.New("the installation has no object that goes with it")
 

@@ -24,11 +24,11 @@ import (
 type State string
 
 const (
-	// Absent: no pod of it is on the node, or it is not deployed.
+	// Absent means no pod of it is on the node, or it is not deployed.
 	Absent State = "Absent"
-	// Starting: its pod on the node is not ready.
+	// Starting means its pod on the node is not ready.
 	Starting State = "Starting"
-	// Running: its pod on the node, or its DaemonSet, is there.
+	// Running means its pod on the node, or its DaemonSet, is there.
 	Running State = "Running"
 )
 

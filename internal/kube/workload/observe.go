@@ -27,14 +27,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 )
 
-// ErrViewChanged: objects were adopted or released, so look at the workload again before
+// ErrViewChanged means objects were adopted or released, so look at the workload again before
 // planning.
 var ErrViewChanged = errors.New("objects were adopted or released")
 
-// ErrNotSynced: the cache does not yet hold the objects the workload needs.
+// ErrNotSynced means the cache does not yet hold the objects the workload needs.
 var ErrNotSynced = errors.New("the cache is being filled")
 
-// ErrDenied: the server does not let the cache read objects the workload needs.
+// ErrDenied means the server does not let the cache read objects the workload needs.
 var ErrDenied = errors.New("the operator may not read what it needs")
 
 // historyLimit is revisionHistoryLimit when it is omitted.

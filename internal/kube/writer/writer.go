@@ -41,7 +41,7 @@ import (
 // DefaultTimeout is the deadline of one request.
 const DefaultTimeout = 15 * time.Second
 
-// ErrNotUnstructured: a typed object cannot be applied, it would claim every field of its
+// ErrNotUnstructured means a typed object cannot be applied, it would claim every field of its
 // type that is never omitted.
 var ErrNotUnstructured = errors.New("only unstructured objects can be applied")
 

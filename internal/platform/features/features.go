@@ -289,12 +289,12 @@ func Override(text string, values map[Gate]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// Accepts: Parse takes the name, a gate, AllAlpha or AllBeta.
+// Accepts reports if Parse takes the name, a gate, AllAlpha or AllBeta.
 func Accepts(name Gate) bool {
 	return Stage(name) == Alpha || Stage(name) == Beta || IsKnown(name)
 }
 
-// IsKnown: there is a gate of this name.
+// IsKnown reports if there is a gate of this name.
 func IsKnown(gate Gate) bool {
 	return slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate })
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// InjectPath, with a revision's name, is the webhook's path.
+	// InjectPath and a revision's name are the webhook's path.
 	InjectPath = "/inject-pods/"
 	// AnnouncedAnnotation marks the revision of a set not yet stored, by the set's UID. Anybody
 	// can announce one, so pods get nothing before the set is stored. The leader removes it.
