@@ -99,7 +99,7 @@ func run(ctx context.Context, o options) (err error) {
 }
 
 // turns measures everybody once a round. Every other round goes backwards, so a machine
-// slowing down favours nobody.
+// slowing down favors nobody.
 func (b *bench) turns(ctx context.Context) error {
 	all := b.contenders
 	for round := range b.pairs {

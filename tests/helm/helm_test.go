@@ -141,8 +141,8 @@ func (h helm) served(lists ...client.ObjectList) {
 func TestInstallChangeAndUninstall(t *testing.T) {
 	h := start(t)
 	authority := h.authority()
-	notes := h.must("install", "kruise", h.chart, "--set=manager.image.repository=registry.example/kruise", "--set=daemon.port=10221", "--set=colour=blue")
-	for _, ignored := range []string{"daemon.port", "colour"} {
+	notes := h.must("install", "kruise", h.chart, "--set=manager.image.repository=registry.example/kruise", "--set=daemon.port=10221", "--set=shade=blue")
+	for _, ignored := range []string{"daemon.port", "shade"} {
 		if !strings.Contains(notes, "\n  "+ignored+"\n") {
 			t.Errorf("the notes do not name %s:\n%s", ignored, notes)
 		}
