@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -144,11 +145,18 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	n.ChangeCloneSet("game", func(set *v1beta1.CloneSet) { set.Spec.Replicas = new(int32(2)) })
 	n.SettledCloneSet("game")
 	n.EventuallyWithin(waitTimeout, "one server is gone", func(ctx context.Context) error {
-		err := n.Client.Get(ctx, client.ObjectKeyFromObject(&pods[2]), &corev1.Pod{})
-		if apierrors.IsNotFound(err) {
-			return nil
+		var told []string
+		for i := range pods {
+			is := &corev1.Pod{}
+			if err := n.Client.Get(ctx, client.ObjectKeyFromObject(&pods[i]), is); apierrors.IsNotFound(err) && i == 2 {
+				return nil
+			} else if err != nil {
+				told = append(told, err.Error())
+				continue
+			}
+			told = append(told, fmt.Sprintf("%s deleted at %v, %v, %v", is.Name, is.DeletionTimestamp, is.Annotations, is.Finalizers))
 		}
-		return fmt.Errorf("the idle one is there: %s", fmt.Sprint(err))
+		return fmt.Errorf("the idle one, %s, is there: %s", pods[2].Name, strings.Join(told, "; "))
 	})
 	for i := range 2 {
 		if is := n.Pod(pods[i].Name); is == nil || is.DeletionTimestamp != nil {

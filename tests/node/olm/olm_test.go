@@ -598,9 +598,14 @@ func (s *lifecycle) renew() {
 func (s *lifecycle) remove() {
 	ctx := s.t.Context()
 	// No manager can start again, and running ones are killed without notice.
-	if err := env.Client.Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: manager}},
-		client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"paused":true,"template":{"spec":{"nodeSelector":{"nowhere":"true"}}}}}`))); err != nil {
+	nodes := &corev1.NodeList{}
+	if err := env.Client.List(ctx, nodes); err != nil {
 		s.t.Fatal(err)
+	}
+	for i := range nodes.Items {
+		if err := env.Client.Patch(ctx, &nodes.Items[i], client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"unschedulable":true}}`))); err != nil {
+			s.t.Fatal(err)
+		}
 	}
 	if err := env.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(system), client.MatchingLabels{"app.kubernetes.io/component": "manager"},
 		client.GracePeriodSeconds(0)); err != nil {
