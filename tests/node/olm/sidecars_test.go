@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,21 @@ func (s *lifecycle) failClosed() {
 		}
 		s.until("pods of SidecarSet "+set+" are injected", s.hasContainers(set, 2))
 	}
+	// A webhook stays for two seconds beside the policy that replaces it.
+	s.until("the API server injects SidecarSet logs without a webhook", func(ctx context.Context) error {
+		list := &admissionv1.MutatingWebhookConfigurationList{}
+		if err := env.Client.List(ctx, list); err != nil {
+			return err
+		}
+		for i := range list.Items {
+			for _, webhook := range list.Items[i].Webhooks {
+				if strings.HasPrefix(webhook.Name, "sidecarset-logs-") {
+					return fmt.Errorf("%s is there", webhook.Name)
+				}
+			}
+		}
+		return nil
+	})
 }
 
 // failsClosed is the rule while the operator is dead and still installed: the API server
