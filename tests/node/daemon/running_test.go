@@ -141,6 +141,17 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	tells(n, pods[1].Name, busy)
 	plays(t, &pods[2], http.MethodPut)
 	tells(n, pods[2].Name, idle)
+	// The operator's view of the pod may be older than its view of the CloneSet.
+	n.Consistently(3*time.Second, "the idle server stays marked", func(ctx context.Context) error {
+		is := &corev1.Pod{}
+		if err := n.Client.Get(ctx, client.ObjectKeyFromObject(&pods[2]), is); err != nil {
+			return err
+		}
+		if is.Labels["idle"] != "true" {
+			return fmt.Errorf("its labels are %v", is.Labels)
+		}
+		return nil
+	})
 
 	n.ChangeCloneSet("game", func(set *v1beta1.CloneSet) { set.Spec.Replicas = new(int32(2)) })
 	n.SettledCloneSet("game")
