@@ -252,7 +252,7 @@ func (w *pulls) answer(name string, tag v1beta1.ImageTagSpec, phase v1beta1.Imag
 	})
 }
 
-// joint has another job ask a node for the tag: an ended round begins anew, another is shared.
+// joint has another job ask a node for the tag: an ended round starts again, another is shared.
 func (w *pulls) joint(name string, i int) {
 	w.changeImage(name, func(image *v1beta1.NodeImage) {
 		tag := &image.Spec.Images[repository].Tags[i]

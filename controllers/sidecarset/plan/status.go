@@ -218,7 +218,7 @@ func moves(s *Snapshot, plan *planning.Plan) bool {
 }
 
 // settled is the progress of a set with its pods in place: needs of the user come before
-// wishes. Pods not updatable need their owner, unless the partition keeps as many.
+// what he would like. Pods not updatable need their owner, unless the partition keeps as many.
 func settled(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	partition, _ := spec.partition(len(s.Pods)) // It was parsed once already.
 	const never = math.MaxInt

@@ -140,7 +140,7 @@ func (l *List) Was(kind string, is corev1.ConditionStatus) bool {
 // All returns the new list.
 func (l *List) All() []Condition { return l.after }
 
-// Ignored collects the user's wishes without effect, one sentence each.
+// Ignored collects the user's settings without effect, one sentence each.
 type Ignored struct {
 	// GateOff names fields with their feature gate off, Unparsable unreadable values, NoEffect
 	// other ones.

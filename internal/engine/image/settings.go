@@ -17,7 +17,7 @@ import (
 // LongestTimeout is the limit of how long one pull may take, in seconds.
 const LongestTimeout = 24 * 60 * 60
 
-// Settings are a workload's wishes for pulling images ahead of its updates.
+// Settings say how a workload is to pull images ahead of its updates.
 type Settings struct {
 	// Parallelism is how many nodes pull one image at the same time.
 	Parallelism int32

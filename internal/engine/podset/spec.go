@@ -31,7 +31,7 @@ type Spec struct {
 	// Invalid names the first unreadable field; nil without one. With it only Replicas, MinReady, Lifecycle and
 	// metadata are of use.
 	Invalid error
-	// Ignored are the user's wishes without effect: fields with their feature gate off, and unreadable
+	// Ignored are the user's settings without effect: fields with their feature gate off, and unreadable
 	// settings.
 	Ignored conditions.Ignored
 

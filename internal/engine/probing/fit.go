@@ -141,7 +141,7 @@ func (f *fitting) limitBytes(known func(pod *appsv1alpha1.PodProbe, probe string
 	f.list = list
 }
 
-// shares divides a limit among namespaces by their wishes: a wish up to an equal share is granted
+// shares divides a limit among namespaces by what each asks: a request up to an equal share is granted
 // whole, and the others divide the rest in the same way.
 func shares(wanted map[string]int, limit int) map[string]int {
 	namespaces := slices.SortedFunc(maps.Keys(wanted), func(a, b string) int {
