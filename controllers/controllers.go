@@ -64,6 +64,8 @@ type Deps struct {
 	Accepted *templatecheck.Accepted
 	// Denied is everything the server forbids the cache to read.
 	Denied *kubecache.Denied
+	// Interests are the pods the cache keeps whole for live objects.
+	Interests *kubecache.Interests
 	Clock  clock.WithTicker
 	Log    logr.Logger
 	// Guard makes a reconciler wait while another manager acts on the same objects. Nil: none waits.
@@ -148,7 +150,7 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	all := workload.Dependencies{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Metrics: deps.Metrics, Clock: deps.Clock,
 		Pool: writer.NewPool(c.Writes), Markers: workload.NewParsed(probing.ParseStored),
-		Hooks: deps.Hooks, Servers: deps.Servers, Accepted: deps.Accepted, Denied: deps.Denied, Guard: deps.Guard, CatchUp: deps.CatchUp,
+		Hooks: deps.Hooks, Servers: deps.Servers, Accepted: deps.Accepted, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
 		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
 		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
 	}

@@ -47,7 +47,8 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 		return nil, err
 	}
 	denied := kubecache.NewDenied(clock.RealClock{})
-	mgr, err := p.newManager(c, operator.Watch, denied)
+	interests := kubecache.NewInterests()
+	mgr, err := p.newManager(c, operator.Watch, denied, interests)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +68,7 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 	if err := p.completeOperator(&operator, c, direct, mgr); err != nil {
 		return nil, err
 	}
-	if err := p.addControllers(ctx, mgr, c, direct, guard, denied, operator); err != nil {
+	if err := p.addControllers(ctx, mgr, c, direct, guard, denied, interests, operator); err != nil {
 		return nil, err
 	}
 	filling := newFilling(denied)
@@ -116,15 +117,18 @@ func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.
 
 func (p *process) addControllers(
 	ctx context.Context, mgr ctrl.Manager, c *config.Config, direct client.Client, guard *takeover.Guard, denied *kubecache.Denied,
-	operator operatorconfig.Dependencies,
+	interests *kubecache.Interests, operator operatorconfig.Dependencies,
 ) error {
 	catchUp := catchup.New(mgr.GetAPIReader(), p.log.WithName("catchup"))
 	err := add(mgr, "the gate that waits for the cache", catchUp)
+	if err == nil {
+		err = add(mgr, "the reader of pods of interest", interests)
+	}
 	if err != nil {
 		return err
 	}
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Accepted: templatecheck.NewAccepted(clock.RealClock{}), Denied: denied, Clock: clock.RealClock{},
+		Config: c, Metrics: p.metrics, Accepted: templatecheck.NewAccepted(clock.RealClock{}), Denied: denied, Interests: interests, Clock: clock.RealClock{},
 		Log: p.log.WithName("setup"), Guard: guard.Reconciler, GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
 		Servers: apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}),
 	}
@@ -154,7 +158,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 }
 
 // newManager returns an empty manager. Its cache holds the Kruise object only if the API server serves the kind.
-func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied) (ctrl.Manager, error) {
+func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied, interests *kubecache.Interests) (ctrl.Manager, error) {
 	server := rest.CopyConfig(p.server)
 	server.QPS, server.Burst = -1, 0
 	if c.QPS > 0 {
@@ -164,7 +168,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	if err != nil {
 		return nil, err
 	}
-	kept := controllers.CacheContents(c).Options(c.Table)
+	kept := controllers.CacheContents(c).Keeping(interests.Keeps).Options(c.Table)
 	kept.DefaultWatchErrorHandler = denied.Handle
 	kept.SyncPeriod = &c.ResyncPeriod
 	if served {
@@ -173,7 +177,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	options := ctrl.Options{
 		Scheme:                        types,
 		Cache:                         kept,
-		NewCache:                      kubecache.New,
+		NewCache:                      kubecache.New(interests),
 		MapperProvider:                mapper.New,
 		Metrics:                       metricsOptions(c),
 		PprofBindAddress:              c.ProfilingAddress,

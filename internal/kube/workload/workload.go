@@ -85,6 +85,8 @@ type Dependencies struct {
 	LaunchOrder bool
 	// Denied are refused reads of the cache. Nil: there are none.
 	Denied *kubecache.Denied
+	// Interests are the pods the cache keeps whole for live objects. Nil: it keeps them anyway.
+	Interests *kubecache.Interests
 	// Clock is the time.
 	Clock clock.PassiveClock
 	// Guard makes a reconciler's passes wait while another manager acts on the same

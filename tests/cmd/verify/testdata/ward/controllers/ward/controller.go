@@ -7,7 +7,10 @@ package ward
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -19,6 +22,7 @@ const Name = "ward-controller"
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=wards,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=wards/status,verbs=patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch
 
 // Reconciler reconciles Wards.
 type Reconciler struct{ *workload.Base }
@@ -29,13 +33,23 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *co
 	return r.Setup(ctx, mgr, r, workload.Watches{})
 }
 
-// Reconcile says that a Ward was seen.
+// Reconcile counts the pods a Ward guards.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, _, result, err := workload.Begin[appsv1beta1.Ward](ctx, r.Base, req.NamespacedName)
 	if pass == nil {
+		r.Interests.Forget("Ward/" + req.String()) // set again if it only waits
 		return result, err
 	}
 	defer pass.End()
-	wait, err := pass.WriteStatus(ctx, appsv1beta1.WardStatus{Count: 1}, false)
+	wards := labels.SelectorFromSet(labels.Set{"ward": "yes"})
+	if !r.Interests.Set("Ward/"+req.String(), req.Namespace, wards) {
+		return ctrl.Result{RequeueAfter: workload.Busy}, nil
+	}
+	var pods corev1.PodList
+	err = r.Client.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingLabelsSelector{Selector: wards}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	wait, err := pass.WriteStatus(ctx, appsv1beta1.WardStatus{Count: int32(len(pods.Items))}, false)
 	return pass.Finish(err, wait)
 }
