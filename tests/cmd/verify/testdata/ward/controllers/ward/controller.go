@@ -37,12 +37,11 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *co
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, _, result, err := workload.Begin[appsv1beta1.Ward](ctx, r.Base, req.NamespacedName)
 	if pass == nil {
-		r.Interests.Forget("Ward/" + req.String()) // set again if it only waits
 		return result, err
 	}
 	defer pass.End()
 	wards := labels.SelectorFromSet(labels.Set{"ward": "yes"})
-	if !r.Interests.Set("Ward/"+req.String(), req.Namespace, wards) {
+	if !r.KeepPods(req.NamespacedName, wards) {
 		return ctrl.Result{RequeueAfter: workload.Busy}, nil
 	}
 	var pods corev1.PodList
