@@ -66,8 +66,8 @@ type Deps struct {
 	Denied *kubecache.Denied
 	// Interests are the pods the cache keeps whole for live objects.
 	Interests *kubecache.Interests
-	Clock  clock.WithTicker
-	Log    logr.Logger
+	Clock     clock.WithTicker
+	Log       logr.Logger
 	// Guard makes a reconciler wait while another manager acts on the same objects. Nil: none waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// GuardHooks is Guard for registrations at the API server.
