@@ -60,6 +60,8 @@ type Reconciler struct {
 	observed time.Time
 	// moving: others have yet to take over a change.
 	moving bool
+	// kept: webhooks are those of the kinds.
+	kept bool
 	// announced is the role on the own pod.
 	announced operatorv1alpha1.ReplicaRole
 	// endsAt is when this replica ends, once it is its turn; ended: it does.
@@ -227,6 +229,12 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 		if err != nil && !apierrors.IsConflict(err) {
 			failures = append(failures, err.Error())
 		}
+	}
+	if r.KeepWebhooks != nil && !r.kept {
+		if err := r.KeepWebhooks(ctx); err != nil {
+			failures = append(failures, err.Error()) // a conflict, too: it is tried again
+		}
+		r.kept = len(failures) == 0
 	}
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))

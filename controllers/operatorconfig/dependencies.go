@@ -87,6 +87,8 @@ type Dependencies struct {
 	DaemonKinds []schema.GroupVersionKind
 	// DaemonNeeds are objects of other kinds needing the node daemon for now; nil: the operator deploys none.
 	DaemonNeeds *workload.DaemonNeeds
+	// KeepWebhooks keeps the webhooks of kinds that are on, and no others, from now on; nil: none are served.
+	KeepWebhooks func(ctx context.Context) error
 	// HookFaults are faults of hooks no other object reports; nil: none.
 	HookFaults func() []string
 	// Work is anything an upgrade should not cut off. May be nil.

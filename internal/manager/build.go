@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -33,6 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
+	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -152,7 +154,8 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 	var err error
 	p.serving, err = webhookserving.Open(ctx, webhookserving.Options{
 		Client: p.direct, Endpoint: webhookserving.Endpoint{Namespace: c.Namespace, URL: c.WebhookURL},
-		CertDir: c.WebhookCertDir, Kinds: c.Table, Clock: clock.RealClock{},
+		CertDir: c.WebhookCertDir, Kinds: c.Table, Enabled: c.Enabled, Clock: clock.RealClock{},
+		Manifests: func() ([]*unstructured.Unstructured, error) { return manifests.Render("webhook") },
 	})
 	return err
 }
@@ -242,6 +245,9 @@ func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client
 // completeOperator adds the manager's part to the Kruise object's reconciler.
 func (p *process) completeOperator(operator *operatorconfig.Dependencies, c *config.Config, direct client.Client, mgr ctrl.Manager) (err error) {
 	operator.Recorder = mgr.GetEventRecorder(operatorconfig.Name)
+	if p.serving != nil {
+		operator.KeepWebhooks = p.serving.Lead
+	}
 	if os.Getenv("OPERATOR_CONDITION_NAME") != "" { // the Operator Lifecycle Manager (v0) sets it in every container
 		if operator.OLM, err = operatorconfig.Upgradeable(mgr.GetConfig()); err != nil {
 			return err

@@ -50,8 +50,8 @@ const (
 func (s *Serving) targets() []target {
 	admission := schema.GroupVersion{Group: "admissionregistration.k8s.io", Version: "v1"}
 	all := []target{
-		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightWebhooks},
-		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightWebhooks},
+		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-mutating", rightEntries},
+		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", "kruise-operator-validating", rightEntries},
 		// The registrar of hooks makes these, while they are needed.
 		{admission.WithResource("mutatingwebhookconfigurations"), "MutatingWebhookConfiguration", "kruise-operator-pods", rightWebhooks},
 		{admission.WithResource("validatingwebhookconfigurations"), "ValidatingWebhookConfiguration", protection, rightWebhooks},
@@ -126,11 +126,11 @@ func rightConversion(s *Serving, crd *unstructured.Unstructured, authority []byt
 	return true, unstructured.SetNestedMap(crd.Object, webhook, "spec", "conversion", "webhook")
 }
 
-// rightWebhooks corrects both sorts of webhook configuration. The manifests decide on webhooks and paths.
+// rightWebhooks corrects how the entries of a webhook configuration call the operator.
 func rightWebhooks(s *Serving, configuration *unstructured.Unstructured, authority []byte) (changed bool, err error) {
-	webhooks, _, err := unstructured.NestedSlice(configuration.Object, "webhooks")
+	webhooks, err := webhooksOf(configuration)
 	if err != nil {
-		return false, fmt.Errorf("decoding the webhooks: %w", err)
+		return false, err
 	}
 	for _, entry := range webhooks {
 		webhook, is := entry.(map[string]any)

@@ -16,6 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/clock"
@@ -48,9 +49,12 @@ type Options struct {
 	Endpoint Endpoint
 	// CertDir is where a certificate was mounted. When empty, it is the default of controller-runtime; without files there, the operator makes its own.
 	CertDir string
-	// Kinds are all kinds.
-	Kinds kinds.Table
-	Clock clock.Clock
+	// Kinds are all kinds; Enabled tells which are on.
+	Kinds   kinds.Table
+	Enabled func(kind string) bool
+	// Manifests have the webhook configurations with all entries.
+	Manifests func() ([]*unstructured.Unstructured, error)
+	Clock     clock.Clock
 }
 
 // Serving keeps the API server able to call the operator.
@@ -62,6 +66,8 @@ type Serving struct {
 	// current is served, authority is the newest for the API server to trust.
 	current   atomic.Pointer[tls.Certificate]
 	authority atomic.Pointer[[]byte]
+	// entries are those of the manifests, by configuration; nil until this replica leads.
+	entries atomic.Pointer[map[string][]any]
 }
 
 // Open finds the certificate's source, makes our own if need be, and has the API server trust it: a ready replica is called.

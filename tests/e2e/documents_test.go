@@ -94,9 +94,17 @@ func applied(t *testing.T, file ...string) {
 	n := env.Namespace(t)
 	if len(file) == 1 {
 		file = []string{"-f", file[0]}
+		podsOfRequests(t, n, file)
 	}
-	podsOfRequests(t, n, file)
 	out, err := n.Kubectl(append([]string{"apply"}, file...)...)
+	if err != nil && len(file) == 2 && file[0] == "-k" { // requests name pods of the same samples, which do not run yet
+		n.Eventually("the pods of requests run", func(context.Context) error {
+			if out, err = n.Kubectl(append([]string{"apply"}, file...)...); err != nil {
+				return fmt.Errorf("%w\n%s", err, out)
+			}
+			return nil
+		})
+	}
 	ofNode := strings.Contains(out, `nodeimages.apps.kruise.io "`) || strings.Contains(out, `nodepodprobes.apps.kruise.io "`)
 	if err != nil && ofNode && strings.Contains(out, "already exists") {
 		// The operator, or another test, has just made this node's object.

@@ -16,13 +16,15 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
 var env *environment.Environment // TestMain has no other way to hand something to the tests
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
-		Cluster: cluster.Options{Audit: &cluster.Audit{}},
+		Cluster:  cluster.Options{Audit: &cluster.Audit{}},
+		Operator: operator.Options{Args: []string{"--metrics-secure"}}, // as installed
 		Nodes:   &simnode.Options{Nodes: 6, Provisioner: true},
 		After:   rightsAreNeeded,
 	}, func(e *environment.Environment) { env = e })

@@ -296,30 +296,23 @@ func podsOfRequests(t *testing.T, n *environment.Namespace, file []string) {
 	if err != nil {
 		t.Fatalf("reading %v: %v\n%s", file, err, out)
 	}
-	pods := map[string]bool{}
+	pods := map[string][]string{}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		var objects struct {
-			Kind  string
-			Spec  v1beta1.ContainerRecreateRequestSpec
-			Items []struct {
-				Kind string
-				Spec v1beta1.ContainerRecreateRequestSpec
-			}
+			Kind string
+			Spec v1beta1.ContainerRecreateRequestSpec
 		}
 		if err := yaml.Unmarshal([]byte(document), &objects); err != nil {
 			t.Fatalf("reading %v: %v", file, err)
 		}
 		if objects.Kind == "ContainerRecreateRequest" {
-			pods[objects.Spec.PodName] = true
-		}
-		for _, item := range objects.Items {
-			if item.Kind == "ContainerRecreateRequest" {
-				pods[item.Spec.PodName] = true
+			for _, container := range objects.Spec.Containers {
+				pods[objects.Spec.PodName] = append(pods[objects.Spec.PodName], "{name: "+container.Name+", image: example/web:v1}")
 			}
 		}
 	}
-	for name := range pods {
-		n.Apply("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {containers: [{name: app, image: example/app}, {name: log, image: example/log}]}")
+	for name, containers := range pods {
+		n.Apply("apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + "}\nspec: {containers: [" + strings.Join(containers, ", ") + "]}")
 		n.Eventually("pod "+name+" runs", func(ctx context.Context) error {
 			pod := &corev1.Pod{}
 			if err := n.Client.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, pod); err != nil {

@@ -20,7 +20,7 @@ import (
 // +kubebuilder:printcolumn:name="RUNNING",type="integer",JSONPath=".status.running",description="The number of targets in which a container runs."
 // +kubebuilder:printcolumn:name="WAITING",type="integer",JSONPath=".status.waiting",description="The number of targets in which no container has started yet."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 
 // EphemeralJob adds ephemeral containers to pods that run, and waits for their end.
 //

@@ -146,7 +146,7 @@ const (
 // +operator-sdk:csv:customresourcedefinitions:displayName="PodProbeMarker",order=23,resources={{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="MATCHED",type="integer",JSONPath=".status.matchedPods",description="The number of pods that are chosen."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 
 // PodProbeMarker probes containers of running pods from their nodes, and writes the results to the pods: as a condition, and as labels and
 // annotations.

@@ -95,7 +95,7 @@ type SidecarSetSpec struct {
 // +kubebuilder:printcolumn:name="INJECTION",type="string",priority=1,JSONPath=".status.conditions[?(@.type=='InjectionPath')].reason",description="The way in which pods get the sidecars."
 // +kubebuilder:printcolumn:name="CONTAINERS",type="string",priority=1,JSONPath=".spec.containers[*].name",description="The sidecars."
 // +kubebuilder:printcolumn:name="IMAGES",type="string",priority=1,JSONPath=".spec.containers[*].image",description="The images of the sidecars."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 
 // SidecarSet adds containers to the pods that it selects when they are created, and gives them new images in place later.
 //

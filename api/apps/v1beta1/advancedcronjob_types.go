@@ -139,7 +139,7 @@ type AdvancedCronJobStatus struct {
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="TimeZone",type="string",priority=1,JSONPath=".spec.timeZone",description="The time zone of the schedule; UTC when empty."
 // +kubebuilder:printcolumn:name="Paused",type="boolean",priority=1,JSONPath=".spec.paused",description="Whether no run is started."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 
 // AdvancedCronJob creates a Job, a BroadcastJob or an ImageListPullJob each time that its schedule says.
 type AdvancedCronJob struct {

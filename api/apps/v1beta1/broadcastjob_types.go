@@ -220,7 +220,7 @@ type BroadcastJobCondition struct {
 // +kubebuilder:printcolumn:name="Failed",type="integer",JSONPath=".status.failed",description="The number of nodes that failed."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="Phase",type="string",priority=1,JSONPath=".status.phase",description="What the job is at."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 // +kubebuilder:selectablefield:JSONPath=.status.phase
 
 // BroadcastJob runs a pod to completion on every node that fits.

@@ -281,6 +281,9 @@ func (o *Operator) Metrics(ctx context.Context) (string, error) {
 	return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/metrics", o.ports.metrics))
 }
 
+// MetricsPort is where the operator serves its metrics.
+func (o *Operator) MetricsPort() int { return o.ports.metrics }
+
 // Reconciles is how often a controller of the present process has reconciled, whatever came of it.
 func (o *Operator) Reconciles(ctx context.Context, controller string) (int, error) {
 	text, err := o.Metrics(ctx)

@@ -171,6 +171,8 @@ func normal(t *testing.T, object *unstructured.Unstructured) map[string]any {
 func testManifests(t *testing.T, e *env) {
 	ns := e.namespace(t)
 	runningPod(t, e, ns, "shop-0", "app", "log")
+	runningPod(t, e, ns, "ring-0", "ring")
+	runningPod(t, e, ns, "shard-0", "shard")
 	sources := map[string][]string{"the samples": {"-k", "../../../config/samples"}}
 	for page, blocks := range environment.DocumentedManifests(t, "../../../docs/kinds") {
 		file := filepath.Join(t.TempDir(), page+".yaml")

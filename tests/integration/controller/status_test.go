@@ -238,7 +238,7 @@ func TestPrinterColumns(t *testing.T) {
 			if header != tc.header || !strings.HasPrefix(row, tc.line+" ") {
 				t.Errorf("kubectl get %s %v prints\n%s\nwant %q and %q", kind, tc.args, out, tc.header, tc.line)
 			}
-			if tc.args != nil && !strings.HasSuffix(row, " main example/web:v1 NotStalled") {
+			if tc.args != nil && !strings.HasSuffix(row, " main example/web:v1 False") {
 				t.Errorf("kubectl get %s -o wide does not end with container, image and what stalls it: %q", kind, row)
 			}
 		}
