@@ -27,7 +27,7 @@ import (
 func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name(), Name: "prometheus"}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: "prometheus"}}
 	request := &authenticationv1.TokenRequest{}
 	if err := errors.Join(env.Client.Create(t.Context(), account), env.Client.SubResource("token").Create(t.Context(), account, request)); err != nil {
 		t.Fatal(err)
@@ -66,12 +66,12 @@ func TestMetricsAreForThoseWhoMayGetThem(t *testing.T) {
 			t.Errorf("%s: %v", who, err)
 		}
 	}
-	name := metav1.ObjectMeta{Name: "scrapes-in-" + n.Name()}
+	name := metav1.ObjectMeta{Name: "scrapes-in-" + n.Name}
 	for _, object := range []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: name, Rules: []rbacv1.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: name, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name.Name},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.Name(), Name: account.Name}},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: n.Name, Name: account.Name}},
 		},
 	} {
 		if err := env.Client.Create(t.Context(), object); err != nil {
