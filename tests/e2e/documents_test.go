@@ -136,7 +136,7 @@ func applied(t *testing.T, file ...string) {
 				return available(is)
 			})
 			resource := strings.ToLower(kind) + "s.apps.kruise.io/" + set.GetName()
-			if out, err := n.Kubectl("wait", "--for=condition=Available", "--timeout=5s", resource); err != nil {
+			if out, err := n.Kubectl("wait", "--for=condition=Available", "--timeout=1m", resource); err != nil {
 				t.Errorf("kubectl wait: %v\n%s", err, out)
 			}
 		}

@@ -25,8 +25,8 @@ func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
 		Cluster:  cluster.Options{Audit: &cluster.Audit{}},
 		Operator: operator.Options{Args: []string{"--metrics-secure"}}, // as installed
-		Nodes:   &simnode.Options{Nodes: 6, Provisioner: true},
-		After:   rightsAreNeeded,
+		Nodes:    &simnode.Options{Nodes: 6, Provisioner: true},
+		After:    rightsAreNeeded,
 	}, func(e *environment.Environment) { env = e })
 }
 

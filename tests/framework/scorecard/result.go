@@ -53,7 +53,7 @@ func Process(ctx context.Context, c *cluster.Cluster, test, bundle string) (Resu
 	if bundle, err = filepath.Abs(bundle); err != nil {
 		return Result{}, err
 	}
-	cmd := exec.CommandContext(ctx, program, test, "--bundle="+bundle)
+	cmd := exec.CommandContext(ctx, program, test, "--bundle="+bundle, "--limit=10m") // beside other suites
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.AdminKubeconfig())
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
