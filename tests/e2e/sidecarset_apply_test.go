@@ -33,13 +33,9 @@ func setIn(n *environment.Namespace, name string, byWebhook bool) (*v1beta1.Side
 	set.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: n.Name}}
 	agent := v1beta1.SidecarContainer{Container: corev1.Container{Name: "agent", Image: agentV1}}
 	if byWebhook {
-		deep := "cpu"
-		for range 9 {
-			deep = "max(" + deep + "/2, 1m)"
-		}
 		agent.ResourcesPolicy = &v1beta1.SidecarResourcesPolicy{
 			TargetContainersMode: v1beta1.TargetContainersSum, TargetContainersNameRegex: ".*",
-			ResourcesExpr: v1beta1.SidecarResourcesExpr{Requests: &v1beta1.SidecarResourceExpressions{CPU: deep}},
+			ResourcesExpr: v1beta1.SidecarResourcesExpr{Requests: &v1beta1.SidecarResourceExpressions{CPU: "cpu*10%"}},
 		}
 	}
 	set.Spec.Containers = []v1beta1.SidecarContainer{agent}

@@ -29,7 +29,7 @@ var (
 // The policy and the injector give the same pod, for one set after the other, in any order, and when the other way has been there before.
 func TestPolicyInjectsAsTheReference(t *testing.T) {
 	e := compile(t)
-	injections, refused := 0, 0
+	injections := 0
 	features, tried, quick := map[string]int{}, map[string]int{}, map[string]int{}
 	for round := range *rounds {
 		g := rand.New(rand.NewPCG(*seed, uint64(round)))
@@ -55,12 +55,7 @@ func TestPolicyInjectsAsTheReference(t *testing.T) {
 			}
 			injected, err := byReference(t, byWebhook, namespace, revision)
 			if err != nil {
-				// A pod without a target for resourcesPolicy is refused in the same words.
-				refused++
-				if _, refusal := e.apply(t.Context(), byPolicy, namespace, revision, typed); refusal == nil || !strings.Contains(refusal.Error(), err.Error()) {
-					t.Fatalf("seed %d, round %d: the webhook says %v, the policy %v", *seed, round, err, refusal)
-				}
-				break
+				t.Fatalf("seed %d, round %d: %v", *seed, round, err)
 			}
 			byWebhook = injected
 			before := byPolicy
@@ -77,16 +72,13 @@ func TestPolicyInjectsAsTheReference(t *testing.T) {
 	if injections < *rounds {
 		t.Errorf("only %d injections in %d rounds were compared", injections, *rounds)
 	}
-	if refused == 0 {
-		t.Error("no pod was refused: some feature is not tried")
-	}
 	if len(tried) != 4 {
 		t.Errorf("of revisions, these were tried: %v", tried)
 	}
 	if len(quick) != 8 {
 		t.Errorf("of what makes an evaluation quick, these were tried: %v", quick)
 	}
-	t.Logf("%d injections compared in %d rounds, %d pods refused; sets left to the webhook: %v", injections, *rounds, refused, features)
+	t.Logf("%d injections compared in %d rounds; sets left to the webhook: %v", injections, *rounds, features)
 }
 
 func compare(t *testing.T, round int, want, got, before *corev1.Pod, revision *appsv1.ControllerRevision) {

@@ -56,10 +56,10 @@ func TestPodsAreInjectedWithTheOperatorDead(t *testing.T) {
 		})
 	}
 	create("by-policy", nil)
-	// The policy cannot compute with so many digits.
+	// The policy does not compute.
 	create("by-webhook", &v1beta1.SidecarResourcesPolicy{
 		TargetContainersMode: v1beta1.TargetContainersSum, TargetContainersNameRegex: ".*",
-		ResourcesExpr: v1beta1.SidecarResourcesExpr{Requests: &v1beta1.SidecarResourceExpressions{CPU: "cpu*0.50000000001"}},
+		ResourcesExpr: v1beta1.SidecarResourcesExpr{Requests: &v1beta1.SidecarResourceExpressions{CPU: "cpu*50%"}},
 	})
 	injectedBy(t, n, "by-policy", "Policy")
 	injectedBy(t, n, "by-webhook", "Webhook")

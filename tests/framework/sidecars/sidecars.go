@@ -179,7 +179,7 @@ func (g *generator) sidecars(n int, prefix string, init bool) []any {
 		if g.chance(20) && (!init || c["restartPolicy"] == "Always") {
 			c["upgradeStrategy"] = object{"upgradeType": "HotUpgrade", "hotUpgradeEmptyImage": "empty:v1"}
 		}
-		if g.chance(25) && (!init || c["restartPolicy"] == "Always") {
+		if g.chance(5) && (!init || c["restartPolicy"] == "Always") {
 			c["resourcesPolicy"] = g.resources()
 		} else if g.chance(30) {
 			c["command"], c["ports"] = []any{"sh", "-c", "x"}, []any{object{"containerPort": 80}}

@@ -233,7 +233,6 @@ func (p placed) compile(set string, all []placed) Container {
 			Mode: string(r.TargetContainersMode), Regex: cmp.Or(r.TargetContainersNameRegex, ".*"),
 			Limits: expressionsOf(r.ResourcesExpr.Limits), Requests: expressionsOf(r.ResourcesExpr.Requests),
 		}
-		c.Resources.Amounts = c.Resources.amounts()
 	}
 	return c
 }

@@ -14,8 +14,6 @@ import (
 type amount struct {
 	value    *big.Rat
 	quantity bool
-	// term computes it from the variable, if it has no value; else nil.
-	term *term
 }
 
 // milli is a quantity of so many thousandths, without a fraction of one.
@@ -99,9 +97,6 @@ func (e *expression) chain(operators string, next func() (amount, error)) (amoun
 }
 
 func apply(operator byte, a, b amount) (amount, error) {
-	if a.term != nil || b.term != nil {
-		return combine(operator, a, b)
-	}
 	if (operator == '+' || operator == '-') && a.quantity != b.quantity {
 		a, b = a.asQuantity(), b.asQuantity()
 	}
@@ -141,9 +136,6 @@ func (e *expression) factor() (amount, error) {
 		a, err := e.factor()
 		if err != nil {
 			return amount{}, err
-		}
-		if a.term != nil {
-			return combine('-', milli(new(big.Rat)), a)
 		}
 		a.value = new(big.Rat).Neg(a.value)
 		return a, nil
@@ -199,9 +191,6 @@ func (e *expression) named(word string) (amount, error) {
 			}
 		}
 		a, b := both[0], both[1]
-		if a.term != nil || b.term != nil {
-			return termOf(word, a, b), nil
-		}
 		if a.quantity != b.quantity {
 			a, b = a.asQuantity(), b.asQuantity()
 		}

@@ -1005,6 +1005,7 @@ func TestWhichFeaturesGoByWebhook(t *testing.T) {
 		`volumes: [{name: v, emptyDir: {}}]`:                                             false,
 		`initContainers: [{name: i, image: a, futureField: {a: 1}}]`:                     true,
 		partial + "{partition: 30%}":                                                     true,
+		`initContainers: [{name: i, image: a, restartPolicy: Always, resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {requests: {cpu: cpu}}}}]`: true,
 		partial + "{partition: 3}":                                                       false,
 		partial + "{selector: {matchLabels: {a: b}}}":                                    false,
 	} {
@@ -1018,32 +1019,6 @@ func TestWhichFeaturesGoByWebhook(t *testing.T) {
 		}
 		if got := compiled.Webhooked(); (len(got) > 0) != byWebhook {
 			t.Errorf("%s: left to the webhook: %v", spec, got)
-		}
-	}
-}
-
-// The policy computes up to some depth and number of digits; beyond them the webhook does.
-func TestWhatThePolicyCannotCompute(t *testing.T) {
-	deep := "cpu"
-	for range 9 {
-		deep = "max(" + deep + "/2, 1m)"
-	}
-	for text, byWebhook := range map[string]bool{
-		"cpu": false, "0.25": false, "max(cpu*10%, 100m)": false, "-(1-cpu)/3": false, "cpu*0.500000001": false,
-		"cpu*0.50000000001": true, "cpu+90000000000000": true, deep: true,
-	} {
-		s := set(t, "res", `
-selector: {matchLabels: {app: shop}}
-containers: [{name: agent, image: a, resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {requests: {cpu: "`+text+`"}}}}]`)
-		if err := sidecar.CheckExpression(text, "cpu"); err != nil {
-			t.Errorf("%q: %v", text, err)
-		}
-		compiled, err := sidecar.Compile(s, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := compiled.Webhooked(); (len(got) > 0) != byWebhook {
-			t.Errorf("%q: left to the webhook: %v", text, got)
 		}
 	}
 }

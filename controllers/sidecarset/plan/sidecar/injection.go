@@ -164,8 +164,6 @@ type Resources struct {
 	// Limits and Requests are expressions by resource.
 	Limits   map[string]string `json:"limits"`
 	Requests map[string]string `json:"requests"`
-	// Amounts are the expressions as steps for the policy; absent if one has none.
-	Amounts []Amount `json:"amounts,omitempty"`
 }
 
 // Policies for annotations.
@@ -196,18 +194,13 @@ type Merge struct {
 func (i Injection) Webhooked() []string {
 	features := map[string]bool{}
 	for _, v := range i.Variants {
-		_, level := v.computing()
-		features["resourcesPolicy with so many steps or sidecars"] = features["resourcesPolicy with so many steps or sidecars"] || level > maxCost || v.containers() < fewContainers
 		features["a revision for a share of the pods"] = features["a revision for a share of the pods"] || v.Percent != nil
 		for _, p := range v.Patches {
 			features["patchPolicy "+MergePatchJSON] = features["patchPolicy "+MergePatchJSON] || p.Policy == MergePatchJSON
 		}
 		features["a field that this version does not know"] = features["a field that this version does not know"] || v.unknown()
-		for _, c := range v.sidecars() {
-			if c.Resources != nil && len(c.Resources.Amounts) < len(c.Resources.Limits)+len(c.Resources.Requests) {
-				features["resourcesPolicy with an expression that is nested too deeply, or has too many digits"] = true
-			}
-		}
+		computes := slices.ContainsFunc(v.sidecars(), func(c Container) bool { return c.Resources != nil })
+		features["resourcesPolicy"] = features["resourcesPolicy"] || computes
 	}
 	return sortedKeys(features)
 }
