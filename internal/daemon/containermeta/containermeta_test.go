@@ -99,7 +99,7 @@ func newBench(t *testing.T, change ...func(*corev1.Pod)) *bench {
 
 // make makes a container as the kubelet does.
 func (b *bench) make(name string, attempt uint32, environment ...string) {
-	b.runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "web-0", UID: "uid"}, cri.ContainerStatus{
+	b.runtime.AddPod(critest.Pod{Namespace: "ns", Name: "web-0", UID: "uid"}, cri.ContainerStatus{
 		Container: cri.Container{
 			ID: fmt.Sprintf("%s-%d", name, attempt), Name: name, Attempt: attempt, State: cmp.Or(b.state, cri.Running), Created: b.clock.Now().Add(time.Duration(attempt) * time.Millisecond),
 			Annotations: map[string]string{kubeletHash: strconv.FormatUint(cmp.Or(b.hash, 255), 16)},

@@ -73,11 +73,11 @@ type socket struct {
 
 // link is a connection to an answering runtime.
 type link struct {
-	socket        *socket
-	connection    *grpc.ClientConn
-	runtime       runtimev1.RuntimeServiceClient
-	images        runtimev1.ImageServiceClient
-	name, version string
+	socket     *socket
+	connection *grpc.ClientConn
+	runtime    runtimev1.RuntimeServiceClient
+	images     runtimev1.ImageServiceClient
+	name       string
 }
 
 // New returns a client of the first runtime to answer on one of the sockets. Its metrics go
@@ -239,7 +239,7 @@ func (p *pool) dial(ctx context.Context, at *socket) (*link, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("asking for the version: %w", err), connection.Close())
 	}
-	found.name, found.version = version.GetRuntimeName(), version.GetRuntimeVersion()
+	found.name = version.GetRuntimeName()
 	return found, nil
 }
 

@@ -6,7 +6,7 @@
 //
 // Its promises:
 //
-//   - It never starts or changes a container. It lists containers, stops them, runs commands in them, and lists and pulls images.
+//   - It never starts or changes a container. It lists containers, stops them, runs commands in them, and looks up and pulls images.
 //   - Every request has a deadline: its context's, or its own.
 //   - A runtime that starts late, restarts or moves to another known socket is found again.
 //     Meanwhile requests fail with ErrUnavailable; the requested object may or may not
@@ -34,11 +34,9 @@ var ErrOutput = errors.New("the command writes more than the limit")
 
 // Runtime is a container runtime. It is safe for concurrent use.
 type Runtime interface {
-	// Status asks for the runtime's state and identity.
+	// Status asks for the runtime's identity.
 	Status(ctx context.Context) (Status, error)
 
-	// ListPods lists the sandboxes of pods.
-	ListPods(ctx context.Context, filter PodFilter) ([]Pod, error)
 	// ListContainers lists containers, ended ones too.
 	ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error)
 	// ContainerStatus returns the status of one container; ErrNotFound when it does not exist any more.
@@ -50,15 +48,11 @@ type Runtime interface {
 	// error; taking longer than timeout is, and so is output above a MiB: ErrOutput.
 	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error)
 
-	// ListImages lists the images of the node.
-	ListImages(ctx context.Context) ([]Image, error)
 	// ImageStatus looks an image up by any of its references; ErrNotFound when the node does not have it.
 	ImageStatus(ctx context.Context, reference string) (Image, error)
 	// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits
 	// its time.
 	PullImage(ctx context.Context, pull Pull) (string, error)
-	// RemoveImage removes an image. A missing one is no error.
-	RemoveImage(ctx context.Context, reference string) error
 }
 
 // Several stands for all runtimes of a node; by itself it is the first to answer.
@@ -97,33 +91,8 @@ func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
 // Status is the status a runtime reports.
 type Status struct {
-	// Name is for example containerd, the scheme of container IDs in pod status. Version is
-	// the runtime's.
-	Name, Version string
-	// Ready runtimes can start containers. Others may still answer and pull images.
-	Ready bool
-	// Message says why it is not ready.
-	Message string
-}
-
-// PodFilter narrows ListPods. Empty fields let everything through.
-type PodFilter struct {
-	// UID is the pod's.
-	UID string
-}
-
-// Pod is the sandbox of a pod.
-type Pod struct {
-	// ID is the runtime's, without a scheme.
-	ID string
-	// Namespace, Name and UID are the pod's.
-	Namespace, Name, UID string
-	// Ready: it runs.
-	Ready bool
-	// Created is when it was created.
-	Created time.Time
-	// Annotations come from the kubelet.
-	Annotations map[string]string
+	// Name is for example containerd, the scheme of container IDs in pod status.
+	Name string
 }
 
 // ContainerFilter narrows ListContainers. Empty fields let everything through.
@@ -158,10 +127,8 @@ type Container struct {
 	State State
 	// Created is when it was created.
 	Created time.Time
-	// Image is the requested image, ImageRef the running one, in the runtime's names.
-	Image, ImageRef string
-	// Labels and Annotations come from the kubelet.
-	Labels, Annotations map[string]string
+	// Annotations come from the kubelet.
+	Annotations map[string]string
 }
 
 // Newest are the newest of some containers, by name.
@@ -179,11 +146,10 @@ func Newest(containers []Container) map[string]Container {
 // ContainerStatus is the status of a container.
 type ContainerStatus struct {
 	Container
-	// Started and Finished are when it was started and has ended; zero before.
-	Started, Finished time.Time
-	// ExitCode and Reason say how it has ended.
+	// Started is when it was started; zero before.
+	Started time.Time
+	// ExitCode is how it has ended.
 	ExitCode int32
-	Reason   string
 	// Environment is the initial environment as NAME=value, in the runtime's order; nil if
 	// the runtime does not tell. It may hold secrets.
 	Environment []string
@@ -199,10 +165,6 @@ type ExecResult struct {
 type Image struct {
 	// ID is the runtime's.
 	ID string
-	// Tags and Digests are the image's references.
-	Tags, Digests []string
-	// Size is in bytes.
-	Size uint64
 }
 
 // Pull is an image to pull.

@@ -38,97 +38,55 @@ const (
 // errSilent: a request ended by its own timeout, not its caller's deadline.
 var errSilent = errors.New("the container runtime takes too long to answer")
 
-// Status implements Runtime.
-func (c *Client) Status(ctx context.Context) (Status, error) {
+// ask sends a quick request to the runtime.
+func ask[A any](ctx context.Context, c *Client, doing string, request func(context.Context, *link) (A, error)) (answer A, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
 	defer cancel()
 	link, err := c.connected(ctx)
 	if err != nil {
-		return Status{}, err
+		return answer, err
 	}
-	answer, err := link.runtime.Status(ctx, &runtimev1.StatusRequest{})
-	if err != nil {
-		return Status{}, c.unanswered(ctx, link, "asking for its status", err)
-	}
-	result := Status{Name: link.name, Version: link.version, Ready: true}
-	for _, condition := range answer.GetStatus().GetConditions() {
-		if condition.GetType() == runtimev1.RuntimeReady && !condition.GetStatus() {
-			result.Ready, result.Message = false, condition.GetReason()+": "+condition.GetMessage()
-		}
-	}
-	return result, nil
+	answer, err = request(ctx, link)
+	return answer, c.unanswered(ctx, link, doing, err)
 }
 
-// ListPods implements Runtime.
-func (c *Client) ListPods(ctx context.Context, filter PodFilter) ([]Pod, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
-	defer cancel()
-	link, err := c.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := link.runtime.ListPodSandbox(ctx, &runtimev1.ListPodSandboxRequest{
-		Filter: &runtimev1.PodSandboxFilter{LabelSelector: selector(filter.UID)},
+// Status implements Runtime.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	return ask(ctx, c, "asking for its status", func(ctx context.Context, link *link) (Status, error) {
+		_, err := link.runtime.Status(ctx, &runtimev1.StatusRequest{})
+		return Status{Name: link.name}, err
 	})
-	if err != nil {
-		return nil, c.unanswered(ctx, link, "listing pods", err)
-	}
-	pods := make([]Pod, 0, len(answer.GetItems()))
-	for _, item := range answer.GetItems() {
-		pods = append(pods, Pod{
-			ID: item.GetId(), Namespace: item.GetMetadata().GetNamespace(), Name: item.GetMetadata().GetName(), UID: item.GetMetadata().GetUid(),
-			Ready: item.GetState() == runtimev1.PodSandboxState_SANDBOX_READY, Created: time.Unix(0, item.GetCreatedAt()),
-			Annotations: item.GetAnnotations(),
-		})
-	}
-	return pods, nil
 }
 
 // ListContainers implements Runtime.
 func (c *Client) ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
-	defer cancel()
-	link, err := c.connected(ctx)
+	answer, err := ask(ctx, c, "listing containers", func(ctx context.Context, link *link) (*runtimev1.ListContainersResponse, error) {
+		return link.runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{
+			Filter: &runtimev1.ContainerFilter{Id: filter.ID, LabelSelector: selector(filter.PodUID)},
+		})
+	})
 	if err != nil {
 		return nil, err
 	}
-	answer, err := link.runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{
-		Filter: &runtimev1.ContainerFilter{Id: filter.ID, LabelSelector: selector(filter.PodUID)},
-	})
-	if err != nil {
-		return nil, c.unanswered(ctx, link, "listing containers", err)
-	}
 	containers := make([]Container, 0, len(answer.GetContainers()))
 	for _, item := range answer.GetContainers() {
-		container := containerOf(item.GetMetadata(), item.GetLabels(), item.GetAnnotations())
-		container.ID, container.State, container.Created = item.GetId(), stateOf(item.GetState()), time.Unix(0, item.GetCreatedAt())
-		container.Image, container.ImageRef = item.GetImage().GetImage(), item.GetImageRef()
-		containers = append(containers, container)
+		containers = append(containers, containerOf(item))
 	}
 	return containers, nil
 }
 
 // ContainerStatus implements Runtime.
 func (c *Client) ContainerStatus(ctx context.Context, id string) (ContainerStatus, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
-	defer cancel()
-	link, err := c.connected(ctx)
+	answer, err := ask(ctx, c, "asking for the status of a container", func(ctx context.Context, link *link) (*runtimev1.ContainerStatusResponse, error) {
+		return link.runtime.ContainerStatus(ctx, &runtimev1.ContainerStatusRequest{ContainerId: id, Verbose: true})
+	})
 	if err != nil {
 		return ContainerStatus{}, err
 	}
-	answer, err := link.runtime.ContainerStatus(ctx, &runtimev1.ContainerStatusRequest{ContainerId: id, Verbose: true})
-	if err != nil {
-		return ContainerStatus{}, c.unanswered(ctx, link, "asking for the status of a container", err)
-	}
 	item := answer.GetStatus()
-	result := ContainerStatus{
-		Container: containerOf(item.GetMetadata(), item.GetLabels(), item.GetAnnotations()),
-		Started:   moment(item.GetStartedAt()), Finished: moment(item.GetFinishedAt()),
-		ExitCode: item.GetExitCode(), Reason: item.GetReason(), Environment: environmentOf(answer.GetInfo()["info"]),
-	}
-	result.ID, result.State, result.Created = item.GetId(), stateOf(item.GetState()), time.Unix(0, item.GetCreatedAt())
-	result.Image, result.ImageRef = item.GetImage().GetImage(), item.GetImageRef()
-	return result, nil
+	return ContainerStatus{
+		Container: containerOf(item), Started: moment(item.GetStartedAt()), ExitCode: item.GetExitCode(), Environment: environmentOf(answer.GetInfo()["info"]),
+	}, nil
 }
 
 // environmentOf reads a container's environment from the details beside its status.
@@ -195,41 +153,18 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, limit ti
 	return ExecResult{Stdout: answer.GetStdout(), Stderr: answer.GetStderr(), ExitCode: answer.GetExitCode()}, nil
 }
 
-// ListImages implements Runtime.
-func (c *Client) ListImages(ctx context.Context) ([]Image, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
-	defer cancel()
-	link, err := c.connected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := link.images.ListImages(ctx, &runtimev1.ListImagesRequest{})
-	if err != nil {
-		return nil, c.unanswered(ctx, link, "listing images", err)
-	}
-	images := make([]Image, 0, len(answer.GetImages()))
-	for _, item := range answer.GetImages() {
-		images = append(images, imageOf(item))
-	}
-	return images, nil
-}
-
 // ImageStatus implements Runtime.
 func (c *Client) ImageStatus(ctx context.Context, reference string) (Image, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
-	defer cancel()
-	link, err := c.connected(ctx)
-	if err != nil {
-		return Image{}, err
-	}
-	answer, err := link.images.ImageStatus(ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: reference}})
+	answer, err := ask(ctx, c, "looking an image up", func(ctx context.Context, link *link) (*runtimev1.ImageStatusResponse, error) {
+		return link.images.ImageStatus(ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: reference}})
+	})
 	switch {
 	case err != nil:
-		return Image{}, c.unanswered(ctx, link, "looking an image up", err)
+		return Image{}, err
 	case answer.GetImage() == nil:
 		return Image{}, fmt.Errorf("image %s: %w", reference, ErrNotFound)
 	}
-	return imageOf(answer.GetImage()), nil
+	return Image{ID: answer.GetImage().GetId()}, nil
 }
 
 // PullImage implements Runtime.
@@ -260,18 +195,6 @@ func (c *Client) PullImage(ctx context.Context, pull Pull) (string, error) {
 		return "", fmt.Errorf("pulling an image: %w", errors.New(status.Convert(err).Message()))
 	}
 	return "", c.failed(ctx, link, "pulling an image", err)
-}
-
-// RemoveImage implements Runtime.
-func (c *Client) RemoveImage(ctx context.Context, reference string) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.timeout, errSilent)
-	defer cancel()
-	link, err := c.connected(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = link.images.RemoveImage(ctx, &runtimev1.RemoveImageRequest{Image: &runtimev1.ImageSpec{Image: reference}})
-	return c.unanswered(ctx, link, "removing an image", err)
 }
 
 // answers is true if the runtime itself answers on a connection.
@@ -331,16 +254,22 @@ func selector(podUID string) map[string]string {
 	return map[string]string{labelPodUID: podUID}
 }
 
-func containerOf(metadata *runtimev1.ContainerMetadata, labels, annotations map[string]string) Container {
-	return Container{
-		Name: labels[labelContainerName], Attempt: metadata.GetAttempt(),
-		PodNamespace: labels[labelPodNamespace], PodName: labels[labelPodName], PodUID: labels[labelPodUID],
-		Labels: labels, Annotations: annotations,
-	}
+// item is a container of a list, or of a status.
+type item interface {
+	GetId() string
+	GetMetadata() *runtimev1.ContainerMetadata
+	GetState() runtimev1.ContainerState
+	GetCreatedAt() int64
+	GetLabels() map[string]string
+	GetAnnotations() map[string]string
 }
 
-func imageOf(item *runtimev1.Image) Image {
-	return Image{ID: item.GetId(), Tags: item.GetRepoTags(), Digests: item.GetRepoDigests(), Size: item.GetSize()}
+func containerOf(is item) Container {
+	labels := is.GetLabels()
+	return Container{
+		ID: is.GetId(), Name: labels[labelContainerName], Attempt: is.GetMetadata().GetAttempt(), State: stateOf(is.GetState()), Created: time.Unix(0, is.GetCreatedAt()),
+		PodNamespace: labels[labelPodNamespace], PodName: labels[labelPodName], PodUID: labels[labelPodUID], Annotations: is.GetAnnotations(),
+	}
 }
 
 func stateOf(state runtimev1.ContainerState) State {

@@ -64,7 +64,7 @@ func start(t *testing.T, list *appsv1alpha1.NodePodProbe) *daemon {
 		return d.answer[command[0]], d.fails
 	}}
 	begun := time.Now().Add(-time.Hour)
-	d.runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "p", UID: "u"},
+	d.runtime.AddPod(critest.Pod{Namespace: "ns", Name: "p", UID: "u"},
 		cri.ContainerStatus{Container: cri.Container{ID: "app-id", Name: "app", Created: begun}, Started: begun},
 		cri.ContainerStatus{Container: cri.Container{ID: "log-id", Name: "log", Created: begun}, Started: begun})
 	c := fake.NewClientBuilder().WithScheme(types).WithObjects(list).WithStatusSubresource(list).WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: func(
@@ -358,7 +358,7 @@ func TestProbesThatHangHoldUpNoOtherNamespace(t *testing.T) {
 	})
 	d := start(t, list())
 	begun := time.Now().Add(-time.Hour)
-	d.runtime.AddPod(cri.Pod{ID: "other", Namespace: "other", Name: "victim", UID: "v"},
+	d.runtime.AddPod(critest.Pod{Namespace: "other", Name: "victim", UID: "v"},
 		cri.ContainerStatus{Container: cri.Container{ID: "victim-id", Name: "app", Created: begun}, Started: begun})
 	d.answers("idle", 0, "yes")
 	var hanging sync.WaitGroup

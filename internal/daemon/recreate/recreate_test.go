@@ -63,7 +63,7 @@ func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *benc
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{Name: name, ContainerID: "containerd://" + name, Ready: true})
 		containers = append(containers, cri.ContainerStatus{Container: cri.Container{ID: name, Name: name, Created: time.Now().Add(-time.Hour)}})
 	}
-	runtime.AddPod(cri.Pod{ID: "sandbox", Namespace: "ns", Name: "web-0", UID: "uid"}, containers...)
+	runtime.AddPod(critest.Pod{Namespace: "ns", Name: "web-0", UID: "uid"}, containers...)
 	builder := fake.NewClientBuilder().WithScheme(types).WithObjects(pod).WithStatusSubresource(&v1beta1.ContainerRecreateRequest{}, &corev1.Pod{})
 	for _, r := range requests {
 		builder = builder.WithObjects(r)

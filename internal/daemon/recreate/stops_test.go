@@ -128,7 +128,7 @@ func TestManySlowContainersDoNotKeepARequestFromBeingTakenUp(t *testing.T) {
 		if err := b.client.Create(t.Context(), pod); err != nil {
 			t.Fatal(err)
 		}
-		b.runtime.AddPod(cri.Pod{ID: name, Namespace: "ns", Name: name, UID: name}, cri.ContainerStatus{Container: cri.Container{ID: name, Name: "app"}})
+		b.runtime.AddPod(critest.Pod{Namespace: "ns", Name: name, UID: name}, cri.ContainerStatus{Container: cri.Container{ID: name, Name: "app"}})
 	}
 	end := b.slowly("app")
 	for i := range maxStops {

@@ -1006,8 +1006,8 @@ func TestWhichFeaturesGoByWebhook(t *testing.T) {
 		`initContainers: [{name: i, image: a, futureField: {a: 1}}]`:                     true,
 		partial + "{partition: 30%}":                                                     true,
 		`initContainers: [{name: i, image: a, restartPolicy: Always, resourcesPolicy: {targetContainersMode: sum, resourcesExpr: {requests: {cpu: cpu}}}}]`: true,
-		partial + "{partition: 3}":                                                       false,
-		partial + "{selector: {matchLabels: {a: b}}}":                                    false,
+		partial + "{partition: 3}":                    false,
+		partial + "{selector: {matchLabels: {a: b}}}": false,
 	} {
 		s := set(t, "log", "selector: {matchLabels: {app: shop}}\ncontainers: [{name: agent, image: a, shareVolumePolicy: {type: enabled}}]\n"+spec)
 		if s.Revision != nil {

@@ -31,7 +31,6 @@ type Runtime struct {
 
 	mu         sync.Mutex
 	down       bool
-	pods       []cri.Pod
 	containers []cri.ContainerStatus
 	images     map[string]bool
 	calls      []Call
@@ -69,7 +68,7 @@ func (a absent) Status(context.Context) (cri.Status, error) {
 
 // Call is a changing request, as it came.
 type Call struct {
-	// Verb is Pull, Stop, Exec or Remove; On is the image or the ID of the container.
+	// Verb is Pull, Stop or Exec; On is the image or the ID of the container.
 	Verb, On string
 	// Pull is the pull, with its credentials.
 	Pull cri.Pull
@@ -99,11 +98,13 @@ func (r *Runtime) add(reference string) {
 	r.images[reference] = true
 }
 
+// Pod names a pod.
+type Pod struct{ Namespace, Name, UID string }
+
 // AddPod adds a pod and its containers. These get its names and UID.
-func (r *Runtime) AddPod(pod cri.Pod, containers ...cri.ContainerStatus) {
+func (r *Runtime) AddPod(pod Pod, containers ...cri.ContainerStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pods = append(r.pods, pod)
 	for _, container := range containers {
 		container.PodNamespace, container.PodName, container.PodUID = pod.Namespace, pod.Name, pod.UID
 		if container.State == "" {
@@ -149,15 +150,7 @@ func (r *Runtime) reachable() error {
 func (r *Runtime) Status(context.Context) (cri.Status, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cri.Status{Name: cmp.Or(r.Name, "containerd"), Version: "test", Ready: true}, r.reachable()
-}
-
-// ListPods implements cri.Runtime.
-func (r *Runtime) ListPods(_ context.Context, filter cri.PodFilter) ([]cri.Pod, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	pods := slices.Clone(r.pods)
-	return slices.DeleteFunc(pods, func(p cri.Pod) bool { return filter.UID != "" && p.UID != filter.UID }), r.reachable()
+	return cri.Status{Name: cmp.Or(r.Name, "containerd")}, r.reachable()
 }
 
 // ListContainers implements cri.Runtime.
@@ -212,10 +205,10 @@ func (r *Runtime) StopContainer(ctx context.Context, id string, grace time.Durat
 	if err != nil || r.containers[at].State == cri.Exited {
 		return err
 	}
-	r.containers[at].State, r.containers[at].Finished = cri.Exited, time.Now()
+	r.containers[at].State = cri.Exited
 	if r.Restart {
 		next := r.containers[at]
-		next.ID, next.Attempt, next.State, next.Finished = fmt.Sprintf("%s-%d", id, next.Attempt+1), next.Attempt+1, cri.Running, time.Time{}
+		next.ID, next.Attempt, next.State = fmt.Sprintf("%s-%d", id, next.Attempt+1), next.Attempt+1, cri.Running
 		next.Created, next.Started = time.Now(), time.Now()
 		r.containers = append(r.containers, next)
 	}
@@ -248,17 +241,6 @@ func (r *Runtime) Exec(ctx context.Context, id string, command []string, timeout
 	return r.OnExec(ctx, container.Container, command)
 }
 
-// ListImages implements cri.Runtime.
-func (r *Runtime) ListImages(context.Context) ([]cri.Image, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var images []cri.Image
-	for reference := range r.images {
-		images = append(images, cri.Image{ID: reference, Tags: []string{reference}})
-	}
-	return images, r.reachable()
-}
-
 // ImageStatus implements cri.Runtime.
 func (r *Runtime) ImageStatus(_ context.Context, reference string) (cri.Image, error) {
 	r.mu.Lock()
@@ -269,7 +251,7 @@ func (r *Runtime) ImageStatus(_ context.Context, reference string) (cri.Image, e
 	if !r.images[reference] {
 		return cri.Image{}, fmt.Errorf("image %s: %w", reference, cri.ErrNotFound)
 	}
-	return cri.Image{ID: "sha256:" + reference, Tags: []string{reference}}, nil
+	return cri.Image{ID: "sha256:" + reference}, nil
 }
 
 // PullImage implements cri.Runtime.
@@ -295,16 +277,4 @@ func (r *Runtime) PullImage(ctx context.Context, pull cri.Pull) (string, error) 
 	}
 	r.add(pull.Image)
 	return "sha256:" + pull.Image, nil
-}
-
-// RemoveImage implements cri.Runtime.
-func (r *Runtime) RemoveImage(_ context.Context, reference string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err := r.reachable(); err != nil {
-		return err
-	}
-	r.calls = append(r.calls, Call{Verb: "Remove", On: reference})
-	delete(r.images, reference)
-	return nil
 }
