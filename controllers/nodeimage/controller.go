@@ -6,13 +6,13 @@ package nodeimage
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,12 +42,13 @@ type Reconciler struct {
 	*workload.Base
 	// daemonOff: the Kruise object forbids the node daemon.
 	daemonOff bool
-	gone      gone
+	// gone are the UIDs of jobs gone for good.
+	gone *lru.Cache
 }
 
 // Setup makes the manager run the reconciler of NodeImages.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), daemonOff: c.Deployment != "" && !c.NodeDaemon && c.Features.Enabled(features.KruiseDaemon)}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), daemonOff: c.Deployment != "" && !c.NodeDaemon && c.Features.Enabled(features.KruiseDaemon), gone: lru.New(maxGone)}
 	if err := r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode}); err != nil {
 		return err
 	}
@@ -205,7 +206,8 @@ func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (foun
 		return found, false
 	case client.IgnoreNotFound(err) != nil:
 		return nil, false
-	case r.gone.has(of.UID):
+	}
+	if _, known := r.gone.Get(of.UID); known {
 		return nil, true
 	}
 	live := &metav1.PartialObjectMetadata{}
@@ -214,30 +216,9 @@ func (r *Reconciler) jobOf(ctx context.Context, of corev1.ObjectReference) (foun
 	if client.IgnoreNotFound(err) != nil || err == nil && live.UID == of.UID {
 		return nil, false
 	}
-	r.gone.add(of.UID)
+	r.gone.Add(of.UID, nil)
 	return nil, true
 }
 
-// maxGone limits the remembered gone jobs.
+// maxGone limits the jobs remembered as gone for good: the server is asked once per job, not once per node.
 const maxGone = 1000
-
-// gone are UIDs of jobs gone for good: the server is asked once per job, not once per node.
-type gone struct {
-	mu   sync.Mutex
-	uids map[types.UID]bool
-}
-
-func (g *gone) has(uid types.UID) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.uids[uid]
-}
-
-func (g *gone) add(uid types.UID) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.uids == nil || len(g.uids) >= maxGone {
-		g.uids = map[types.UID]bool{}
-	}
-	g.uids[uid] = true
-}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -59,7 +60,7 @@ func TestALaggingCacheDeletesNothing(t *testing.T) {
 	}}
 	live := fake.NewClientBuilder().WithScheme(types).WithObjects(node, job).WithInterceptorFuncs(count).Build()
 	empty := fake.NewClientBuilder().WithScheme(types).Build()
-	r := &Reconciler{Base: workload.New(Name, plan.Kind(), workload.Dependencies{
+	r := &Reconciler{gone: lru.New(maxGone), Base: workload.New(Name, plan.Kind(), workload.Dependencies{
 		Client: live, Live: live, Cache: lagging{Reader: empty}, Clock: clock.RealClock{}, WriteTimeout: time.Minute,
 	})}
 	image := &appsv1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
@@ -122,7 +123,7 @@ func TestAListWrittenByHandHasTheNodeDaemonDeployed(t *testing.T) {
 	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.NodeImage{}, Stored: []client.Object{node, image}})
 	now := clocktesting.NewFakePassiveClock(time.Now())
 	fake.Clock, fake.DaemonNeeds = now, workload.NewDaemonNeeds(now)
-	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies)}
+	r := &Reconciler{gone: lru.New(maxGone), Base: workload.New(Name, plan.Kind(), fake.Dependencies)}
 	pass := func() ctrl.Result {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(image)})

@@ -32,14 +32,14 @@ type Reconciler struct {
 	// off: PodProbeMarkers are switched off.
 	off bool
 	// controllers tell their selector labels: results never change these.
-	controllers selecting.Controllers
+	controllers *selecting.Controllers
 }
 
 // Setup makes the manager run the reconciler of NodePodProbes.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := &Reconciler{
 		Base: workload.New(Name, plan.Kind(), d), off: !c.Enabled(markerKind().Kind) || !c.Features.Enabled(features.PodProbeMarker),
-		controllers: selecting.Controllers{Reader: d.Live, Clock: d.Clock},
+		controllers: selecting.NewControllers(d.Live, d.Clock),
 	}
 	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Nodes: ofNode, Pods: r.ofPod, PodsCreate: true, PodChanged: changed})
 }

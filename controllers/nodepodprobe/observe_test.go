@@ -14,6 +14,7 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/selecting"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/reconcilertest"
 )
@@ -35,7 +36,7 @@ func TestMarkersThatOthersParsedAreUsed(t *testing.T) {
 	}
 	parsed := fake.Markers.Of(&stored.Items[0])
 
-	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies)}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), fake.Dependencies), controllers: selecting.NewControllers(fake.Live, fake.Clock)}
 	markers, err := r.markers(t.Context(), sets.New("ns"))
 	if err != nil {
 		t.Fatal(err)

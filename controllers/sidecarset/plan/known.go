@@ -26,8 +26,6 @@ type Known struct {
 	// of is the spec of the facts.
 	of   string
 	pods map[types.UID]*knownPod
-	// ranks is how many ranks were given to pods.
-	ranks int
 	// refused are the pods with a refused change.
 	refused map[planning.Slot]refusal
 }
@@ -37,12 +35,7 @@ type knownPod struct {
 	version string
 	at      time.Time
 	pod     Pod
-	// rank is where the pod comes in the order of names.
-	rank int
 }
-
-// forget drops the facts. The order of pods stays.
-func (k *knownPod) forget() { *k = knownPod{rank: k.rank} }
 
 // hold reports whether the facts still hold for the object.
 func (k *knownPod) hold(object *corev1.Pod, now time.Time) bool {
@@ -113,14 +106,17 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 	}
 	if of := fmt.Sprint(spec.Set.UID, spec.Set.Generation, spec.Hashes); k.of != of {
 		k.of = of
-		for _, known := range k.pods {
-			known.forget()
-		}
+		k.pods = nil
 	}
 	pods := make([]Pod, 0, len(objects))
-	texts := hashes{set: spec.Set.Name, of: map[string]string{}}
-	for _, pod := range k.inOrder(objects) {
-		object, known := pod.object, pod.known
+	before := k.pods
+	k.pods = make(map[types.UID]*knownPod, len(objects))
+	for _, object := range sorted(objects) {
+		known := before[object.UID]
+		if known == nil {
+			known = &knownPod{}
+		}
+		k.pods[object.UID] = known
 		if !inNamespace(object.Namespace) {
 			continue
 		}
@@ -128,7 +124,7 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 			if isEnding(object) || !spec.Selector.Matches(labels.Set(object.Labels)) {
 				continue
 			}
-			fresh, complete := observe(spec, object, known.pod.recorded, texts, now)
+			fresh, complete := observe(spec, object, known.pod.recorded, now)
 			if !complete {
 				continue
 			}
@@ -140,48 +136,11 @@ func (k *Known) Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string)
 	return pods
 }
 
-type orderedPod struct {
-	object *corev1.Pod
-	known  *knownPod
-}
-
-// manyMore is how many times as many ranks as pods there are at most.
-const manyMore = 2
-
-// inOrder sorts the pods by name, again only with new ones.
-func (k *Known) inOrder(objects []*corev1.Pod) []orderedPod {
-	if k.ranks > manyMore*len(objects) {
-		return k.sort(objects)
-	}
-	ordered := make([]orderedPod, k.ranks)
-	for _, object := range objects {
-		known := k.pods[object.UID]
-		if known == nil {
-			return k.sort(objects)
-		}
-		ordered[known.rank] = orderedPod{object, known}
-	}
-	return slices.DeleteFunc(ordered, func(pod orderedPod) bool { return pod.object == nil })
-}
-
-// sort ranks the pods and forgets those gone.
-func (k *Known) sort(objects []*corev1.Pod) []orderedPod {
-	objects = slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int {
+// sorted are pods by name.
+func sorted(objects []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedFunc(slices.Values(objects), func(a, b *corev1.Pod) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	before := k.pods
-	k.pods, k.ranks = make(map[types.UID]*knownPod, len(objects)), len(objects)
-	ordered := make([]orderedPod, len(objects))
-	for rank, object := range objects {
-		known := before[object.UID]
-		if known == nil {
-			known = &knownPod{}
-		}
-		known.rank = rank
-		k.pods[object.UID] = known
-		ordered[rank] = orderedPod{object, known}
-	}
-	return ordered
 }
 
 func isEnding(pod *corev1.Pod) bool {

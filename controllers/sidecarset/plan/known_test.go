@@ -33,7 +33,7 @@ func TestWhatIsKnownOfPodsIsTrue(t *testing.T) {
 			known := &plan.Known{}
 			check := func(when string) {
 				t.Helper()
-				want, got := plan.Pods(spec, state.Pods, everyNamespace, now), known.Pods(spec, state.Pods, everyNamespace, now)
+				want, got := new(plan.Known).Pods(spec, state.Pods, everyNamespace, now), known.Pods(spec, state.Pods, everyNamespace, now)
 				if !reflect.DeepEqual(want, got) {
 					t.Errorf("%s:\nknown %+v\nanew  %+v", when, got, want)
 				}
@@ -47,7 +47,7 @@ func TestWhatIsKnownOfPodsIsTrue(t *testing.T) {
 			}
 			check("at first")
 			check("again")
-			for _, action := range plan.Plan(spec, plan.Snapshot{Now: now, Pods: plan.Pods(spec, state.Pods[:6], everyNamespace, now)}).Actions {
+			for _, action := range plan.Plan(spec, plan.Snapshot{Now: now, Pods: new(plan.Known).Pods(spec, state.Pods[:6], everyNamespace, now)}).Actions {
 				if action.Step == podset.StepEdit {
 					if err := podsettest.Apply(state, action); err != nil {
 						t.Fatal(err)

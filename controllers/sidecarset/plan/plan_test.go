@@ -250,7 +250,7 @@ func TestPodsWithoutSidecarsAreNamedInAnEvent(t *testing.T) {
 }
 
 func snapshot(spec *plan.Spec, pods []*corev1.Pod) plan.Snapshot {
-	s := plan.Snapshot{Now: podsettest.Now(), Pods: plan.Pods(spec, pods, everyNamespace, podsettest.Now())}
+	s := plan.Snapshot{Now: podsettest.Now(), Pods: new(plan.Known).Pods(spec, pods, everyNamespace, podsettest.Now())}
 	s.Update.Name = "logs-2"
 	return s
 }

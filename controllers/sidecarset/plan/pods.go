@@ -4,7 +4,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,14 +64,9 @@ type Pod struct {
 	recorded inplace.Recorded
 }
 
-// Pods derives the facts without a cache: see Known.
-func Pods(spec *Spec, objects []*corev1.Pod, inNamespace func(string) bool, now time.Time) []Pod {
-	return new(Known).Pods(spec, objects, inNamespace, now)
-}
-
 // observe derives the facts about one pod; false: it lacks
 // sidecars. recorded is the note of an earlier version, or zero.
-func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts hashes, now time.Time) (Pod, bool) {
+func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, now time.Time) (Pod, bool) {
 	pairs, complete := pairsOf(spec, object)
 	if !complete {
 		return Pod{}, false
@@ -84,11 +78,11 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, texts ha
 		Pod: podset.Pod{
 			Object:   object,
 			Slot:     planning.Slot(object.Namespace + "/" + object.Name),
-			Revision: texts.in(object, shared.AnnotationSidecarSetHash),
+			Revision: sidecar.EntryOf(object, shared.AnnotationSidecarSetHash, spec.Set.Name).SidecarSetHash,
 			Update:   recorded.Check(object, now),
 			Ready:    podstate.RunningAndReady(object),
 		},
-		Upgradable: texts.in(object, shared.AnnotationSidecarSetHashWithoutImage) == spec.Hashes.WithoutImage,
+		Upgradable: sidecar.EntryOf(object, shared.AnnotationSidecarSetHashWithoutImage, spec.Set.Name).SidecarSetHash == spec.Hashes.WithoutImage,
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
 		recorded:   recorded,
@@ -176,31 +170,6 @@ func imageOf(pod *corev1.Pod, container string) string {
 		}
 	}
 	return ""
-}
-
-// hashes caches decoded annotations by their text: most pods share it.
-type hashes struct {
-	set string
-	of  map[string]string
-}
-
-// in returns the set's hash from a pod's annotation, reading no more: it runs for every pod in every pass.
-func (h hashes) in(pod *corev1.Pod, key string) string {
-	text := pod.Annotations[key]
-	hash, known := h.of[text]
-	if known {
-		return hash
-	}
-	var all map[string]struct {
-		Hash string `json:"hash"`
-	}
-	if json.Unmarshal([]byte(text), &all) != nil {
-		hash = sidecar.EntryOf(pod, key, h.set).SidecarSetHash
-	} else {
-		hash = all[h.set].Hash
-	}
-	h.of[text] = hash
-	return hash
 }
 
 // MayHaveRevision reports whether a pod may name the revision. It never decodes: it

@@ -6,7 +6,6 @@ package imagepuller
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/distribution/reference"
@@ -37,8 +35,6 @@ const (
 	pluginErrors = 2 << 10
 	// maxConfiguration limits the configuration, in bytes.
 	maxConfiguration = 1 << 20
-	// maxAnswers is how many answers are remembered.
-	maxAnswers = 100
 	// pluginGroup is the API group of plugins, configurationGroup of their configuration.
 	pluginGroup        = "credentialprovider.kubelet.k8s.io"
 	configurationGroup = "kubelet.config.k8s.io"
@@ -55,12 +51,11 @@ type configuration struct {
 
 // provider is one plugin of a configuration.
 type provider struct {
-	Name                 string           `json:"name"`
-	MatchImages          []string         `json:"matchImages"`
-	DefaultCacheDuration *metav1.Duration `json:"defaultCacheDuration"`
-	APIVersion           string           `json:"apiVersion"`
-	Args                 []string         `json:"args"`
-	Env                  []struct {
+	Name        string   `json:"name"`
+	MatchImages []string `json:"matchImages"`
+	APIVersion  string   `json:"apiVersion"`
+	Args        []string `json:"args"`
+	Env         []struct {
 		Name  string `json:"name"`
 		Value string `json:"value"`
 	} `json:"env"`
@@ -74,8 +69,6 @@ type pluginRequest struct {
 
 type pluginAnswer struct {
 	metav1.TypeMeta `json:",inline"`
-	CacheKeyType    string           `json:"cacheKeyType"`
-	CacheDuration   *metav1.Duration `json:"cacheDuration"`
 	Auth            map[string]struct {
 		Username string `json:"username"`
 		Password string `json:"password"`
@@ -86,29 +79,15 @@ type pluginAnswer struct {
 type plugins struct {
 	// file is the configuration, folder where the programs are. Without a file there are no plugins.
 	file, folder string
-	now          func() time.Time
 	// limit is how long a plugin may run.
 	limit time.Duration
 
 	// turn lets one plugin run at a time: they share the daemon's memory.
 	turn chan struct{}
-
-	mu sync.Mutex
-	// read is the sum of the configuration behind the answers.
-	read    [sha256.Size]byte
-	answers map[answerKey]remembered
 }
 
-func newPlugins(file, folder string, now func() time.Time) *plugins {
-	return &plugins{file: file, folder: folder, now: now, limit: pluginTime, turn: make(chan struct{}, 1)}
-}
-
-// answerKey is an answer's scope: a provider, and an image, a registry or everything.
-type answerKey struct{ provider, of string }
-
-type remembered struct {
-	answer *pluginAnswer
-	until  time.Time
+func newPlugins(file, folder string) *plugins {
+	return &plugins{file: file, folder: folder, limit: pluginTime, turn: make(chan struct{}, 1)}
 }
 
 // lookup returns the plugins' credentials for an image, longest key first, and the errors
@@ -121,7 +100,7 @@ func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, 
 	if err != nil {
 		return nil, nil //nolint:nilerr // the pull says so
 	}
-	providers, sum, err := p.configured()
+	providers, err := p.configured()
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +110,7 @@ func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, 
 		if !slices.ContainsFunc(providers[i].MatchImages, func(pattern string) bool { return matchesImage(pattern, named) }) {
 			continue
 		}
-		answer, err := p.ask(ctx, &providers[i], sum, named)
+		answer, err := p.run(ctx, &providers[i], named.Name())
 		if err != nil {
 			failures = append(failures, fmt.Errorf("credential provider %s: %w", providers[i].Name, err))
 			continue
@@ -147,16 +126,14 @@ func (p *plugins) lookup(ctx context.Context, image string) ([]cri.Credentials, 
 	return all, errors.Join(failures...)
 }
 
-// configured reads the configuration, and forgets the answers of another one. A missing
-// file is an empty configuration.
-func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
-	var sum [sha256.Size]byte
-	failed := func(err error) ([]provider, [sha256.Size]byte, error) {
-		return nil, sum, fmt.Errorf("the configuration of credential providers, %s: %w", filepath.Base(p.file), err)
+// configured reads the configuration. A missing file is an empty one.
+func (p *plugins) configured() ([]provider, error) {
+	failed := func(err error) ([]provider, error) {
+		return nil, fmt.Errorf("the configuration of credential providers, %s: %w", filepath.Base(p.file), err)
 	}
 	about, err := os.Stat(p.file)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, sum, nil
+		return nil, nil
 	}
 	if err != nil {
 		return failed(err)
@@ -180,13 +157,7 @@ func (p *plugins) configured() ([]provider, [sha256.Size]byte, error) {
 			return failed(fmt.Errorf("providers[%d]: %w", i, err))
 		}
 	}
-	sum = sha256.Sum256(text)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if sum != p.read {
-		p.read, p.answers = sum, map[answerKey]remembered{}
-	}
-	return c.Providers, sum, nil
+	return c.Providers, nil
 }
 
 // errPlugin: a plugin or its configuration is invalid.
@@ -206,54 +177,15 @@ func (p *provider) check() error {
 	return nil
 }
 
-// ask returns the answer of a plugin for an image, the remembered one while it holds.
-func (p *plugins) ask(ctx context.Context, of *provider, sum [sha256.Size]byte, named reference.Named) (*pluginAnswer, error) {
+// run runs a plugin. Its errors go to the log, not into the status, which more people may
+// read.
+func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginAnswer, error) {
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if known := p.remembered(of, named); known != nil {
-		return known, nil
-	}
-	answer, err := p.run(ctx, of, named.Name())
-	if err != nil {
-		return nil, err
-	}
-	hold := time.Duration(0)
-	if of.DefaultCacheDuration != nil {
-		hold = of.DefaultCacheDuration.Duration
-	}
-	if answer.CacheDuration != nil {
-		hold = answer.CacheDuration.Duration
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if hold > 0 && len(p.answers) < maxAnswers && sum == p.read {
-		key := map[string]string{"Image": named.Name(), "Registry": reference.Domain(named), "Global": ""}
-		p.answers[answerKey{of.Name, key[answer.CacheKeyType]}] = remembered{answer, p.now().Add(hold)}
-	}
-	return answer, nil
-}
-
-// remembered returns a plugin's valid answer; nil if there is none.
-func (p *plugins) remembered(of *provider, named reference.Named) *pluginAnswer {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.now()
-	maps.DeleteFunc(p.answers, func(_ answerKey, known remembered) bool { return !known.until.After(now) })
-	for _, key := range []string{named.Name(), reference.Domain(named), ""} {
-		if known, found := p.answers[answerKey{of.Name, key}]; found {
-			return known.answer
-		}
-	}
-	return nil
-}
-
-// run runs a plugin. Its errors go to the log, not into the status, which more people may
-// read.
-func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginAnswer, error) {
 	request, err := json.Marshal(pluginRequest{TypeMeta: metav1.TypeMeta{Kind: "CredentialProviderRequest", APIVersion: of.APIVersion}, Image: image})
 	if err != nil {
 		return nil, fmt.Errorf("rendering the request: %w", err)
@@ -282,11 +214,8 @@ func (p *plugins) run(ctx context.Context, of *provider, image string) (*pluginA
 	if json.Unmarshal(output.kept.Bytes(), answer) != nil { // the error could quote credentials
 		return nil, fmt.Errorf("%w: its answer is not JSON", errPlugin)
 	}
-	switch {
-	case answer.Kind != "CredentialProviderResponse" || answer.APIVersion != of.APIVersion:
+	if answer.Kind != "CredentialProviderResponse" || answer.APIVersion != of.APIVersion {
 		return nil, fmt.Errorf("%w: it does not answer with a CredentialProviderResponse of %s", errPlugin, of.APIVersion)
-	case !slices.Contains([]string{"Image", "Registry", "Global"}, answer.CacheKeyType):
-		return nil, fmt.Errorf("%w: the cacheKeyType of its answer is none of Image, Registry and Global", errPlugin)
 	}
 	return answer, nil
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,8 +29,6 @@ const (
 	// lookForRuntime is the time between tries while the runtime is silent; they count as
 	// none.
 	lookForRuntime = 5 * time.Second
-	// logSecretEvery is the least time between logs of an unreadable Secret.
-	logSecretEvery = time.Hour
 	// longestText limits a message in the status, in bytes, longestNote an event: the API
 	// server takes 1024.
 	longestText = 512
@@ -251,9 +248,7 @@ func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 		}
 		secret := &corev1.Secret{}
 		if err := p.client.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, secret); err != nil {
-			if !p.toldOf(name.Name) {
-				ctrl.Log.WithName("imagepuller").Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
-			}
+			ctrl.Log.WithName("imagepuller").V(1).Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
 			continue
 		}
 		if p.serves(secret, t) {
@@ -275,23 +270,6 @@ func (p *puller) serves(secret *corev1.Secret, t task) bool {
 	}
 	owners := p.ownersOf(t)
 	return len(owners) == 0 && !copied || slices.ContainsFunc(owners, func(o corev1.ObjectReference) bool { return o.Namespace == of })
-}
-
-// toldOf is true if the log named the Secret in the last hour: each try reads it, and a
-// missing one would fill the log.
-func (p *puller) toldOf(secret string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := p.host.Clock.Now()
-	if at, told := p.told[secret]; told && now.Sub(at) < logSecretEvery {
-		return true
-	}
-	maps.DeleteFunc(p.told, func(_ string, at time.Time) bool { return now.Sub(at) >= logSecretEvery })
-	if p.told == nil {
-		p.told = map[string]time.Time{}
-	}
-	p.told[secret] = now
-	return false
 }
 
 // emit emits events on the node's list, and on every job failed by it.

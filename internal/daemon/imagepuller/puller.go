@@ -80,15 +80,13 @@ type puller struct {
 	rounds   map[key]*work
 	id       types.UID
 	lifetime context.Context
-	// told is when the log named an unreadable Secret.
-	told map[string]time.Time
 }
 
 // Setup adds the puller to the daemon.
 func Setup(h host.Host) error {
 	p := &puller{
 		host: h, client: h.Manager.GetClient(), slots: make(chan struct{}, h.MaxPulls-1), trigger: host.NewTrigger(&v1beta1.NodeImage{}, h.Node),
-		rounds: map[key]*work{}, own: map[string]chan struct{}{}, plugins: newPlugins(h.CredentialProviders, h.CredentialFolder, h.Clock.Now),
+		rounds: map[key]*work{}, own: map[string]chan struct{}{}, plugins: newPlugins(h.CredentialProviders, h.CredentialFolder),
 	}
 	return h.AddController("imagepuller", p.trigger, options(p), p.live)
 }

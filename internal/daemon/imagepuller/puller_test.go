@@ -647,21 +647,6 @@ func TestASecretThatComesLaterIsTried(t *testing.T) {
 	}
 }
 
-func TestASecretThatIsMissingIsLoggedOnceAnHour(t *testing.T) {
-	now := clocktesting.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	p := &puller{host: host.Host{Clock: now}}
-	if p.toldOf("a") || !p.toldOf("a") || p.toldOf("b") {
-		t.Error("each is told at once, and not again")
-	}
-	now.Step(logSecretEvery)
-	if p.toldOf("a") {
-		t.Error("an hour later it is not told again")
-	}
-	if len(p.told) != 1 {
-		t.Errorf("%d are remembered, want those of the last hour alone", len(p.told))
-	}
-}
-
 func TestCredentialsMatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key, host, repository string

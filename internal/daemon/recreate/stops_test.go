@@ -22,6 +22,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
 )
 
 // slowly makes a named container stop only when the returned function is called.

@@ -5,6 +5,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,44 +39,43 @@ func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error 
 	for object, owners := range map[client.Object]Owners{
 		&corev1.Pod{}: c.controllers[podKind()], &appsv1.ControllerRevision{}: c.controllers[revisionKind()],
 	} {
-		err := indexer.IndexField(ctx, object, byController, func(object client.Object) []string {
+		controlled := func(object client.Object) []string {
 			if owner := ControllerOf(object, owners); owner != nil {
 				return []string{string(owner.UID)}
 			}
 			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("indexing %T by controller: %w", object, err)
 		}
-		err = indexer.IndexField(ctx, object, withoutController, func(object client.Object) []string {
+		orphan := func(object client.Object) []string {
 			if metav1.GetControllerOfNoCopy(object) == nil {
 				return []string{yes}
 			}
 			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("indexing %T without controller: %w", object, err)
+		}
+		if err := errors.Join(index(ctx, indexer, object, byController, controlled), index(ctx, indexer, object, withoutController, orphan)); err != nil {
+			return err
 		}
 	}
 	for _, key := range c.podAnnotations {
-		err := indexer.IndexField(ctx, &corev1.Pod{}, byAnnotation(key), func(pod client.Object) []string {
-			return podstate.Listed(pod.GetAnnotations()[key])
-		})
-		if err != nil {
-			return fmt.Errorf("indexing pods by annotation %s: %w", key, err)
+		listed := func(pod client.Object) []string { return podstate.Listed(pod.GetAnnotations()[key]) }
+		if err := index(ctx, indexer, &corev1.Pod{}, byAnnotation(key), listed); err != nil {
+			return err
 		}
 	}
 	if !c.probedPods {
 		return nil
 	}
-	err := indexer.IndexField(ctx, &corev1.Pod{}, byNode, func(object client.Object) []string {
+	return index(ctx, indexer, &corev1.Pod{}, byNode, func(object client.Object) []string {
 		if pod, ok := object.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
 			return []string{pod.Spec.NodeName}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("indexing pods by node: %w", err)
+}
+
+// index adds one index.
+func index(ctx context.Context, indexer client.FieldIndexer, object client.Object, name string, values client.IndexerFunc) error {
+	if err := indexer.IndexField(ctx, object, name, values); err != nil {
+		return fmt.Errorf("indexing %T by %s: %w", object, name, err)
 	}
 	return nil
 }
@@ -95,16 +95,12 @@ func byAnnotation(key string) string { return "annotation:" + key }
 // IndexByController adds the index of Controlled to one more kind, whatever controls its
 // objects. It starts their informer.
 func IndexByController(ctx context.Context, indexer client.FieldIndexer, object client.Object) error {
-	err := indexer.IndexField(ctx, object, byController, func(object client.Object) []string {
+	return index(ctx, indexer, object, byController, func(object client.Object) []string {
 		if owner := metav1.GetControllerOfNoCopy(object); owner != nil {
 			return []string{string(owner.UID)}
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("indexing %s by controller: %w", object.GetObjectKind().GroupVersionKind().Kind, err)
-	}
-	return nil
 }
 
 // Controlled lists, into list, the objects the workload with this UID controls in
@@ -135,10 +131,7 @@ func IndexInstanceClaims(ctx context.Context, indexer client.FieldIndexer) error
 		}
 		return values
 	}
-	if err := indexer.IndexField(ctx, &corev1.PersistentVolumeClaim{}, byInstanceClaim, owners); err != nil {
-		return fmt.Errorf("indexing volume claims by owner: %w", err)
-	}
-	return nil
+	return index(ctx, indexer, &corev1.PersistentVolumeClaim{}, byInstanceClaim, owners)
 }
 
 // InstanceClaims lists the volume claims with an instance ID the workload with this UID

@@ -8,9 +8,7 @@ package selecting
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,9 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -60,22 +57,23 @@ func Keys(workload *unstructured.Unstructured) sets.Set[string] {
 	return keys
 }
 
-// believed is how long an answer is taken to be true: selectors seldom change.
-const believed = 10 * time.Minute
+const (
+	// believed is how long an answer is taken to be true: selectors seldom change.
+	believed = 10 * time.Minute
+	// maxAnswers is how many are remembered.
+	maxAnswers = 4096
+)
 
 // Controllers finds the labels pods' controllers select by.
 type Controllers struct {
-	// Reader asks the API server: most of these kinds are not cached.
-	Reader client.Reader
-	Clock  clock.PassiveClock
-
-	mutex   sync.Mutex
-	answers map[types.UID]answer
+	// reader asks the API server: most of these kinds are not cached.
+	reader  client.Reader
+	answers *cache.LRUExpireCache
 }
 
-type answer struct {
-	keys  sets.Set[string]
-	until time.Time
+// NewControllers returns Controllers asking with a reader.
+func NewControllers(reader client.Reader, c cache.Clock) *Controllers {
+	return &Controllers{reader: reader, answers: cache.NewLRUExpireCacheWithClock(maxAnswers, c)}
 }
 
 // Keys are the keys of the labels the pod's controller selects by; none without a
@@ -89,24 +87,15 @@ func (c *Controllers) Keys(ctx context.Context, pod *corev1.Pod) (sets.Set[strin
 	if !slices.ContainsFunc(Workloads(), func(k schema.GroupVersionKind) bool { return k.GroupKind() == kind.GroupKind() }) {
 		return nil, nil
 	}
-	now := c.Clock.Now()
-	c.mutex.Lock()
-	maps.DeleteFunc(c.answers, func(_ types.UID, a answer) bool { return now.After(a.until) })
-	known, found := c.answers[owner.UID]
-	c.mutex.Unlock()
-	if found {
-		return known.keys, nil
+	if known, found := c.answers.Get(owner.UID); found {
+		keys, _ := known.(sets.Set[string])
+		return keys, nil
 	}
 	keys, err := c.ask(ctx, kind, client.ObjectKey{Namespace: pod.Namespace, Name: owner.Name})
 	if err != nil {
 		return nil, err
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.answers == nil {
-		c.answers = map[types.UID]answer{}
-	}
-	c.answers[owner.UID] = answer{keys: keys, until: now.Add(believed)}
+	c.answers.Add(owner.UID, keys, believed)
 	return keys, nil
 }
 
@@ -114,7 +103,7 @@ func (c *Controllers) Keys(ctx context.Context, pod *corev1.Pod) (sets.Set[strin
 func (c *Controllers) ask(ctx context.Context, kind schema.GroupVersionKind, name client.ObjectKey) (sets.Set[string], error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	err := c.Reader.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{metav1.ObjectNameField: name.Name})
+	err := c.reader.List(ctx, list, client.InNamespace(name.Namespace), client.MatchingFields{metav1.ObjectNameField: name.Name})
 	if meta.IsNoMatchError(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil, nil
 	}

@@ -57,7 +57,7 @@ func TestTheLabelsOfAController(t *testing.T) {
 		"a pod without controller": {&corev1.Pod{}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := Controllers{Reader: &server{}, Clock: clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))}
+			c := NewControllers(&server{}, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 			got, err := c.Keys(t.Context(), tc.pod)
 			if err != nil || !slices.Equal(sets.List(got), tc.want) && len(got)+len(tc.want) > 0 {
 				t.Errorf("got %v, %v", got, err)
@@ -68,7 +68,7 @@ func TestTheLabelsOfAController(t *testing.T) {
 
 func TestAControllerIsAskedForSeldom(t *testing.T) {
 	s, now := &server{}, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
-	c := Controllers{Reader: s, Clock: now}
+	c := NewControllers(s, now)
 	keys := func() error {
 		_, err := c.Keys(t.Context(), podOf("apps/v1", "ReplicaSet"))
 		return err

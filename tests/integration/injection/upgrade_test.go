@@ -173,7 +173,7 @@ func dataBefore(t *testing.T, set *sidecar.Set, all []*sidecar.Set) (string, []b
 	if err != nil {
 		t.Fatal(err)
 	}
-	maps.DeleteFunc(content, func(key string, _ any) bool { return key == "limits" || key == "drop" })
+	maps.DeleteFunc(content, func(key string, _ any) bool { return key == "takes" || key == "drop" })
 	if set.Name == "log" {
 		content["guard"] = map[string]any{"merged": []any{map[string]any{"key": "example.com/config", "value": `{"a":1}`}}, "token": false}
 	}

@@ -52,7 +52,7 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 		}
 		out.Variants = append(out.Variants, v)
 	}
-	out.Limits = out.limits()
+	out.Takes = slices.ContainsFunc(out.Variants, func(v Variant) bool { takers, _ := v.takers(); return takers > 0 })
 	return out, nil
 }
 

@@ -65,8 +65,9 @@ type Injection struct {
 	Variants []Variant `json:"variants"`
 	// Drop are sets never on one pod with this one: a copied pod loses their records.
 	Drop []string `json:"drop,omitempty"`
-	// Limits bound the policy's pods; nil: every pod.
-	Limits *Limits `json:"limits,omitempty"`
+	// Takes: sidecars copy from the pod's containers. The API server bounds an
+	// expression's cost, so the policy refuses pods with very much to copy.
+	Takes bool `json:"takes,omitempty"`
 }
 
 // Match selects a set's pods.
@@ -190,10 +191,32 @@ type Merge struct {
 	Value string `json:"value"`
 }
 
+// maxTakers and maxTransferred bound sidecars copying from the pod's containers, and the
+// variables one copies: with more, an expression of the policy would cost too much.
+const maxTakers, maxTransferred = 5, 140
+
+// takers are the sidecars copying from the pod's containers, variables the most one copies.
+func (v Variant) takers() (takers, variables int) {
+	for _, c := range v.sidecars() {
+		if c.takes() {
+			takers++
+		}
+		names := 0
+		for _, t := range c.Transfers {
+			names += len(t.Names)
+		}
+		variables = max(variables, names)
+	}
+	return takers, variables
+}
+
 // Webhooked returns the features the policy lacks, in words, sorted. Any of them requires the webhook.
 func (i Injection) Webhooked() []string {
 	features := map[string]bool{}
 	for _, v := range i.Variants {
+		takers, variables := v.takers()
+		tooMuch := "very many sidecars or variables that take something from the pod's containers"
+		features[tooMuch] = features[tooMuch] || takers > maxTakers || variables > maxTransferred
 		features["a revision for a share of the pods"] = features["a revision for a share of the pods"] || v.Percent != nil
 		for _, p := range v.Patches {
 			features["patchPolicy "+MergePatchJSON] = features["patchPolicy "+MergePatchJSON] || p.Policy == MergePatchJSON

@@ -25,9 +25,6 @@ const PolicyName = "kruise-operator-sidecars"
 // binding, an API server forgets how to read revisions and later refuses pods.
 const AnchorName = PolicyName + "-anchor"
 
-// BindingLabels selects the bindings, and others of the operator.
-const BindingLabels = nameLabel + "=" + operatorName
-
 const (
 	nameLabel    = "app.kubernetes.io/name"
 	operatorName = "kruise-operator"
