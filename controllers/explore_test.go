@@ -153,7 +153,7 @@ func (t *together) sidecarsOf(i int, w *podsettest.State[wanted]) (*sidecarset.S
 		key := fact{spec, pod}
 		known, found := t.seen.Load(key)
 		if !found {
-			known = sidecarset.Pods(spec, []*corev1.Pod{pod}, func(string) bool { return true }, podsettest.Now())
+			known = new(sidecarset.Known).Pods(spec, []*corev1.Pod{pod}, func(string) bool { return true }, podsettest.Now())
 			t.seen.Store(key, known)
 		}
 		facts, _ := known.([]sidecarset.Pod) // what was stored
