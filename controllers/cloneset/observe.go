@@ -5,7 +5,6 @@ package cloneset
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
@@ -297,11 +296,7 @@ func (r *Reconciler) prune(ctx context.Context, spec *plan.Spec, pods []podset.P
 	if len(remaining) == 0 {
 		patch[2] = edit.Operation{Op: "remove", Path: path}
 	}
-	body, err := json.Marshal(patch)
-	if err != nil {
-		return fmt.Errorf("shortening podsToDelete: %w", err)
-	}
-	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(plan.Kind(), set), writer.Patch{Type: types.JSONPatchType, Body: body})
+	_, err := r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(plan.Kind(), set), writer.Patch{Type: types.JSONPatchType, Content: patch})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}

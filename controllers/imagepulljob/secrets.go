@@ -5,7 +5,6 @@ package imagepulljob
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -115,13 +114,10 @@ func (r *Reconciler) keepSecrets(ctx context.Context, pass *workload.Pass, spec 
 // hold puts the finalizer on a job before anything is copied for it.
 func (r *Reconciler) hold(ctx context.Context, spec *plan.Spec) error {
 	job := spec.Job
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	change := map[string]any{"metadata": map[string]any{
 		"uid": job.UID, "resourceVersion": job.ResourceVersion, "finalizers": append(slices.Clone(job.Finalizers), plan.Finalizer),
-	}})
-	if err != nil {
-		return fmt.Errorf("rendering the finalizer: %w", err)
-	}
-	_, err = r.Writer.Patch(ctx, freshness.OwnerOf(job), freshness.RefOf(plan.Kind(), job), writer.Patch{Type: types.MergePatchType, Body: body})
+	}}
+	_, err := r.Writer.Patch(ctx, freshness.OwnerOf(job), freshness.RefOf(plan.Kind(), job), writer.Patch{Type: types.MergePatchType, Content: change})
 	if err != nil && !apierrors.IsConflict(err) {
 		return fmt.Errorf("adding the finalizer: %w", err)
 	}
@@ -340,11 +336,7 @@ func (r *Reconciler) patchSecret(ctx context.Context, have *corev1.Secret, chang
 		"uid": have.UID, "resourceVersion": have.ResourceVersion,
 		"annotations": map[string]any{annotationReferences: strings.Join(sets.List(users), ",")},
 	}
-	body, err := json.Marshal(change)
-	if err != nil {
-		return fmt.Errorf("rendering the patch: %w", err)
-	}
-	_, err = r.secrets().Patch(ctx, freshness.Owner{}, freshness.RefOf(kindSecret(), have), writer.Patch{Type: types.MergePatchType, Body: body})
+	_, err := r.secrets().Patch(ctx, freshness.Owner{}, freshness.RefOf(kindSecret(), have), writer.Patch{Type: types.MergePatchType, Content: change})
 	return err
 }
 

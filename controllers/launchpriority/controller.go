@@ -5,7 +5,6 @@ package launchpriority
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -16,9 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/launchpriority/plan"
@@ -71,15 +68,8 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 	r := &reconciler{
 		Dependencies: d, writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: d.WriteTimeout}, waiting: newWaiting(d.Metrics.LaunchWaiting),
 	}
-	c, err := workload.NewController(mgr, d, Name, workers, r)
-	if err != nil {
-		return err
-	}
-	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due())
-	if err := c.Watch(watch); err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	return nil
+	_, err := workload.NewPodController(mgr, d, Name, workers, r, due())
+	return err
 }
 
 // due passes events of pods that may need work.
@@ -185,11 +175,8 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 			return r.refused(pod, fmt.Errorf("creating the barrier: %w", err))
 		}
 	case len(todo.Release) > 0:
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": found.UID}, "data": plan.Keys(todo.Release)})
-		if err != nil {
-			return err
-		}
-		patch := writer.Patch{Type: types.MergePatchType, Body: body}
+		change := map[string]any{"metadata": map[string]any{"uid": found.UID}, "data": plan.Keys(todo.Release)}
+		patch := writer.Patch{Type: types.MergePatchType, Content: change}
 		if _, err := r.writer.Patch(ctx, freshness.Owner{}, freshness.RefOf(kind, found), patch); err != nil {
 			return r.refused(pod, fmt.Errorf("writing the barrier: %w", err))
 		}
@@ -200,14 +187,11 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, found *corev1.C
 	if !todo.Complete {
 		return nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	change := map[string]any{"metadata": map[string]any{
 		"uid": pod.UID, "annotations": map[string]string{shared.AnnotationLaunchPriorityCompleted: launch.Released},
-	}})
-	if err != nil {
-		return err
-	}
+	}}
 	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
-	if _, err := r.writer.Patch(ctx, freshness.Owner{}, ref, writer.Patch{Type: types.MergePatchType, Body: body}); err != nil {
+	if _, err := r.writer.Patch(ctx, freshness.Owner{}, ref, writer.Patch{Type: types.MergePatchType, Content: change}); err != nil {
 		return fmt.Errorf("marking the pod: %w", err)
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +27,7 @@ import (
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 )
 
@@ -172,7 +172,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil && ctx.Err() == nil { // else the process ends; whoever leads next looks again
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{RequeueAfter: earliest(upgrade.Recheck, r.recheck(leads))}, nil
+	return ctrl.Result{RequeueAfter: workload.Earliest(upgrade.Recheck, r.recheck(leads))}, nil
 }
 
 // step says how far the replicas are with a configuration.
@@ -207,18 +207,18 @@ func (r *Reconciler) recheck(leads bool) time.Duration {
 		recheck = poll
 	}
 	if leads && r.busy.Reason != "" {
-		recheck = earliest(recheck, working)
+		recheck = workload.Earliest(recheck, working)
 	}
 	if leads && r.Pods != "" {
-		recheck = earliest(recheck, restEvery) // replicas come and go
+		recheck = workload.Earliest(recheck, restEvery) // replicas come and go
 	} else if leads && r.HookFaults != nil {
-		recheck = earliest(recheck, lookAgain)
+		recheck = workload.Earliest(recheck, lookAgain)
 	}
 	if r.Appeared != nil {
-		recheck = earliest(recheck, missing)
+		recheck = workload.Earliest(recheck, missing)
 	}
 	if leads {
-		recheck = earliest(recheck, r.kindsRecheck(), r.daemonRecheck)
+		recheck = workload.Earliest(recheck, r.kindsRecheck(), r.daemonRecheck)
 	}
 	return recheck
 }
@@ -370,13 +370,4 @@ func Levels(c *config.Config, kinds []Kind) map[string]string {
 		}
 	}
 	return levels
-}
-
-// earliest returns the shortest wait above zero.
-func earliest(waits ...time.Duration) time.Duration {
-	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
-	if len(waits) == 0 {
-		return 0
-	}
-	return slices.Min(waits)
 }

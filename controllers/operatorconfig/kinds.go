@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // lookForRights is the wait between checks of the operator's rights.
@@ -35,9 +36,9 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 	for _, kind := range r.Kinds {
 		switch ready(kind, denied).Reason {
 		case operatorv1alpha1.KindStarting:
-			recheck = earliest(recheck, syncing)
+			recheck = workload.Earliest(recheck, syncing)
 		case operatorv1alpha1.KindRightsMissing:
-			recheck = earliest(recheck, lookForRights)
+			recheck = workload.Earliest(recheck, lookForRights)
 		}
 	}
 	return recheck

@@ -5,7 +5,6 @@ package podreadiness
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -17,9 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -75,16 +72,8 @@ func newReconciler(d workload.Dependencies) *reconciler {
 
 // Setup makes the manager run the controller.
 func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	c, err := workload.NewController(mgr, d, Name, workers, newReconciler(d))
-	if err != nil {
-		return err
-	}
-	watch := source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}),
-		due(newHeld(d.Metrics.PodsHeld, d.Metrics.PodsHeldSince)))
-	if err := c.Watch(watch); err != nil {
-		return fmt.Errorf("watching pods: %w", err)
-	}
-	return nil
+	_, err := workload.NewPodController(mgr, d, Name, workers, newReconciler(d), due(newHeld(d.Metrics.PodsHeld, d.Metrics.PodsHeldSince)))
+	return err
 }
 
 // due passes pods that may need work, and counts held ones. A gone pod needs none.
@@ -165,15 +154,12 @@ func Initial(pod *corev1.Pod, now time.Time) edit.Edit {
 
 // write writes conditions, tied to the pod as it was read: who holds it is read, and written again as a whole.
 func (r *reconciler) write(ctx context.Context, pod *corev1.Pod, change edit.Edit) error {
-	body, err := json.Marshal(map[string]any{
+	content := map[string]any{
 		"metadata": map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion},
 		"status":   map[string]any{"conditions": change.Conditions},
-	})
-	if err != nil {
-		return fmt.Errorf("encoding the conditions: %w", err)
 	}
 	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
-	patch := writer.Patch{Subresource: "status", Type: types.StrategicMergePatchType, Body: body}
+	patch := writer.Patch{Subresource: "status", Type: types.StrategicMergePatchType, Content: content}
 	if _, err := r.writer.Patch(ctx, freshness.Owner{}, ref, patch); err != nil {
 		return fmt.Errorf("writing the condition %s: %w", shared.GateKruisePodReady, err)
 	}

@@ -5,7 +5,6 @@ package sidecarset
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -222,13 +221,10 @@ func (r *Reconciler) keepHashes(
 		return nil
 	}
 	return r.forOthers(set, &own.hashes, hashes.Hash, observed, func() error {
-		body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		change := map[string]any{"metadata": map[string]any{
 			"uid": set.UID, "resourceVersion": set.ResourceVersion, "annotations": wanted,
-		}})
-		if err != nil {
-			return fmt.Errorf("writing the hashes of the sidecars: %w", err)
-		}
-		_, err = r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.MergePatchType, Body: body})
+		}}
+		_, err := r.Writer.Patch(ctx, freshness.OwnerOf(set), freshness.RefOf(Kind(), set), writer.Patch{Type: types.MergePatchType, Content: change})
 		switch {
 		case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			return workload.ErrViewChanged

@@ -5,7 +5,6 @@ package sidecarterminator
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -66,10 +65,6 @@ func newReconciler(d workload.Dependencies) *reconciler {
 // Setup makes the manager run the controller.
 func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	r := newReconciler(d)
-	c, err := workload.NewController(mgr, d, Name, workers, r)
-	if err != nil {
-		return err
-	}
 	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
 		return ok && plan.Due(pod)
@@ -83,8 +78,9 @@ func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *conf
 		r.measure(was, is)
 		return plan.Due(is)
 	}
-	if err := c.Watch(source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due)); err != nil {
-		return fmt.Errorf("watching pods: %w", err)
+	c, err := workload.NewPodController(mgr, d, Name, workers, r, due)
+	if err != nil {
+		return err
 	}
 	requests := workload.Object(appsv1beta1.GroupVersion().WithKind("ContainerRecreateRequest"))
 	owner := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
@@ -200,12 +196,8 @@ func (r *reconciler) apply(ctx context.Context, pod *corev1.Pod, todo plan.Decis
 }
 
 func (r *reconciler) patch(ctx context.Context, pod *corev1.Pod, subresource string, body map[string]any) error {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
 	ref := freshness.RefOf(corev1.SchemeGroupVersion.WithKind("Pod"), pod)
-	_, err = r.writer.Patch(ctx, freshness.Owner{}, ref, writer.Patch{Subresource: subresource, Type: types.StrategicMergePatchType, Body: text})
+	_, err := r.writer.Patch(ctx, freshness.Owner{}, ref, writer.Patch{Subresource: subresource, Type: types.StrategicMergePatchType, Content: body})
 	return err
 }
 

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
 
 // Kept is the annotation's value: the same fields of one object in both versions.
@@ -61,21 +61,13 @@ func Rebase[F any](original, shown, written F) (F, error) {
 		return original, nil
 	}
 	var rebased F
-	texts := make([][]byte, 3)
-	for i, fields := range []F{original, shown, written} {
-		text, err := json.Marshal(fields)
-		if err != nil {
-			return rebased, fmt.Errorf("encoding fields: %w", err)
-		}
-		texts[i] = text
-	}
-	change, err := jsonpatch.CreateMergePatch(texts[1], texts[2])
+	text, err := json.Marshal(original)
 	if err != nil {
-		return rebased, fmt.Errorf("comparing fields: %w", err)
+		return rebased, fmt.Errorf("encoding fields: %w", err)
 	}
-	merged, err := jsonpatch.MergePatch(texts[0], change)
+	merged, err := wire.Merge(text, shown, written)
 	if err != nil {
-		return rebased, fmt.Errorf("merging fields: %w", err)
+		return rebased, err
 	}
 	if err := decode(merged, &rebased); err != nil {
 		return rebased, fmt.Errorf("decoding merged fields: %w", err)

@@ -15,34 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-const (
-	// bypass is the value of the break-glass label.
-	bypass = "bypass"
-	// defaultSeconds is how long the API server waits for an answer.
-	defaultSeconds = 10
-	// mirror marks mirror pods of kubelets.
-	mirror = "kubernetes.io/config.mirror"
-)
-
-// exemptNamespaces keeps hooks out of namespaces independent of the operator.
-func exemptNamespaces(operator string) []metav1.LabelSelectorRequirement {
-	names := []string{metav1.NamespaceSystem}
-	if operator != "" && operator != metav1.NamespaceSystem {
-		names = append(names, operator)
-	}
-	slices.Sort(names)
-	return []metav1.LabelSelectorRequirement{
-		{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: names}, exemptLabel(),
-	}
-}
-
-// exemptLabel requires the break-glass label to be unset.
-func exemptLabel() metav1.LabelSelectorRequirement {
-	return metav1.LabelSelectorRequirement{Key: shared.LabelAdmission, Operator: metav1.LabelSelectorOpNotIn, Values: []string{bypass}}
-}
+// defaultSeconds is how long the API server waits for an answer.
+const defaultSeconds = 10
 
 // exemptRequests excludes pods beyond selectors: mirror pods, already running, and deletions emptying a namespace.
 func (h *Hook) exemptRequests() []admissionv1.MatchCondition {
@@ -50,7 +27,7 @@ func (h *Hook) exemptRequests() []admissionv1.MatchCondition {
 		return nil
 	}
 	conditions := []admissionv1.MatchCondition{{
-		Name: "not-a-mirror-pod", Expression: `!('` + mirror + `' in (object == null ? oldObject : object).metadata.?annotations.orValue({}))`,
+		Name: "not-a-mirror-pod", Expression: `!('` + podentry.MirrorAnnotation + `' in (object == null ? oldObject : object).metadata.?annotations.orValue({}))`,
 	}}
 	if slices.Contains(h.Verbs, admissionv1.Delete) {
 		conditions = append(conditions, admissionv1.MatchCondition{
@@ -65,10 +42,10 @@ func (h *Hook) entry(operator string, beyond []admissionv1.MatchCondition, call 
 	namespaces, objects, conditions := h.NamespaceSelector, h.ObjectSelector, slices.Clone(h.Conditions)
 	if !h.Unexempted {
 		if !h.Cluster {
-			namespaces = with(namespaces, exemptNamespaces(operator)...)
+			namespaces = with(namespaces, podentry.NamespaceExclusions(operator)...)
 		}
 		if h.Subresource != "eviction" {
-			objects = with(objects, exemptLabel())
+			objects = with(objects, podentry.Bypass())
 		}
 		conditions = append(h.exemptRequests(), conditions...)
 	}
@@ -104,20 +81,20 @@ func (h *Hook) entry(operator string, beyond []admissionv1.MatchCondition, call 
 }
 
 // with is a selector with further requirements. Nil selects everything.
-func with(selector *metav1.LabelSelector, more ...metav1.LabelSelectorRequirement) *metav1.LabelSelector {
+func with(selector *metav1.LabelSelector, more ...podentry.Requirement) *metav1.LabelSelector {
 	all := selector.DeepCopy()
 	if all == nil {
 		all = &metav1.LabelSelector{}
 	}
-	all.MatchExpressions = append(all.MatchExpressions, more...)
+	all.MatchExpressions = append(all.MatchExpressions, podentry.Selector(more).MatchExpressions...)
 	return all
 }
 
 // exempting adds the exemptions to a policy.
 func exempting(policy *unstructured.Unstructured, operator string) (*unstructured.Unstructured, error) {
 	policy = policy.DeepCopy()
-	for field, requirements := range map[string][]metav1.LabelSelectorRequirement{
-		"namespaceSelector": exemptNamespaces(operator), "objectSelector": {exemptLabel()},
+	for field, requirements := range map[string][]podentry.Requirement{
+		"namespaceSelector": podentry.NamespaceExclusions(operator), "objectSelector": {podentry.Bypass()},
 	} {
 		path := []string{"spec", "matchConstraints", field}
 		content, _, err := unstructured.NestedMap(policy.Object, path...)

@@ -10,17 +10,17 @@ import (
 
 	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingwebhookconfigurations,resourceNames=kruise-operator-pods,verbs=get;list;watch;create;update;patch;delete
@@ -53,7 +53,7 @@ func (r *Registrar) Watch(mgr ctrl.Manager, c controller.Controller, failed cach
 			if err != nil {
 				return err
 			}
-			return informOf(ctx, watches, mapping.Resource, namespace, only, failed, func() {
+			return kubecache.Inform(ctx, watches, mapping.Resource, namespace, only, failed, func() {
 				queue.AddAfter(all, map[bool]time.Duration{true: gather, false: contested}[limit.Allow()])
 			})
 		}
@@ -72,30 +72,9 @@ func (r *Registrar) Watch(mgr ctrl.Manager, c controller.Controller, failed cach
 	}))
 }
 
-// informOf calls changed whenever one of some objects comes, changes or goes, until ctx ends.
-func informOf(
-	ctx context.Context, watches metadata.Interface, resource schema.GroupVersionResource, namespace string, only func(*metav1.ListOptions),
-	failed cache.WatchErrorHandlerWithContext, changed func(),
-) error {
-	informer := metadatainformer.NewFilteredMetadataInformer(watches, resource, namespace, 0, cache.Indexers{}, only).Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
-	})
-	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(failed)
-	}
-	if err != nil {
-		return fmt.Errorf("watching %s: %w", resource.Resource, err)
-	}
-	go informer.RunWithContext(ctx)
-	return nil
-}
-
 // follow watches an object from the time on when it is registered.
 func (r *Registrar) follow(k key) error {
-	only := func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.name).String()
-	}
+	only := kubecache.Named(k.name)
 	switch k.kind {
 	case bindingKind():
 		k.name, only = "", func(o *metav1.ListOptions) { o.LabelSelector = nameLabel + "=" + operatorName }

@@ -11,12 +11,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -24,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
 
 const (
@@ -54,7 +52,7 @@ func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
 	}
 	watch := func(resource schema.GroupVersionResource, namespace, name string) error {
 		return keeper.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-			return informOf(ctx, client, resource, namespace, name, func() { queue.Add(reconcile.Request{NamespacedName: s.name(ServiceName)}) })
+			return cache.Inform(ctx, client, resource, namespace, cache.Named(name), nil, func() { queue.Add(reconcile.Request{NamespacedName: s.name(ServiceName)}) })
 		}))
 	}
 	mgr.GetWebhookServer().Register(definitionPath, &admission.Webhook{Handler: &definitions{serving: s}})
@@ -72,24 +70,6 @@ func (s *Serving) SetupWithManager(mgr ctrl.Manager) error {
 			return fmt.Errorf("watching %s %s: %w", t.kind, t.name, err)
 		}
 	}
-	return nil
-}
-
-// informOf calls changed whenever the object comes, changes or goes, until the context ends.
-func informOf(ctx context.Context, client metadata.Interface, resource schema.GroupVersionResource, namespace, name string, changed func()) error {
-	only := func(options *metav1.ListOptions) {
-		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
-	}
-	informer := metadatainformer.NewFilteredMetadataInformer(client, resource, namespace, 0, cache.Indexers{}, only).Informer()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { changed() },
-		UpdateFunc: func(any, any) { changed() },
-		DeleteFunc: func(any) { changed() },
-	})
-	if err != nil {
-		return fmt.Errorf("watching %s %s: %w", resource.Resource, name, err)
-	}
-	go informer.RunWithContext(ctx)
 	return nil
 }
 

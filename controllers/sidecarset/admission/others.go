@@ -160,10 +160,20 @@ func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
 			c.errs = append(c.errs, field.Invalid(basePath(), base, "is a canary itself"))
 		}
 	case isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == c.set.Name:
-	case overlap(&c.set.Spec, &other.Spec):
+	case meet(&c.set.Spec, &other.Spec):
 		c.errs = append(c.errs, c.conflict(other)...)
 	}
 	return len(c.errs) > known
+}
+
+// meet reports whether some pod may match both sets. A set without a selector matches none.
+func meet(a, b *appsv1beta1.SidecarSetSpec) bool {
+	ours, err := sidecar.MatchOf(a.Selector, a.NamespaceSelector)
+	if err != nil {
+		return false
+	}
+	theirs, err := sidecar.MatchOf(b.Selector, b.NamespaceSelector)
+	return err == nil && ours.Meets(theirs)
 }
 
 // faults returns the conflicts. Only a full comparison proves the base missing.

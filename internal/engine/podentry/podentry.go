@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"slices"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
@@ -23,9 +21,6 @@ const (
 	BypassValue = "bypass"
 	// MirrorAnnotation is on the kubelets' mirrors of their own pods.
 	MirrorAnnotation = "kubernetes.io/config.mirror"
-
-	// callTimeout is how long the API server waits for an answer, in seconds.
-	callTimeout = 10
 )
 
 // Requirement is one of a label selector.
@@ -51,17 +46,6 @@ func (r Requirement) Holds(labels map[string]string) bool {
 		return has
 	case metav1.LabelSelectorOpDoesNotExist:
 		return !has
-	}
-	return false
-}
-
-// Excludes says whether no value, present or absent, fulfills both.
-func (r Requirement) Excludes(other Requirement) bool {
-	switch metav1.LabelSelectorOperator(r.Op) {
-	case metav1.LabelSelectorOpIn:
-		return !slices.ContainsFunc(r.Values, func(v string) bool { return other.Holds(map[string]string{r.Key: v}) })
-	case metav1.LabelSelectorOpExists:
-		return metav1.LabelSelectorOperator(other.Op) == metav1.LabelSelectorOpDoesNotExist
 	}
 	return false
 }
@@ -92,31 +76,4 @@ func NamespaceExclusions(operator string) []Requirement {
 // Bypass requires that the break-glass label is not set.
 func Bypass() Requirement {
 	return Requirement{Key: BypassLabel, Op: string(metav1.LabelSelectorOpNotIn), Values: []string{BypassValue}}
-}
-
-// New is an entry of a webhook configuration for new pods, except for mirrors of running ones. The
-// API server waits ten seconds for an answer, and then follows the failure policy. The caller
-// chooses the pods.
-func New(name string, onFailure admissionv1.FailurePolicyType, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
-	return admissionv1.MutatingWebhook{
-		Name:         name,
-		ClientConfig: call,
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule: admissionv1.Rule{
-				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
-			},
-		}},
-		FailurePolicy:  &onFailure,
-		MatchPolicy:    ptr.To(admissionv1.Equivalent),
-		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
-		TimeoutSeconds: ptr.To[int32](callTimeout),
-		// Containers of later webhooks are seen. Labels are not: a pod without a match is never
-		// called again.
-		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
-		AdmissionReviewVersions: []string{"v1"},
-		MatchConditions: []admissionv1.MatchCondition{{
-			Name: "not-a-mirror-pod", Expression: `!('` + MirrorAnnotation + `' in object.metadata.?annotations.orValue({}))`,
-		}},
-	}
 }

@@ -201,7 +201,7 @@ func (e *Executor) change(ctx context.Context, ownerKey freshness.Owner, a *plan
 		if err != nil {
 			return err
 		}
-		patch := writer.Patch{Subresource: request.Subresource, Type: request.Type, Body: body, FieldManager: a.FieldManager}
+		patch := writer.Patch{Subresource: request.Subresource, Type: request.Type, Content: body, FieldManager: a.FieldManager}
 		answer, err := e.Writer.Patch(ctx, ownerKey, ref, patch)
 		if err != nil {
 			what := request.Subresource

@@ -7,7 +7,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -182,13 +181,9 @@ func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.
 	if claims, ok := wanted.Annotations[shared.AnnotationRecordedClaims]; ok {
 		metadata["annotations"] = map[string]string{shared.AnnotationRecordedClaims: claims}
 	}
-	body, err := json.Marshal(map[string]any{"metadata": metadata, "revision": wanted.Revision})
-	if err != nil {
-		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
-	}
+	patch := writer.Patch{Type: types.MergePatchType, Content: map[string]any{"metadata": metadata, "revision": wanted.Revision}}
 	bumped := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name}}
-	err = s.Writer.PatchInto(ctx, owner, freshness.RefOf(Kind(), wanted), writer.Patch{Type: types.MergePatchType, Body: body}, bumped)
-	if err != nil {
+	if err := s.Writer.PatchInto(ctx, owner, freshness.RefOf(Kind(), wanted), patch, bumped); err != nil {
 		return nil, fmt.Errorf("renumbering revision %s: %w", wanted.Name, err)
 	}
 	return bumped, nil
@@ -197,11 +192,8 @@ func (s *Store) bump(ctx context.Context, owner freshness.Owner, wanted *appsv1.
 // Label sets labels of a stored revision; a null value removes one. A missing revision is
 // no error.
 func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1.ControllerRevision, labels map[string]*string) error {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labels}})
-	if err != nil {
-		return fmt.Errorf("labeling revision %s: %w", object.Name, err)
-	}
-	_, err = s.Writer.Patch(ctx, owner, freshness.RefOf(Kind(), object), writer.Patch{Type: types.MergePatchType, Body: body})
+	change := map[string]any{"metadata": map[string]any{"uid": object.UID, "labels": labels}}
+	_, err := s.Writer.Patch(ctx, owner, freshness.RefOf(Kind(), object), writer.Patch{Type: types.MergePatchType, Content: change})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("labeling revision %s: %w", object.Name, err)
 	}

@@ -10,7 +10,6 @@ package ownership
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -89,15 +88,11 @@ func (a *Adopter) mayAdopt(ctx context.Context, owner freshness.Owner, reference
 func (a *Adopter) patch(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, doing string,
 	entry any,
 ) (done bool, err error) {
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
+	patch := writer.Patch{Type: types.StrategicMergePatchType, Content: map[string]any{"metadata": map[string]any{
 		"uid":             object.GetUID(),
 		"resourceVersion": object.GetResourceVersion(),
 		"ownerReferences": []any{entry},
-	}})
-	if err != nil {
-		return false, fmt.Errorf("%s %s %s: %w", doing, kind.Kind, object.GetName(), err)
-	}
-	patch := writer.Patch{Type: types.StrategicMergePatchType, Body: body}
+	}}}
 	_, err = a.Writer.Patch(ctx, owner, freshness.RefOf(kind, object), patch)
 	switch {
 	case err == nil:

@@ -73,7 +73,7 @@ func (w *Writer) Write(ctx context.Context, last *State, stored *unstructured.Un
 	}
 
 	ref := freshness.RefOf(stored.GroupVersionKind(), stored)
-	_, err = w.Writer.Patch(ctx, freshness.OwnerOf(stored), ref, writer.Patch{Subresource: "status", Type: types.MergePatchType, Body: patch})
+	_, err = w.Writer.Patch(ctx, freshness.OwnerOf(stored), ref, writer.Patch{Subresource: "status", Type: types.MergePatchType, Content: patch})
 	switch {
 	case err == nil:
 		last.written = w.Clock.Now()

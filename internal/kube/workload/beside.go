@@ -7,10 +7,15 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
 // NewController makes a controller without a kind of its own, for instance for pods. Like a
@@ -18,6 +23,18 @@ import (
 // same objects.
 func NewController(mgr ctrl.Manager, d Dependencies, name string, workers int, r reconcile.Reconciler) (controller.Controller, error) {
 	return newController(mgr, d, name, controller.Options{MaxConcurrentReconciles: workers}, r)
+}
+
+// NewPodController makes a controller for the pods of these events.
+func NewPodController(mgr ctrl.Manager, d Dependencies, name string, workers int, r reconcile.Reconciler, due predicate.Predicate) (controller.Controller, error) {
+	c, err := NewController(mgr, d, name, workers, r)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Watch(source.Kind(d.Cache, client.Object(&corev1.Pod{}), handler.EventHandler(&handler.EnqueueRequestForObject{}), due)); err != nil {
+		return nil, fmt.Errorf("watching pods: %w", err)
+	}
+	return c, nil
 }
 
 // newController makes a controller. It retries after 50 milliseconds, at most after a

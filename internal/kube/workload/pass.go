@@ -141,7 +141,7 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 }
 
 // LookAgain has the object planned again after the shortest of the waits that are above zero, also when nothing happens.
-func (p *Pass) LookAgain(waits ...time.Duration) { p.again = earliest(append(waits, p.again)...) }
+func (p *Pass) LookAgain(waits ...time.Duration) { p.again = Earliest(append(waits, p.again)...) }
 
 // Retries are the object's failed actions.
 func (p *Pass) Retries() planning.Retries {
@@ -218,8 +218,8 @@ func (p *Pass) Finish(err error, waits ...time.Duration) (ctrl.Result, error) {
 // End gives the worker back.
 func (p *Pass) End() { p.leave() }
 
-// earliest returns the shortest wait above zero.
-func earliest(waits ...time.Duration) time.Duration {
+// Earliest returns the shortest wait above zero.
+func Earliest(waits ...time.Duration) time.Duration {
 	waits = slices.DeleteFunc(waits, func(d time.Duration) bool { return d <= 0 })
 	if len(waits) == 0 {
 		return 0

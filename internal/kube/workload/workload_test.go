@@ -9,10 +9,10 @@ import (
 )
 
 func TestEarliest(t *testing.T) {
-	if got := earliest(0, 3*time.Second, 0, time.Second); got != time.Second {
+	if got := Earliest(0, 3*time.Second, 0, time.Second); got != time.Second {
 		t.Errorf("got %v, want 1s", got)
 	}
-	if got := earliest(0, 0); got != 0 {
+	if got := Earliest(0, 0); got != 0 {
 		t.Errorf("got %v, want 0", got)
 	}
 }

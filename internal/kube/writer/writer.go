@@ -21,6 +21,7 @@ package writer
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -61,11 +62,18 @@ type Writer struct {
 type Patch struct {
 	// Subresource is where it goes; "" for the object itself.
 	Subresource string
-	// Type is the media type of Body.
-	Type types.PatchType
-	Body []byte
+	// Type is the media type of Content, which is encoded as JSON. A []byte has the encoding already.
+	Type    types.PatchType
+	Content any
 	// FieldManager owns the written fields. Empty: the operator's.
 	FieldManager string
+}
+
+func (p Patch) body() ([]byte, error) {
+	if body, encoded := p.Content.([]byte); encoded {
+		return body, nil
+	}
+	return json.Marshal(p.Content)
 }
 
 // Apply is how an object is applied.
@@ -105,8 +113,11 @@ func (w *Writer) Patch(ctx context.Context, owner freshness.Owner, ref freshness
 func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch, answer client.Object) error {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	raw, by := client.RawPatch(patch.Type, patch.Body), client.FieldOwner(manager(patch.FieldManager))
-	var err error
+	body, err := patch.body()
+	if err != nil {
+		return fmt.Errorf("encoding a patch of %s %s: %w", ref.Kind.Kind, ref.Name, err)
+	}
+	raw, by := client.RawPatch(patch.Type, body), client.FieldOwner(manager(patch.FieldManager))
 	if patch.Subresource == "" {
 		err = w.Client.Patch(ctx, answer, raw, by)
 	} else {

@@ -58,7 +58,7 @@ func verbs(w *Writer, pod *corev1.Pod) map[string]func(context.Context) error {
 			return w.Create(ctx, owner(), kindPod(), testutil.Pod("web-1").Namespace("shop").Obj(), "")
 		},
 		"patch": func(ctx context.Context) error {
-			_, err := w.Patch(ctx, owner(), ref, Patch{Type: types.MergePatchType, Body: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
+			_, err := w.Patch(ctx, owner(), ref, Patch{Type: types.MergePatchType, Content: []byte(`{"metadata":{"labels":{"a":"b"}}}`)})
 			return err
 		},
 		"apply": func(ctx context.Context) error {
@@ -221,7 +221,7 @@ func TestFailedTestOfAJSONPatchIsAConflict(t *testing.T) {
 			w, server, pod := newWriter(t)
 			server.SetFault(func(context.Context, testutil.Write, func() error) error { return tc.answer })
 			body := []byte(`[{"op":"test","path":"/metadata/generation","value":1}]`)
-			_, err := w.Patch(t.Context(), owner(), freshness.RefOf(kindPod(), pod), Patch{Type: tc.patch, Body: body})
+			_, err := w.Patch(t.Context(), owner(), freshness.RefOf(kindPod(), pod), Patch{Type: tc.patch, Content: body})
 			if apierrors.IsConflict(err) != tc.conflict {
 				t.Errorf("conflict %v, want %v: %v", !tc.conflict, tc.conflict, err)
 			}

@@ -60,7 +60,7 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 func overlapping(set *Set, all []*Set) []*Set {
 	var others []*Set
 	for _, o := range all {
-		if o.Name != set.Name && !o.Paused && o.Name != set.Base && !disjoint(set.Match, o.Match) {
+		if o.Name != set.Name && !o.Paused && o.Name != set.Base && set.Match.Meets(o.Match) {
 			others = append(others, o)
 		}
 	}
@@ -121,7 +121,7 @@ func describe(s *Set, all []*Set) (Other, error) {
 		Volumes: []string{}, Secrets: []string{},
 	}
 	for _, canary := range all {
-		if canary.Base == s.Name && !canary.Paused && !disjoint(canary.Match, s.Match) {
+		if canary.Base == s.Name && !canary.Paused && canary.Match.Meets(s.Match) {
 			o.Skip = append(o.Skip, canary.Name)
 		}
 	}

@@ -82,6 +82,7 @@ func TestExampleLabels(t *testing.T) {
 		"labels":                         {`{matchLabels: {a: b}}`, true},
 		"a value that another excludes":  {`{matchExpressions: [{key: a, operator: In, values: [x, z]}, {key: a, operator: NotIn, values: [x]}]}`, true},
 		"present, with a value excluded": {`{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: NotIn, values: [proof]}]}`, true},
+		"present, with many excluded":    {`{matchExpressions: [{key: a, operator: Exists}, {key: a, operator: NotIn, values: [proof-0, proof-1]}]}`, true},
 		"absent":                         {`{matchExpressions: [{key: a, operator: DoesNotExist}]}`, true},
 		"a contradiction":                {`{matchExpressions: [{key: a, operator: In, values: [x]}, {key: a, operator: DoesNotExist}]}`, false},
 	} {

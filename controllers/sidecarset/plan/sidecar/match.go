@@ -4,6 +4,7 @@
 package sidecar
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,22 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
+
+// MatchOf is what the selectors of a set select.
+func MatchOf(pods, namespaces *metav1.LabelSelector) (Match, error) {
+	labels, err := requirementsOf(pods)
+	if err != nil {
+		return Match{}, fmt.Errorf("spec.selector: %w", err)
+	}
+	if len(labels) == 0 {
+		return Match{}, errors.New("spec.selector: it must have at least one requirement")
+	}
+	namespace, err := requirementsOf(namespaces)
+	if err != nil {
+		return Match{}, fmt.Errorf("spec.namespaceSelector: %w", err)
+	}
+	return Match{Labels: labels, Namespace: namespace}, nil
+}
 
 // requirementsOf returns a selector's requirements, sorted by key. The caller handles an empty selector.
 func requirementsOf(selector *metav1.LabelSelector) ([]podentry.Requirement, error) {
@@ -74,15 +91,11 @@ func (m Match) Selects(pod, namespace map[string]string) bool {
 	return hold(m.Labels, pod) && hold(m.Namespace, namespace)
 }
 
-// disjoint reports whether two requirements on one key exclude a common pod.
-func disjoint(a, b Match) bool {
-	return contradict(a.Labels, b.Labels) || contradict(a.Namespace, b.Namespace)
-}
-
-func contradict(a, b []podentry.Requirement) bool {
-	return slices.ContainsFunc(a, func(x podentry.Requirement) bool {
-		return slices.ContainsFunc(b, func(y podentry.Requirement) bool { return x.Key == y.Key && (x.Excludes(y) || y.Excludes(x)) })
-	})
+// Meets reports whether both may select some pod.
+func (m Match) Meets(other Match) bool {
+	_, pods := ExampleLabels(slices.Concat(m.Labels, other.Labels))
+	_, namespaces := ExampleLabels(slices.Concat(m.Namespace, other.Namespace))
+	return pods && namespaces
 }
 
 // NamespaceKeys are the deciding namespace labels, except its name, sorted. If empty, no namespace need be read.

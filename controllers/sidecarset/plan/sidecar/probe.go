@@ -5,6 +5,7 @@ package sidecar
 
 import (
 	"slices"
+	"strconv"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,27 +66,37 @@ func PodsAndProbes() admissionv1.MatchCondition {
 
 // ExampleLabels invents labels for the requirements, if possible.
 func ExampleLabels(requirements []podentry.Requirement) (map[string]string, bool) {
-	labels := map[string]string{}
+	byKey := map[string][]podentry.Requirement{}
 	for _, r := range requirements {
-		var candidates []string
-		switch metav1.LabelSelectorOperator(r.Op) {
-		case metav1.LabelSelectorOpIn:
-			candidates = r.Values
-		case metav1.LabelSelectorOpExists:
-			candidates = []string{"proof", "other"}
-		default:
-			continue
-		}
-		if _, has := labels[r.Key]; has {
-			continue
-		}
-		for _, value := range candidates {
-			about := slices.DeleteFunc(slices.Clone(requirements), func(o podentry.Requirement) bool { return o.Key != r.Key })
-			if hold(about, map[string]string{r.Key: value}) {
-				labels[r.Key] = value
+		byKey[r.Key] = append(byKey[r.Key], r)
+	}
+	labels := map[string]string{}
+	for key, about := range byKey {
+		for _, value := range candidates(about) {
+			if hold(about, map[string]string{key: value}) {
+				labels[key] = value
 				break
 			}
 		}
 	}
 	return labels, hold(requirements, labels)
+}
+
+// candidates are enough values to try for a label; none if it need not exist.
+func candidates(about []podentry.Requirement) []string {
+	is := func(op metav1.LabelSelectorOperator) func(podentry.Requirement) bool {
+		return func(r podentry.Requirement) bool { return r.Op == string(op) }
+	}
+	if i := slices.IndexFunc(about, is(metav1.LabelSelectorOpIn)); i >= 0 {
+		return about[i].Values
+	}
+	var invented []string
+	if slices.ContainsFunc(about, is(metav1.LabelSelectorOpExists)) {
+		for _, r := range about {
+			for range len(r.Values) + 1 {
+				invented = append(invented, "proof-"+strconv.Itoa(len(invented)))
+			}
+		}
+	}
+	return invented
 }

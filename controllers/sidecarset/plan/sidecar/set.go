@@ -4,7 +4,6 @@
 package sidecar
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -115,14 +114,8 @@ func ParseSet(object map[string]any) (*Set, error) {
 
 func (s *Set) selectors(pods, namespaces, update *metav1.LabelSelector) error {
 	var err error
-	if s.Match.Labels, err = requirementsOf(pods); err != nil {
-		return fmt.Errorf("spec.selector: %w", err)
-	}
-	if len(s.Match.Labels) == 0 {
-		return errors.New("spec.selector: it must have at least one requirement")
-	}
-	if s.Match.Namespace, err = requirementsOf(namespaces); err != nil {
-		return fmt.Errorf("spec.namespaceSelector: %w", err)
+	if s.Match, err = MatchOf(pods, namespaces); err != nil {
+		return err
 	}
 	if s.UpdateSelector, err = requirementsOf(update); err != nil {
 		return fmt.Errorf("spec.updateStrategy.selector: %w", err)
