@@ -48,7 +48,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
-	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -60,8 +59,6 @@ import (
 type Deps struct {
 	Config  *config.Config
 	Metrics *metrics.Metrics
-	// Accepted are templates the server would take, shared with admission. Nil remembers none.
-	Accepted *templatecheck.Accepted
 	// Denied is everything the server forbids the cache to read.
 	Denied *kubecache.Denied
 	// Interests are the pods the cache keeps whole for live objects.
@@ -150,7 +147,7 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	all := workload.Dependencies{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Metrics: deps.Metrics, Clock: deps.Clock,
 		Pool: writer.NewPool(c.Writes), Markers: workload.NewParsed(probing.ParseStored),
-		Hooks: deps.Hooks, Servers: deps.Servers, Accepted: deps.Accepted, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
+		Hooks: deps.Hooks, Servers: deps.Servers, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
 		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
 		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
 	}

@@ -33,7 +33,6 @@ import (
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
-	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
@@ -130,7 +129,7 @@ func (p *process) addControllers(
 		return err
 	}
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Accepted: templatecheck.NewAccepted(clock.RealClock{}), Denied: denied, Interests: interests, Clock: clock.RealClock{},
+		Config: c, Metrics: p.metrics, Denied: denied, Interests: interests, Clock: clock.RealClock{},
 		Log: p.log.WithName("setup"), Guard: guard.Reconciler, GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
 		Servers: apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}),
 	}
@@ -237,7 +236,7 @@ func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client
 		return err
 	}
 	return webhook.Setup(mgr, controllers.All(), admit.Deps{
-		Client: direct, Namespace: c.Namespace, Accepted: deps.Accepted, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA,
+		Client: direct, Namespace: c.Namespace, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA,
 		Hooks: deps.Hooks, Servers: deps.Servers, KnownRevision: known, Acts: func() bool { return guard.State().Reason != takeover.OpenKruiseRuns },
 	})
 }

@@ -70,7 +70,7 @@ func serve(server webhook.Server, deps admit.Deps, kind kinds.Kind, rules admit.
 	register(rules.MutatePath(), rules.Defaulter())
 	register(rules.ValidatePath(), rules.Validator(admit.Cluster{
 		Checker: templatecheck.Checker{
-			Client: deps.Client, Accepted: deps.Accepted, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),
+			Client: deps.Client, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),
 		}, Protects: admit.Protection{Kind: kind.Protected, On: deps.Gates.Enabled(features.ResourcesDeletionProtection)},
 	}))
 }

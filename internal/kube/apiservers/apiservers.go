@@ -18,6 +18,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,9 +30,8 @@ const (
 	// dialTimeout is how long a server may take to be reached, askTimeout how long to answer.
 	dialTimeout = time.Second
 	askTimeout  = 2 * time.Second
-	// firstPause and lastPause bound the pause between two questions of Until.
-	firstPause = 20 * time.Millisecond
-	lastPause  = 200 * time.Millisecond
+	// pause lies between two questions of Until.
+	pause = 50 * time.Millisecond
 )
 
 // Servers are the API servers of a cluster.
@@ -75,19 +75,12 @@ func (s *Servers) Each(ctx context.Context, ask func(context.Context, client.Cli
 
 // Until asks until no server returns an error, or ctx ends. Then it returns the last error.
 func (s *Servers) Until(ctx context.Context, ask func(context.Context, client.Client) error) error {
-	pause := firstPause
-	for {
-		err := s.Each(ctx, ask)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(pause):
-			pause = min(2*pause, lastPause)
-		}
-	}
+	var err error
+	_ = wait.PollUntilContextCancel(ctx, pause, true, func(ctx context.Context) (bool, error) { // its error is that ctx has ended
+		err = s.Each(ctx, ask)
+		return err == nil, nil
+	})
+	return err
 }
 
 // unreachable is true if an error is no server's answer.

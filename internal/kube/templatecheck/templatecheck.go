@@ -15,20 +15,16 @@ package templatecheck
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -54,34 +50,9 @@ func (f Fault) String() string { return f.Field + ": " + f.Message }
 type Checker struct {
 	// Client creates the PodTemplate or the Job, as a dry run. It needs the permission to create them.
 	Client client.Writer
-	// Accepted is shared by who asks about the same templates. Nil remembers nothing.
-	Accepted *Accepted
 	// LaunchOrder also finds unreadable launch priorities: the operator does not create
 	// such pods.
 	LaunchOrder bool
-}
-
-// Accepted remembers valid templates for a minute: admission asks, and then the controller.
-// Refusals are not cached: a change elsewhere may resolve them. It is safe for concurrent
-// use.
-type Accepted struct{ templates *cache.LRUExpireCache }
-
-const (
-	acceptedTemplates = 1024
-	acceptedFor       = time.Minute
-)
-
-// NewAccepted returns an empty Accepted.
-func NewAccepted(clock cache.Clock) *Accepted {
-	return &Accepted{templates: cache.NewLRUExpireCacheWithClock(acceptedTemplates, clock)}
-}
-
-type digest [sha256.Size]byte
-
-// digestOf is the same for the same question.
-func digestOf(question client.Object) (digest, error) {
-	body, err := json.Marshal(question)
-	return sha256.Sum256(body), err
 }
 
 // generated begins the names of questions, never stored.
@@ -118,22 +89,10 @@ func (c Checker) CheckJob(ctx context.Context, namespace string, spec *batchv1.J
 	return c.ask(ctx, question, faultsOfJob)
 }
 
-// ask returns the server's faults as its answer is read; none if known to be accepted.
+// ask returns the server's faults as its answer is read.
 func (c Checker) ask(ctx context.Context, question client.Object, read func(error) []Fault) ([]Fault, error) {
-	key, err := digestOf(question)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the template: %w", err)
-	}
-	if c.Accepted != nil {
-		if _, known := c.Accepted.templates.Get(key); known {
-			return nil, nil
-		}
-	}
-	err = c.Client.Create(ctx, question, client.DryRunAll)
+	err := c.Client.Create(ctx, question, client.DryRunAll)
 	if err == nil {
-		if c.Accepted != nil {
-			c.Accepted.templates.Add(key, nil, acceptedFor)
-		}
 		return nil, nil
 	}
 	if faults := read(err); len(faults) > 0 {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -150,10 +148,9 @@ func TestCheckOfAJob(t *testing.T) {
 // server gives one answer to every creation, and refuses to store anything.
 type server struct {
 	client.Writer
-	answer    error
-	asked     *corev1.PodTemplate
-	job       *batchv1.Job
-	questions int
+	answer error
+	asked  *corev1.PodTemplate
+	job    *batchv1.Job
 }
 
 func (s *server) Create(_ context.Context, object client.Object, options ...client.CreateOption) error {
@@ -166,40 +163,5 @@ func (s *server) Create(_ context.Context, object client.Object, options ...clie
 	case *corev1.PodTemplate:
 		s.asked = question
 	}
-	s.questions++
 	return s.answer
-}
-
-// Admission asks about a template, and then its controller. After a refusal it is asked
-// again: the cause may have changed.
-func TestAcceptedTemplatesAreNotAskedAboutAgain(t *testing.T) {
-	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	s := &server{}
-	checker := templatecheck.Checker{Client: s, Accepted: templatecheck.NewAccepted(clock)}
-	one := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "one"}}
-	other := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{NodeName: "other"}}
-	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", field.ErrorList{field.Required(field.NewPath("template", "spec"), "")})
-	for i, step := range []struct {
-		namespace string
-		template  *corev1.PodTemplateSpec
-		later     time.Duration
-		answer    error
-		want      int // questions so far
-		faults    int
-	}{
-		{namespace: "a", template: one, want: 1},
-		{namespace: "a", template: one.DeepCopy(), want: 1},
-		{namespace: "b", template: one, want: 2},
-		{namespace: "a", template: other, answer: refused, want: 3, faults: 1},
-		{namespace: "a", template: other, answer: refused, want: 4, faults: 1},
-		{namespace: "a", template: other, want: 5},
-		{namespace: "a", template: one, later: 2 * time.Minute, want: 6},
-	} {
-		clock.SetTime(clock.Now().Add(step.later))
-		s.answer = step.answer
-		faults, err := checker.Check(t.Context(), step.namespace, step.template, nil)
-		if err != nil || len(faults) != step.faults || s.questions != step.want {
-			t.Errorf("step %d: %d questions, faults %v, error %v; want %d questions and %d faults", i, s.questions, faults, err, step.want, step.faults)
-		}
-	}
 }

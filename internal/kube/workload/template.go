@@ -101,7 +101,7 @@ func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template
 func (p *Pass) askAbout(ctx context.Context, object client.Object, template Template) (fault string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
-	checker := templatecheck.Checker{Client: p.Client, Accepted: p.Accepted, LaunchOrder: p.LaunchOrder}
+	checker := templatecheck.Checker{Client: p.Client, LaunchOrder: p.LaunchOrder}
 	faults, err := checker.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
 	lines := make([]string, len(faults))
 	for i, fault := range faults {

@@ -39,7 +39,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
-	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
@@ -78,9 +77,6 @@ type Dependencies struct {
 	DaemonNeeds *DaemonNeeds
 	// Markers are the parsed PodProbeMarkers, shared by all readers.
 	Markers *Parsed[*probing.Marker]
-	// Accepted are templates the server would take, shared with admission. Nil remembers
-	// none.
-	Accepted *templatecheck.Accepted
 	// LaunchOrder starts pods' containers in the pods' order.
 	LaunchOrder bool
 	// Denied are refused reads of the cache. Nil: there are none.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
-	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
@@ -19,9 +18,6 @@ import (
 type Deps struct {
 	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
 	Client client.Client
-	// Accepted are templates the server would take, shared with the controllers. Nil
-	// remembers none.
-	Accepted *templatecheck.Accepted
 	// Namespace is the operator's own.
 	Namespace string
 	// ClientCA is the authority of clients allowed to ask for admission, in PEM; empty:
