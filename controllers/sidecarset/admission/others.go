@@ -69,14 +69,13 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 		if set.DeletionTimestamp != nil {
 			return nil, nil
 		}
-		errs := o.others(ctx, set, old)
+		errs, warnings := o.others(ctx, set, old)
 		if ctx.Err() == nil {
 			errs = append(errs, o.revision(ctx, set, old)...)
 		}
 		if ctx.Err() == nil {
 			errs = append(errs, o.metadata(ctx, set, old, options)...)
 		}
-		var warnings []string
 		if exempt, _ := sidecar.Exempt(set.Spec.NamespaceSelector, o.Namespace); exempt != "" {
 			warnings = append(warnings, "spec.namespaceSelector: "+exempt)
 		}
@@ -84,25 +83,41 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 	}
 }
 
-// others returns new conflicts with other sets.
-func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) field.ErrorList {
+// others returns new conflicts with other sets, and warns when very many select the same pods.
+func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
 	now, before := o.comparisonOf(set), o.comparisonOf(old)
+	counts, alike := old == nil || !sameSelectors(set, old), 0
 	more, err := o.each(ctx, func(other *appsv1beta1.SidecarSet) {
 		if now.with(other) && old != nil {
 			before.with(other)
+		}
+		if counts && other.Name != set.Name && meet(&set.Spec, &other.Spec) {
+			alike++
 		}
 	})
 	if err != nil || more {
 		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all others", "name", set.Name, "reason", err)
 	}
 	if err != nil {
-		return nil
+		return nil, nil
+	}
+	var warnings []string
+	if alike >= manyAlike {
+		warnings = []string{fmt.Sprintf("spec.selector: %d or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", manyAlike)}
 	}
 	errs := now.faults(!more)
 	if old == nil || len(errs) == 0 {
-		return errs
+		return errs, warnings
 	}
-	return admit.Introduced(errs, before.faults(!more))
+	return admit.Introduced(errs, before.faults(!more)), warnings
+}
+
+// manyAlike sets on the same pods earn a warning: each adds a step to their creation.
+const manyAlike = 10
+
+// sameSelectors compares selectors as written.
+func sameSelectors(a, b *appsv1beta1.SidecarSet) bool {
+	return equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector) && equality.Semantic.DeepEqual(a.Spec.NamespaceSelector, b.Spec.NamespaceSelector)
 }
 
 // each calls look for each SidecarSet, up to the limits; true: there are more. It avoids

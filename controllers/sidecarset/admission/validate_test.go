@@ -5,6 +5,7 @@ package admission_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -275,6 +276,49 @@ func TestAConflictNamesNoOtherSetToWhoeverAsks(t *testing.T) {
 	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).WithObjects(stored).Build()}, nil)
 	errs, _ := kind.LookUp(t.Context(), parsed(t, `{}`), nil)
 	check(t, errs, `spec.containers[0].name: Invalid value: "agent": another SidecarSet, which can select the same pods, has a container of this name`)
+}
+
+func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
+	types, err := scheme.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	others := func(n int) client.Reader {
+		var objects []client.Object
+		for i := range n {
+			other := parsed(t, fmt.Sprintf(`{metadata: {name: other-%d}, spec: {containers: [{name: c%d, image: "a:1"}]}}`, i, i))
+			other.Name = fmt.Sprintf("other-%d", i)
+			objects = append(objects, other)
+		}
+		elsewhere := parsed(t, `{spec: {selector: {matchLabels: {app: db}}}}`)
+		elsewhere.Name = "elsewhere"
+		return fake.NewClientBuilder().WithScheme(types).WithObjects(append(objects, elsewhere)...).Build()
+	}
+	for name, tc := range map[string]struct {
+		others int
+		old    string
+		warned bool
+	}{
+		"nine others":                     {others: 9},
+		"ten others":                      {others: 10, warned: true},
+		"ten others, and it was so":       {others: 10, old: `{spec: {updateStrategy: {paused: true}}}`},
+		"ten others, and other pods then": {others: 10, old: `{spec: {selector: {matchLabels: {app: db}}}}`, warned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var old *appsv1beta1.SidecarSet
+			if tc.old != "" {
+				old = parsed(t, tc.old)
+			}
+			kind := admission.Kind(admission.Options{}, admission.Others{Reader: others(tc.others), Namespace: "kruise-system"}, nil)
+			var want []string
+			if tc.warned {
+				want = []string{"spec.selector: 10 or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
+			}
+			if errs, got := kind.LookUp(t.Context(), parsed(t, `{}`), old); len(errs) > 0 || !slices.Equal(got, want) {
+				t.Errorf("errors %v, warnings %q", errs, got)
+			}
+		})
+	}
 }
 
 func withVolume(container, medium string) string {
