@@ -208,8 +208,8 @@ func TestAnImageIsPulledWithThePasswordOfAPlugin(t *testing.T) {
 	d.p.plugins = n.plugins
 	n.configure("hub", "docker.io", "")
 	n.write("hub", answer("docker.io", "hush", ""))
-	if status := d.until("both are pulled", ended(2)); status.Succeeded != 2 || n.runs() != 1 {
-		t.Errorf("%d runs: %+v", n.runs(), status)
+	if status := d.until("both are pulled", ended(2)); status.Succeeded != 2 {
+		t.Errorf("%+v", status)
 	}
 
 	n.configure("gone", "docker.io", "")
