@@ -361,12 +361,14 @@ func TestProbesThatHangHoldUpNoOtherNamespace(t *testing.T) {
 	d.runtime.AddPod(critest.Pod{Namespace: "other", Name: "victim", UID: "v"},
 		cri.ContainerStatus{Container: cri.Container{ID: "victim-id", Name: "app", Created: begun}, Started: begun})
 	d.answers("idle", 0, "yes")
-	var hanging sync.WaitGroup
-	hanging.Add(tries + ownTries)
+	hanging := make(chan struct{})
 	answers := d.runtime.OnExec
 	d.runtime.OnExec = func(ctx context.Context, c cri.Container, command []string) (cri.ExecResult, error) {
 		if command[0] == "hang" {
-			hanging.Done()
+			select {
+			case hanging <- struct{}{}:
+			case <-ctx.Done():
+			}
 			<-ctx.Done()
 			return cri.ExecResult{}, ctx.Err()
 		}
@@ -374,7 +376,9 @@ func TestProbesThatHangHoldUpNoOtherNamespace(t *testing.T) {
 	}
 	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = list(hang...).Spec })
 	d.pass()
-	hanging.Wait() // the others of their namespace wait
+	for range tries + ownTries { // the others of their namespace wait
+		<-hanging
+	}
 	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = l.Spec })
 	d.until("m#idle Succeeded yes")
 }
