@@ -5,7 +5,6 @@ package daemonset
 
 import (
 	"context"
-	"errors"
 
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,7 +12,6 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
-	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -52,7 +50,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := conditions.From(set.Status.Conditions)
 	pass.AskOthers(ctx, set, &observed.snapshot.Snapshot, workload.Asked{
 		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
-		PreDownload: func() *image.Workload { return plan.PreDownload(observed.spec, observed.snapshot) },
 	})
 	todo := plan.Plan(observed.spec, observed.snapshot)
 	outcome := pass.Apply(ctx, set, todo)
@@ -62,8 +59,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return pass.Report(ctx, set, workload.Report{
 		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),
 		Then: func() error {
-			trimmed := r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
-			return errors.Join(trimmed, r.trimSame(ctx, set, observed))
+			return r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
 		},
 		Failed: observed.failed,
 	})

@@ -12,7 +12,6 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
-	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -58,7 +57,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	before := conditions.From(set.Status.Conditions)
 	pass.AskOthers(ctx, set, &observed.snapshot, workload.Asked{
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
-		PreDownload: func() *image.Workload { return plan.PreDownload(spec, observed.snapshot) },
 	})
 	todo := plan.Plan(spec, observed.snapshot)
 	outcome := pass.Apply(ctx, set, todo)

@@ -23,7 +23,7 @@ import (
 //
 //  1. pods at their inPlaceUpdate hook;
 //  2. victims of an earlier update;
-//  3. all others in the user's order, and equal ones by images already on their node.
+//  3. all others in the user's order.
 //
 // Of the picked pods, those out of service move first: none of them waits behind a pod in service
 // and its limit. A refused one leaves its place to the others until its next try. Moving stops at
@@ -112,9 +112,6 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 	}
 	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
 	candidates = podorder.ByActivity(candidates, victim)
-	if podset.AnyPreDownloaded(candidates) {
-		slices.SortStableFunc(candidates, podset.PreDownloadedFirst)
-	}
 	ordered, err := podorder.ForUpdate(candidates, p.pods, object, p.Order)
 	if err != nil {
 		p.draft.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})

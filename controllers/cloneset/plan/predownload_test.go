@@ -4,11 +4,9 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -141,41 +139,4 @@ func uids(w *simulation) map[string]bool {
 		all[string(pod.UID)] = true
 	}
 	return all
-}
-
-// Pods whose node has the images move first, but not before what the user ranks higher, nor before pods that are out of service anyway.
-func TestPodsWhoseNodeHasTheImagesMoveFirst(t *testing.T) {
-	first := func(w *simulation, ahead ...int) string {
-		s := w.snapshot()
-		for i := range s.Pods {
-			s.Pods[i].ImagesPreDownloaded = slices.Contains(ahead, i)
-		}
-		for _, action := range Plan(Parse(w.set, w.o), s).Actions {
-			return action.Object.GetName()
-		}
-		return ""
-	}
-	name := func(w *simulation, i int) string { return w.snapshot().Pods[i].Object.Name }
-	for _, at := range []int{0, 3, 5} {
-		w := newSimulation(t, 6, inPlace, maxUnavailable(1))
-		w.do(image("2"))
-		if got, want := first(w, at), name(w, at); got != want {
-			t.Errorf("the first is %s, want %s, whose node has the images", got, want)
-		}
-	}
-	w := newSimulation(t, 6, inPlace, maxUnavailable(1))
-	w.do(image("2"))
-	chosen := w.snapshot().Pods[2].Object
-	w.do(label(chosen.Labels[shared.LabelInstanceID], "tier", "canary"))
-	w.rolling().PriorityStrategy = &shared.UpdatePriorityStrategy{WeightPriority: []shared.UpdatePriorityWeightTerm{
-		{Weight: 10, MatchSelector: metav1.LabelSelector{MatchLabels: map[string]string{"tier": "canary"}}},
-	}}
-	if got := first(w, 4); got != chosen.Name {
-		t.Errorf("the first is %s, want %s, which its user ranks highest", got, chosen.Name)
-	}
-	w.rolling().PriorityStrategy = nil
-	w.do(crash(chosen.Labels[shared.LabelInstanceID]))
-	if got := first(w, 4); got != chosen.Name {
-		t.Errorf("the first is %s, want %s, which is out of service", got, chosen.Name)
-	}
 }

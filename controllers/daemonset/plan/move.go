@@ -120,10 +120,6 @@ func (p *planner) move(targets []target) {
 			movable = append(movable, t.old)
 		}
 	}
-	if podset.AnyPreDownloaded(movable) {
-		// Within the partition's leave, pods on nodes with the images are back sooner.
-		slices.SortStableFunc(movable, podset.PreDownloadedFirst)
-	}
 	p.draft.HoldReplaced(movable, p.rollout())
 	movable, refused := p.draft.SplitRefused(movable, p.rollout(), planning.Free)
 	admitted, waiting := limit.Select(movable, p.draft.ReplacedBy(p.rollout()))

@@ -59,26 +59,3 @@ func TestPullingWorkload(t *testing.T) {
 		})
 	}
 }
-
-// Unordered updates begin with pods whose node has the images. Ordered ones never do: their order is a promise.
-func TestPodsWhoseNodeHasTheImagesMoveFirst(t *testing.T) {
-	for what, tc := range map[string]struct {
-		options []func(*simulation)
-		want    string
-	}{
-		"unordered": {[]func(*simulation){unordered(nil)}, "web-1"},
-		"ordered":   {nil, "web-4"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			w := newSimulation(t, 5, append([]func(*simulation){running, inPlace, maxUnavailable(1), image("2")}, tc.options...)...)
-			s := w.snapshot()
-			for i := range s.Pods {
-				s.Pods[i].ImagesPreDownloaded = s.Pods[i].Object.Name == "web-1"
-			}
-			todo := Plan(Parse(w.set, w.o), s)
-			if len(todo.Actions) == 0 || todo.Actions[0].Object.GetName() != tc.want {
-				t.Errorf("actions %+v, want one on %s", todo.Actions, tc.want)
-			}
-		})
-	}
-}

@@ -58,18 +58,16 @@ func (p *planner) orderTargets() {
 	p.targets = append(p.targets, ordered[:max(len(ordered)-keep, 0)]...)
 }
 
-// rank is a pod's place among those of equal priority: 0 at its update hook, 1 out of service, 2 on
-// a node with the images, 3 for others.
+// rank is a pod's place among those of equal priority: 0 at its update hook, 1 out of service, 2 for
+// others.
 func rank(pod *podset.Pod) int {
 	switch {
 	case pod.State == shared.StatePreparingUpdate:
 		return 0
 	case !pod.InService():
 		return 1
-	case pod.ImagesPreDownloaded:
-		return 2
 	default:
-		return 3
+		return 2
 	}
 }
 

@@ -158,24 +158,6 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	return d
 }
 
-// ToPreDownload returns the images to pull ahead of an update; none without a rollout, when it has
-// no jobs, or when one is invalid.
-func ToPreDownload(w Workload) []Reference {
-	if w.Current.Name == w.Update.Name || !recorded(w.Update, shared.LabelPreDownloadCreated) {
-		return nil
-	}
-	changed, _ := images(w)
-	var all []Reference
-	for _, container := range slices.Sorted(maps.Keys(changed)) {
-		reference, err := ParseReference(changed[container])
-		if err != nil {
-			return nil
-		}
-		all = append(all, reference)
-	}
-	return all
-}
-
 // images are the new images by container. When there is nothing to pull ahead, why says so in half a sentence.
 func images(w Workload) (images map[string]string, why string) {
 	switch {

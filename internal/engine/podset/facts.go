@@ -4,7 +4,6 @@
 package podset
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -79,27 +78,6 @@ func underUpdate(pod *Pod) bool {
 // InService is a pod that is available, or only short of the minimum time. Its deletion or update takes
 // capacity away. Any other pod is unavailable already and may go at once.
 func (p *Pod) InService() bool { return p.Available || p.AvailableIn > 0 }
-
-// PreDownloadedFirst compares pods, for kinds without an order of updates. It decides between pods equal in the
-// user's order. Pods out of service come first. Then come pods on nodes with the images: they are back in
-// service sooner.
-func PreDownloadedFirst(a, b *Pod) int {
-	rank := func(pod *Pod) int {
-		switch {
-		case !pod.InService():
-			return 0
-		case pod.ImagesPreDownloaded:
-			return 1
-		}
-		return 2
-	}
-	return rank(a) - rank(b)
-}
-
-// AnyPreDownloaded says whether images matter for the order of an update.
-func AnyPreDownloaded(pods []*Pod) bool {
-	return slices.ContainsFunc(pods, func(pod *Pod) bool { return pod.ImagesPreDownloaded })
-}
 
 // Counts are the pods in numbers.
 type Counts struct {

@@ -57,8 +57,6 @@ type Pod struct {
 	AvailableIn time.Duration
 	// Unwanted is why the pod should be deleted; empty when it stays.
 	Unwanted Unwanted
-	// ImagesPreDownloaded: the node of an outdated pod has the images of the update already.
-	ImagesPreDownloaded bool
 }
 
 // Snapshot is all a planner may look at, beside the workload itself.

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
-	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -22,12 +21,10 @@ type Asked struct {
 	// UpdateRevision and Conditions are the stored status's.
 	UpdateRevision string
 	Conditions     []conditions.Condition
-	// PreDownload describes it for what pulls images ahead of an update; nil when nothing is to be pulled.
-	PreDownload func() *image.Workload
 }
 
-// AskOthers adds to a snapshot what others say: the faults that the server finds in the template, whether requests that hold pods are over, and which nodes
-// have images that were pulled ahead. Waiting for answers does not count as the cost of the pass. The node daemon is deployed while pods wait for it.
+// AskOthers adds to a snapshot what others say: the server's faults with the template, and if requests that hold pods are over.
+// Waiting for answers does not count as the cost of the pass. The node daemon is deployed while pods wait for it.
 func (p *Pass) AskOthers(ctx context.Context, object client.Object, snapshot *podset.Snapshot, asked Asked) {
 	began := p.Clock.Now()
 	defer func() { p.asked += p.Clock.Now().Sub(began) }()
@@ -37,7 +34,6 @@ func (p *Pass) AskOthers(ctx context.Context, object client.Object, snapshot *po
 	var templateWait, requestsWait time.Duration
 	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, template)
 	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)
-	p.FindImages(ctx, asked.PreDownload, snapshot.Update.Name, snapshot.Pods)
 	snapshot.Retries = p.Retries()
 	p.LookAgain(templateWait, requestsWait, p.needNodeDaemon(snapshot.Pods))
 }
