@@ -11,13 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -36,9 +34,6 @@ type memory struct {
 	// names are the future pods', by node: an unused one is used again, for a retry under the same
 	// name after a lost response.
 	names map[string]string
-	// compared are the revisions behind same, the names of those with the newest template.
-	compared string
-	same     sets.Set[string]
 }
 
 // remembered returns the memory of a set.
@@ -80,48 +75,10 @@ func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
 	now := r.Clock.Now()
 	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), "")
-	observed.snapshot.Same = own.sameAs(observed.revisions)
 	r.MarkDeleted(owner, observed.snapshot.Pods)
 	mem.SawNodes(seenIn(observed.snapshot))
 	observed.snapshot.PodName = own.podNames(set.Name, observed.snapshot)
 	return observed, nil
-}
-
-// sameAs are the names of stored revisions with the update revision's template a second time.
-// Templates are compared once for each state of the history.
-func (m *memory) sameAs(r workload.Revisions) sets.Set[string] {
-	compared := r.Update.Name
-	for i := range r.Stored {
-		compared += " " + r.Stored[i].Name
-	}
-	if compared == m.compared {
-		return m.same
-	}
-	m.compared, m.same = compared, sets.New[string]()
-	for i := range r.Stored {
-		if stored := &r.Stored[i]; stored.Name != r.Update.Name && revision.SameAsWritten(stored.Template, r.Update.Template) {
-			m.same.Insert(stored.Name)
-		}
-	}
-	return m.same
-}
-
-// trimSame deletes such revisions, once no pod has them.
-func (r *Reconciler) trimSame(ctx context.Context, set *appsv1beta1.DaemonSet, observed observation) error {
-	if len(observed.snapshot.Same) == 0 || set.DeletionTimestamp != nil {
-		return nil
-	}
-	live := sets.New[string]()
-	for i := range observed.snapshot.Pods {
-		live.Insert(observed.snapshot.Pods[i].Revision)
-	}
-	var same []revision.Revision
-	for _, stored := range observed.revisions.Stored {
-		if observed.snapshot.Same.Has(stored.Name) {
-			same = append(same, stored)
-		}
-	}
-	return r.History.Trim(ctx, freshness.OwnerOf(set), same, live, 0)
 }
 
 // podNames are names for new pods, one for each node until a pod has it or the node is gone.

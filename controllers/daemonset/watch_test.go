@@ -18,9 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
-	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 func newNode() *corev1.Node {
@@ -151,28 +149,5 @@ func TestNamesOfNewPods(t *testing.T) {
 	}
 	if long := plan.NamePrefix(strings.Repeat("a", 100)); len(long)+plan.LengthOfSuffix != 63 {
 		t.Errorf("a prefix of %d characters", len(long))
-	}
-}
-
-func TestTemplatesOfTheHistoryAreComparedOnce(t *testing.T) {
-	template := func(image string) *corev1.PodTemplateSpec {
-		return &corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image}}}}
-	}
-	rev := func(name, image string) revision.Revision {
-		return revision.Revision{Name: name, Template: template(image)}
-	}
-	var m memory
-	history := workload.Revisions{Update: rev("agent-c", "x:2"), Stored: []revision.Revision{rev("agent-a", "x:2"), rev("agent-b", "x:1"), rev("agent-c", "x:2")}}
-	first := m.sameAs(history)
-	if len(first) != 1 || !first.Has("agent-a") {
-		t.Errorf("the same are %v", first)
-	}
-	first.Insert("seen")
-	if !m.sameAs(history).Has("seen") {
-		t.Error("they were compared again")
-	}
-	history.Stored = history.Stored[1:]
-	if same := m.sameAs(history); len(same) != 0 {
-		t.Errorf("another history, and the same are %v", same)
 	}
 }

@@ -12,10 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
@@ -433,35 +430,6 @@ func TestIneligibleNodesUseUpTheLimitUnlessTheyArePruned(t *testing.T) {
 			}
 		}
 		w.expect("updating at the same time", updating, want)
-	}
-}
-
-// TestATemplateThatWasRecordedTwiceMovesNoPod gives the update revision a twin: its pods are relabeled as many at a time as burstReplicas says, also
-// while updates are paused, and one that is still on its way to the twin gets there first.
-func TestATemplateThatWasRecordedTwiceMovesNoPod(t *testing.T) {
-	for name, change := range map[string]func(*simulation){"rolling": burst(2), "paused": paused(true), "on delete": onDelete, "surging": maxSurge(1)} {
-		t.Run(name, func(t *testing.T) {
-			w := newSimulation(t, nodeNames(3), inPlace)
-			w.rest()
-			change(w)
-			s := w.seen()
-			s.Same = sets.New(s.Update.Name)
-			s.Update.Object = nil
-			s.Update.Name = "agent-twin"
-			s.Pods[1].Update.Progress = inplace.Running
-			var got []string
-			for _, action := range Plan(w.spec(), s).Actions {
-				e := podset.EditOf(action)
-				if action.Step != podset.StepEdit || len(e.Labels) != 1 || len(e.Images)+len(e.Conditions)+len(e.Annotations) != 0 {
-					t.Errorf("planned: %s", podsettest.ActionLine(action))
-					continue
-				}
-				got = append(got, string(action.Slot)+" "+*e.Labels[shared.LabelControllerRevisionHash])
-			}
-			if want := "n0 twin, n2 twin"; strings.Join(got, ", ") != want {
-				t.Errorf("relabeled are %v, want %s", got, want)
-			}
-		})
 	}
 }
 

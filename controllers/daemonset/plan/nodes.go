@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
@@ -61,9 +60,6 @@ type Snapshot struct {
 	podset.Snapshot
 	// Nodes are the cluster's, sorted by name.
 	Nodes []Node
-	// Same are the names of stored revisions with the update revision's template a second time.
-	// Their pods are relabeled.
-	Same sets.Set[string]
 	// PodName is a name for a new pod on a node: the same one until a pod has it.
 	PodName func(node string) string
 }

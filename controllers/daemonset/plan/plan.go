@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
@@ -36,15 +34,12 @@ const (
 	reasonMisscheduled = "Misscheduled"
 	// reasonSurplus deletes one pod too many of a node.
 	reasonSurplus = "Surplus"
-	// reasonSameTemplate labels a pod with the update revision, for its own template.
-	reasonSameTemplate = "SameTemplate"
 )
 
 // afterBurst is when to plan again after burstReplicas, if nothing happens before.
 const afterBurst = time.Second
 
-// Plan decides the next step of a DaemonSet. Pods of a revision recorded twice come first: they get
-// the label of the newer one.
+// Plan decides the next step of a DaemonSet.
 //
 //  1. Leaving: pods at their preDelete hook, pods on unwanted nodes, finished pods and second pods
 //     of a node.
@@ -66,7 +61,6 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	if spec.Invalid != nil {
 		return p.draft.InvalidSpec(spec.Invalid, settling())
 	}
-	p.relabel()
 	p.leave()
 	p.createMissing()
 	p.update()
@@ -107,32 +101,9 @@ func settling() podset.SettleRules {
 	return podset.SettleRules{Admit: func(*podset.Pod) bool { return true }}
 }
 
-func (p *planner) updated(pod *podset.Pod) bool { return p.s.updated(pod) }
-
-// updated: a pod has the template of the update revision.
-func (s *Snapshot) updated(pod *podset.Pod) bool {
-	return pod.Revision == s.Update.Name || s.Same.Has(pod.Revision)
-}
+func (p *planner) updated(pod *podset.Pod) bool { return pod.Revision == p.s.Update.Name }
 
 func preparingDelete(pod *podset.Pod) bool { return pod.State == shared.StatePreparingDelete }
-
-// relabel gives pods the update revision's label if their own revision has its template: there is
-// nothing to move. A pod still on its way to its own revision gets there first.
-func (p *planner) relabel() {
-	if len(p.s.Same) == 0 {
-		return
-	}
-	for i := range p.s.Pods {
-		pod := &p.s.Pods[i]
-		moving := pod.Update.Progress == inplace.Grace || pod.Update.Progress == inplace.Running
-		if !p.s.Same.Has(pod.Revision) || pod.Terminating || moving || !p.takeEdit(pod) {
-			continue
-		}
-		var e edit.Edit
-		e.SetLabel(shared.LabelControllerRevisionHash, p.s.Update.Hash())
-		p.draft.Edit(pod, e, reasonSameTemplate)
-	}
-}
 
 // remove brings a pod closer to its deletion, as far as burstReplicas allows. A refused deletion
 // leaves its place there to others until its next try.

@@ -43,7 +43,7 @@ func countNodes(s *Snapshot) nodeCounts {
 				continue
 			}
 			c.scheduled++
-			c.add(pods[0], s.updated(pods[0]))
+			c.add(pods[0], pods[0].Revision == s.Update.Name)
 		}
 	}
 	return c
@@ -69,9 +69,7 @@ func (c *nodeCounts) add(pod *podset.Pod, updated bool) {
 // pass. also are conditions beyond the pods.
 func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome, also ...conditions.Condition) appsv1beta1.DaemonSetStatus {
 	set := spec.Set
-	if s.Unrecorded != "" {
-		s.Snapshot, s.Same = s.Reported(), nil
-	}
+	s.Snapshot = s.Reported()
 	counts := countNodes(&s)
 	status := appsv1beta1.DaemonSetStatus{
 		ObservedGeneration:     set.Generation,

@@ -21,7 +21,7 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
@@ -120,10 +120,7 @@ func (w *simulation) pass() {
 				Metadata struct{ Annotations map[string]*string }
 				Spec     appsv1alpha1.NodePodProbeSpec
 			}{}
-			text, err := a.Change.Requests(a.Object)[0].Body(struct {
-				ResourceVersion string
-				Generation      int64
-			}{})
+			text, err := a.Change.Requests(a.Object)[0].Body(planning.Version{})
 			if err == nil {
 				err = json.Unmarshal(text, &body)
 			}
@@ -139,7 +136,7 @@ func (w *simulation) pass() {
 		case StepMark:
 			w.marked++
 			pod := a.Object.(*corev1.Pod)
-			w.pods[pod.Namespace+"/"+pod.Name] = podset.EditOf(a).Apply(pod)
+			w.pods[pod.Namespace+"/"+pod.Name] = podsettest.EditOf(a).Apply(pod)
 		case StepDelete:
 			w.list = nil
 			return

@@ -514,15 +514,15 @@ func TestWhatIsWrittenToAPod(t *testing.T) {
 	var where []string
 	for _, r := range requests {
 		where = append(where, r.Subresource)
-		body, err := r.Body(planning.Version{ResourceVersion: "77", Generation: 5})
-		if err != nil || !strings.Contains(string(body), `"resourceVersion":"77"`) && !strings.Contains(string(body), `"/metadata/generation","value":5`) {
-			t.Errorf("the write is not tied to the version of the pod: %s %v", body, err)
+		body, err := r.Body(planning.Version{ResourceVersion: "77"})
+		if err != nil || len(where) == 1 && !strings.Contains(string(body), `"resourceVersion":"77"`) {
+			t.Errorf("the first write is not tied to the version of the pod: %s %v", body, err)
 		}
 	}
 	if got := strings.Join(where, ","); got != "status," {
 		t.Errorf("requests to %q, want one to the status, for the condition, and one to the pod", got)
 	}
-	after := podset.EditOf(todo.Actions[0]).Apply(pod)
+	after := podsettest.EditOf(todo.Actions[0]).Apply(pod)
 	if after.Spec.Containers[1].Image != "agent:v2" || after.Spec.Containers[0].Image != "main:1" {
 		t.Errorf("images: %v", after.Spec.Containers)
 	}
@@ -563,13 +563,13 @@ func TestPodsThatCannotBeUpdatedSayIt(t *testing.T) {
 	other := newSet("agent:v2", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} })
 	pod := run(newPod(t, "p0", old), true)
 	todo, status := planFor(t, other, pod)
-	if len(todo.Actions) != 1 || len(podset.EditOf(todo.Actions[0]).Images) > 0 {
+	if len(todo.Actions) != 1 || len(podsettest.EditOf(todo.Actions[0]).Images) > 0 {
 		t.Fatalf("actions: %+v", todo.Actions)
 	}
 	if got := condition(status, appsv1beta1.SidecarSetNotUpgradablePods); got != "True MoreThanImagesChanged" {
 		t.Errorf("condition %q", got)
 	}
-	told := podset.EditOf(todo.Actions[0]).Apply(pod)
+	told := podsettest.EditOf(todo.Actions[0]).Apply(pod)
 	if c := told.Status.Conditions[len(told.Status.Conditions)-1]; c.Status != corev1.ConditionFalse || c.Message != `{"logs":false}` || c.Reason != "UpdateImmutableField" {
 		t.Errorf("condition of the pod: %+v", c)
 	}
@@ -578,7 +578,7 @@ func TestPodsThatCannotBeUpdatedSayIt(t *testing.T) {
 	}
 	// The user takes the change back.
 	todo, _ = planFor(t, old, told)
-	if len(todo.Actions) != 1 || podset.EditOf(todo.Actions[0]).Conditions[0].Status != corev1.ConditionTrue {
+	if len(todo.Actions) != 1 || podsettest.EditOf(todo.Actions[0]).Conditions[0].Status != corev1.ConditionTrue {
 		t.Errorf("taken back: %+v", todo.Actions)
 	}
 }

@@ -20,16 +20,14 @@ const (
 	SubresourceResize = "resize"
 )
 
-// Requests renders the Edit as patches of its pod, in their order. Each later one takes the version
-// from the one before.
+// Requests renders the Edit as patches of its pod, in their order.
 //
 // The patches are strategic merges, with conditions by type and containers by name, so other
 // entries stay. Lists keep the pod's order: another order of containers is a forbidden change.
 //
-// The last patch, of images and metadata, is a JSON patch after another one. The kubelet, and other
-// watchers of the pod, may write its status as soon as a condition changes. That takes nothing from
-// the decision, so the patch is tied to the pod's UID, its generation and the names of its
-// containers, and not to its resourceVersion. An Exact edit's stays tied to it.
+// Only the first patch is tied to the observed version, the others to the pod's UID: the kubelet, and
+// other watchers of the pod, may write its status as soon as a condition changes. All of an Exact
+// edit's are tied to the version.
 //
 // An Edit is of pods: for any other object the requests fail.
 func (e Edit) Requests(object planning.Object) []planning.Request {
@@ -43,12 +41,13 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 	conditions := func(p *patch) { e.addConditions(p, pod) }
 	var requests []planning.Request
 	add := func(subresource string, parts ...func(*patch)) {
+		tied := !e.Fresh && (e.Exact || len(requests) == 0)
 		requests = append(requests, planning.Request{
 			Subresource: subresource,
 			Type:        types.StrategicMergePatchType,
 			Body: func(version planning.Version) ([]byte, error) {
 				p := patch{Metadata: metadataPatch{UID: pod.UID}}
-				if !e.Fresh {
+				if tied {
 					p.Metadata.ResourceVersion = version.ResourceVersion
 				}
 				for _, part := range parts {
@@ -74,16 +73,7 @@ func (e Edit) Requests(object planning.Object) []planning.Request {
 	if len(e.Resources) > 0 {
 		add(SubresourceResize, func(p *patch) { e.addResources(p, pod) })
 	}
-	switch {
-	case len(e.Images) == 0 && !e.hasMetadata():
-	case len(requests) > 0 && e.fitsJSONPatch(pod):
-		requests = append(requests, planning.Request{
-			Type: types.JSONPatchType,
-			Body: func(version planning.Version) ([]byte, error) {
-				return encode(pod, e.operations(pod, version.Generation))
-			},
-		})
-	default:
+	if len(e.Images) > 0 || e.hasMetadata() {
 		add("", metadata, func(p *patch) { e.addImages(p, pod) })
 	}
 	return requests

@@ -45,7 +45,7 @@ func (r Record) Begin(pod *corev1.Pod, revision string, images map[string]string
 	if err == nil && found && earlier.Revision == revision && wanted.isZero() && earlier.pending().isZero() {
 		return edit.Edit{}, nil
 	}
-	update := run{unknown: earlier.unknown}
+	var update run
 	update.Revision, update.UpdateTimestamp = revision, podstate.Time(now)
 	update.evidence.Generation = earlier.evidence.Generation
 	report := readReport(pod)

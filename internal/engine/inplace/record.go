@@ -4,12 +4,8 @@
 package inplace
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"reflect"
 	"strings"
 	"time"
 
@@ -27,8 +23,6 @@ type run struct {
 	shared.InPlaceUpdateState
 	// evidence is our note beside the state; empty for another manager's update.
 	evidence shared.InPlaceEvidence
-	// unknown are foreign members of the state annotation. They are written back as they were.
-	unknown map[string]json.RawMessage
 }
 
 // readRun returns the update in the pod's annotations; found: there was one. Unreadable evidence,
@@ -47,41 +41,14 @@ func readRun(pod *corev1.Pod) (r run, found bool, err error) {
 
 // decodeRun decodes an update from its state and its evidence.
 func decodeRun(state, evidence []byte) (r run, err error) {
-	if known, ok := decodeKnown(state); ok {
-		r.InPlaceUpdateState = known
-	} else {
-		if err := quantity.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
-			return run{}, err
-		}
-		if err := json.Unmarshal(state, &r.unknown); err != nil {
-			return run{}, err
-		}
-		fields := reflect.TypeFor[shared.InPlaceUpdateState]()
-		for i := range fields.NumField() {
-			name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-			delete(r.unknown, name)
-		}
+	if err := quantity.Unmarshal(state, &r.InPlaceUpdateState); err != nil {
+		return run{}, err
 	}
 	var noted shared.InPlaceEvidence
 	if json.Unmarshal(evidence, &noted) == nil && noted.Revision == r.Revision {
 		r.evidence = noted
 	}
 	return r, nil
-}
-
-// decodeKnown decodes a state with known members alone, in one go: nearly all are ours. False for
-// any other.
-func decodeKnown(state []byte) (known shared.InPlaceUpdateState, ok bool) {
-	if quantity.Suspect(state) {
-		return known, false
-	}
-	decoder := json.NewDecoder(bytes.NewReader(state))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&known); err != nil {
-		return shared.InPlaceUpdateState{}, false
-	}
-	_, err := decoder.Token()
-	return known, errors.Is(err, io.EOF)
 }
 
 // write adds the annotations to the first Edit of a batch. The evidence holds the generation of
@@ -106,13 +73,6 @@ func (r run) write(e *edit.Edit, pod *corev1.Pod) error {
 func (r run) encode(before, after int64) (state, evidence []byte, err error) {
 	if state, err = json.Marshal(r.InPlaceUpdateState); err != nil {
 		return nil, nil, err
-	}
-	if len(r.unknown) > 0 {
-		rest, err := json.Marshal(r.unknown)
-		if err != nil {
-			return nil, nil, err
-		}
-		state = append(append(state[:len(state)-1], ','), rest[1:]...)
 	}
 	if after == before && len(r.evidence.Containers) == 0 {
 		return state, nil, nil

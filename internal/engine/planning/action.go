@@ -127,8 +127,6 @@ type Request struct {
 type Version struct {
 	// ResourceVersion changes with every write to the object.
 	ResourceVersion string
-	// Generation changes with every write to its spec. Objects without generation have 0.
-	Generation int64
 }
 
 // MergePatch changes fields of an object as it was observed. The fields are texts, numbers and API types, so they can always be rendered.

@@ -166,34 +166,28 @@ func headSize(pod *appsv1alpha1.PodProbe) int {
 // results of all pods. All are cut to the same length, the longest fitting power of two. It writes
 // to results.
 func FitMessages(results []appsv1alpha1.PodProbeStatus) {
-	// JSON makes six bytes of one at most. Nearly always this is enough, and costs nothing.
-	if raw := messagesSize(results, func(text string) int { return 6*len(text) + 2 }); raw <= maxMessages {
-		return
-	}
-	for most := maxMessage; most > 0 && messagesSize(results, func(text string) int { return sizeOf(text) }) > maxMessages; {
+	for most := maxMessage; most > 0 && messagesSize(results) > maxMessages; {
 		most /= 2
-		for i := range results {
-			for j := range results[i].ProbeStates {
-				state := &results[i].ProbeStates[j]
-				state.Message, state.Error = clip(state.Message, most), clip(state.Error, most)
-			}
-		}
+		eachText(results, func(text *string) { *text = clip(*text, most) })
 	}
 }
 
-func messagesSize(results []appsv1alpha1.PodProbeStatus, sizeOf func(string) int) int {
-	size := 0
+func messagesSize(results []appsv1alpha1.PodProbeStatus) (size int) {
+	eachText(results, func(text *string) {
+		if *text != "" {
+			size += sizeOf(*text) + len(`"message":`)
+		}
+	})
+	return size
+}
+
+func eachText(results []appsv1alpha1.PodProbeStatus, do func(text *string)) {
 	for i := range results {
 		for j := range results[i].ProbeStates {
-			state := &results[i].ProbeStates[j]
-			for _, text := range []string{state.Message, state.Error} {
-				if text != "" {
-					size += sizeOf(text) + len(`"message":`)
-				}
-			}
+			do(&results[i].ProbeStates[j].Message)
+			do(&results[i].ProbeStates[j].Error)
 		}
 	}
-	return size
 }
 
 // sizeOf is how long something is as JSON, with the comma.

@@ -146,7 +146,7 @@ func TestFitMessages(t *testing.T) {
 			if got := len(pod.ProbeStates[tc.probes-1].Message); got != tc.want {
 				t.Errorf("messages have %d bytes, want %d", got, tc.want)
 			}
-			if size := messagesSize(results, func(text string) int { return sizeOf(text) }); size > maxMessages {
+			if size := messagesSize(results); size > maxMessages {
 				t.Errorf("together %d bytes", size)
 			}
 		})

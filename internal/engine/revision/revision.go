@@ -170,14 +170,6 @@ func Same(a, b *corev1.PodTemplateSpec) bool {
 	return same(podtemplate.Defaulted(a), podtemplate.Defaulted(b))
 }
 
-// SameAsWritten is Same for owners with AsWritten.
-func SameAsWritten(a, b *corev1.PodTemplateSpec) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return same(podtemplate.DefaultedAsWritten(a), podtemplate.DefaultedAsWritten(b))
-}
-
 // same compares templates with defaults. When a template was created is not part of it.
 func same(a, b *corev1.PodTemplateSpec) bool {
 	a.CreationTimestamp, b.CreationTimestamp = metav1.Time{}, metav1.Time{}

@@ -4,6 +4,7 @@
 package united
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,14 +54,18 @@ func encode(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	payload := map[string]any{}
 	for _, a := range Given(t) {
 		template := a.template(t)
-		known, rest, err := split(a, template.Spec.Raw)
-		if err != nil || rest != nil {
+		known := map[string]any{}
+		spec, whole, err := typed(a, template.Spec.Raw)
+		if err == nil && whole {
+			known, err = runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
+		}
+		if err != nil || !whole {
 			// A template unreadable as its kind's type is recorded as it is.
 			if err := utiljson.Unmarshal(template.Spec.Raw, &known); err != nil {
 				return nil, fmt.Errorf("encoding spec.template.%s: %w", a.Field, err)
 			}
-			dropNulls(known)
 		}
+		dropNulls(known)
 		delete(known, "replicas")
 		metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&template.Metadata)
 		if err != nil {
@@ -98,7 +103,7 @@ func decode(raw []byte) (*appsv1beta1.SubsetTemplate, error) {
 }
 
 // sameTemplate says whether two templates make the same workloads. Both are read as the type of
-// their kind, with the defaults of pods; unknown fields are compared as written.
+// their kind, with the defaults of pods. With fields unknown to it they are compared as written.
 func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 	left, right := Given(x), Given(y)
 	if len(left) != 1 || len(right) != 1 || left[0].Field != right[0].Field {
@@ -110,9 +115,9 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 		!equality.Semantic.DeepEqual(mine.Metadata.Annotations, theirs.Metadata.Annotations) {
 		return false
 	}
-	first, firstRest, err := typed(a, mine.Spec.Raw)
-	second, secondRest, otherErr := typed(a, theirs.Spec.Raw)
-	if err != nil || otherErr != nil {
+	first, whole, err := typed(a, mine.Spec.Raw)
+	second, otherWhole, otherErr := typed(a, theirs.Spec.Raw)
+	if err != nil || otherErr != nil || !whole || !otherWhole {
 		return sameJSON(mine.Spec.Raw, theirs.Spec.Raw)
 	}
 	if recorded := podTemplateOf(second); filledIn(a, recorded) {
@@ -120,7 +125,7 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 	}
 	fillIn(a, first)
 	fillIn(a, second)
-	return equality.Semantic.DeepEqual(first, second) && reflect.DeepEqual(firstRest, secondRest)
+	return equality.Semantic.DeepEqual(first, second)
 }
 
 // filledIn: a recorded template of a native kind has OpenKruise's defaults, with the pull policy
@@ -152,13 +157,15 @@ func sameJSON(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// typed reads the spec of a workload as the type of its kind, and its unknown fields.
-func typed(a Adapter, raw []byte) (spec, rest any, err error) {
-	if _, rest, err = split(a, raw); err != nil {
-		return nil, nil, err
-	}
+// typed reads the spec of a workload as the type of its kind. whole: the type knows all of its fields.
+func typed(a Adapter, raw []byte) (spec any, whole bool, err error) {
 	spec = a.typed()
-	return spec, rest, quantity.Unmarshal(raw, spec)
+	if err := quantity.Unmarshal(raw, spec); err != nil {
+		return nil, false, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	return spec, !quantity.Suspect(raw) && decoder.Decode(a.typed()) == nil, nil
 }
 
 // podTemplateOf is the pod template in the spec of a workload.
@@ -185,63 +192,4 @@ func fillIn(a Adapter, spec any) {
 	// Neither says anything here: the first is not allowed, the second follows from the UnitedDeployment.
 	fields.FieldByName("Replicas").SetZero()
 	fields.FieldByName("Selector").SetZero()
-}
-
-// split reads the spec of a workload as its kind's type writes it, and the rest; nil for an empty
-// rest.
-func split(a Adapter, raw []byte) (known map[string]any, rest any, err error) {
-	value := a.typed()
-	if err := quantity.Unmarshal(raw, value); err != nil {
-		return nil, nil, err
-	}
-	if known, err = runtime.DefaultUnstructuredConverter.ToUnstructured(value); err != nil {
-		return nil, nil, err
-	}
-	dropNulls(known)
-	var written map[string]any
-	if err := utiljson.Unmarshal(raw, &written); err != nil {
-		return nil, nil, err
-	}
-	return known, unknown(written, known), nil
-}
-
-// unknown is the part of written beyond known; nil for none. Different values are in both.
-func unknown(written, known any) any {
-	switch written := written.(type) {
-	case map[string]any:
-		object, _ := known.(map[string]any)
-		var rest map[string]any
-		for key, value := range written {
-			if left := unknown(value, object[key]); left != nil {
-				if rest == nil {
-					rest = map[string]any{}
-				}
-				rest[key] = left
-			}
-		}
-		if rest == nil {
-			return nil
-		}
-		return rest
-	case []any:
-		list, _ := known.([]any)
-		var rest []any
-		for i, value := range written {
-			var other any
-			if i < len(list) {
-				other = list[i]
-			}
-			if left := unknown(value, other); left != nil {
-				rest = append(rest, i, left)
-			}
-		}
-		if rest == nil {
-			return nil
-		}
-		return rest
-	}
-	if known != nil || isEmpty(written) {
-		return nil
-	}
-	return written
 }

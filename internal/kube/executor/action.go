@@ -195,7 +195,7 @@ func groupKind(owner *metav1.OwnerReference) schema.GroupKind {
 // by the last.
 func (e *Executor) change(ctx context.Context, ownerKey freshness.Owner, a *planning.Action, object client.Object) error {
 	ref := freshness.RefOf(a.Kind, object)
-	version := planning.Version{ResourceVersion: ref.ResourceVersion, Generation: object.GetGeneration()}
+	version := planning.Version{ResourceVersion: ref.ResourceVersion}
 	for _, request := range a.Change.Requests(object) {
 		body, err := request.Body(version)
 		if err != nil {
@@ -211,7 +211,7 @@ func (e *Executor) change(ctx context.Context, ownerKey freshness.Owner, a *plan
 			return fmt.Errorf("patching %s of %s: %w", what, describe(a), err)
 		}
 		ref.ResourceVersion = answer.ResourceVersion
-		version = planning.Version{ResourceVersion: answer.ResourceVersion, Generation: answer.Generation}
+		version.ResourceVersion = answer.ResourceVersion
 	}
 	return nil
 }
