@@ -187,7 +187,7 @@ func (t *together) step(w *podsettest.State[wanted]) (planning.Plan, wanted) {
 
 func edits(actions []planning.Action, pod, container string) bool {
 	return slices.ContainsFunc(actions, func(a planning.Action) bool {
-		return podset.PodOf(a).Name == pod && podset.EditOf(a).Images[container] != ""
+		return podset.PodOf(a).Name == pod && podsettest.EditOf(a).Images[container] != ""
 	})
 }
 

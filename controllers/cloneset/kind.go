@@ -31,7 +31,7 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Pods{Reader: d.Client})
+			return admission.Kind(d.Gates.Enabled(features.PreDownloadImageForInPlaceUpdate), admission.Pods{Reader: d.Client})
 		},
 		Convert: convert.Converter,
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -30,7 +31,7 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Cluster{Reader: d.Client})
+			return admission.Kind(d.Gates.Enabled(features.KruiseDaemon), admission.Cluster{Reader: d.Client})
 		},
 		Convert: convert.Converter,
 	}

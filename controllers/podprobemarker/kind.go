@@ -26,7 +26,7 @@ func Value() controller.Kind {
 		On:    func(c *config.Config) bool { return c.Features.Enabled(features.PodProbeMarker) },
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Workloads{Reader: d.Client})
+			return admission.Kind(d.Gates.Enabled(features.PodProbeMarker), admission.Workloads{Reader: d.Client})
 		},
 	}
 }

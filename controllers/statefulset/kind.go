@@ -30,26 +30,26 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.StorageClasses{Reader: d.Client})
+			return admission.Kind(optionsOf(d.Gates), admission.StorageClasses{Reader: d.Client})
 		},
 	}
 }
 
 // Setup makes the manager run the reconciler of StatefulSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := New(d, optionsOf(c))
+	o := optionsOf(c.Features)
+	o.InPlace = workload.InPlace(c)
+	r := New(d, o)
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ownersOfPod, Revisions: true})
 }
 
 // optionsOf are the gates as far as they concern StatefulSets.
-func optionsOf(c *config.Config) plan.Options {
-	gates := c.Features
+func optionsOf(gates features.Set) plan.Options {
 	return plan.Options{
 		StartOrdinal:      gates.Enabled(features.StatefulSetStartOrdinal),
 		AutoDeletePVC:     gates.Enabled(features.StatefulSetAutoDeletePVC),
 		AutoResizePVC:     gates.Enabled(features.StatefulSetAutoResizePVC),
 		PodIndexLabel:     gates.Enabled(features.PodIndexLabel),
 		PreDownloadImages: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-		InPlace:           workload.InPlace(c),
 	}
 }

@@ -58,7 +58,7 @@ func (f Fitting) Fits(node *corev1.Node) (fits bool, why string) {
 	if result := f.pod.Fit(node); !result.ShouldRun {
 		return false, result.Reason.String()
 	}
-	if lacks := nodefit.RoomOf(node).Lacks(f.requests); len(lacks) > 0 {
+	if lacks := nodefit.Lacks(node, f.requests); len(lacks) > 0 {
 		return false, "has less " + string(lacks[0]) + " in all than the template requests"
 	}
 	return true, ""

@@ -11,20 +11,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
-
-// Options are the feature gates for admission of a CloneSet.
-type Options struct {
-	// PreDownloadImage is the gate PreDownloadImageForInPlaceUpdate: the fields imagePreDownload* are honored.
-	PreDownloadImage bool
-}
-
-// OptionsOf are the gates as far as they concern admission of CloneSets.
-func OptionsOf(gates features.Set) Options {
-	return Options{PreDownloadImage: gates.Enabled(features.PreDownloadImageForInPlaceUpdate)}
-}
 
 // Default fills in the user's omissions. Pod and claim templates stay as written: defaults in them
 // would be drift from the manifest.

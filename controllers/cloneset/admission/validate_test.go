@@ -238,13 +238,13 @@ func TestValidateUpdate(t *testing.T) {
 			}
 			set := changed(t, string(text), tc.change)
 			admission.Default(set)
-			expect(t, tc.want, admission.Kind(admission.Options{}, admission.Pods{}).Faults(set, old))
+			expect(t, tc.want, admission.Kind(false, admission.Pods{}).Faults(set, old))
 		})
 	}
 }
 
 func TestInV1alpha1(t *testing.T) {
-	older := admission.Kind(admission.Options{}, admission.Pods{}).OlderField
+	older := admission.Kind(false, admission.Pods{}).OlderField
 	set := changed(t, base, `{spec: {replicas: -1, updateStrategy: {rollingUpdate: {podUpdatePolicy: Sideways, partition: many, inPlaceUpdateStrategy: {imagePreDownloadTimeoutSeconds: -1}}}}}`)
 	admission.Default(set)
 	var got []string
@@ -259,9 +259,9 @@ func TestInV1alpha1(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	cases := map[string]struct {
-		change  string
-		options admission.Options
-		want    []string
+		change      string
+		preDownload bool
+		want        []string
 	}{
 		"none":                             {change: `{}`},
 		"a name of 52 characters":          {change: `{metadata: {name: ` + strings.Repeat("a", 52) + `}}`},
@@ -291,12 +291,12 @@ func TestWarnings(t *testing.T) {
 			want:   []string{`spec.template.metadata.labels[apps.kruise.io/specified-delete]: is for single pods, and not given to pods from the template`},
 		},
 		"pulling ahead while the gate is on": {
-			change: inPlace(`imagePreDownloadTimeoutSeconds: 5`), options: admission.Options{PreDownloadImage: true},
+			change: inPlace(`imagePreDownloadTimeoutSeconds: 5`), preDownload: true,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, admission.Warnings(changed(t, base, tc.change), nil, tc.options)); diff != "" {
+			if diff := cmp.Diff(tc.want, admission.Warnings(changed(t, base, tc.change), nil, tc.preDownload)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
@@ -325,7 +325,7 @@ func TestSwitchingUpdatesInPlaceOnWarnsOfPodsWithoutTheGate(t *testing.T) {
 				text = admissiontest.Merge(t, base, gate)
 			}
 			set, old := changed(t, text, tc.to), changed(t, text, tc.from)
-			if diff := cmp.Diff(tc.want, admission.Warnings(set, old, admission.Options{})); diff != "" {
+			if diff := cmp.Diff(tc.want, admission.Warnings(set, old, false)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})

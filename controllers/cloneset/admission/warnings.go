@@ -10,7 +10,7 @@ import (
 )
 
 // Warnings are about permitted parts with a surprising effect. old is nil for a creation.
-func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
+func Warnings(set, old *appsv1beta1.CloneSet, preDownload bool) []string {
 	common := commonOf(set)
 	warnings := common.Pods(old == nil)
 	if v := set.Spec.ScaleStrategy.MaxUnavailable; v != nil {
@@ -22,7 +22,7 @@ func Warnings(set, old *appsv1beta1.CloneSet, o Options) []string {
 	if d := set.Spec.ProgressDeadlineSeconds; common.OnDelete && d != nil && *d != noDeadline {
 		warnings = append(warnings, "spec.progressDeadlineSeconds: passes unless pods are deleted in time, because updateStrategy.type is OnDelete")
 	}
-	return append(warnings, common.Updates(commonOf(old), o.PreDownloadImage, false)...)
+	return append(warnings, common.Updates(commonOf(old), preDownload, false)...)
 }
 
 // commonOf is the set's common part with other kinds; nil without a set.

@@ -21,8 +21,8 @@ import (
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-cloneset,mutating=true,groups=apps.kruise.io,resources=clonesets,verbs=create;update,versions=v1beta1,name=default.clonesets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-cloneset,mutating=false,groups=apps.kruise.io,resources=clonesets,verbs=create;update,versions=v1beta1,name=validate.clonesets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Kind are the rules for CloneSets.
-func Kind(o Options, pods Pods) admit.Kind[appsv1beta1.CloneSet, *appsv1beta1.CloneSet] {
+// Kind are the rules for CloneSets. preDownload is the gate PreDownloadImageForInPlaceUpdate: the fields imagePreDownload* are honored.
+func Kind(preDownload bool, pods Pods) admit.Kind[appsv1beta1.CloneSet, *appsv1beta1.CloneSet] {
 	return admit.Kind[appsv1beta1.CloneSet, *appsv1beta1.CloneSet]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("CloneSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,
@@ -35,7 +35,7 @@ func Kind(o Options, pods Pods) admit.Kind[appsv1beta1.CloneSet, *appsv1beta1.Cl
 		LookUp: func(ctx context.Context, set, old *appsv1beta1.CloneSet) (field.ErrorList, []string) {
 			return pods.check(ctx, set, old), nil
 		},
-		Warnings: func(set, old *appsv1beta1.CloneSet) []string { return Warnings(set, old, o) },
+		Warnings: func(set, old *appsv1beta1.CloneSet) []string { return Warnings(set, old, preDownload) },
 		Templates: func(set *appsv1beta1.CloneSet) admit.Templates {
 			return admit.Templates{Pod: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates}
 		},

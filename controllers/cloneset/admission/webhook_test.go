@@ -68,7 +68,7 @@ func TestDefaulter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			response := admission.Kind(admission.Options{}, admission.Pods{}).Defaulter().Handle(t.Context(), request(tc.version, tc.object, tc.old))
+			response := admission.Kind(false, admission.Pods{}).Defaulter().Handle(t.Context(), request(tc.version, tc.object, tc.old))
 			got := admissiontest.Mutated(t, tc.object, response)
 			if diff := cmp.Diff(admissiontest.Parse[any](t, tc.want), admissiontest.Parse[any](t, got)); diff != "" {
 				t.Errorf("object (-want +got):\n%s", diff)
@@ -169,7 +169,7 @@ func TestValidator(t *testing.T) {
 			checker := templatecheck.Checker{Client: &admissiontest.Templates{Answer: func(template *corev1.PodTemplateSpec) error {
 				return tc.templates[template.Spec.Containers[0].Name]
 			}}}
-			v := admission.Kind(admission.Options{}, admission.Pods{Reader: pods}).Validator(admit.Cluster{Checker: checker})
+			v := admission.Kind(false, admission.Pods{Reader: pods}).Validator(admit.Cluster{Checker: checker})
 			response := v.Handle(t.Context(), request(tc.version, tc.object, tc.old))
 			if diff := cmp.Diff(tc.wantDenied, admissiontest.Denied(response)); diff != "" {
 				t.Errorf("denied fields (-want +got):\n%s\n%v", diff, response.Result)

@@ -238,7 +238,7 @@ func TestClaimsDoNotPileUpWhilePodsAreRefused(t *testing.T) {
 		for _, a := range w.Plan.Actions {
 			if a.Step == podset.StepCreate {
 				slots = append(slots, string(a.Slot))
-				for _, claim := range podset.ClaimsOf(a) {
+				for _, claim := range podsettest.ClaimsOf(a) {
 					claims = append(claims, claim.Name)
 				}
 			}

@@ -37,9 +37,9 @@ type Cluster struct {
 type request = appsv1beta1.ContainerRecreateRequest
 
 // completeWith binds a new request to its pod.
-func (c Cluster) completeWith(o Options) func(context.Context, string, *request) field.ErrorList {
+func (c Cluster) completeWith(daemon bool) func(context.Context, string, *request) field.ErrorList {
 	return func(ctx context.Context, namespace string, r *request) field.ErrorList {
-		if !o.Daemon {
+		if !daemon {
 			return field.ErrorList{field.Forbidden(field.NewPath("spec"), "feature gate KruiseDaemon is off, and nobody would carry the request out")}
 		}
 		if r.Spec.PodName == "" || len(r.Spec.Containers) == 0 {

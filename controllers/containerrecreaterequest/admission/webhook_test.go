@@ -80,7 +80,7 @@ func admitted(t *testing.T, kind admit.Kind[appsv1beta1.ContainerRecreateRequest
 
 // Anybody on the network could ask the webhook for any pod's UID, node, container IDs and hook commands.
 func TestAnAnswerTellsNothingOfThePod(t *testing.T) {
-	kind := Kind(Options{Daemon: true}, cluster(t, nil, func(_ *corev1.Pod, node *corev1.Node) { node.Labels = map[string]string{"type": "virtual-kubelet"} }))
+	kind := Kind(true, cluster(t, nil, func(_ *corev1.Pod, node *corev1.Node) { node.Labels = map[string]string{"type": "virtual-kubelet"} }))
 	object := admissiontest.Merge(t, plain, `{"metadata":{"labels":{"crr.apps.kruise.io/pod-uid":"guess","crr.apps.kruise.io/active":"true"}}}`)
 	stored := admitted(t, kind, object)
 	got := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, stored)
@@ -125,7 +125,7 @@ func filled(t *testing.T, stored string, change func(*appsv1beta1.ContainerRecre
 
 // Filled-in commands run in containers, so only the pod's own are allowed, whoever writes them.
 func TestARequestIsFilledInWithWhatItsPodSays(t *testing.T) {
-	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
+	kind := Kind(true, cluster(t, nil, nil))
 	stored := admitted(t, kind, plain)
 	for name, tc := range map[string]struct {
 		change  func(*appsv1beta1.ContainerRecreateRequest)
@@ -191,7 +191,7 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 		"no pod at all, which the other webhook refuses": {patch: `{"spec":{"podName":""}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kind := Kind(Options{Daemon: !tc.off}, cluster(t, tc.err, tc.change))
+			kind := Kind(!tc.off, cluster(t, tc.err, tc.change))
 			object := admissiontest.Merge(t, plain, tc.patch)
 			response := kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", object, ""))
 			switch {
@@ -207,7 +207,7 @@ func TestWhatCannotBeTiedIsRefused(t *testing.T) {
 // TestTheManifestOfARequestCanBeAppliedAgain: kubectl apply sends
 // the whole list of containers, without the filled-in fields.
 func TestTheManifestOfARequestCanBeAppliedAgain(t *testing.T) {
-	kind := Kind(Options{Daemon: true}, cluster(t, nil, nil))
+	kind := Kind(true, cluster(t, nil, nil))
 	stored := filled(t, admitted(t, kind, plain), nil)
 	for version, tc := range map[string]struct {
 		containers string
@@ -232,7 +232,7 @@ func TestTheManifestOfARequestCanBeAppliedAgain(t *testing.T) {
 }
 
 func TestUpdatesAskNobody(t *testing.T) {
-	kind := Kind(Options{}, cluster(t, errors.New("timeout"), nil))
+	kind := Kind(false, cluster(t, errors.New("timeout"), nil))
 	object := admissiontest.Merge(t, plain, `{"spec":{"podName":"another"}}`)
 	if response := kind.Defaulter().Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, "v1beta1", object, plain)); !response.Allowed {
 		t.Errorf("refused: %v", response.Result)
@@ -299,7 +299,7 @@ func TestWhatMayNotChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			old := admissiontest.Merge(t, admissiontest.Merge(t, plain, labels), tc.status)
 			object := admissiontest.Merge(t, old, tc.patch)
-			kind := Kind(Options{Daemon: true}, Cluster{})
+			kind := Kind(true, Cluster{})
 			was := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, old)
 			is := admissiontest.Parse[appsv1beta1.ContainerRecreateRequest](t, object)
 			got := ""

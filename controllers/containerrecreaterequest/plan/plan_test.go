@@ -17,7 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	v1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
@@ -85,7 +85,7 @@ func (w *simulation) pass() Decision {
 		case StepDelete:
 			w.gone = true
 		default:
-			w.pod = podset.EditOf(a).Apply(w.pod)
+			w.pod = podsettest.EditOf(a).Apply(w.pod)
 		}
 	}
 	if d.Marks() {

@@ -9,38 +9,26 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1alpha1-podprobemarker,mutating=true,groups=apps.kruise.io,resources=podprobemarkers,verbs=create;update,versions=v1alpha1,name=default.podprobemarkers.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1alpha1-podprobemarker,mutating=false,groups=apps.kruise.io,resources=podprobemarkers,verbs=create;update,versions=v1alpha1,name=validate.podprobemarkers.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Options are the feature gates for admission of a marker.
-type Options struct {
-	// Probes is the gate PodProbeMarkerGate. KruiseDaemon off turns it off: nobody would run the probes.
-	Probes bool
-}
-
-// OptionsOf are the gates as far as they concern admission of markers.
-func OptionsOf(gates features.Set) Options {
-	return Options{Probes: gates.Enabled(features.PodProbeMarker)}
-}
-
-// Kind are the rules for PodProbeMarkers.
-func Kind(o Options, workloads Workloads) admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker] {
+// Kind are the rules for PodProbeMarkers. gate is PodProbeMarkerGate. KruiseDaemon off turns it off: nobody would run the probes.
+func Kind(gate bool, workloads Workloads) admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker] {
 	return admit.Kind[appsv1alpha1.PodProbeMarker, *appsv1alpha1.PodProbeMarker]{
 		GroupVersionKind: appsv1alpha1.GroupVersion().WithKind("PodProbeMarker"),
 		Default:          Default,
-		Off:              gateOff(o),
+		Off:              gateOff(gate),
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
 		LookUp:           workloads.check,
 	}
 }
 
-func gateOff(o Options) field.ErrorList {
-	if o.Probes {
+func gateOff(gate bool) field.ErrorList {
+	if gate {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nothing would be probed: the feature gate PodProbeMarkerGate, or KruiseDaemon, is off")}

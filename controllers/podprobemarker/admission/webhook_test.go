@@ -46,7 +46,7 @@ func marker(t *testing.T, spec, probe string) *appsv1alpha1.PodProbeMarker {
 func check(m, old *appsv1alpha1.PodProbeMarker, gate bool) field.ErrorList {
 	m = m.DeepCopy()
 	Default(m)
-	return Kind(Options{Probes: gate}, Workloads{}).Faults(m, old)
+	return Kind(gate, Workloads{}).Faults(m, old)
 }
 
 func TestDefaultsAreThoseOfTheKubelet(t *testing.T) {
@@ -195,7 +195,7 @@ func TestAMarkerDoesNotTakePodsFromTheirWorkload(t *testing.T) {
 			}
 			workload.SetNamespace("default")
 			workload.SetName("web")
-			kind := Kind(Options{Probes: true}, Workloads{Reader: testutil.NewClient(all, nil, workload)})
+			kind := Kind(true, Workloads{Reader: testutil.NewClient(all, nil, workload)})
 			m := marker(t, "", "")
 			if errs, _ := kind.LookUp(t.Context(), m, nil); (len(errs) > 0) != tc.refused {
 				t.Errorf("created: %v", errs)

@@ -78,7 +78,7 @@ func withinLimit(of func(pairOfSets) []*plan.Spec) podsettest.Invariant[pairOfSe
 			taken, unavailable := 0, 0
 			for _, pod := range snapshot(spec, e.Before.Pods).Pods {
 				edited := slices.ContainsFunc(e.Actions, func(a planning.Action) bool {
-					return podset.PodOf(a).Name == pod.Object.Name && podset.EditOf(a).Images[container] != ""
+					return podset.PodOf(a).Name == pod.Object.Name && podsettest.EditOf(a).Images[container] != ""
 				})
 				switch {
 				case pod.Updated && !pod.Available:

@@ -29,7 +29,7 @@ func carried(t testing.TB, todo planning.Plan, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	for _, action := range todo.Actions {
 		if podset.PodOf(action).Name == pod.Name {
-			return podset.EditOf(action).Apply(pod)
+			return podsettest.EditOf(action).Apply(pod)
 		}
 	}
 	t.Fatalf("nothing is done to pod %s", pod.Name)

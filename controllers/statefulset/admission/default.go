@@ -11,35 +11,13 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Options are the feature gates for admission of a StatefulSet.
-type Options struct {
-	// StartOrdinal is the gate StatefulSetStartOrdinal: ordinals.start is honored.
-	StartOrdinal bool
-	// AutoDeletePVC is the gate StatefulSetAutoDeletePVC: persistentVolumeClaimRetentionPolicy is honored.
-	AutoDeletePVC bool
-	// AutoResizePVC is the gate StatefulSetAutoResizePVCGate: volumeClaimUpdateStrategy is honored.
-	AutoResizePVC bool
-	// PreDownloadImage is the gate PreDownloadImageForInPlaceUpdate: the fields imagePreDownload* are honored.
-	PreDownloadImage bool
-}
-
-// OptionsOf are the gates as far as they concern admission of StatefulSets.
-func OptionsOf(gates features.Set) Options {
-	return Options{
-		StartOrdinal:     gates.Enabled(features.StatefulSetStartOrdinal),
-		AutoDeletePVC:    gates.Enabled(features.StatefulSetAutoDeletePVC),
-		AutoResizePVC:    gates.Enabled(features.StatefulSetAutoResizePVC),
-		PreDownloadImage: gates.Enabled(features.PreDownloadImageForInPlaceUpdate),
-	}
-}
-
 // Default fills in the user's omissions. Pod and claim templates stay as written: defaults in them
 // would be drift from the manifest.
-func Default(set *appsv1beta1.StatefulSet, o Options) {
+func Default(set *appsv1beta1.StatefulSet, o plan.Options) {
 	spec := &set.Spec
 	rules.OrDefault(&spec.Replicas, 1)
 	rules.OrDefault(&spec.RevisionHistoryLimit, 10)

@@ -11,6 +11,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
@@ -82,7 +83,7 @@ volumeClaimTemplates: [{metadata: {name: data}}]`,
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := &appsv1beta1.StatefulSet{Spec: admissiontest.Parse[appsv1beta1.StatefulSetSpec](t, tc.spec)}
-			options := admissiontest.Parse[admission.Options](t, tc.options)
+			options := admissiontest.Parse[plan.Options](t, tc.options)
 			admission.Default(got, options)
 			want := admissiontest.Parse[appsv1beta1.StatefulSetSpec](t, tc.want)
 			if diff := cmp.Diff(want, got.Spec); diff != "" {
@@ -114,7 +115,7 @@ volumeClaimTemplates:
 volumeClaimUpdateStrategy: {}`
 	want := admissiontest.Parse[appsv1beta1.StatefulSetSpec](t, stored)
 	got := &appsv1beta1.StatefulSet{Spec: *want.DeepCopy()}
-	admission.Default(got, admission.Options{AutoDeletePVC: true})
+	admission.Default(got, plan.Options{AutoDeletePVC: true})
 	if diff := cmp.Diff(want, got.Spec); diff != "" {
 		t.Errorf("spec (-stored +defaulted):\n%s", diff)
 	}

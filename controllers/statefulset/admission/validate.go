@@ -17,6 +17,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
@@ -171,7 +172,7 @@ func validateOnDelete(set *appsv1beta1.StatefulSet, before *appsv1beta1.RollingU
 }
 
 // ValidateUpdate returns forbidden changes. Default has filled in both objects.
-func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorList {
+func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o plan.Options) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
 	if set.Spec.ServiceName != old.Spec.ServiceName {
@@ -192,7 +193,7 @@ func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o Options) field.ErrorLis
 }
 
 // resizes says whether claims of existing pods follow the claim templates.
-func resizes(set *appsv1beta1.StatefulSet, o Options) bool {
+func resizes(set *appsv1beta1.StatefulSet, o plan.Options) bool {
 	return o.AutoResizePVC &&
 		set.Spec.VolumeClaimUpdateStrategy.Type == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType
 }

@@ -14,6 +14,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 )
 
@@ -181,7 +182,7 @@ func TestValidateCreate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			set := changed(t, base, tc.change)
-			options := admission.Options{StartOrdinal: true, AutoDeletePVC: true, AutoResizePVC: true}
+			options := plan.Options{StartOrdinal: true, AutoDeletePVC: true, AutoResizePVC: true}
 			admission.Default(set, options)
 			expect(t, tc.want, append(admission.Validate(set), admission.ValidateCreate(set)...).ToAggregate())
 		})
@@ -197,20 +198,20 @@ func TestValidateWantsDefaults(t *testing.T) {
 // kubectl apply leaves the defaults of the type before there.
 func TestTheRollingUpdateOfBeforeMayStayBesideOnDelete(t *testing.T) {
 	old := changed(t, base, `{}`)
-	admission.Default(old, admission.Options{})
+	admission.Default(old, plan.Options{})
 	set := old.DeepCopy()
 	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
-	expect(t, nil, append(admission.Validate(set), admission.ValidateUpdate(set, old, admission.Options{})...).ToAggregate())
+	expect(t, nil, append(admission.Validate(set), admission.ValidateUpdate(set, old, plan.Options{})...).ToAggregate())
 	set.Spec.UpdateStrategy.RollingUpdate.Partition = ptr.To[int32](3)
 	expect(t, []string{`spec.updateStrategy.rollingUpdate: Invalid value: "{...}": must be absent when updateStrategy.type is OnDelete`},
-		admission.ValidateUpdate(set, old, admission.Options{}).ToAggregate())
+		admission.ValidateUpdate(set, old, plan.Options{}).ToAggregate())
 }
 
 func TestValidateUpdate(t *testing.T) {
 	const resize = "while volumeClaimUpdateStrategy.type is OnPodRollingUpdate, "
 	cases := map[string]struct {
 		old, change string
-		options     admission.Options
+		options     plan.Options
 		want        []string
 	}{
 		"what may change": {
@@ -290,28 +291,28 @@ func TestValidateUpdate(t *testing.T) {
 			change: `{spec: {volumeClaimTemplates: []}}`,
 		},
 		"claims change freely with OnDelete": {
-			options: admission.Options{AutoResizePVC: true},
+			options: plan.Options{AutoResizePVC: true},
 			change:  `{spec: {volumeClaimTemplates: []}}`,
 		},
 		"resizing: the size": {
-			options: admission.Options{AutoResizePVC: true},
+			options: plan.Options{AutoResizePVC: true},
 			old:     `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`,
 			change:  claims(`{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], storageClassName: disk, resources: {requests: {storage: 5Gi}}}}`),
 		},
 		"resizing: the number of templates": {
-			options: admission.Options{AutoResizePVC: true},
+			options: plan.Options{AutoResizePVC: true},
 			old:     `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`,
 			change:  claims(``),
 			want:    []string{`spec.volumeClaimTemplates: Forbidden: ` + resize + `claim templates cannot be added or removed; there are 1`},
 		},
 		"resizing: a name": {
-			options: admission.Options{AutoResizePVC: true},
+			options: plan.Options{AutoResizePVC: true},
 			old:     `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`,
 			change:  claims(`{metadata: {name: logs}, spec: {accessModes: [ReadWriteOnce], storageClassName: disk, resources: {requests: {storage: 1Gi}}}}`),
 			want:    []string{`spec.volumeClaimTemplates[0].metadata.name: Forbidden: ` + resize + `claim templates cannot be renamed; there was none named "logs"`},
 		},
 		"resizing: a class": {
-			options: admission.Options{AutoResizePVC: true},
+			options: plan.Options{AutoResizePVC: true},
 			old:     `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`,
 			change:  claims(`{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], storageClassName: fast, resources: {requests: {storage: 1Gi}}}}`),
 			want:    []string{`spec.volumeClaimTemplates[0].spec: Forbidden: ` + resize + `only resources.requests.storage may change; this update also changes storageClassName`},
@@ -334,21 +335,21 @@ func TestValidateUpdate(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	cases := map[string]struct {
 		change  string
-		options admission.Options
+		options plan.Options
 		want    []string
 	}{
 		"none":                               {change: `{}`},
 		"a name of 52 characters":            {change: `{metadata: {name: ` + strings.Repeat("a", 52) + `}}`},
 		"a name that is too long for pods":   {change: `{metadata: {name: ` + strings.Repeat("a", 53) + `}}`, want: []string{`metadata.name: has 53 characters; with more than 52 the label controller-revision-hash can become too long for pods to be created`}},
 		"a first ordinal that is ignored":    {change: `{spec: {ordinals: {start: 2}}}`, want: []string{`spec.ordinals.start: ignored, because the feature gate StatefulSetStartOrdinal is off`}},
-		"a first ordinal that counts":        {change: `{spec: {ordinals: {start: 2}}}`, options: admission.Options{StartOrdinal: true}},
+		"a first ordinal that counts":        {change: `{spec: {ordinals: {start: 2}}}`, options: plan.Options{StartOrdinal: true}},
 		"a retention policy that is ignored": {change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}}}`, want: []string{`spec.persistentVolumeClaimRetentionPolicy: ignored, because the feature gate StatefulSetAutoDeletePVC is off`}},
-		"a retention policy that counts":     {change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}}}`, options: admission.Options{AutoDeletePVC: true}},
+		"a retention policy that counts":     {change: `{spec: {persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}}}`, options: plan.Options{AutoDeletePVC: true}},
 		"a claim update that is ignored":     {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`, want: []string{`spec.volumeClaimUpdateStrategy.type: ignored, because the feature gate StatefulSetAutoResizePVCGate is off`}},
 		"pulling ahead that is ignored":      {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off`}},
-		"pulling ahead that counts":          {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), options: admission.Options{PreDownloadImage: true}},
+		"pulling ahead that counts":          {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), options: plan.Options{PreDownloadImages: true}},
 		"rollingUpdate with OnDelete":        {change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {partition: 1}}}}`, want: []string{`spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete`}},
-		"a claim update that counts":         {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`, options: admission.Options{AutoResizePVC: true}},
+		"a claim update that counts":         {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`, options: plan.Options{AutoResizePVC: true}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -364,22 +365,22 @@ func TestUpdatesInPlaceWithoutTheGateInTheTemplateAreAccepted(t *testing.T) {
 	ungated := admissiontest.Merge(t, base, `{spec: {template: {spec: {readinessGates: null}}}}`)
 	for _, policy := range []string{"InPlaceIfPossible", "InPlaceOnly"} {
 		set := changed(t, ungated, rolling("podUpdatePolicy: "+policy))
-		admission.Default(set, admission.Options{})
+		admission.Default(set, plan.Options{})
 		if errs := admission.Validate(set); len(errs) > 0 {
 			t.Errorf("%s is refused: %v", policy, errs)
 		}
-		if got := admission.Warnings(set, nil, admission.Options{}); len(got) > 0 {
+		if got := admission.Warnings(set, nil, plan.Options{}); len(got) > 0 {
 			t.Errorf("a new set with %s is warned of %q: all of its pods will have the gate", policy, got)
 		}
 		old := changed(t, ungated, rolling("podUpdatePolicy: ReCreate"))
-		if diff := cmp.Diff([]string{warning}, admission.Warnings(set, old, admission.Options{})); diff != "" {
+		if diff := cmp.Diff([]string{warning}, admission.Warnings(set, old, plan.Options{})); diff != "" {
 			t.Errorf("switching %s on (-want +got):\n%s", policy, diff)
 		}
-		if got := admission.Warnings(set, set, admission.Options{}); len(got) > 0 {
+		if got := admission.Warnings(set, set, plan.Options{}); len(got) > 0 {
 			t.Errorf("a set that has %s already is warned of %q", policy, got)
 		}
 		gated := changed(t, base, rolling("podUpdatePolicy: ReCreate"))
-		if got := admission.Warnings(changed(t, base, rolling("podUpdatePolicy: "+policy)), gated, admission.Options{}); len(got) > 0 {
+		if got := admission.Warnings(changed(t, base, rolling("podUpdatePolicy: "+policy)), gated, plan.Options{}); len(got) > 0 {
 			t.Errorf("a set whose pods have the gate is warned of %q", got)
 		}
 	}
@@ -431,7 +432,7 @@ func TestWarnsOfPodsThatAreUpdatedInPlaceWhileTheyServe(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			old := changed(t, base, tc.old)
-			got := admission.Warnings(changed(t, base, tc.change), old, admission.Options{})
+			got := admission.Warnings(changed(t, base, tc.change), old, plan.Options{})
 			if (len(got) == 1) != tc.want {
 				t.Errorf("warnings %q, want one: %t", got, tc.want)
 			}

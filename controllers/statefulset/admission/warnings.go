@@ -7,11 +7,12 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
 // Warnings are about permitted parts with a surprising effect. old is nil for a creation.
-func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
+func Warnings(set, old *appsv1beta1.StatefulSet, o plan.Options) []string {
 	common := commonOf(set)
 	warnings := common.Pods(old == nil)
 	ignored := func(path, gate string) { warnings = append(warnings, rules.Ignored(path, gate)) }
@@ -27,7 +28,7 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o Options) []string {
 	if t := set.Spec.VolumeClaimUpdateStrategy.Type; t == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType && !o.AutoResizePVC {
 		ignored("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
 	}
-	return append(warnings, common.Updates(commonOf(old), o.PreDownloadImage, resizes(set, o))...)
+	return append(warnings, common.Updates(commonOf(old), o.PreDownloadImages, resizes(set, o))...)
 }
 
 // commonOf is the set's common part with other kinds; nil without a set.

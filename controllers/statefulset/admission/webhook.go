@@ -14,6 +14,7 @@ import (
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -21,7 +22,7 @@ import (
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-statefulset,mutating=false,groups=apps.kruise.io,resources=statefulsets,verbs=create;update,versions=v1beta1,name=validate.statefulsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
 // Kind are the rules for StatefulSets.
-func Kind(o Options, classes StorageClasses) admit.Kind[appsv1beta1.StatefulSet, *appsv1beta1.StatefulSet] {
+func Kind(o plan.Options, classes StorageClasses) admit.Kind[appsv1beta1.StatefulSet, *appsv1beta1.StatefulSet] {
 	return admit.Kind[appsv1beta1.StatefulSet, *appsv1beta1.StatefulSet]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("StatefulSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,

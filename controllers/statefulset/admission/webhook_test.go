@@ -23,6 +23,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/admissiontest"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
@@ -88,7 +89,7 @@ func TestDefaulter(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			d := admission.Kind(admission.Options{AutoDeletePVC: true}, admission.StorageClasses{}).Defaulter()
+			d := admission.Kind(plan.Options{AutoDeletePVC: true}, admission.StorageClasses{}).Defaulter()
 			response := d.Handle(t.Context(), request(tc.version, tc.object, tc.old))
 			got := admissiontest.Mutated(t, tc.object, response)
 			for _, o := range response.Patches {
@@ -154,7 +155,7 @@ func TestValidator(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			answer := &admissiontest.Templates{Answer: func(*corev1.PodTemplateSpec) error { return tc.templates }}
-			v := admission.Kind(admission.Options{AutoDeletePVC: true}, admission.StorageClasses{}).
+			v := admission.Kind(plan.Options{AutoDeletePVC: true}, admission.StorageClasses{}).
 				Validator(admit.Cluster{Checker: templatecheck.Checker{Client: answer}})
 			response := v.Handle(t.Context(), request("v1beta1", tc.object, tc.old))
 
@@ -205,7 +206,7 @@ func TestValidatorLooksAtStorageClasses(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			v := admission.Kind(admission.Options{AutoResizePVC: true}, admission.StorageClasses{Reader: reader}).
+			v := admission.Kind(plan.Options{AutoResizePVC: true}, admission.StorageClasses{Reader: reader}).
 				Validator(admit.Cluster{Checker: templatecheck.Checker{Client: &admissiontest.Templates{}}})
 			response := v.Handle(t.Context(), request("v1beta1", set(tc.class, tc.size), set(tc.class, "1Gi")))
 			if response.Allowed != tc.allowed {

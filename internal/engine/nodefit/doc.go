@@ -6,7 +6,7 @@
 //
 // Compile reads a pod template once; Fit then answers for each node, by the rules of the native
 // DaemonSet controller: spec.nodeName, nodeSelector and required node affinity, and taints against
-// tolerations. Fit does not consider free resources, as daemons do not; Room does.
+// tolerations. Fit does not consider resources, as daemons do not; Lacks does.
 //
 // Pin aims a pod at a node, and NodeOf reads the aim from a pod.
 package nodefit

@@ -26,13 +26,9 @@ func container(requests corev1.ResourceList) corev1.Container {
 	return corev1.Container{Resources: corev1.ResourceRequirements{Requests: requests}}
 }
 
-func TestRoom(t *testing.T) {
-	running := func(phase corev1.PodPhase, requests corev1.ResourceList) *corev1.Pod {
-		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container(requests)}}, Status: corev1.PodStatus{Phase: phase}}
-	}
+func TestLacks(t *testing.T) {
 	cases := map[string]struct {
 		allocatable corev1.ResourceList
-		pods        []*corev1.Pod
 		requests    corev1.ResourceList
 		want        []corev1.ResourceName
 	}{
@@ -48,23 +44,12 @@ func TestRoom(t *testing.T) {
 		"a resource that the node does not have":       {allocatable: list("cpu", "1"), requests: list("example.com/gpu", "1"), want: []corev1.ResourceName{"example.com/gpu"}},
 		"nothing of a resource the node does not have": {allocatable: list("cpu", "1"), requests: list("example.com/gpu", "0")},
 		"a node that says nothing of its pods":         {requests: list()},
-		"pods take room, those that ended do not": {
-			allocatable: list("cpu", "2", "pods", "2"),
-			pods:        []*corev1.Pod{running(corev1.PodRunning, list("cpu", "1")), running(corev1.PodSucceeded, list("cpu", "1")), running(corev1.PodFailed, list("cpu", "1"))},
-			requests:    list("cpu", "1"),
-		},
-		"pods take all": {
-			allocatable: list("cpu", "2", "pods", "2"),
-			pods:        []*corev1.Pod{running(corev1.PodRunning, list("cpu", "1.5")), running(corev1.PodPending, list())},
-			requests:    list("cpu", "1"),
-			want:        []corev1.ResourceName{"cpu", "pods"},
-		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: tc.allocatable}}
 			before := node.DeepCopy()
-			if diff := cmp.Diff(tc.want, nodefit.RoomOf(node, tc.pods...).Lacks(tc.requests)); diff != "" {
+			if diff := cmp.Diff(tc.want, nodefit.Lacks(node, tc.requests)); diff != "" {
 				t.Errorf("lacks (-want +got):\n%s", diff)
 			}
 			if diff := cmp.Diff(before, node); diff != "" {

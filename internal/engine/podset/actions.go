@@ -93,29 +93,3 @@ func PodOf(a planning.Action) *corev1.Pod {
 	pod, _ := a.Object.(*corev1.Pod)
 	return pod
 }
-
-// EditOf is the edit of an action; zero for nothing, and for other objects.
-func EditOf(a planning.Action) edit.Edit {
-	e, _ := a.Change.(edit.Edit)
-	return e
-}
-
-// ClaimOf is the claim of an action; nil for other objects.
-func ClaimOf(a planning.Action) *corev1.PersistentVolumeClaim {
-	claim, _ := a.Object.(*corev1.PersistentVolumeClaim)
-	return claim
-}
-
-// ClaimsOf are the claims of an action, alone or before its pod.
-func ClaimsOf(a planning.Action) []*corev1.PersistentVolumeClaim {
-	var claims []*corev1.PersistentVolumeClaim
-	for _, before := range a.Before {
-		if claim := ClaimOf(before); claim != nil {
-			claims = append(claims, claim)
-		}
-	}
-	if a.Step == StepCreateClaim {
-		claims = append(claims, ClaimOf(a))
-	}
-	return claims
-}

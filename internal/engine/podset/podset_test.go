@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
@@ -280,11 +281,11 @@ func TestSettle(t *testing.T) {
 			} else {
 				action := plan.Actions[0]
 				var written string
-				if value := EditOf(action).Labels[shared.LabelLifecycleState]; value != nil {
+				if value := action.Change.(edit.Edit).Labels[shared.LabelLifecycleState]; value != nil {
 					written = *value
 				}
-				if written != tc.state || action.Reason != tc.why || EditOf(action).Fresh != tc.fresh {
-					t.Errorf("state %q, reason %s, fresh %v; want %q, %s, %v", written, action.Reason, EditOf(action).Fresh, tc.state, tc.why, tc.fresh)
+				if written != tc.state || action.Reason != tc.why || action.Change.(edit.Edit).Fresh != tc.fresh {
+					t.Errorf("state %q, reason %s, fresh %v; want %q, %s, %v", written, action.Reason, action.Change.(edit.Edit).Fresh, tc.state, tc.why, tc.fresh)
 				}
 			}
 			var held string

@@ -100,7 +100,7 @@ func TestAHoldWhoseRequestIsOverIsGivenUp(t *testing.T) {
 				if len(actions) == 0 {
 					break
 				}
-				for _, c := range EditOf(actions[0]).Conditions {
+				for _, c := range actions[0].Change.(edit.Edit).Conditions {
 					if c.Type == shared.GateKruisePodReady {
 						got = append(got, string(c.Status)+" "+c.Message)
 					}

@@ -29,22 +29,22 @@ func DescribeAction(a planning.Action) string {
 		if state := podset.PodOf(a).Labels[shared.LabelLifecycleState]; state != "" && state != string(shared.StateNormal) {
 			what += ", " + state
 		}
-		for _, c := range podset.ClaimsOf(a) {
+		for _, c := range ClaimsOf(a) {
 			what += ", claim " + c.Name
 		}
 	case podset.StepEdit:
-		what = podset.PodOf(a).Name + ": " + describeEdit(podset.EditOf(a))
+		what = podset.PodOf(a).Name + ": " + describeEdit(EditOf(a))
 	case podset.StepDelete:
 		what = podset.PodOf(a).Name
 		if a.ExactVersion {
 			what += " (as seen)"
 		}
 	case podset.StepEditClaim:
-		what = podset.ClaimOf(a).Name + ": " + string(claimPatch(a))
+		what = ClaimOf(a).Name + ": " + string(claimPatch(a))
 	case podset.StepDeleteClaim:
-		what = podset.ClaimOf(a).Name
+		what = ClaimOf(a).Name
 	case podset.StepCreateClaim:
-		what = podset.ClaimOf(a).Name
+		what = ClaimOf(a).Name
 	}
 	return fmt.Sprintf("%s %s [%s]", a.Step, what, a.Reason)
 }

@@ -232,7 +232,7 @@ func OnlyNeededChanges[W any](needs func(*State[W], *corev1.Pod) bool) Invariant
 			if a.Step == podset.StepDelete && !needs(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {
 				return fmt.Errorf("pod %s is deleted (%s) without need", podset.PodOf(a).Name, a.Reason)
 			}
-			if a.Step == podset.StepEdit && podset.EditOf(a).Images != nil && serves(podset.PodOf(a)) && !needs(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {
+			if a.Step == podset.StepEdit && EditOf(a).Images != nil && serves(podset.PodOf(a)) && !needs(e.Before, e.Before.Pod(podset.PodOf(a).Name)) {
 				return fmt.Errorf("pod %s is changed (%s) without need", podset.PodOf(a).Name, a.Reason)
 			}
 		}
@@ -311,7 +311,7 @@ func HooksHold[W any](hooks *shared.Lifecycle) Invariant[W] {
 			case a.Step == podset.StepDelete && lifecycle.Hooked(hooks.PreDelete, e.Before.Pod(podset.PodOf(a).Name)):
 				return fmt.Errorf("pod %s is deleted, its preDelete hook is not released", podset.PodOf(a).Name)
 			// In the midst of an update the hook has been released once; a user who puts it back early does not stop it.
-			case a.Step == podset.StepEdit && podset.EditOf(a).Images != nil && lifecycle.StateOf(podset.PodOf(a)) != shared.StateUpdating &&
+			case a.Step == podset.StepEdit && EditOf(a).Images != nil && lifecycle.StateOf(podset.PodOf(a)) != shared.StateUpdating &&
 				lifecycle.Hooked(hooks.InPlaceUpdate, e.Before.Pod(podset.PodOf(a).Name)):
 				return fmt.Errorf("pod %s is changed, its inPlaceUpdate hook is not released", podset.PodOf(a).Name)
 			}
@@ -342,7 +342,7 @@ func NothingMoves[W any](alone func(*State[W], *corev1.Pod) bool) Invariant[W] {
 func GraceHolds[W any]() Invariant[W] {
 	return Invariant[W]{Name: "the grace period holds", Check: func(e Event[W]) error {
 		for _, a := range e.Actions {
-			if a.Step != podset.StepEdit || podset.EditOf(a).Images == nil {
+			if a.Step != podset.StepEdit || EditOf(a).Images == nil {
 				continue
 			}
 			record := podset.PodOf(a).Annotations[shared.AnnotationInPlaceState]
@@ -369,19 +369,19 @@ func ClaimsStay[W any](podOf func(*corev1.PersistentVolumeClaim) string, stays f
 					}
 				}
 			}
-			if podset.ClaimOf(a) == nil {
+			if ClaimOf(a) == nil {
 				continue
 			}
-			pod := e.Before.Pod(podOf(podset.ClaimOf(a)))
+			pod := e.Before.Pod(podOf(ClaimOf(a)))
 			if a.Step == podset.StepDeleteClaim && pod != nil {
-				return fmt.Errorf("claim %s is deleted, and pod %s has it", podset.ClaimOf(a).Name, pod.Name)
+				return fmt.Errorf("claim %s is deleted, and pod %s has it", ClaimOf(a).Name, pod.Name)
 			}
-			after := e.After.Claim(podset.ClaimOf(a).Name)
+			after := e.After.Claim(ClaimOf(a).Name)
 			if after == nil || pod == nil || pod.DeletionTimestamp != nil || !stays(e.Before, pod) {
 				continue
 			}
-			if owns(after, pod) && !owns(podset.ClaimOf(a), pod) {
-				return fmt.Errorf("claim %s is to go with pod %s, which stays", podset.ClaimOf(a).Name, pod.Name)
+			if owns(after, pod) && !owns(ClaimOf(a), pod) {
+				return fmt.Errorf("claim %s is to go with pod %s, which stays", ClaimOf(a).Name, pod.Name)
 			}
 		}
 		return nil

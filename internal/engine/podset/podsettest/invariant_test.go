@@ -160,7 +160,7 @@ func TestInvariantsFindWhatTheyAreFor(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			before := &State[toy]{Pods: tc.pods}
-			if claim := podset.ClaimOf(tc.action); claim != nil {
+			if claim := ClaimOf(tc.action); claim != nil {
 				before.Claims = []*corev1.PersistentVolumeClaim{claim}
 			} else if tc.action.Object == nil {
 				tc.action.Object = tc.pods[0]

@@ -68,7 +68,7 @@ func (x *explorer[W]) planOf(s *encoded[W], w *State[W], plan planning.Plan, aft
 	parts := make([]string, 0, len(plan.Actions))
 	for _, action := range plan.Actions {
 		class := id(0)
-		text, err := json.Marshal(podset.EditOf(action))
+		text, err := json.Marshal(EditOf(action))
 		if err != nil {
 			panic(fmt.Sprintf("encoding an edit: %v", err))
 		}

@@ -35,22 +35,22 @@ func Apply[W any](w *State[W], action planning.Action) error {
 		w.put(deleted(pod))
 		return nil
 	case podset.StepEdit:
-		return editPod(w, podset.PodOf(action).Name, podset.EditOf(action))
+		return editPod(w, podset.PodOf(action).Name, EditOf(action))
 	case podset.StepCreateClaim:
-		for _, claim := range podset.ClaimsOf(action) {
+		for _, claim := range ClaimsOf(action) {
 			if w.Claim(claim.Name) != nil {
 				return fmt.Errorf("creating claim %s, which exists", claim.Name)
 			}
 		}
-		createClaims(w, podset.ClaimsOf(action))
+		createClaims(w, ClaimsOf(action))
 		return nil
 	case podset.StepEditClaim:
 		return editClaim(w, action)
 	case podset.StepDeleteClaim:
-		if w.Claim(podset.ClaimOf(action).Name) == nil {
-			return fmt.Errorf("deleting claim %s, which does not exist", podset.ClaimOf(action).Name)
+		if w.Claim(ClaimOf(action).Name) == nil {
+			return fmt.Errorf("deleting claim %s, which does not exist", ClaimOf(action).Name)
 		}
-		w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == podset.ClaimOf(action).Name })
+		w.Claims = slices.DeleteFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Name == ClaimOf(action).Name })
 		return nil
 	default:
 		return fmt.Errorf("unknown step %q", action.Step)
@@ -68,12 +68,12 @@ func Halves(action planning.Action) []planning.Action {
 			halves = append(halves, action.Before[0])
 		}
 		return halves
-	case action.Step == podset.StepEdit && len(podset.EditOf(action).Requests(podset.PodOf(action))) > 1:
+	case action.Step == podset.StepEdit && len(EditOf(action).Requests(podset.PodOf(action))) > 1:
 		var halves []planning.Action
-		conditions := edit.Edit{Conditions: podset.EditOf(action).Conditions, Fresh: podset.EditOf(action).Fresh}
-		resources := edit.Edit{Conditions: podset.EditOf(action).Conditions, Resources: podset.EditOf(action).Resources, Fresh: podset.EditOf(action).Fresh}
+		conditions := edit.Edit{Conditions: EditOf(action).Conditions, Fresh: EditOf(action).Fresh}
+		resources := edit.Edit{Conditions: EditOf(action).Conditions, Resources: EditOf(action).Resources, Fresh: EditOf(action).Fresh}
 		for _, first := range []edit.Edit{conditions, resources} {
-			if first.IsZero() || len(first.Requests(podset.PodOf(action))) == len(podset.EditOf(action).Requests(podset.PodOf(action))) {
+			if first.IsZero() || len(first.Requests(podset.PodOf(action))) == len(EditOf(action).Requests(podset.PodOf(action))) {
 				continue
 			}
 			half := action
@@ -91,13 +91,13 @@ func createPod[W any](w *State[W], action planning.Action) error {
 	if w.Pod(name) != nil {
 		return fmt.Errorf("creating pod %s, which exists", name)
 	}
-	createClaims(w, podset.ClaimsOf(action))
+	createClaims(w, ClaimsOf(action))
 	pod := podset.PodOf(action).DeepCopy()
 	pod.UID = UIDOf(name)
 	pod.Generation = 1
 	pod.CreationTimestamp = metav1.NewTime(Now())
 	pod.Status = corev1.PodStatus{Phase: corev1.PodPending}
-	w.put(podset.EditOf(action).Apply(pod))
+	w.put(EditOf(action).Apply(pod))
 	return nil
 }
 
@@ -133,9 +133,9 @@ func editPod[W any](w *State[W], name string, e edit.Edit) error {
 }
 
 func editClaim[W any](w *State[W], action planning.Action) error {
-	claim := w.Claim(podset.ClaimOf(action).Name)
+	claim := w.Claim(ClaimOf(action).Name)
 	if claim == nil {
-		return fmt.Errorf("editing claim %s, which does not exist", podset.ClaimOf(action).Name)
+		return fmt.Errorf("editing claim %s, which does not exist", ClaimOf(action).Name)
 	}
 	before, err := json.Marshal(claim)
 	if err != nil {

@@ -135,7 +135,7 @@ func ActionLine(action planning.Action) string {
 	case podset.StepCreate:
 		line += " " + action.Object.GetLabels()[shared.LabelControllerRevisionHash]
 	case podset.StepEdit:
-		if state := podset.EditOf(action).Labels[shared.LabelLifecycleState]; state != nil {
+		if state := EditOf(action).Labels[shared.LabelLifecycleState]; state != nil {
 			line += " " + *state
 		}
 	}

@@ -248,8 +248,8 @@ type request struct {
 
 func requestOf(action planning.Action) request {
 	r := request{Action: action}
-	if !podset.EditOf(action).IsZero() {
-		change, err := json.Marshal(podset.EditOf(action))
+	if !EditOf(action).IsZero() {
+		change, err := json.Marshal(EditOf(action))
 		if err != nil {
 			panic(fmt.Sprintf("encoding an edit: %v", err))
 		}
@@ -282,7 +282,7 @@ func (x *explorer[W]) apply(w *State[W], action request) error {
 		return Apply(w, action.Action)
 	}
 	if known := x.podTable.resultOf(key); known != nil {
-		createClaims(w, podset.ClaimsOf(action.Action))
+		createClaims(w, ClaimsOf(action.Action))
 		w.put(known)
 		return nil
 	}
