@@ -72,7 +72,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	})
 	todo := plan.Plan(spec, observed.snapshot)
 	outcome := pass.Apply(ctx, set, todo)
-	memory.dropUsed(todo, outcome)
 	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
 	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, pulls...)
 	pass.LookAgain(recheck)

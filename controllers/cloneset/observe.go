@@ -258,25 +258,6 @@ func (m *memory) freshSlots(pods []podset.Pod) iter.Seq[planning.Slot] {
 	}
 }
 
-// dropUsed drops the instance IDs of creations without failure: a pod may have had them and its
-// claims may hold its data, even if it is gone before a pass sees it. Those left for lack of time
-// are dropped with them; nothing was written for them.
-func (m *memory) dropUsed(todo planning.Plan, outcome planning.Outcome) {
-	used := map[planning.Slot]bool{}
-	for _, action := range todo.Actions {
-		if action.Step == podset.StepCreate {
-			used[action.Slot] = true
-		}
-	}
-	if len(used) == 0 {
-		return
-	}
-	for _, failure := range outcome.Failures {
-		delete(used, failure.Slot)
-	}
-	m.candidates = slices.DeleteFunc(m.candidates, func(slot planning.Slot) bool { return used[slot] })
-}
-
 // lengthOfID is how many characters an instance ID has.
 const lengthOfID = 5
 

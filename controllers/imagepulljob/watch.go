@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/imagepulljob/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
@@ -54,42 +55,15 @@ func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*uns
 }
 
 // jobsOf names the jobs with tags in a NodeImage.
-func jobsOf(_ context.Context, object client.Object) []types.NamespacedName {
+func jobsOf(_ context.Context, object client.Object) (names []types.NamespacedName) {
 	stored, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return nil
 	}
-	images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "images")
-	entries, _ := images.(map[string]any)
-	seen := map[types.NamespacedName]bool{}
-	var names []types.NamespacedName
-	for _, entry := range entries {
-		tags, _, _ := unstructured.NestedFieldNoCopy(asMap(entry), "tags")
-		for _, tag := range asList(tags) {
-			for _, owner := range asList(asMap(tag)["ownerReferences"]) {
-				reference := asMap(owner)
-				if reference["kind"] != plan.Kind().Kind {
-					continue
-				}
-				namespace, _ := reference["namespace"].(string)
-				name, _ := reference["name"].(string)
-				key := types.NamespacedName{Namespace: namespace, Name: name}
-				if !seen[key] {
-					seen[key] = true
-					names = append(names, key)
-				}
-			}
+	for signer := range image.Signers(stored) {
+		if signer.Kind == plan.Kind().Kind {
+			names = append(names, types.NamespacedName{Namespace: signer.Namespace, Name: signer.Name})
 		}
 	}
 	return names
-}
-
-func asMap(value any) map[string]any {
-	m, _ := value.(map[string]any)
-	return m
-}
-
-func asList(value any) []any {
-	l, _ := value.([]any)
-	return l
 }

@@ -8,7 +8,24 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
+
+func TestANodeImageTriggersPassesOverJobsOfAllItsTags(t *testing.T) {
+	entry := func(namespace string) map[string]any {
+		owner := map[string]any{"kind": "ImagePullJob", "namespace": namespace, "name": "warm", "uid": namespace}
+		return map[string]any{"tags": []any{map[string]any{"tag": "1", "ownerReferences": []any{owner, owner}}}}
+	}
+	stored := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+		"images": map[string]any{"web": entry("shop")}, "namespacedImages": map[string]any{"bank/web": entry("bank")},
+	}}}
+	want := sets.New(types.NamespacedName{Namespace: "shop", Name: "warm"}, types.NamespacedName{Namespace: "bank", Name: "warm"})
+	if got := jobsOf(t.Context(), stored); len(got) != 2 || !want.HasAll(got...) {
+		t.Errorf("it triggers passes over %v, want %v", got, want.UnsortedList())
+	}
+}
 
 func TestWhichChangesOfAPodTriggerPassesOverJobs(t *testing.T) {
 	cases := map[string]struct {

@@ -80,41 +80,13 @@ func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.Names
 }
 
 // jobsOf are the UIDs of the owners of a NodeImage's tags.
-func jobsOf(object client.Object) []string {
+func jobsOf(object client.Object) (uids []string) {
 	stored, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return nil
 	}
-	seen := map[string]bool{}
-	var uids []string
-	for _, field := range []string{"images", "namespacedImages"} {
-		images, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", field)
-		entries, _ := images.(map[string]any)
-		for _, entry := range entries {
-			for _, uid := range signersOf(entry) {
-				if !seen[uid] {
-					seen[uid] = true
-					uids = append(uids, uid)
-				}
-			}
-		}
-	}
-	return uids
-}
-
-// signersOf are the UIDs of the owners of a repository's tags.
-func signersOf(entry any) (uids []string) {
-	content, _ := entry.(map[string]any)
-	tags, _ := content["tags"].([]any)
-	for _, tag := range tags {
-		content, _ := tag.(map[string]any)
-		owners, _ := content["ownerReferences"].([]any)
-		for _, owner := range owners {
-			reference, _ := owner.(map[string]any)
-			if uid, _ := reference["uid"].(string); uid != "" {
-				uids = append(uids, uid)
-			}
-		}
+	for signer := range engineimage.Signers(stored) {
+		uids = append(uids, string(signer.UID))
 	}
 	return uids
 }
