@@ -55,7 +55,7 @@ const (
 )
 
 // SubsetRemovalAfterReplacement is the value of AnnotationSubsetRemoval that keeps the workload of a subset that was taken out until as
-// many pods as spec.replicas are ready in the others.
+// many pods as spec.replicas are available in the others.
 const SubsetRemovalAfterReplacement = "AfterReplacement"
 
 // Adopting is the value of AnnotationAppliedHash of a workload that is being taken over.
@@ -86,7 +86,7 @@ const (
 	// AnnotationSubsetPatch on a workload of a UnitedDeployment is the patch of its subset; empty when there is none.
 	AnnotationSubsetPatch = "apps.kruise.io/subset-patch"
 	// AnnotationSubsetRemoval on a UnitedDeployment says when the workload of a removed subset is deleted. With the value AfterReplacement it is
-	// deleted when as many pods as spec.replicas are ready in the other subsets; without the annotation, at once.
+	// deleted when as many pods as spec.replicas are available in the other subsets; without the annotation, at once.
 	AnnotationSubsetRemoval = "operator.kruise.io/subset-removal"
 	// AnnotationAppliedHash on a workload of a UnitedDeployment identifies what was applied to it last. It is Adopting after the first apply to
 	// a workload that OpenKruise created, until its fields have one owner.

@@ -31,9 +31,9 @@ type Child struct {
 	// Observed: its status is about its present spec. Otherwise Updated and UpdatedReady are 0,
 	// unless the status's spec has the same template: see Memory.
 	Observed bool
-	// Size is spec.replicas. Replicas, Ready, Updated and UpdatedReady are from its status; the
-	// last is a lower bound where the kind does not tell.
-	Size, Replicas, Ready, Updated, UpdatedReady int
+	// Size is spec.replicas. Replicas, Ready, Available, Updated and UpdatedReady are from its
+	// status; the last is a lower bound where the kind does not tell.
+	Size, Replicas, Ready, Available, Updated, UpdatedReady int
 	// Revision is its revision of the UnitedDeployment.
 	Revision string
 	// Trouble is what keeps it from going on by itself, in its own words. Empty: nothing does.
@@ -66,6 +66,7 @@ func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
 		Size:        united.Number(content, "spec", "replicas"),
 		Replicas:    united.Number(content, "status", "replicas"),
 		Ready:       united.Number(content, "status", "readyReplicas"),
+		Available:   united.Number(content, "status", "availableReplicas"),
 		born:        object.GetCreationTimestamp(),
 	}
 	c.Trouble, c.noRoom = troubleOf(object)

@@ -290,7 +290,7 @@ func (p *planner) freeName(sub string) string {
 }
 
 // remove deletes unwanted workloads. A younger one of two goes at once, the others, if the user
-// asks for it, when the pods of the wanted ones are ready.
+// asks for it, when the pods of the wanted ones are available.
 func (p *planner) remove(unwanted []*Child) {
 	replaced := p.replaced()
 	for _, c := range unwanted {
@@ -302,7 +302,7 @@ func (p *planner) remove(unwanted []*Child) {
 		if p.KeepRemoved && !replaced && !twice {
 			p.out.Held = append(p.out.Held, planning.Note{
 				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
-				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s ready in the other subsets", kind.Kind, name, c.Subset, podset.Count(p.Replicas, "pod is", "pods are")),
+				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s available in the other subsets", kind.Kind, name, c.Subset, podset.Count(p.Replicas, "pod is", "pods are")),
 			})
 			continue
 		}
@@ -317,15 +317,16 @@ func (p *planner) remove(unwanted []*Child) {
 	}
 }
 
-// replaced: the wanted workloads have all pods, ready.
+// replaced: the wanted workloads have all pods, available: ready ones may still be in their
+// minReadySeconds.
 func (p *planner) replaced() bool {
-	ready := 0
+	available := 0
 	for i := range p.Subsets {
 		if child := p.kept[p.Subsets[i].Name]; child != nil && !child.Terminating && child.Observed {
-			ready += min(child.Ready, p.out.Shares.Sizes[i])
+			available += min(child.Available, p.out.Shares.Sizes[i])
 		}
 	}
-	return ready >= p.Replicas
+	return available >= p.Replicas
 }
 
 // unblock deletes unready pods at the revision before, beyond the partition: a StatefulSet of

@@ -254,6 +254,31 @@ func TestARemovedWorkloadThatIsTerminatingDoesNotWait(t *testing.T) {
 	}
 }
 
+// TestARemovedSubsetGoesWhenItsReplacementsAreAvailable: pods that have just become ready may fail within minReadySeconds, and the removed subset went
+// as soon as they were ready.
+func TestARemovedSubsetGoesWhenItsReplacementsAreAvailable(t *testing.T) {
+	w := settled(t)
+	w.set.Annotations = map[string]string{shared.AnnotationSubsetRemoval: shared.SubsetRemovalAfterReplacement}
+	w.change("topology: {subsets: [{name: b}, {name: c}]}")
+	report := func(available int64) string {
+		for _, child := range w.children[1:] {
+			size, _, _ := unstructured.NestedInt64(child.Object, "spec", "replicas")
+			child.Object["status"] = map[string]any{
+				"observedGeneration": child.GetGeneration(), "replicas": size, "readyReplicas": size, "availableReplicas": min(available, size), "updatedReplicas": size,
+			}
+		}
+		actions, _ := w.planned(nil)
+		return strings.Join(actions, ", ")
+	}
+	w.pass()
+	if actions := report(1); strings.Contains(actions, "DeleteSubset") {
+		t.Errorf("within minReadySeconds: %s", actions)
+	}
+	if actions := report(9); !strings.Contains(actions, "DeleteSubset") {
+		t.Errorf("when all are available: %s", actions)
+	}
+}
+
 // TestUpdatedPodsAreCountedUntilTheWorkloadAnswers: what a status says of an earlier spec of a workload is counted while it is known that pods are made
 // from the same template, and never otherwise.
 func TestUpdatedPodsAreCountedUntilTheWorkloadAnswers(t *testing.T) {

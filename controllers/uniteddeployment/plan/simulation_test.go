@@ -330,7 +330,8 @@ func (w *simulation) workOn(child *unstructured.Unstructured) {
 		}
 	}
 	child.Object["status"] = map[string]any{
-		"observedGeneration": child.GetGeneration(), "replicas": int64(len(own)), "readyReplicas": int64(ready), "updatedReplicas": int64(updated),
+		"observedGeneration": child.GetGeneration(), "replicas": int64(len(own)), "readyReplicas": int64(ready), "availableReplicas": int64(ready),
+		"updatedReplicas": int64(updated),
 	}
 }
 
