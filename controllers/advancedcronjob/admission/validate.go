@@ -129,5 +129,8 @@ func Warnings(cron, _ *appsv1beta1.AdvancedCronJob) []string {
 		path := field.NewPath(template.Field("spec.template.spec"))
 		warnings = append(warnings, jobsidecar.Warnings(&template.Pod.Spec, path)...)
 	}
+	if t := spec.Template.BroadcastJobTemplate; t != nil {
+		warnings = append(warnings, rules.BroadcastJobWarnings(&t.Spec, field.NewPath("spec", "template", "broadcastJobTemplate", "spec"))...)
+	}
 	return warnings
 }

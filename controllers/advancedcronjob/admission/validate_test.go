@@ -164,6 +164,15 @@ func TestUpdatesThroughV1alpha1(t *testing.T) {
 	}
 }
 
+// TestARestartLimitThatNothingReachesIsWarnedOf: pods that are not restarted reach no limit, in a run as in a BroadcastJob of its own.
+func TestARestartLimitThatNothingReachesIsWarnedOf(t *testing.T) {
+	template := `schedule: "0 0 * * *", template: {broadcastJobTemplate: {spec: {failurePolicy: {restartLimit: 2}, template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}]}}}}}`
+	got := Warnings(cronJob(t, "c", template), nil)
+	if want := "spec.template.broadcastJobTemplate.spec.failurePolicy.restartLimit: has no effect, because restartPolicy is not OnFailure"; len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // TestMarksOfSidecarsWithoutEffect: whoever marks a sidecar learns when the mark does nothing.
 func TestMarksOfSidecarsWithoutEffect(t *testing.T) {
 	const marked = `template: {spec: {restartPolicy: Never, containers: [{name: main, image: web}, {name: s, image: log, env: [{name: KRUISE_TERMINATE_SIDECAR_WHEN_JOB_EXIT, value: "1"}]}]}}`

@@ -10,7 +10,6 @@ package admission
 import (
 	"cmp"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -44,9 +43,7 @@ func Kind() admit.Kind[appsv1beta1.BroadcastJob, *appsv1beta1.BroadcastJob] {
 // Warnings are about permitted parts with a surprising effect. old is nil for a creation.
 func Warnings(job, old *appsv1beta1.BroadcastJob) []string {
 	warnings := jobsidecar.Warnings(&job.Spec.Template.Spec, field.NewPath("spec", "template", "spec"))
-	if job.Spec.FailurePolicy.RestartLimit > 0 && job.Spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
-		warnings = append(warnings, "spec.failurePolicy.restartLimit: has no effect, because restartPolicy is not OnFailure")
-	}
+	warnings = append(warnings, rules.BroadcastJobWarnings(&job.Spec, field.NewPath("spec"))...)
 	if old != nil {
 		untilGone := func(spec *appsv1beta1.BroadcastJobSpec) { spec.CompletionPolicy.TTLSecondsAfterFinished = nil }
 		warnings = append(warnings, rules.EndedJob(old.Status.CompletionTime, job.Spec, old.Spec, untilGone)...)

@@ -23,6 +23,7 @@ func Kind(gate bool, workloads Workloads) admit.Kind[appsv1alpha1.PodProbeMarker
 		Off:              gateOff(gate),
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
+		Warnings:         Warnings,
 		LookUp:           workloads.check,
 	}
 }
@@ -32,6 +33,18 @@ func gateOff(gate bool) field.ErrorList {
 		return nil
 	}
 	return field.ErrorList{field.Forbidden(field.NewPath("spec"), "nothing would be probed: the feature gate PodProbeMarkerGate, or KruiseDaemon, is off")}
+}
+
+// Warnings names the accepted parts of a marker without effect.
+func Warnings(m, _ *appsv1alpha1.PodProbeMarker) []string {
+	var warnings []string
+	for i := range m.Spec.Probes {
+		if m.Spec.Probes[i].Probe.TerminationGracePeriodSeconds != nil {
+			path := field.NewPath("spec", "probes").Index(i).Child("probe", "terminationGracePeriodSeconds")
+			warnings = append(warnings, path.String()+": has no effect, because a marker stops no container")
+		}
+	}
+	return warnings
 }
 
 // Default fills in the user's omissions.

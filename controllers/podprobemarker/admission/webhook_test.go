@@ -130,6 +130,16 @@ func TestWhatIsRefused(t *testing.T) {
 	}
 }
 
+func TestAGracePeriodOfAProbeThatStopsNothingIsWarnedOf(t *testing.T) {
+	got := Warnings(marker(t, "", `{"probe":{"terminationGracePeriodSeconds":9}}`), nil)
+	if want := "spec.probes[0].probe.terminationGracePeriodSeconds: has no effect, because a marker stops no container"; len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Warnings(marker(t, "", ""), nil); len(got) > 0 {
+		t.Errorf("%q about a marker without one", got)
+	}
+}
+
 func TestWhatProbesMayNotHaveInCommon(t *testing.T) {
 	m := marker(t, "", "")
 	m.Spec.Probes = append(m.Spec.Probes, *m.Spec.Probes[0].DeepCopy())

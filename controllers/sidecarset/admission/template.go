@@ -5,14 +5,11 @@ package admission
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -38,21 +35,4 @@ func Templates(set *appsv1beta1.SidecarSet) admit.Templates {
 func isObject(text string) bool {
 	var object map[string]json.RawMessage
 	return json.Unmarshal([]byte(text), &object) == nil && object != nil
-}
-
-// Warnings returns allowed but surprising settings. old is nil for a creation.
-func Warnings(set, _ *appsv1beta1.SidecarSet) []string {
-	var warnings []string
-	for i := range set.Spec.Containers {
-		warnings = append(warnings, jobsidecar.ContainerWarnings(&set.Spec.Containers[i].Container, field.NewPath("spec", "containers").Index(i))...)
-		for j, transfer := range set.Spec.Containers[i].TransferEnv {
-			if transfer.EnvName == "" && len(transfer.EnvNames) == 0 || transfer.SourceContainerName == "" && transfer.SourceContainerNameFrom == nil {
-				warnings = append(warnings, fmt.Sprintf("spec.containers[%d].transferEnv[%d]: copies nothing: it needs a container and a variable", i, j))
-			}
-		}
-	}
-	if v := set.Spec.UpdateStrategy.MaxUnavailable; v != nil && (v.IntValue() == 0 && v.StrVal == "" || v.StrVal == "0%") {
-		warnings = append(warnings, "spec.updateStrategy.maxUnavailable: is 0, so pods that are ready are never updated")
-	}
-	return warnings
 }

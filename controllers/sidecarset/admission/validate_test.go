@@ -217,6 +217,47 @@ func lookUp(t *testing.T, options admission.Options, set, old *appsv1beta1.Sidec
 	return errs
 }
 
+// An edit of a set reaches its pods only as far as it changes images, and nobody was told.
+func TestEditsThatReachNoPodAreWarnedOf(t *testing.T) {
+	const kept = ": pods that exist keep theirs until they are recreated"
+	for name, tc := range map[string]struct {
+		change string
+		want   []string
+	}{
+		"nothing":             {change: `{}`},
+		"another image":       {change: `{spec: {containers: [{name: agent, image: "agent:2"}]}}`},
+		"another selector":    {change: `{spec: {selector: {matchLabels: {app: db}}}}`},
+		"a variable":          {change: containers(`env: [{name: A, value: b}]`), want: []string{"spec.containers: changes more than images" + kept}},
+		"a volume":            {change: `{spec: {volumes: [{name: logs, emptyDir: {}}]}}`, want: []string{"spec.volumes" + kept}},
+		"an init container":   {change: `{spec: {initContainers: [{name: init, image: "init:1"}]}}`, want: []string{"spec.initContainers" + kept}},
+		"a pull secret":       {change: `{spec: {imagePullSecrets: [{name: hub}]}}`, want: []string{"spec.imagePullSecrets" + kept}},
+		"a variable, all new": {change: `{spec: {updateStrategy: {type: NotUpdate}, volumes: [{name: logs, emptyDir: {}}]}}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := admission.Warnings(parsed(t, tc.change), parsed(t, `{}`)); !slices.Equal(got, tc.want) {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestStrategiesOfSetsWithoutUpdatesAreWarnedOf(t *testing.T) {
+	got := admission.Warnings(parsed(t, `{spec: {updateStrategy: {type: NotUpdate, partition: 2, selector: {matchLabels: {app: db}}}}}`), nil)
+	if want := "spec.updateStrategy: no pod is updated, because type is NotUpdate; without effect: selector, partition"; len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := admission.Warnings(parsed(t, `{spec: {updateStrategy: {type: NotUpdate, partition: 0, maxUnavailable: 1}}}`), nil); len(got) > 0 {
+		t.Errorf("%q about defaults", got)
+	}
+}
+
+func TestInitContainersThatCopyNothingAreWarnedOf(t *testing.T) {
+	got := admission.Warnings(parsed(t, `{spec: {initContainers: [{name: init, image: "init:1", transferEnv: [{envName: A}]}]}}`), nil)
+	if want := "spec.initContainers[0].transferEnv[0]: copies nothing: it needs a container and a variable"; len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestConflictsWithOtherSets(t *testing.T) {
 	const other = `SidecarSet other, which can select the same pods, has `
 	cases := map[string]struct {

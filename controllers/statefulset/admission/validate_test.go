@@ -349,6 +349,9 @@ func TestWarnings(t *testing.T) {
 		"pulling ahead that is ignored":      {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), want: []string{`spec.updateStrategy.rollingUpdate.inPlaceUpdateStrategy.imagePreDownloadParallelism: ignored, because the feature gate PreDownloadImageForInPlaceUpdate is off`}},
 		"pulling ahead that counts":          {change: rolling(`inPlaceUpdateStrategy: {imagePreDownloadParallelism: 5}`), options: plan.Options{PreDownloadImages: true}},
 		"rollingUpdate with OnDelete":        {change: `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {partition: 1}}}}`, want: []string{`spec.updateStrategy.rollingUpdate: does not update pods, because updateStrategy.type is OnDelete`}},
+		"a claim update with OnDelete":       {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}, updateStrategy: {type: OnDelete, rollingUpdate: null}}}`, options: plan.Options{AutoResizePVC: true}, want: []string{`spec.volumeClaimUpdateStrategy.type: no claim grows, because updateStrategy.type is OnDelete`}},
+		"a host name for all pods":           {change: `{spec: {template: {spec: {hostname: db}}}}`, want: []string{`spec.template.spec.hostname: has no effect: pods get the name of the pod`}},
+		"a subdomain without effect":         {change: `{spec: {template: {spec: {subdomain: other}}}}`, want: []string{`spec.template.spec.subdomain: has no effect: pods get spec.serviceName`}},
 		"a claim update that counts":         {change: `{spec: {volumeClaimUpdateStrategy: {type: OnPodRollingUpdate}}}`, options: plan.Options{AutoResizePVC: true}},
 	}
 	for name, tc := range cases {

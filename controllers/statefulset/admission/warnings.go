@@ -4,6 +4,8 @@
 package admission
 
 import (
+	"fmt"
+
 	appsv1 "k8s.io/api/apps/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -27,6 +29,16 @@ func Warnings(set, old *appsv1beta1.StatefulSet, o plan.Options) []string {
 	}
 	if t := set.Spec.VolumeClaimUpdateStrategy.Type; t == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType && !o.AutoResizePVC {
 		ignored("spec.volumeClaimUpdateStrategy.type", "StatefulSetAutoResizePVCGate")
+	}
+	if t := set.Spec.VolumeClaimUpdateStrategy.Type; t == appsv1beta1.OnPodRollingUpdateVolumeClaimUpdateStrategyType && common.OnDelete {
+		warnings = append(warnings, "spec.volumeClaimUpdateStrategy.type: no claim grows, because updateStrategy.type is OnDelete")
+	}
+	for _, f := range []struct{ name, value, from string }{
+		{"hostname", set.Spec.Template.Spec.Hostname, "the name of the pod"}, {"subdomain", set.Spec.Template.Spec.Subdomain, "spec.serviceName"},
+	} {
+		if f.value != "" && f.value != set.Spec.ServiceName {
+			warnings = append(warnings, fmt.Sprintf("spec.template.spec.%s: has no effect: pods get %s", f.name, f.from))
+		}
 	}
 	return append(warnings, common.Updates(commonOf(old), o.PreDownloadImages, resizes(set, o))...)
 }

@@ -93,6 +93,14 @@ func BroadcastJob(spec *appsv1beta1.BroadcastJobSpec, path *field.Path) field.Er
 	return append(errs, NotNegative(&failure.RestartLimit, at.Child("restartLimit"))...)
 }
 
+// BroadcastJobWarnings names the parts of a BroadcastJob's spec without effect.
+func BroadcastJobWarnings(spec *appsv1beta1.BroadcastJobSpec, path *field.Path) []string {
+	if spec.FailurePolicy.RestartLimit > 0 && spec.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		return []string{path.Child("failurePolicy", "restartLimit").String() + ": has no effect, because restartPolicy is not OnFailure"}
+	}
+	return nil
+}
+
 func parallelism(value *intstr.IntOrString, path *field.Path) field.ErrorList {
 	switch {
 	case value == nil:
