@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
@@ -24,7 +25,7 @@ import (
 // passes, passes with one action before the operator dies, ending pods, and a limited number
 // of faults: nodes joining, leaving, recreated or cordoned, deleted pods. In each step:
 //
-//   - no node has two pods at work, or gets a pod after its pod has ended or restarted too often;
+//   - no node has two pods at work, or gets a pod after its pod has ended or restarted too often; an evicted pod has not ended;
 //   - no more pods are created than parallelism allows;
 //   - an ended job stays as it is;
 //   - from every state the job can end, or rest and wait for its user.
@@ -71,7 +72,7 @@ func (v state) key() string {
 		for _, c := range p.Status.ContainerStatuses {
 			restarts += c.RestartCount
 		}
-		fmt.Fprintf(&b, "%s %s %v %d;", name, p.Status.Phase, p.DeletionTimestamp != nil, restarts)
+		fmt.Fprintf(&b, "%s %s%s %v %d;", name, p.Status.Phase, p.Status.Reason, p.DeletionTimestamp != nil, restarts)
 	}
 	s := &w.job.Status
 	fmt.Fprintf(&b, "%s %v %v %v;", s.Phase, s.StartTime != nil, w.job.Annotations, s.Finished)
@@ -93,7 +94,7 @@ func (e *exploration) visit(from *visited, how string, w *simulation, faults int
 	served = maps.Clone(served)
 	for _, pod := range w.pods {
 		stopped := pod.Status.Phase == corev1.PodFailed && pod.DeletionTimestamp != nil
-		if pod.Status.Phase != corev1.PodRunning && !stopped || restarted(pod) {
+		if pod.Status.Phase != corev1.PodRunning && !stopped && !podstate.Disrupted(pod) || restarted(pod) {
 			served[pod.Annotations["operator.kruise.io/node-uid"]] = true
 		}
 	}
@@ -133,8 +134,14 @@ func (e *exploration) expand(v *visited) {
 				move("is deleted by somebody", v.State.faults-1, func(w *simulation) {
 					w.changePod(name, func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp })
 				})
+				move("is evicted", v.State.faults-1, func(w *simulation) {
+					w.changePod(name, func(p *corev1.Pod) {
+						p.Status.Phase, p.Status.Reason = corev1.PodFailed, "Evicted"
+						p.Status.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+					})
+				})
 			}
-		case pod.Status.Phase != corev1.PodRunning && v.State.faults > 0 && e.remembered(v, pod):
+		case pod.Status.Phase != corev1.PodRunning && v.State.faults > 0 && (podstate.Disrupted(pod) || e.remembered(v, pod)):
 			move("is collected", v.State.faults-1, func(w *simulation) { delete(w.pods, name) })
 		}
 	}
@@ -197,7 +204,7 @@ func (e *exploration) check(v *visited, after *simulation, actions []planning.Ac
 		if over && action.Step != planning.StepDeleteJob {
 			e.walk.Fail(v, fmt.Sprintf("the job has ended, and there is %s %s", action.Step, action.Slot))
 		}
-		if action.Step == podset.StepDelete && v.State.w.pods[action.Object.GetName()].Status.Phase != corev1.PodRunning {
+		if pod := v.State.w.pods[action.Object.GetName()]; action.Step == podset.StepDelete && pod.Status.Phase != corev1.PodRunning && !podstate.Disrupted(pod) {
 			e.walk.Fail(v, "a pod that has ended is deleted")
 		}
 		if action.Step != podset.StepCreate {
@@ -223,8 +230,12 @@ func (e *exploration) check(v *visited, after *simulation, actions []planning.Ac
 		seen[name] = true
 	}
 	none := appsv1beta1.FinishedNodes{}
-	if is, was := ptr.Deref(after.job.Status.Finished, none).Failures, ptr.Deref(v.State.w.job.Status.Finished, none).Failures; is < was {
+	is, was := ptr.Deref(after.job.Status.Finished, none).Failures, ptr.Deref(v.State.w.job.Status.Finished, none).Failures
+	if is < was {
 		e.walk.Fail(v, "failures were forgotten")
+	}
+	if is > 0 && !slices.ContainsFunc(e.ends, func(end corev1.PodPhase) bool { return end != corev1.PodSucceeded }) && after.job.Spec.CompletionPolicy.ActiveDeadlineSeconds == nil {
+		e.walk.Fail(v, "a pod counts as failed, and no program has failed")
 	}
 }
 
