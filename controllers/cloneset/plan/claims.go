@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 const (
@@ -89,11 +90,15 @@ func (p *planner) usable(slot planning.Slot) bool {
 
 // retriable is a candidate for a pod: without claims, or with those of an earlier try whose pod the
 // server refused. No pod had the candidate yet, so they are empty. The same one again keeps claims
-// from piling up during refusals, without a wait for anything. Claims unlike the set's present ones
-// are left to be deleted.
-func (p *planner) retriable(slot planning.Slot) bool {
+// from piling up during refusals, without a wait for anything. Claims unlike those of the pod's
+// revision are left to be deleted.
+func (p *planner) retriable(slot planning.Slot, rev revision.Revision) bool {
+	if len(p.claimsOf[slot]) == 0 {
+		return true
+	}
+	wanted := p.draft.ClaimsAt(p.Claims, rev.Name).Claims
 	return p.usable(slot) && !slices.ContainsFunc(p.claimsOf[slot], func(claim *corev1.PersistentVolumeClaim) bool {
-		return !slices.ContainsFunc(p.Claims.Claims, func(template corev1.PersistentVolumeClaim) bool {
+		return !slices.ContainsFunc(wanted, func(template corev1.PersistentVolumeClaim) bool {
 			return claim.Name == claims.Name(template.Name, p.podName(slot)) && claims.Compare(claim, &template) == claims.Fits
 		})
 	})

@@ -286,6 +286,18 @@ func TestClaimsDoNotPileUpWhilePodsAreRefused(t *testing.T) {
 	}
 }
 
+// While a quota refused pods that a partition keeps at a revision with a claim template that is gone, each try made another claim, and deleted the last one.
+func TestClaimsOfTheEarlierRevisionAreTriedAgain(t *testing.T) {
+	w := newSimulation(t, 1, claimTemplates("data"), partition("100%"))
+	w.rest(image("2"), func(w *simulation) { w.set.Spec.VolumeClaimTemplates = nil })
+	w.do(replicas(2))
+	unused(w, "p02")
+	w.Plan = Plan(Parse(w.set, w.o), w.snapshot())
+	if got := w.actions(); got != "1 Create ScaleOut 1" || w.Plan.Actions[0].Slot != "p02" {
+		t.Errorf("planned %s for %s, want the pod of p02 with the claim it has", got, w.Plan.Actions[0].Slot)
+	}
+}
+
 func TestClaimsOfOthersAreLeftAlone(t *testing.T) {
 	w := newSimulation(t, 2, claimTemplates("data"))
 	w.Claims[0] = w.Claims[0].DeepCopy()

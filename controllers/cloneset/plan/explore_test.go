@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -99,6 +100,8 @@ type layout struct {
 	asUpdated bool
 	// claims gives every pod one; with reuse they are kept for the next pod.
 	claims, reuse, rollback bool
+	// dropsClaims: only pods of the first template have the claim.
+	dropsClaims bool
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
 	least int
 	// large explorations take minutes and are for make test-all alone.
@@ -161,7 +164,7 @@ func (l *layout) set(f setFields) *appsv1beta1.CloneSet {
 		},
 	}
 	if l.claims {
-		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+		set.Spec.VolumeClaimTemplates = l.claimsAt(f.template)
 		set.Spec.ScaleStrategy.EnablePVCReuse = l.reuse
 	}
 	if l.scaleMax > 0 {
@@ -181,6 +184,19 @@ func (l *layout) set(f setFields) *appsv1beta1.CloneSet {
 	set.Status.CurrentRevision = l.revisionName(f.current)
 	l.sets[f] = set
 	return set
+}
+
+// claimsAt are the claim templates beside a template.
+func (l *layout) claimsAt(template int8) []corev1.PersistentVolumeClaim {
+	if !l.claims || l.dropsClaims && template > 0 {
+		return nil
+	}
+	return []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+}
+
+// hasClaim says that a pod has a claim by its revision.
+func (l *layout) hasClaim(pod *corev1.Pod) bool {
+	return l.claims && (!l.dropsClaims || pod.Labels[shared.LabelControllerRevisionHash] == l.revisionName(0))
 }
 
 func (l *layout) options() Options {
@@ -365,16 +381,20 @@ func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 	if w.Set.leaves != "" {
 		return false
 	}
+	claims := 0
 	for _, pod := range w.Pods {
 		name := pod.Labels[shared.LabelControllerRevisionHash]
 		if pod.DeletionTimestamp != nil || asked(w.Set, pod) || stays(w.Set, pod) && (!podsettest.Available(pod, l.seconds()) || !podsettest.Runs(pod, name, l.revisions[name].Template)) {
 			return false
 		}
-		if l.claims && stays(w.Set, pod) && w.Claim("data-"+pod.Name) == nil {
+		if l.hasClaim(pod) || !stays(w.Set, pod) && w.Claim("data-"+pod.Name) != nil { // of a failed pod the revision is not known
+			claims++
+		}
+		if stays(w.Set, pod) && l.hasClaim(pod) != (w.Claim("data-"+pod.Name) != nil && len(pod.Spec.Volumes) > 0) {
 			return false
 		}
 	}
-	if l.claims && !l.reuse && len(w.Claims) != len(w.Pods) {
+	if !l.reuse && len(w.Claims) != claims {
 		return false
 	}
 	return w.Set.partition > 0 || l.stopped(w.Set) || l.refuses || w.Set.current == w.Set.template
@@ -437,6 +457,15 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 	for i, image := range l.images {
 		name := l.revisionName(int8(i))
 		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
+		if l.dropsClaims {
+			recorded, err := revision.RecordClaims(nil, l.claimsAt(int8(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.revisions[name] = revision.Revision{
+				Name: name, Number: int64(i + 1), Template: l.template(int8(i)), Object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Annotations: recorded}},
+			}
+		}
 		if strings.HasPrefix(image, "!") {
 			cluster.NeverReady = append(cluster.NeverReady, image)
 		}
@@ -576,8 +605,10 @@ func TestExplore(t *testing.T) {
 		"recreate, three pods, the partition keeps one, some refused": {policy: recreate, images: good, replicas: 3, maxUnavailable: 1, partition: 1, edits: 1, scalings: 3, refuses: true},
 		"recreate, three pods and a surge, some are refused":          {policy: recreate, images: good, replicas: 3, maxSurge: 1, edits: 1, scalings: 3, refuses: true},
 		// Fields that few sets have.
-		"in place only, two pods, a template that cannot be reached, with faults":         {policy: shared.InPlaceOnly, images: mixed, replicas: 2, maxUnavailable: 1, edits: 2, faults: everything, anonymous: true, least: 1800},
-		"recreate, three pods, two at a time, one unavailable stops the creation of more": {policy: recreate, images: broken, replicas: 3, maxUnavailable: 2, edits: 2, scaleMax: 1, faults: everything[1:3], anonymous: true},
+		"in place only, two pods, a template that cannot be reached, with faults":                 {policy: shared.InPlaceOnly, images: mixed, replicas: 2, maxUnavailable: 1, edits: 2, faults: everything, anonymous: true, least: 1800},
+		"recreate, three pods, two at a time, one unavailable stops the creation of more":         {policy: recreate, images: broken, replicas: 3, maxUnavailable: 2, edits: 2, scaleMax: 1, faults: everything[1:3], anonymous: true},
+		"recreate, the new template has no claim, and the partition keeps all pods":               {policy: recreate, images: good, replicas: 2, partition: 2, maxUnavailable: 1, edits: 1, claims: true, dropsClaims: true, faults: []podsettest.Move{podsettest.DeletePod}, userChanges: []userChange{keep(0)}, scalings: 1},
+		"recreate, the new template has no claim, and claims are kept, the partition keeps a pod": {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, claims: true, dropsClaims: true, reuse: true, faults: []podsettest.Move{podsettest.DeletePod, podsettest.Evict}, userChanges: []userChange{keep(0)}, scalings: 1},
 		"recreate, a canary is scaled to 0 and back": {policy: recreate, images: good, replicas: 2, partition: 1, maxUnavailable: 1, edits: 1, scalings: 2, anonymous: true, userChanges: []userChange{
 			{"no replicas", func(f *setFields) { f.replicas = 0 }}, {"all replicas", func(f *setFields) { f.replicas = 2 }},
 		}},

@@ -56,8 +56,9 @@ func SlotOf(set string, pod *corev1.Pod) planning.Slot {
 func (p *planner) podName(slot planning.Slot) string { return p.Set.Name + "-" + string(slot) }
 
 // freshSlots are n slots for new pods, or fewer: those with claims for another pod, then candidates
-// without pod and claim, or with claims of a pod never created.
-func (p *planner) freshSlots(n int) []planning.Slot {
+// without pod and claim, or with claims of a pod never created. The first pods, as many as old,
+// are at the current revision.
+func (p *planner) freshSlots(n, old int) []planning.Slot {
 	slots := p.reusable()
 	slots = slots[:min(n, len(slots))]
 	if len(slots) == n || p.s.FreshSlots == nil {
@@ -68,7 +69,11 @@ func (p *planner) freshSlots(n int) []planning.Slot {
 		taken[slot] = true
 	}
 	for slot := range p.s.FreshSlots {
-		if p.existing[slot] || taken[slot] || !p.retriable(slot) {
+		rev := p.s.Update
+		if len(slots) < old {
+			rev = p.s.Current
+		}
+		if p.existing[slot] || taken[slot] || !p.retriable(slot, rev) {
 			continue
 		}
 		taken[slot] = true

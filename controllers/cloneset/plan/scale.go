@@ -37,7 +37,7 @@ func (p *planner) create(s diff) {
 			})
 		}
 	}
-	slots := p.freshSlots(n)
+	slots := p.freshSlots(n, s.createOld)
 	p.draft.Expect(len(slots))
 	for i, slot := range slots {
 		rev := p.s.Update

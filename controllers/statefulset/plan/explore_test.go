@@ -72,6 +72,8 @@ type layout struct {
 	aliases map[string]string
 	// claims gives every pod one that is deleted when its ordinal is no longer wanted; with resize it grows with its template.
 	claims, resize bool
+	// dropsClaims: only pods of the first template have the claim.
+	dropsClaims bool
 	// start is the first ordinal.
 	start int8
 	// scaleMax is how many unavailable pods at lower ordinals stop the creation of a pod; 0: any number.
@@ -193,7 +195,7 @@ func (l *layout) set(f setFields) *appsv1beta1.StatefulSet {
 		},
 	}
 	if l.claims {
-		set.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+		set.Spec.VolumeClaimTemplates = l.claimsAt(f.template)
 		set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1beta1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 			WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType,
 		}
@@ -230,6 +232,24 @@ func (l *layout) set(f setFields) *appsv1beta1.StatefulSet {
 	set.Status.CurrentRevision = l.revisionName(f.current)
 	l.sets[f] = set
 	return set
+}
+
+// claimsAt are the claim templates beside a template.
+func (l *layout) claimsAt(template int8) []corev1.PersistentVolumeClaim {
+	if !l.claims || l.dropsClaims && template > 0 {
+		return nil
+	}
+	return []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+}
+
+// lacksClaim says that a wanted pod has no claim, although its revision says so.
+func (l *layout) lacksClaim(w *podsettest.State[setFields], name string) bool {
+	pod := w.Pod(name)
+	if l.dropsClaims && pod != nil && pod.Labels[shared.LabelControllerRevisionHash] != l.revisionName(0) {
+		return len(pod.Spec.Volumes) > 0
+	}
+	claim := claims.Name("data", name)
+	return w.Claim(claim) == nil || pod != nil && !claims.Mounts(&pod.Spec, claim)
 }
 
 func (l *layout) options() Options {
@@ -379,7 +399,7 @@ func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 		return false
 	}
 	// A claim whose pod was gone already when its ordinal was given up has nobody to go with, and stays.
-	if l.claims && slices.ContainsFunc(names, func(name string) bool { return w.Claim(claims.Name("data", name)) == nil }) {
+	if l.claims && slices.ContainsFunc(names, func(name string) bool { return l.lacksClaim(w, name) }) {
 		return false
 	}
 	if l.resize && slices.ContainsFunc(w.Claims, func(c *corev1.PersistentVolumeClaim) bool { return !l.asLarge(w.Set, c) }) {
@@ -476,6 +496,15 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 	for i, image := range l.images {
 		name := l.revisionName(int8(i))
 		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
+		if l.dropsClaims {
+			recorded, err := revision.RecordClaims(nil, l.claimsAt(int8(i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.revisions[name] = revision.Revision{
+				Name: name, Number: int64(i + 1), Template: l.template(int8(i)), Object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Annotations: recorded}},
+			}
+		}
 		if l.broken(int8(i)) {
 			cluster.NeverReady = append(cluster.NeverReady, strings.TrimSuffix(image, "+"))
 		}
@@ -614,6 +643,8 @@ func TestExplore(t *testing.T) {
 		"OrderedReady, recreate, four pods two at a time, a broken image between, minimum time": {ordered: true, policy: recreate, images: broken, maxUnavailable: 2, replicas: 4, edits: 2, minReady: 10},
 		"OrderedReady, in place, broken pods are labeled for deletion":                          {ordered: true, policy: inPlace, images: broken, maxUnavailable: 2, replicas: 3, edits: 2, faults: []podsettest.Move{podsettest.RequestDeletion}, maxFaults: 2},
 		"Parallel, claims go with ordinals that are scaled in and out again":                    {policy: recreate, images: good[:1], maxUnavailable: 1, replicas: 2, scalings: 3, claims: true},
+		"Parallel, the new template has no claim, and the partition keeps one pod, with faults": {policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, scalings: 1, userChanges: append(scaling(), keep(0), keep(2)), claims: true, dropsClaims: true, faults: []podsettest.Move{podsettest.DeletePod, podsettest.Evict}, maxFaults: 1},
+		"OrderedReady, the new template has no claim, and the partition keeps one pod":          {ordered: true, policy: recreate, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, partition: 1, scalings: 2, userChanges: toNothing(2), claims: true, dropsClaims: true},
 		"Parallel, in place, claims grow with their template, with faults":                      {policy: inPlace, images: good[:2], maxUnavailable: 1, replicas: 2, edits: 1, scalings: 1, claims: true, resize: true, userChanges: growing(), faults: everything[1:3], maxFaults: 1, least: 1200},
 	} {
 		cases[name] = l

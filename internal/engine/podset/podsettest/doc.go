@@ -46,7 +46,7 @@
 //   - The number of faults and changes that may still happen is not part of a state: the plan, its correctness, and whether the goal can be
 //     reached without faults do not depend on it. So each state is planned once, and visited again only with a Budget that no earlier visit
 //     covers, to follow the steps that this Budget allows.
-//   - Facts about pods that no decision can depend on are left out: everything but the name of a terminating pod, how far a failed pod had come,
+//   - Facts about pods that no decision can depend on are left out: everything but the name and the volumes of a terminating pod, how far a failed pod had come,
 //     the record of a finished update in place, why a pod is not ready, and the readiness of the containers of a pod that is not ready.
 //   - Names of pods can be meaningless: then states are sorted, and planned in every order that the names of living pods could have. Decisions
 //     use names only to choose among equals, so this covers all names. If a set names a pod, that is part of the state of the pod. Where a state

@@ -55,8 +55,8 @@ func reduceReadiness(pod *corev1.Pod) {
 	}
 }
 
-// reduceTerminating keeps of a terminating pod which one it is, its finalizers and, with nodes, where it runs: nobody edits it any more, and nothing
-// brings it back. Everything else becomes that of a pod that is ready and available, so that a planner which counts terminating pods is found out.
+// reduceTerminating keeps of a terminating pod which one it is, its finalizers, its volumes, which may be claimed back, and, with nodes, where it
+// runs: nobody edits it any more, and nothing brings it back. Everything else becomes that of a pod that is ready and available, so that a planner which counts terminating pods is found out.
 func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 	slices.Sort(pod.Finalizers)
 	kept := &corev1.Pod{
@@ -64,6 +64,7 @@ func (c Cluster) reduceTerminating(pod *corev1.Pod) *corev1.Pod {
 			Name: pod.Name, Namespace: pod.Namespace, UID: pod.UID, OwnerReferences: pod.OwnerReferences,
 			Labels: map[string]string{}, CreationTimestamp: metav1.NewTime(Long()), DeletionTimestamp: &metav1.Time{Time: Long()}, Finalizers: pod.Finalizers,
 		},
+		Spec:   corev1.PodSpec{Volumes: pod.Spec.Volumes},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning},
 	}
 	if len(c.Nodes) > 0 { // where it runs says who it is, and whether its deletion comes to an end
