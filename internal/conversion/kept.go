@@ -7,9 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
 
 // Kept is the annotation's value: the same fields of one object in both versions.
@@ -50,4 +52,25 @@ func Take[F, Shown any](o *Object, version schema.GroupVersion) *Kept[F, Shown] 
 		return nil
 	}
 	return kept
+}
+
+// Rebase applies the change from shown to written to original. It replaces lists as a
+// whole.
+func Rebase[F any](original, shown, written F) (F, error) {
+	if equality.Semantic.DeepEqual(shown, written) {
+		return original, nil
+	}
+	var rebased F
+	text, err := json.Marshal(original)
+	if err != nil {
+		return rebased, fmt.Errorf("encoding fields: %w", err)
+	}
+	merged, err := wire.Merge(text, shown, written)
+	if err != nil {
+		return rebased, err
+	}
+	if err := decode(merged, &rebased); err != nil {
+		return rebased, fmt.Errorf("decoding merged fields: %w", err)
+	}
+	return rebased, nil
 }

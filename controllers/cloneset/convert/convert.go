@@ -47,9 +47,15 @@ func toV1alpha1(o *conversion.Object) error {
 	}
 	is.ExcludePreparingDelete, _ = members[excludeField].(bool)
 	will := lower(is)
-	if kept != nil && kept.Shown.sameStrategy(is) {
-		was := kept.Fields.withType()
-		will.Annotations, will.UpdateStrategy = was.Annotations, was.UpdateStrategy
+	if kept != nil {
+		rebased, err := conversion.Rebase(kept.Fields.withType(), lower(kept.Shown), will)
+		if err != nil {
+			return err
+		}
+		if kept.Fields.onDelete() != will.onDelete() {
+			rebased.UpdateStrategy = will.UpdateStrategy // the kept fields are about a strategy that is gone
+		}
+		will = rebased
 	}
 	delete(members, excludeField)
 	if err := write(o, opposite(scale, enableReuse, disableReuse), will); err != nil {
@@ -69,11 +75,20 @@ func fromV1alpha1(o *conversion.Object) error {
 	}
 	is = is.withType()
 	will := raise(is)
-	if kept != nil && kept.Shown.sameStrategy(is) {
-		will.Annotations, will.UpdateStrategy = kept.Fields.Annotations, kept.Fields.UpdateStrategy
-	}
-	if kept != nil && kept.Shown.ExcludeLabel == is.ExcludeLabel {
-		will.ExcludePreparingDelete = kept.Fields.ExcludePreparingDelete
+	if kept != nil {
+		original, shown := kept.Fields, kept.Shown
+		rebased, err := conversion.Rebase(original, raiseWhole(shown), raiseWhole(is))
+		if err != nil {
+			return err
+		}
+		if !original.sharesStrategyWith(is) {
+			rebased.UpdateStrategy = will.UpdateStrategy
+		}
+		rebased.ExcludeLabel, rebased.ExcludePreparingDelete = is.ExcludeLabel, original.ExcludePreparingDelete
+		if is.ExcludeLabel != shown.ExcludeLabel {
+			rebased.ExcludePreparingDelete = will.ExcludePreparingDelete
+		}
+		will = rebased
 	}
 	scale = opposite(scale, disableReuse, enableReuse)
 	if members, isObject := scale.(map[string]any); isObject {

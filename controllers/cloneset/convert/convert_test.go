@@ -167,6 +167,11 @@ func TestCloneSetWriteThroughV1alpha1(t *testing.T) {
 			change: `{spec: {replicas: 5, updateStrategy: {partition: 2}}}`,
 			want:   `{spec: {replicas: 5, scaleStrategy: {excludePreparingDelete: true}, updateStrategy: {type: RollingUpdate, rollingUpdate: {podUpdatePolicy: ReCreate, partition: 2}}}}`,
 		},
+		"on delete keeps the policy and takes the partition": {
+			hub:    `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 2}}}}`,
+			change: `{spec: {updateStrategy: {partition: 4}}}`,
+			want:   `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 4}}}}`,
+		},
 		"another type starts afresh": {
 			hub:    `{spec: {updateStrategy: {type: OnDelete, rollingUpdate: {podUpdatePolicy: InPlaceOnly, partition: 2}}}}`,
 			change: `{spec: {updateStrategy: {type: InPlaceIfPossible}}}`,

@@ -9,8 +9,6 @@ import (
 	"maps"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/equality"
-
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -70,9 +68,14 @@ func (f fields) onDelete() bool {
 	return members[typeField] == typeOnDelete
 }
 
-// sameStrategy: nobody has changed what the other version says otherwise, so its own words come back.
-func (f fields) sameStrategy(now fields) bool {
-	return equality.Semantic.DeepEqual(f.Annotations, now.Annotations) && equality.Semantic.DeepEqual(f.UpdateStrategy, now.UpdateStrategy)
+// sharesStrategyWith says whether a written strategy of v1alpha1 is the kept one with changes. When the type OnDelete came or went, it is
+// another one. It also is when the kept one is OnDelete without rollingUpdate: v1alpha1 has no way to ask for an empty one.
+func (f fields) sharesStrategyWith(written fields) bool {
+	if f.onDelete() {
+		members, _ := f.strategy()
+		return written.onDelete() && members[rollingField] != nil
+	}
+	return !written.onDelete()
 }
 
 // lower is the rule from v1beta1 to v1alpha1: one type for both choices, and annotations for pulling images ahead.
@@ -142,7 +145,7 @@ func raise(from fields) fields {
 	return to
 }
 
-// raiseWhole is raise without regard to the type OnDelete.
+// raiseWhole is raise that raises the other fields of OnDelete too, for telling what a client changed.
 func raiseWhole(from fields) fields {
 	to := from
 	to.Annotations, to.ExcludePreparingDelete = maps.Clone(from.Annotations), from.ExcludeLabel == "true"

@@ -88,10 +88,11 @@ func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (f
 	now, before := o.comparisonOf(set), o.comparisonOf(old)
 	counts, alike := old == nil || !sameSelectors(set, old), 0
 	more, err := o.each(ctx, func(other *appsv1beta1.SidecarSet) {
-		if now.with(other) && old != nil {
-			before.with(other)
+		met := now.meets(other)
+		if now.with(other, met) && old != nil {
+			before.with(other, before.meets(other))
 		}
-		if counts && other.Name != set.Name && meet(&set.Spec, &other.Spec) {
+		if counts && other.Name != set.Name && met {
 			alike++
 		}
 	})
@@ -149,6 +150,8 @@ type comparison struct {
 	set *appsv1beta1.SidecarSet
 	// ours are its patches, with defaults.
 	ours []appsv1beta1.SidecarSetPatchPodMetadata
+	// match selects its pods; nil: it has no selector.
+	match *sidecar.Match
 	// based: the base of a canary exists. named: answers name other sets.
 	based, named bool
 	errs         field.ErrorList
@@ -159,11 +162,16 @@ func (o Others) comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
 	if set == nil {
 		return nil
 	}
-	return &comparison{set: set, ours: patchesOf(set), named: o.Named}
+	c := &comparison{set: set, ours: patchesOf(set), named: o.Named}
+	if match, err := sidecar.MatchOf(set.Spec.Selector, set.Spec.NamespaceSelector); err == nil {
+		c.match = &match
+	}
+	return c
 }
 
 // with compares the set with another; true: they conflict. It stops listing after many.
-func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
+// met: some pod may match both.
+func (c *comparison) with(other *appsv1beta1.SidecarSet, met bool) bool {
 	if other.Name == c.set.Name || len(c.errs) > wire.MaxErrors {
 		return false
 	}
@@ -175,20 +183,16 @@ func (c *comparison) with(other *appsv1beta1.SidecarSet) bool {
 			c.errs = append(c.errs, field.Invalid(basePath(), base, "is a canary itself"))
 		}
 	case isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == c.set.Name:
-	case meet(&c.set.Spec, &other.Spec):
+	case met:
 		c.errs = append(c.errs, c.conflict(other)...)
 	}
 	return len(c.errs) > known
 }
 
-// meet reports whether some pod may match both sets. A set without a selector matches none.
-func meet(a, b *appsv1beta1.SidecarSetSpec) bool {
-	ours, err := sidecar.MatchOf(a.Selector, a.NamespaceSelector)
-	if err != nil {
-		return false
-	}
-	theirs, err := sidecar.MatchOf(b.Selector, b.NamespaceSelector)
-	return err == nil && ours.Meets(theirs)
+// meets reports whether some pod may match both sets. A set without a selector matches none.
+func (c *comparison) meets(other *appsv1beta1.SidecarSet) bool {
+	theirs, err := sidecar.MatchOf(other.Spec.Selector, other.Spec.NamespaceSelector)
+	return err == nil && c.match != nil && c.match.Meets(theirs)
 }
 
 // faults returns the conflicts. Only a full comparison proves the base missing.
