@@ -60,7 +60,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
 		PreDownload: func() *image.Workload { return plan.PreDownload(spec, observed.snapshot) },
 	})
-	todo := plan.Plan(spec, observed.snapshot)
+	todo := pass.Budgeted(ctx, plan.Plan(spec, observed.snapshot))
 	outcome := pass.Apply(ctx, set, todo)
 	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
 	status := plan.Status(spec, observed.snapshot, todo, outcome, pulls...)
