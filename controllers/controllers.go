@@ -34,6 +34,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
+	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -44,6 +45,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
+	"github.com/kruise-operator/kruise-operator/internal/kube/budgets"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
@@ -98,6 +100,7 @@ func All() []controller.Kind {
 		nodeimage.Value(),
 		nodepodprobe.Value(),
 		podprobemarker.Value(),
+		podunavailablebudget.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
 		uniteddeployment.Value(),
@@ -153,6 +156,14 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 		Hooks: deps.Hooks, Servers: deps.Servers, Accepted: deps.Accepted, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
 		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
 		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
+	}
+	if kind := workload.BudgetKind(); c.Enabled(kind.Kind) {
+		if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+			all.Budgets = &workload.Budgets{
+				Ledger: &budgets.Ledger{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clock: deps.Clock},
+				Gates:  podunavailablebudget.GatesOf(c.Features), Cache: mgr.GetCache(),
+			}
+		}
 	}
 	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.PullJobs = predownload.NewWatch(mgr.GetCache())
