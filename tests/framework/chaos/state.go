@@ -52,6 +52,7 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"containerrecreaterequests.apps.kruise.io": ours("ContainerRecreateRequest"),
 		"imagelistpulljobs.apps.kruise.io":         ours("ImageListPullJob"),
 		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
+		"podunavailablebudgets.policy.kruise.io":   {Group: "policy.kruise.io", Version: "v1beta1", Kind: "PodUnavailableBudget"},
 		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":              ours("StatefulSet"),
 		"uniteddeployments.apps.kruise.io":         ours("UnitedDeployment"),

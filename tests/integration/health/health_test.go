@@ -61,7 +61,7 @@ func jobs() map[string]judged {
 		argo                              string
 	}{
 		"that works": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob",
 			reconciling: `status: "True", reason: RunningPods`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: progressing,
 		},
 		"that is done": {
@@ -321,8 +321,8 @@ func ourChecks(t *testing.T) map[string]string {
 	}
 	checks := map[string]string{}
 	for key, check := range config.Data {
-		kind, found := strings.CutPrefix(key, "resource.customizations.health.apps.kruise.io_")
-		if !found {
+		group, kind, found := strings.Cut(strings.TrimPrefix(key, "resource.customizations.health."), ".kruise.io_")
+		if !found || group != "apps" && group != "policy" {
 			t.Errorf("the key %s is none of Argo CD's", key)
 		}
 		checks[kind] = check
