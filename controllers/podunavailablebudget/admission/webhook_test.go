@@ -25,7 +25,7 @@ func good(name string, labels map[string]string) *budgetOf {
 	return b
 }
 
-func target(apiVersion, kind, name string) func(*budgetOf) {
+func aimed(apiVersion, kind, name string) func(*budgetOf) {
 	return func(b *budgetOf) {
 		b.Spec.Selector, b.Spec.TargetReference = nil, &v1beta1.TargetReference{APIVersion: apiVersion, Kind: kind, Name: name}
 	}
@@ -41,11 +41,11 @@ func TestRejections(t *testing.T) {
 		want string
 	}{
 		"nothing":                      {func(*budgetOf) {}, ""},
-		"a target":                     {target("apps/v1", "Deployment", "x"), ""},
+		"a target":                     {aimed("apps/v1", "Deployment", "x"), ""},
 		"neither selector nor target":  {func(b *budgetOf) { b.Spec.Selector = nil }, "spec.selector, targetRef: Required"},
 		"selector and target":          {func(b *budgetOf) { b.Spec.TargetReference = &v1beta1.TargetReference{} }, "spec.selector, targetRef: Required"},
-		"a target without a name":      {target("apps/v1", "Deployment", ""), "spec.targetRef: Invalid"},
-		"a target of no API":           {target("a/b/c", "Deployment", "x"), "spec.targetRef: Invalid"},
+		"a target without a name":      {aimed("apps/v1", "Deployment", ""), "spec.targetRef: Invalid"},
+		"a target of no API":           {aimed("a/b/c", "Deployment", "x"), "spec.targetRef: Invalid"},
 		"an empty selector":            {func(b *budgetOf) { b.Spec.Selector = &metav1.LabelSelector{} }, "spec.selector: Invalid"},
 		"a selector that is none":      {func(b *budgetOf) { b.Spec.Selector.MatchLabels["a"] = "b c" }, "spec.selector"},
 		"no limit":                     {func(b *budgetOf) { b.Spec.MaxUnavailable = nil }, "spec.maxUnavailable, minAvailable: Required"},
@@ -88,7 +88,7 @@ func TestTwoBudgetsForTheSamePods(t *testing.T) {
 	}
 	of := func(name, version string) *budgetOf {
 		b := good(name, nil)
-		target("apps.kruise.io/"+version, "CloneSet", "x")(b)
+		aimed("apps.kruise.io/"+version, "CloneSet", "x")(b)
 		return b
 	}
 	reader := fake.NewClientBuilder().WithScheme(known).WithObjects(good("old", map[string]string{"app": "web"}), of("of-x", "v1alpha1")).Build()
