@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
@@ -205,7 +206,7 @@ func (r *Reconciler) ownScale(ctx context.Context, kind schema.GroupKind, name t
 		if !found {
 			replicas = 1
 		}
-		of.replicas = int32(min(replicas, 1<<31-1)) //nolint:gosec // it is cut
+		of.replicas = int32(min(replicas, math.MaxInt32)) //nolint:gosec // it is cut
 	}
 	return of, nil
 }
@@ -223,7 +224,8 @@ func (r *Reconciler) askScale(ctx context.Context, kind schema.GroupKind, name t
 	object.SetGroupVersionKind(mapping.GroupVersionKind)
 	object.SetNamespace(name.Namespace)
 	object.SetName(name.Name)
-	is := &autoscalingv1.Scale{}
+	is := &unstructured.Unstructured{}
+	is.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
 	err = r.Client.SubResource("scale").Get(ctx, object, is)
 	var status apierrors.APIStatus
 	switch {
@@ -237,9 +239,11 @@ func (r *Reconciler) askScale(ctx context.Context, kind schema.GroupKind, name t
 	case err != nil:
 		return scale{}, fmt.Errorf("reading the scale of %s %s: %w", kind.Kind, name.Name, err)
 	}
-	selector, err := labels.Parse(is.Status.Selector)
+	replicas, _, _ := unstructured.NestedInt64(is.Object, "spec", "replicas")
+	text, _, _ := unstructured.NestedString(is.Object, "status", "selector")
+	selector, err := labels.Parse(text)
 	if err != nil {
 		return scale{}, fmt.Errorf("reading the scale of %s %s: its selector: %w", kind.Kind, name.Name, err)
 	}
-	return scale{replicas: is.Spec.Replicas, selector: selector}, nil
+	return scale{replicas: int32(min(replicas, math.MaxInt32)), selector: selector}, nil //nolint:gosec // it is cut
 }
