@@ -80,6 +80,20 @@ const (
 	AnnotationInPlaceGraceLegacy = "inplace-update-grace"
 	// AnnotationInPlaceEvidence records how the operator recognizes that its edit has taken effect, as the JSON of an InPlaceEvidence.
 	AnnotationInPlaceEvidence = "operator.kruise.io/inplace-evidence"
+	// AnnotationInjectedPersistentPodState on a pod names the PersistentPodState by which it returned to its place.
+	AnnotationInjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
+	// AnnotationAutoGeneratePersistentPodState with the value "true" on a workload creates a PersistentPodState for it. The next three say what it holds,
+	// as lists separated by commas.
+	AnnotationAutoGeneratePersistentPodState = "kruise.io/auto-generate-persistent-pod-state"
+	// AnnotationRequiredPersistentTopology are the required keys of node labels.
+	AnnotationRequiredPersistentTopology = "kruise.io/required-persistent-topology"
+	// AnnotationPreferredPersistentTopology are the preferred keys, with the weight 100.
+	AnnotationPreferredPersistentTopology = "kruise.io/preferred-persistent-topology"
+	// AnnotationPersistentPodAnnotations are the keys of pod annotations to record.
+	AnnotationPersistentPodAnnotations = "kruise.io/persistent-pod-annotations"
+	// AnnotationPlaceFailurePolicy on a PersistentPodState decides on new pods while the operator does not answer: Ignore, the default, lets them
+	// start anywhere, Fail refuses them.
+	AnnotationPlaceFailurePolicy = "operator.kruise.io/place-failure-policy"
 	// AnnotationPaused with the value "true" on a workload stops the operator from doing anything for it, including replacing deleted pods. The
 	// condition Stalled says so. It is for emergencies and repairs by hand; to pause only an update, use its field paused or its partition.
 	AnnotationPaused = "operator.kruise.io/paused"

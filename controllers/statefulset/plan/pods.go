@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
