@@ -32,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage"
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
@@ -97,6 +98,7 @@ func All() []controller.Kind {
 		operatorconfig.Value(),
 		nodeimage.Value(),
 		nodepodprobe.Value(),
+		persistentpodstate.Value(),
 		podprobemarker.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
@@ -153,6 +155,10 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 		Hooks: deps.Hooks, Servers: deps.Servers, Accepted: deps.Accepted, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
 		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
 		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
+	}
+	if places := persistentpodstate.Value().Entry; c.Enabled(places.Name) {
+		_, err := mgr.GetRESTMapper().RESTMapping(places.GroupKind(), places.Storage)
+		all.PodPlaces = err == nil
 	}
 	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.PullJobs = predownload.NewWatch(mgr.GetCache())

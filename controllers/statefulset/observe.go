@@ -66,6 +66,9 @@ func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload
 	if observed.snapshot.Claims, err = r.readClaims(ctx, spec, observed.snapshot.Current, pods); err != nil {
 		return observation{}, err
 	}
+	if spec.Return, err = r.Places(ctx, r.Kind.GroupKind(), types.NamespacedName{Namespace: set.Namespace, Name: set.Name}); err != nil {
+		return observation{}, err
+	}
 	if spec.Resize {
 		if observed.snapshot.Expandable, err = r.readStorageClasses(ctx); err != nil {
 			return observation{}, err

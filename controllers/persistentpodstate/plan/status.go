@@ -82,7 +82,7 @@ func waiting(spec *Spec, s *Snapshot) []string {
 	}
 	var waits []string
 	for _, pod := range s.Pods {
-		if !isActive(pod) || pod.Annotations[shared.AnnotationInjectedPersistentPodState] != spec.State.Name || !unschedulable(pod) {
+		if !isActive(pod) || pod.Annotations[shared.AnnotationInjectedPersistentPodState] != spec.State.Name || !Unschedulable(pod) {
 			continue
 		}
 		needs := map[string]string{}
@@ -99,7 +99,8 @@ func waiting(spec *Spec, s *Snapshot) []string {
 	return waits
 }
 
-func unschedulable(pod *corev1.Pod) bool {
+// Unschedulable pods have no node with room.
+func Unschedulable(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName == "" && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 	})

@@ -85,6 +85,9 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	if p.PodIndexLabel {
 		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)
 	}
+	if p.Return != nil {
+		p.Return(pod)
+	}
 	lifecycle.Begin(pod, lifecycle.PreNormalDone(p.Lifecycle, pod), p.s.Now)
 	return pod
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
@@ -68,6 +69,8 @@ type Spec struct {
 
 	// PodIndexLabel gives new pods their ordinal as a label.
 	PodIndexLabel bool
+	// Return makes a new pod return to its place; nil: none are remembered.
+	Return func(*corev1.Pod)
 	// PreDownloadImages has images pulled ahead of updates, PreDownload are the fields imagePreDownload* and their annotations.
 	PreDownloadImages bool
 	PreDownload       pulls.Settings

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 )
 
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=configmaps,resourceNames=kruise-configuration,verbs=get
@@ -73,4 +74,24 @@ func parse(text string) ([]schema.GroupVersionKind, error) {
 		return nil, fmt.Errorf("%s in the ConfigMap %s has %d kinds, and may have %d", Key, ConfigMap, len(list.Workloads), maxListed)
 	}
 	return list.Workloads, nil
+}
+
+// Nodes reads nodes by a reader. What cannot be read is taken to exist.
+func Nodes(ctx context.Context, reader client.Reader) place.Nodes { return nodes{ctx, reader} }
+
+type nodes struct {
+	ctx    context.Context
+	reader client.Reader
+}
+
+// Exists implements place.Nodes.
+func (n nodes) Exists(name string) bool {
+	return !apierrors.IsNotFound(n.reader.Get(n.ctx, types.NamespacedName{Name: name}, &corev1.Node{}))
+}
+
+// Carries implements place.Nodes.
+func (n nodes) Carries(key, value string) bool {
+	var list corev1.NodeList
+	err := n.reader.List(n.ctx, &list, client.MatchingLabels{key: value}, client.Limit(1), client.UnsafeDisableDeepCopy)
+	return err != nil || len(list.Items) > 0
 }
