@@ -39,7 +39,7 @@ const (
 	contested = 5 * time.Second
 )
 
-// Watch triggers the registrar's controller on new wishes and changed registrations. Leader only.
+// Watch triggers the registrar's controller on new hooks and changed registrations. Leader only.
 func (r *Registrar) Watch(mgr ctrl.Manager, c controller.Controller, failed cache.WatchErrorHandlerWithContext) error {
 	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
