@@ -63,7 +63,7 @@ type Operator struct {
 	program  string
 	ports    ports
 	process  atomic.Pointer[cluster.Process]
-	stopping atomic.Bool
+	stopping *atomic.Bool // of the present Run
 	starts   int
 	baseCPU  time.Duration
 	basePeak int64
@@ -196,9 +196,9 @@ func (o *Operator) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.stopping.Store(false)
+	o.stopping = new(atomic.Bool)
 	o.process.Store(process)
-	go o.startAgain(process, start)
+	go o.startAgain(process, start, o.stopping)
 	if o.options.NoWait {
 		return nil
 	}
@@ -207,10 +207,10 @@ func (o *Operator) Run(ctx context.Context) error {
 
 // startAgain starts the process again whenever it has ended without an error, as its Deployment does when the configuration has changed, until it is
 // stopped.
-func (o *Operator) startAgain(process *cluster.Process, start func() (*cluster.Process, error)) {
+func (o *Operator) startAgain(process *cluster.Process, start func() (*cluster.Process, error), stopping *atomic.Bool) {
 	for {
 		<-process.Done()
-		if !endedWell(process) || o.stopping.Load() {
+		if !endedWell(process) || stopping.Load() {
 			return
 		}
 		next, err := start()
@@ -219,7 +219,7 @@ func (o *Operator) startAgain(process *cluster.Process, start func() (*cluster.P
 		}
 		process = next
 		o.process.Store(process)
-		if o.stopping.Load() {
+		if stopping.Load() {
 			_ = o.cluster.StopProcess(process)
 		}
 	}
