@@ -34,13 +34,16 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
+	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
@@ -95,9 +98,11 @@ func All() []controller.Kind {
 		nodeimage.Value(),
 		nodepodprobe.Value(),
 		podprobemarker.Value(),
+		resourcedistribution.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
 		uniteddeployment.Value(),
+		workloadspread.Value(),
 
 		deletionprotection.Value(),
 		launchpriority.Value(),
@@ -150,6 +155,9 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 		Hooks: deps.Hooks, Servers: deps.Servers, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
 		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
 		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
+	}
+	if c.Enabled(spread.Kind().Kind) && workload.Managed(mgr.GetRESTMapper(), c)(spread.Kind()) {
+		all.Spreads = workload.NewParsed(spread.ParseStored)
 	}
 	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.PullJobs = predownload.NewWatch(mgr.GetCache())

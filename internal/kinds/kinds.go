@@ -97,6 +97,8 @@ type Needs struct {
 	ProbedPods bool
 	// ReadsNodes keeps the nodes.
 	ReadsNodes bool
+	// Distributed are kinds of copies in many namespaces. Only the metadata of labeled ones is kept.
+	Distributed []schema.GroupVersionKind
 }
 
 // Table is all kinds, sorted by name.

@@ -310,7 +310,7 @@ func TestCarryOver(t *testing.T) {
 		"which pods count as replicas": {
 			args: []string{"--cloneset-scaling-exclude-preparing-delete"}, want: []string{"--cloneset-scaling-exclude-preparing-delete=true"},
 		},
-		"workers of a kind that is not here, and a flag without a value": {args: []string{"/manager", "--enable-leader-election", "--workloadspread-workers=5"}},
+		"workers of a kind that is not here, and a flag without a value": {args: []string{"/manager", "--enable-leader-election", "--nosuchkind-workers=5"}},
 	}
 	for title, tc := range cases {
 		t.Run(title, func(t *testing.T) {

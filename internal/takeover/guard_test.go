@@ -43,8 +43,6 @@ func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
 		t.Fatal(err)
 	}
 	distributions := schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: "ResourceDistribution"}
-	types.AddKnownTypeWithName(distributions, &unstructured.Unstructured{})
-	types.AddKnownTypeWithName(distributions.GroupVersion().WithKind("ResourceDistributionList"), &unstructured.UnstructuredList{})
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{distributions.GroupVersion()})
 	mapper.Add(distributions, meta.RESTScopeRoot)
 	g := &guarded{clock: clocktesting.NewFakeClock(time.Unix(1_000_000_000, 0))}

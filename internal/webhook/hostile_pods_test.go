@@ -20,6 +20,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,7 +76,8 @@ func TestEveryHandlerIsSentHostileBodies(t *testing.T) {
 
 // goodPod has work for every webhook on pods; hostile values go to the markers.
 const goodPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"generateName":"web-","labels":{"logs":"on"LABELS},` +
-	`"annotations":{"apps.kruise.io/container-launch-priority":"Ordered"ANNOTATIONS}METADATA},` +
+	`"annotations":{"apps.kruise.io/container-launch-priority":"Ordered"ANNOTATIONS},` +
+	`"ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"web","uid":"u","controller":true}]METADATA},` +
 	`"spec":{"containers":[{"name":"main","image":"example/web:1"CONTAINER}CONTAINERS]POD}}`
 
 // hostilePods are creations of pods.
@@ -212,12 +214,19 @@ func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.O
 	case *corev1.Namespace:
 		c.asked++
 		return nil
+	case *unstructured.Unstructured:
+		c.asked++
+		return json.Unmarshal([]byte(spreadJob), &into.Object)
 	case *metav1.PartialObjectMetadata:
 		c.asked++
 		return c.lists.Get(ctx, key, object, options...)
 	}
 	return c.apiServer.Get(ctx, key, object, options...)
 }
+
+// spreadJob is a Job as well as its WorkloadSpread.
+const spreadJob = `{"metadata":{"uid":"u"},"spec":{"targetRef":{"apiVersion":"batch/v1","kind":"Job","name":"web"},
+	"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"Exists"}],"patch":{"metadata":{"labels":{"subset":"a"}}}}]}}`
 
 func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if c.lists == nil {

@@ -43,6 +43,7 @@ func main() {
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
+	cmd.AddCommand(distributionCommand())
 	flags := cmd.Flags()
 	flags.StringVar(&o.kind, "kind", "CloneSet", "CloneSet or StatefulSet")
 	flags.IntVar(&o.pods, "pods", 2000, "how many pods there are")
@@ -53,6 +54,7 @@ func main() {
 	flags.StringSliceVar(&o.against, "against", nil, "Git revisions whose operators are measured in turn as well")
 	flags.StringArrayVar(&o.operatorArg, "operator-arg", nil, "an argument for the operator, such as --pprof-bind-address=127.0.0.1:6060; may be repeated")
 	flags.BoolVar(&o.installed, "installed", false, "measure the operator that runs in the cluster of $KUBECONFIG, in a namespace of its own that is deleted afterwards")
+	cmd.AddCommand(spreadCommand())
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

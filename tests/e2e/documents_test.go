@@ -105,13 +105,13 @@ func applied(t *testing.T, file ...string) {
 			return nil
 		})
 	}
-	ofNode := strings.Contains(out, `nodeimages.apps.kruise.io "`) || strings.Contains(out, `nodepodprobes.apps.kruise.io "`)
+	ofNode := strings.Contains(out, `nodeimages.apps.kruise.io "`) || strings.Contains(out, `nodepodprobes.apps.kruise.io "`) || strings.Contains(out, `resourcedistributions.apps.kruise.io "`)
 	if err != nil && ofNode && strings.Contains(out, "already exists") {
-		// The operator, or another test, has just made this node's object.
+		// The operator, or another test, has just made this object.
 		out, err = n.Kubectl(append([]string{"apply"}, file...)...)
 	}
-	// SidecarSets and NodeImages lie in no namespace, so another test may have created the same one.
-	warnings := strings.ReplaceAll(strings.ReplaceAll(out, "Warning: resource sidecarsets/", ""), "Warning: resource nodeimages/", "")
+	// SidecarSets, NodeImages and ResourceDistributions lie in no namespace, so another test may have created the same one.
+	warnings := strings.NewReplacer("Warning: resource sidecarsets/", "", "Warning: resource nodeimages/", "", "Warning: resource resourcedistributions/", "").Replace(out)
 	if err != nil || strings.Contains(warnings, "Warning") {
 		t.Fatalf("kubectl apply: %v\n%s", err, out)
 	}
@@ -145,6 +145,7 @@ func applied(t *testing.T, file ...string) {
 	found += requestsTakenUp(t, n)
 	found += jobsApplied(t, n)
 	found += reconciled(n, out)
+	found += distributed(n, out)
 	found += strings.Count(out, "nodeimage.apps.kruise.io/") + strings.Count(out, "nodepodprobe.apps.kruise.io/") // no daemon runs here
 	found += markersTakenUp(t, n)
 	jobs := &v1beta1.ImagePullJobList{}
@@ -218,6 +219,32 @@ func reconciled(n *environment.Namespace, out string) int {
 			})
 			if !rests || stalled || set.Status.ObservedGeneration != set.Generation || set.Status.LatestRevision == "" {
 				return fmt.Errorf("the status is %+v", set.Status)
+			}
+			return nil
+		})
+	}
+	return found
+}
+
+// distributed waits until the applied ResourceDistributions are observed, and counts them. Secrets need rights that nobody has here.
+func distributed(n *environment.Namespace, out string) int {
+	found := 0
+	for line := range strings.Lines(out) {
+		name, is := strings.CutPrefix(strings.Fields(line)[0], "resourcedistribution.apps.kruise.io/")
+		if !is {
+			continue
+		}
+		found++
+		n.Eventually("ResourceDistribution "+name+" is carried out", func(ctx context.Context) error {
+			d := &v1beta1.ResourceDistribution{}
+			if err := n.Client.Get(ctx, client.ObjectKey{Name: name}, d); err != nil {
+				return err
+			}
+			atRest := slices.ContainsFunc(d.Status.Conditions, func(c v1beta1.ResourceDistributionCondition) bool {
+				return c.Type == v1beta1.ResourceDistributionReconciling && c.Status == "False" || c.Reason == v1beta1.ReasonRightsMissing
+			})
+			if !atRest || d.Status.ObservedGeneration != d.Generation {
+				return fmt.Errorf("the status is %+v", d.Status)
 			}
 			return nil
 		})

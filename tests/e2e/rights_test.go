@@ -36,10 +36,10 @@ func rightsAreNeeded(_ context.Context, e *environment.Environment) error {
 	if err != nil {
 		return err
 	}
-	// A sample has pull secrets. Their namespace says who may read them; the right to copy them comes with the node daemon, which is not deployed here.
+	// A sample has pull secrets, and Secrets are distributed. Their namespaces say who may read them; the right to copy them comes with the node daemon, which is not deployed here.
 	events = slices.DeleteFunc(events, func(e auditv1.Event) bool {
 		return e.ObjectRef != nil && e.ObjectRef.Resource == "secrets" &&
-			(e.ObjectRef.Namespace == image.SecretNamespace || e.Verb == "get" && !strings.HasPrefix(e.ObjectRef.Namespace, "kruise-"))
+			(e.ObjectRef.Namespace == image.SecretNamespace || e.ObjectRef.Name == "registry" || e.ObjectRef.Name == "hub" || e.Verb == "get" && !strings.HasPrefix(e.ObjectRef.Namespace, "kruise-"))
 	})
 	if some := flag.Lookup("test.run").Value.String() + flag.Lookup("test.skip").Value.String(); some != "" {
 		fmt.Println("only some flows ran: not checked that each right is needed")
@@ -68,7 +68,7 @@ func neededElsewhere() []rights.Excuse {
 			Covers: func(r rights.Right) bool {
 				return slices.Contains([]string{
 					"kruise-daemon", "kruise-daemon-config", "kruise-daemon-own-node", "kruise-daemon-secrets", "kruise-operator-pull-secrets",
-					"kruise-operator-read-pull-secrets",
+					"kruise-operator-read-pull-secrets", "kruise-operator-distribute-secrets",
 				}, r.Name)
 			},
 		},
@@ -83,12 +83,12 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "a server streams lists since 1.34 where it can; a list is asked for when it cannot, as with WatchList off",
 			Covers: rights.To("list", "pods", "persistentvolumeclaims", "controllerrevisions", "statefulsets", "clonesets",
-				"nodes", "storageclasses", "jobs"),
+				"nodes", "storageclasses", "jobs", "configmaps"),
 		},
 		{
 			Why: "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
 			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "jobs", "statefulsets", "advancedcronjobs", "broadcastjobs",
-				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "podprobemarkers", "sidecarsets", "uniteddeployments"),
+				"clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "podprobemarkers", "resourcedistributions", "sidecarsets", "uniteddeployments"),
 		},
 		{
 			Why:    "workloads of UnitedDeployments; tests/e2e/zones has all kinds of them",
@@ -138,7 +138,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "an owner that blocks its deletion must be writable by the same account where the admission plugin OwnerReferencesPermissionEnforcement is on; no request shows it",
 			Covers: rights.To("update", "advancedcronjobs/finalizers", "broadcastjobs/finalizers", "clonesets/finalizers", "daemonsets/finalizers",
-				"imagelistpulljobs/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers", "uniteddeployments/finalizers"),
+				"imagelistpulljobs/finalizers", "resourcedistributions/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers", "uniteddeployments/finalizers"),
 		},
 	}
 }

@@ -40,6 +40,8 @@ const (
 	LabelBroadcastJobUID = "broadcastjob-controller-uid"
 	// LabelAdvancedCronJob on a run is the name of the AdvancedCronJob that it belongs to.
 	LabelAdvancedCronJob = "operator.kruise.io/advancedcronjob"
+	// LabelDistributed is on every copy of a ResourceDistribution; the operator watches ConfigMaps with it alone.
+	LabelDistributed = "operator.kruise.io/distributed"
 	// LabelDeleteProtection on a workload, Service, Ingress, Namespace or CustomResourceDefinition forbids deleting it, while the feature gate
 	// ResourcesDeletionProtection is on.
 	LabelDeleteProtection = "policy.kruise.io/delete-protection"
@@ -64,8 +66,15 @@ const Adopting = "Adopting"
 // FieldManagerUnitedDeployment is the name under which UnitedDeployments apply their workloads.
 const FieldManagerUnitedDeployment = "kruise-operator-uniteddeployment"
 
+// FieldManagerDistribution is the name under which ResourceDistributions apply their copies.
+const FieldManagerDistribution = "kruise-operator-resourcedistribution"
+
 // Annotations.
 const (
+	// AnnotationDistributedFrom on a copy is the name of its ResourceDistribution.
+	AnnotationDistributedFrom = "kruise.io/resourcedistribution.resource.from"
+	// AnnotationDistributedHash on a copy identifies what was copied last: the SHA-256 of spec.resource as JSON.
+	AnnotationDistributedHash = "kruise.io/resourcedistribution.resource.hashcode"
 	// AnnotationLifecycleTimestamp is when the lifecycle state last changed (RFC 3339).
 	AnnotationLifecycleTimestamp = "lifecycle.apps.kruise.io/timestamp"
 	// AnnotationInPlaceState records the update in place of a pod, as the JSON of an InPlaceUpdateState. It stays after success; the next update
@@ -100,6 +109,10 @@ const (
 	AnnotationOwnedByStatefulSet = "apps.kruise.io/owned-by-asts"
 	// AnnotationPodDeletionCost says how costly deleting a pod is (int32); cheaper pods go first.
 	AnnotationPodDeletionCost = "controller.kubernetes.io/pod-deletion-cost"
+	// AnnotationMatchedWorkloadSpread on a pod names its WorkloadSpread and subset, as a JSON object.
+	AnnotationMatchedWorkloadSpread = "apps.kruise.io/matched-workloadspread"
+	// AnnotationSpreadIgnoreMetadata with the value "true" on a WorkloadSpread leaves labels and annotations of pods alone that existed before it.
+	AnnotationSpreadIgnoreMetadata = "workloadspread.kruise.io/ignore-patch-existing-pods-metadata"
 	// AnnotationConversionData keeps the fields of another API version that this one cannot express. Only the conversion between versions writes
 	// and reads it; clients should keep it.
 	AnnotationConversionData = "operator.kruise.io/conversion-data"

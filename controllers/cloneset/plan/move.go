@@ -110,9 +110,7 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 			candidates = append(candidates, pod)
 		}
 	}
-	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
-	candidates = podorder.ByActivity(candidates, victim)
-	ordered, err := podorder.ForUpdate(candidates, p.pods, object, p.Order)
+	ordered, err := p.inMoveOrder(candidates)
 	if err != nil {
 		p.draft.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: fmt.Sprintf("spec.updateStrategy.rollingUpdate.%v", err)})
 		for _, pod := range candidates {
@@ -120,10 +118,21 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		}
 		return nil, false
 	}
+	return ordered, true
+}
+
+// inMoveOrder sorts pods as they move.
+func (p *planner) inMoveOrder(pods []*podset.Pod) ([]*podset.Pod, error) {
+	object := func(pod *podset.Pod) *corev1.Pod { return pod.Object }
+	pods = podorder.ByActivity(pods, victim)
+	ordered, err := podorder.ForUpdate(pods, p.pods, object, p.Order)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(ordered, func(a, b *podset.Pod) int {
 		return cmp.Or(first(preparingUpdate(a), preparingUpdate(b)), p.s.FailedUpdatesFirst(a, b))
 	})
-	return ordered, true
+	return ordered, nil
 }
 
 func preparingUpdate(pod *podset.Pod) bool { return pod.State == shared.StatePreparingUpdate }

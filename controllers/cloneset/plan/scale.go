@@ -39,6 +39,7 @@ func (p *planner) create(s diff) {
 	}
 	slots := p.freshSlots(n, s.createOld)
 	p.draft.Expect(len(slots))
+	p.countStaying(len(slots))
 	for i, slot := range slots {
 		rev := p.s.Update
 		if i < s.createOld {
@@ -46,6 +47,9 @@ func (p *planner) create(s diff) {
 		}
 		p.existing[slot] = true
 		pod := p.newPod(slot, rev)
+		if p.s.Spread != nil {
+			p.s.Spread.Put(pod, p.Selector)
+		}
 		p.draft.Create(slot, pod, p.ofSlot(slot, p.draft.ClaimsAt(p.Claims, rev.Name).Wanted(pod.Name, p.missing)), podset.ReasonScaleOut)
 	}
 	if len(slots) < n {
@@ -155,7 +159,7 @@ func (p *planner) scaleIn(s diff) {
 		spread.Domain = func(string, string) string { return "" }
 	}
 	ordered := func(pods []*podset.Pod) []*podset.Pod { return podorder.ForDeletion(pods, p.pods, victim, spread) }
-	old, updated = ordered(old), ordered(updated)
+	old, updated = p.replacedFirst(ordered(old)), ordered(updated)
 	// The other revision gives what one cannot.
 	fromOld := min(max(s.removeOld, s.remove-len(updated)), len(old))
 	victims := append(old[:fromOld:fromOld], updated[:min(s.remove-fromOld, len(updated))]...)

@@ -23,6 +23,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
 
 // simulation is a cluster with one set named web, whose instance IDs are p01, p02 and so on in the order of creation.
@@ -37,6 +38,8 @@ type simulation struct {
 	fault, unrecorded           string
 	// nodeLabel is the value of a label of a node; nil when no node is known.
 	nodeLabel func(node, key string) string
+	// spread gives pods their subsets; nil when there is none.
+	spread *spread.Spread
 }
 
 func newSimulation(t *testing.T, replicas int, change ...func(*simulation)) *simulation {
@@ -224,8 +227,13 @@ func (w *simulation) snapshot() podset.Snapshot {
 	if w.unrecorded != "" {
 		update = w.revisions["web-2"]
 	}
+	var placing *spread.Placing
+	if w.spread != nil {
+		placing = &spread.Placing{Spread: w.spread, Replicas: int(*w.set.Spec.Replicas)}
+	}
 	return podset.Snapshot{
-		Now: w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, nil, w.Time), Claims: w.ClaimsByName(), Unrecorded: w.unrecorded, Wanted: wanted,
+		Spread: placing,
+		Now:    w.Time, Pods: Pods(Parse(w.set, w.o), w.Pods, nil, w.Time), Claims: w.ClaimsByName(), Unrecorded: w.unrecorded, Wanted: wanted,
 		Update: update, Current: revision.Current(w.set.Status.CurrentRevision, update, w.revisions), Revisions: w.revisions, FreshSlots: w.fresh(),
 		UpdateFault: w.fault, NodeLabel: w.nodeLabel,
 	}

@@ -86,6 +86,9 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)
 	}
 	lifecycle.Begin(pod, lifecycle.PreNormalDone(p.Lifecycle, pod), p.s.Now)
+	if p.s.Spread != nil {
+		p.s.Spread.PutOrdinal(pod, o, p.Selector)
+	}
 	return pod
 }
 

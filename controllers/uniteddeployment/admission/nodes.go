@@ -4,10 +4,7 @@
 package admission
 
 import (
-	"strconv"
-
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
@@ -16,101 +13,15 @@ import (
 // validateNodes requires a term for a pod's node affinity. matchFields are refused: they have never
 // had an effect.
 func validateNodes(term *corev1.NodeSelectorTerm, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
 	if len(term.MatchFields) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("matchFields"), "has no effect; use matchExpressions"))
+		without := corev1.NodeSelectorTerm{MatchExpressions: term.MatchExpressions}
+		return append(field.ErrorList{field.Forbidden(path.Child("matchFields"), "has no effect; use matchExpressions")}, rules.NodeSelectorTerm(&without, path)...)
 	}
-	for i := range term.MatchExpressions {
-		errs = append(errs, validateRequirement(&term.MatchExpressions[i], path.Child("matchExpressions").Index(i))...)
-	}
-	return errs
-}
-
-func validateRequirement(r *corev1.NodeSelectorRequirement, path *field.Path) field.ErrorList {
-	errs := validateKey(r.Key, path.Child("key"))
-	values := path.Child("values")
-	for i, value := range r.Values {
-		errs = append(errs, validateValue(value, values.Index(i))...)
-	}
-	switch r.Operator {
-	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
-		if len(r.Values) == 0 {
-			errs = append(errs, field.Required(values, "In and NotIn need at least one value"))
-		}
-	case corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist:
-		if len(r.Values) > 0 {
-			errs = append(errs, field.Forbidden(values, "Exists and DoesNotExist have no values"))
-		}
-	case corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt:
-		if len(r.Values) != 1 {
-			errs = append(errs, field.Required(values, "Gt and Lt need exactly one value"))
-		} else if _, err := strconv.ParseInt(r.Values[0], 10, 64); err != nil {
-			errs = append(errs, field.Invalid(values.Index(0), r.Values[0], "must be a whole number for Gt and Lt"))
-		}
-	default:
-		errs = append(errs, rules.OneOf(path.Child("operator"), r.Operator, corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn,
-			corev1.NodeSelectorOpExists, corev1.NodeSelectorOpDoesNotExist, corev1.NodeSelectorOpGt, corev1.NodeSelectorOpLt)...)
-	}
-	return errs
-}
-
-// validateToleration requires a pod's toleration. A dry run tells about comparisons: see compares.
-func validateToleration(t *corev1.Toleration, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	if t.Key != "" {
-		errs = append(errs, validateKey(t.Key, path.Child("key"))...)
-	} else if t.Operator != corev1.TolerationOpExists {
-		errs = append(errs, field.Invalid(path.Child("operator"), t.Operator, "must be Exists when the key is empty: it matches every taint"))
-	}
-	value := path.Child("value")
-	switch t.Operator {
-	case "", corev1.TolerationOpEqual:
-		errs = append(errs, validateValue(t.Value, value)...)
-	case corev1.TolerationOpExists:
-		if t.Value != "" {
-			errs = append(errs, field.Invalid(value, t.Value, "must be empty with the operator Exists"))
-		}
-	case corev1.TolerationOpLt, corev1.TolerationOpGt:
-		if n, err := strconv.ParseInt(t.Value, 10, 64); err != nil || strconv.FormatInt(n, 10) != t.Value {
-			errs = append(errs, field.Invalid(value, t.Value, "must be a whole number for Gt and Lt, without leading zeros"))
-		}
-	default:
-		errs = append(errs, rules.OneOf(path.Child("operator"), t.Operator,
-			corev1.TolerationOpEqual, corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt)...)
-	}
-	if t.Effect != "" {
-		errs = append(errs, rules.OneOf(path.Child("effect"), t.Effect,
-			corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute)...)
-	}
-	if t.TolerationSeconds != nil && t.Effect != corev1.TaintEffectNoExecute {
-		errs = append(errs, field.Invalid(path.Child("effect"), t.Effect, "must be NoExecute with tolerationSeconds"))
-	}
-	return errs
+	return rules.NodeSelectorTerm(term, path)
 }
 
 // compares: a toleration compares numbers. API servers take these behind a feature gate, so only
 // they can tell.
 func compares(t corev1.Toleration) bool {
 	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
-}
-
-// validateValue requires the value of a label or taint.
-func validateValue(value string, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	for _, fault := range validation.IsValidLabelValue(value) {
-		errs = append(errs, field.Invalid(path, value, fault))
-	}
-	return errs
-}
-
-// validateKey requires the key of a label or taint.
-func validateKey(key string, path *field.Path) field.ErrorList {
-	if key == "" {
-		return field.ErrorList{field.Required(path, "the key of a label")}
-	}
-	var errs field.ErrorList
-	for _, fault := range validation.IsQualifiedName(key) {
-		errs = append(errs, field.Invalid(path, key, fault))
-	}
-	return errs
 }

@@ -114,7 +114,7 @@ func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, pat
 		}
 		errs = append(errs, validateNodes(&sub.NodeSelectorTerm, at.Child("nodeSelectorTerm"))...)
 		for j := range sub.Tolerations {
-			errs = append(errs, validateToleration(&sub.Tolerations[j], at.Child("tolerations").Index(j))...)
+			errs = append(errs, rules.Toleration(&sub.Tolerations[j], at.Child("tolerations").Index(j))...)
 		}
 		errs = append(errs, validateSizes(sub, int(ptr.Deref(set.Spec.Replicas, 1)), at)...)
 		errs = append(errs, patches.validate(sub, at.Child("patch"))...)
@@ -267,11 +267,11 @@ func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 		// Values against every pod can be corrected: no workload was made of them. So can
 		// matchFields without effect.
 		if !equality.Semantic.DeepEqual(sub.NodeSelectorTerm.MatchExpressions, before.NodeSelectorTerm.MatchExpressions) &&
-			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(validateRequirement(&r, nil)) > 0 }) {
+			!slices.ContainsFunc(before.NodeSelectorTerm.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return len(rules.NodeRequirement(&r, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("nodeSelectorTerm"), "cannot be changed once the subset exists; patch can select other nodes"))
 		}
 		if !slices.EqualFunc(sub.Tolerations, before.Tolerations, func(a, b corev1.Toleration) bool { return equality.Semantic.DeepEqual(a, b) }) &&
-			!slices.ContainsFunc(before.Tolerations, func(t corev1.Toleration) bool { return len(validateToleration(&t, nil)) > 0 }) {
+			!slices.ContainsFunc(before.Tolerations, func(t corev1.Toleration) bool { return len(rules.Toleration(&t, nil)) > 0 }) {
 			errs = append(errs, field.Forbidden(path.Child("tolerations"), "cannot be changed once the subset exists; patch can tolerate other taints"))
 		}
 	}

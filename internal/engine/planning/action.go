@@ -80,6 +80,8 @@ type Action struct {
 	FieldManager string
 	// Force lets VerbApply take fields from other managers.
 	Force bool
+	// OnlyNew: VerbApply creates Object, or applies it to one that the owner of the plan controls. It never touches another one.
+	OnlyNew bool
 	// ReplacesFailed: VerbDelete removes a failed object for another one in its slot. After many
 	// failures in a slot, such deletions wait longer and longer.
 	ReplacesFailed bool

@@ -92,6 +92,8 @@ type Failure struct {
 	// Refused: the server refused it just now. False while the action waits for its next try, or
 	// its outcome is in doubt.
 	Refused bool
+	// Taken: an object of somebody else has the name.
+	Taken bool
 	// Message is the error in one line; it stays the same while the action waits for its next try.
 	Message string
 	// Since is the first failed try in a row, as far as this process knows.

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podentry is the common part of all webhooks' entries for new pods.
+// Package podentry has the parts of selectors common to all webhooks' entries and policies for new pods.
 package podentry
 
 import (

@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
 
 // Unwanted says why a pod should be deleted. Empty: it stays.
@@ -98,6 +99,8 @@ type Snapshot struct {
 	// NodeLabel is the value of a label of a node; "" when the node has none or is not known. Only asked for the keys of the template's
 	// topology spread constraints. Nil: no node is known.
 	NodeLabel func(node, key string) string
+	// Spread gives new pods their subsets of a WorkloadSpread. Nil: there is none.
+	Spread *spread.Placing
 }
 
 // MovesNoPods says that no pod may be moved to the update revision: the server would refuse its pods, or

@@ -21,6 +21,7 @@ import (
 type Size struct {
 	value   int
 	percent bool
+	up      bool
 }
 
 // Pods is a number of pods.
@@ -45,10 +46,16 @@ func Parse(v intstr.IntOrString) (*Size, error) {
 	return Percent(int(n)), nil
 }
 
+// RoundedUp is the size with every part of a pod rounded up.
+func (s *Size) RoundedUp() *Size { return &Size{value: s.value, percent: s.percent, up: true} }
+
 // Of is the size in pods; a percentage is of replicas, and half a pod is rounded up.
 func (s *Size) Of(replicas int) int {
-	if !s.percent {
+	switch {
+	case !s.percent:
 		return s.value
+	case s.up:
+		return (replicas*s.value + 99) / 100
 	}
 	return (replicas*s.value*2 + 100) / 200
 }
@@ -118,4 +125,18 @@ func Divide(replicas int, subsets []Subset, mode Mode) Shares {
 	default:
 		return fill(replicas, subsets, mode == Reschedule)
 	}
+}
+
+// Add gives n further pods to subsets in the order of the list, up to the upper bound and none where one is
+// unschedulable. Pods present stay, also beyond a bound. It returns the further pods of each subset.
+func Add(n, replicas int, subsets []Subset) Shares {
+	room := make([]Subset, len(subsets))
+	for i, s := range subsets {
+		_, most := bounds(s, replicas)
+		room[i] = Subset{Name: s.Name, Max: Pods(max(most-s.Present, 0))}
+		if s.Unschedulable {
+			room[i].Max = Pods(0)
+		}
+	}
+	return fill(max(n, 0), room, false)
 }

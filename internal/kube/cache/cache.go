@@ -19,12 +19,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/util/sets"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 )
 
@@ -43,6 +47,8 @@ type Contents struct {
 	keeps []func(*corev1.Pod) bool
 	// probedPods keeps Needs.ProbedPods of every pod.
 	probedPods bool
+	// distributed are, by kind of copies, the kinds that control copies.
+	distributed map[schema.GroupVersionKind]Owners
 }
 
 func podKind() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Pod") }
@@ -64,6 +70,9 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 			c.podAnnotations = append(c.podAnnotations, key)
 		}
 		c.probedPods = c.probedPods || kind.Needs.ProbedPods
+		for _, copied := range kind.Needs.Distributed {
+			lazy.Put(&c.distributed, copied, c.distributed[copied].Union(sets.New(kind.GroupKind())))
+		}
 	}
 	return c
 }
@@ -109,7 +118,37 @@ func (c Contents) Options(all kinds.Table) cache.Options {
 		}
 		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed, trim)}
 	}
+	for copied, owners := range c.distributed {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(copied)
+		options.ByObject[object] = cache.ByObject{Label: labeled(), Transform: trimCopy(owners)}
+	}
 	return options
+}
+
+// labeled selects the copies of ResourceDistributions.
+func labeled() labels.Selector {
+	exists, err := labels.NewRequirement(shared.LabelDistributed, selection.Exists, nil)
+	if err != nil {
+		return labels.Nothing() // Not possible: the label is valid.
+	}
+	return labels.NewSelector().Add(*exists)
+}
+
+// trimCopy keeps who wrote a copy, and the hash of what was copied. Anybody can write the label: of other objects it keeps the identity.
+func trimCopy(owners Owners) toolscache.TransformFunc {
+	return func(stored any) (any, error) {
+		full, ok := stored.(*metav1.PartialObjectMetadata)
+		if !ok {
+			return stored, nil // The mark of an object whose deletion was missed.
+		}
+		trimmed := identity(full)
+		if ControllerOf(full, owners) != nil {
+			trimmed.SetManagedFields(full.ManagedFields)
+			trimmed.SetAnnotations(map[string]string{shared.AnnotationDistributedHash: full.Annotations[shared.AnnotationDistributedHash]})
+		}
+		return trimmed, nil
+	}
 }
 
 // needsPod is true if an enabled kind needs the whole pod.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -346,4 +347,34 @@ func TestPodsForProbes(t *testing.T) {
 	if diff := cmp.Diff(want, kept); diff != "" {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
+}
+
+// Anybody can put the label on objects of any size: of those that no distribution controls only the identity is kept, of the others no data.
+func TestOfCopiesOnlyTheNeededMetadataIsKept(t *testing.T) {
+	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	owner := kinds.Kind{Group: "apps.kruise.io", Name: "ResourceDistribution", Needs: kinds.Needs{Distributed: []schema.GroupVersionKind{kind}}}
+	for object, options := range ContentsFor(owner).Options(nil).ByObject {
+		if object.GetObjectKind().GroupVersionKind() != kind {
+			continue
+		}
+		if options.Label == nil || options.Label.String() != shared.LabelDistributed {
+			t.Errorf("selected is %s", options.Label)
+		}
+		for controlled, fields := range map[bool]int{true: 1, false: 0} {
+			full := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Name: "hub", Labels: map[string]string{shared.LabelDistributed: "true"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+				Annotations: map[string]string{shared.AnnotationDistributedHash: "h", "large": "text"},
+			}}
+			if controlled {
+				full.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "ResourceDistribution", Controller: ptr.To(true)}}
+			}
+			trimmed, err := options.Transform(full)
+			kept, ok := trimmed.(*metav1.PartialObjectMetadata)
+			if err != nil || !ok || kept.Name != "hub" || len(kept.ManagedFields) != fields || len(kept.Annotations) != fields {
+				t.Errorf("controlled %t: kept is %+v, %v", controlled, trimmed, err)
+			}
+		}
+		return
+	}
+	t.Error("copies are not in the cache")
 }

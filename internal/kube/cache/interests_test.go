@@ -22,7 +22,7 @@ import (
 	fcache "k8s.io/client-go/tools/cache/testing"
 )
 
-func labeled(namespace, name, app string) *corev1.Pod {
+func labeledPod(namespace, name, app string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "main:1"}}},
@@ -31,7 +31,7 @@ func labeled(namespace, name, app string) *corev1.Pod {
 
 // at is a pod at a version.
 func at(name string, resourceVersion int) *corev1.Pod {
-	pod := labeled("shop", name, "web")
+	pod := labeledPod("shop", name, "web")
 	pod.ResourceVersion = strconv.Itoa(resourceVersion)
 	return pod
 }
@@ -157,7 +157,7 @@ func (w *watched) until(t *testing.T, what string, is func() bool) {
 }
 
 func TestTheCacheKeepsPodsOfInterestWholeAndOnlyThose(t *testing.T) {
-	w := watchedPods(t, labeled("shop", "web-0", "web"), labeled("shop", "db-0", "db"), labeled("bank", "web-0", "web"))
+	w := watchedPods(t, labeledPod("shop", "web-0", "web"), labeledPod("shop", "db-0", "db"), labeledPod("bank", "web-0", "web"))
 	if w.Complete("Budget/a") {
 		t.Error("complete without an interest")
 	}
@@ -171,7 +171,7 @@ func TestTheCacheKeepsPodsOfInterestWholeAndOnlyThose(t *testing.T) {
 	if diff := cmp.Diff([]string{"shop/web-0"}, w.whole()); diff != "" {
 		t.Errorf("whole pods (-want +got):\n%s", diff)
 	}
-	w.server.Add(labeled("shop", "web-1", "web"))
+	w.server.Add(labeledPod("shop", "web-1", "web"))
 	w.until(t, "a new pod that matches is whole", func() bool { return len(w.whole()) == 2 })
 	if !w.Set("Budget/a", "shop", app(t, "web")) || len(w.lists) != 1 {
 		t.Errorf("the same selector again: %d reads", len(w.lists))
@@ -179,7 +179,7 @@ func TestTheCacheKeepsPodsOfInterestWholeAndOnlyThose(t *testing.T) {
 }
 
 func TestOnlyNewSelectorsAreRead(t *testing.T) {
-	w := watchedPods(t, labeled("shop", "web-0", "web"), labeled("shop", "db-0", "db"))
+	w := watchedPods(t, labeledPod("shop", "web-0", "web"), labeledPod("shop", "db-0", "db"))
 	w.Set("Budget/a", "shop", app(t, "web"))
 	w.until(t, "the first is complete", func() bool { return w.Complete("Budget/a") })
 	if w.Set("Budget/a", "shop", app(t, "web"), app(t, "db")) {
@@ -200,7 +200,7 @@ func TestOnlyNewSelectorsAreRead(t *testing.T) {
 }
 
 func TestASelectorReplacedByAnotherIsIncomplete(t *testing.T) {
-	w := watchedPods(t, labeled("shop", "web-0", "web"), labeled("shop", "db-0", "db"))
+	w := watchedPods(t, labeledPod("shop", "web-0", "web"), labeledPod("shop", "db-0", "db"))
 	w.Set("Budget/a", "shop", app(t, "web"))
 	if w.Set("Budget/a", "shop", app(t, "db")) {
 		t.Error("complete at once")
@@ -212,7 +212,7 @@ func TestASelectorReplacedByAnotherIsIncomplete(t *testing.T) {
 }
 
 func TestForgottenPodsAreTrimmedAtTheirNextEvent(t *testing.T) {
-	w := watchedPods(t, labeled("shop", "web-0", "web"))
+	w := watchedPods(t, labeledPod("shop", "web-0", "web"))
 	w.Set("Budget/a", "shop", app(t, "web"))
 	w.Set("Spread/a", "shop", labels.Everything())
 	for _, owner := range []string{"Budget/a", "Spread/a"} {
@@ -222,13 +222,13 @@ func TestForgottenPodsAreTrimmedAtTheirNextEvent(t *testing.T) {
 	if w.Complete("Budget/a") || len(w.of) != 0 || len(w.in) != 0 {
 		t.Errorf("left: %v, %v", w.of, w.in)
 	}
-	w.server.Modify(labeled("shop", "web-0", "web"))
+	w.server.Modify(labeledPod("shop", "web-0", "web"))
 	w.until(t, "the pod is trimmed", func() bool { return len(w.whole()) == 0 })
 }
 
 func TestWhatHappensDuringAReadWins(t *testing.T) {
-	w := watchedPods(t, labeled("shop", "web-0", "web"), labeled("shop", "web-1", "web"), labeled("shop", "web-2", "web"))
-	newer := labeled("shop", "web-0", "web")
+	w := watchedPods(t, labeledPod("shop", "web-0", "web"), labeledPod("shop", "web-1", "web"), labeledPod("shop", "web-2", "web"))
+	newer := labeledPod("shop", "web-0", "web")
 	newer.Spec.NodeName = "newer"
 	shown := func() bool {
 		pod := w.shows("shop", "web-0")
@@ -237,7 +237,7 @@ func TestWhatHappensDuringAReadWins(t *testing.T) {
 	w.reading = func() {
 		w.reading = nil
 		w.server.Modify(newer)
-		w.server.Delete(labeled("shop", "web-1", "web"))
+		w.server.Delete(labeledPod("shop", "web-1", "web"))
 		w.until(t, "the events are in the store", shown)
 	}
 	w.Set("Budget/a", "shop", app(t, "web"))
@@ -248,7 +248,7 @@ func TestWhatHappensDuringAReadWins(t *testing.T) {
 }
 
 func TestAFailedReadIsTriedAgain(t *testing.T) {
-	w := watchedPods(t, labeled("shop", "web-0", "web"))
+	w := watchedPods(t, labeledPod("shop", "web-0", "web"))
 	list, tries := w.list, 0
 	w.list = func(ctx context.Context, namespace string, options metav1.ListOptions) (*corev1.PodList, error) {
 		if tries++; tries == 1 {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,7 +45,7 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, ownerKey f
 	case a.Verb == planning.VerbPatch:
 		err = e.change(ctx, ownerKey, a, a.Object)
 	case a.Verb == planning.VerbApply:
-		_, err = e.Writer.Apply(ctx, ownerKey, a.Kind, a.Object, writer.Apply{FieldManager: a.FieldManager, Force: a.Force})
+		err = e.apply(ctx, ownerKey, a)
 		if isNotServed(err) {
 			err = fmt.Errorf("the API server does not serve %s: %w", a.Kind.GroupKind(), err)
 		}
@@ -68,6 +69,61 @@ func (e *Executor) carryOut(ctx context.Context, owner client.Object, ownerKey f
 		e.report(ctx, owner, related, a, err)
 	}
 	return err
+}
+
+// absentVersion is a resourceVersion no object has. With it, an apply creates an object and changes none.
+const absentVersion = "1"
+
+// apply applies the object of an action. If it may only be new and there is one, it is applied to ours, and refused by any other.
+func (e *Executor) apply(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) error {
+	how := writer.Apply{FieldManager: a.FieldManager, Force: a.Force}
+	wanted, ok := a.Object.(*unstructured.Unstructured)
+	if !a.OnlyNew || !ok {
+		_, err := e.Writer.Apply(ctx, ownerKey, a.Kind, a.Object, how)
+		return err
+	}
+	_, err := e.Writer.Apply(ctx, ownerKey, a.Kind, withMetadata(wanted, "resourceVersion", absentVersion), how)
+	if !apierrors.IsConflict(err) {
+		return err
+	}
+	found, err := e.Writer.Look(ctx, a.Kind, client.ObjectKeyFromObject(wanted))
+	switch owner := metav1.GetControllerOf(nonNil(found)); {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("%s existed a moment ago: %w", describe(a), errBusy)
+	case err != nil:
+		return fmt.Errorf("looking it up: %w", err)
+	case found.DeletionTimestamp != nil:
+		return fmt.Errorf("%s is still being deleted: %w", describe(a), errBusy)
+	case owner != nil && owner.UID != ownerKey.UID && groupKind(owner) == e.Kind && owner.Name == ownerKey.Name:
+		return fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
+	case owner == nil || owner.UID != ownerKey.UID:
+		return takenError{e.taken(a, found)}
+	}
+	_, err = e.Writer.Apply(ctx, ownerKey, a.Kind, withMetadata(wanted, "uid", string(found.UID)), how)
+	return err
+}
+
+// takenError is a refusal because of an object of somebody else.
+type takenError struct{ error }
+
+// Unwrap implements errors.Unwrap.
+func (e takenError) Unwrap() error { return e.error }
+
+func nonNil(found *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+	if found == nil {
+		return &metav1.PartialObjectMetadata{}
+	}
+	return found
+}
+
+// withMetadata is an object with one more field of its metadata. It shares the rest.
+func withMetadata(object *unstructured.Unstructured, field, value string) *unstructured.Unstructured {
+	content := maps.Clone(object.Object)
+	metadata, _ := content["metadata"].(map[string]any)
+	metadata = maps.Clone(metadata)
+	metadata[field] = value
+	content["metadata"] = metadata
+	return &unstructured.Unstructured{Object: content}
 }
 
 // checkAbsent fails if the object the action must not meet exists, or if this is unknown.
@@ -173,17 +229,22 @@ func (e *Executor) adoptAnswer(ctx context.Context, ownerKey freshness.Owner, a 
 	case owner != nil && groupKind(owner) == e.Kind && owner.Name == ownerKey.Name:
 		return fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
 	default:
-		holder := "nobody"
-		if owner != nil {
-			holder = owner.Kind + " " + owner.Name
-			if owner.Kind == e.Kind.Kind {
-				holder += " of " + owner.APIVersion // the user's other one, which may have the same name
-			}
-		}
-		name := nameOf(a.Kind)
-		return apierrors.NewForbidden(schema.GroupResource{Group: a.Kind.Group, Resource: name + "s"}, found.Name,
-			fmt.Errorf("a %s with this name exists and is controlled by %s", name, holder))
+		return e.taken(a, found)
 	}
+}
+
+// taken refuses an action because of an object of somebody else.
+func (e *Executor) taken(a *planning.Action, found *metav1.PartialObjectMetadata) error {
+	holder := "nobody"
+	if owner := metav1.GetControllerOf(found); owner != nil {
+		holder = owner.Kind + " " + owner.Name
+		if owner.Kind == e.Kind.Kind && groupKind(owner) != e.Kind {
+			holder += " of " + owner.APIVersion // the user's other one, which may have the same name
+		}
+	}
+	name := nameOf(a.Kind)
+	return apierrors.NewForbidden(schema.GroupResource{Group: a.Kind.Group, Resource: name + "s"}, found.Name,
+		fmt.Errorf("a %s with this name exists and is controlled by %s", name, holder))
 }
 
 // groupKind is the owner's kind with its API group. The version does not matter: an owner may have been written by an earlier one.

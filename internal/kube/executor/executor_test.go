@@ -1402,3 +1402,60 @@ func TestTheAlertAboutRefusedWritesOutlastsTheBackOff(t *testing.T) {
 		t.Errorf("a write that was refused for seconds: the alert fires for %s", all)
 	}
 }
+
+// A copy must not take over an object of somebody else, and must take over its own.
+func TestApplyOnlyNewMeetsNoObjectOfSomebodyElse(t *testing.T) {
+	kind := corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	theirs := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "hub", UID: "theirs"}, Data: map[string]string{"k": "theirs"}}
+	ours := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "hub", UID: "ours"}, Data: map[string]string{"k": "old"}}
+	f := newFixture(t, nil, theirs)
+	ours.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.set, appsv1beta1.GroupVersion().WithKind("StatefulSet"))}
+	if err := f.server.Create(t.Context(), ours); err != nil {
+		t.Fatal(err)
+	}
+	taken := true
+	f.server.SetFault(func(_ context.Context, w testutil.Write, forward func() error) error {
+		if w.Verb != "apply" {
+			return forward()
+		}
+		if taken && w.Object.GetResourceVersion() == absentVersion {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "configmaps"}, "hub", errors.New("it exists"))
+		}
+		return nil
+	})
+	var actions []planning.Action
+	for _, namespace := range []string{"a", "b"} {
+		object := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": namespace, "name": "hub"}, "data": map[string]any{"k": "new"},
+		}}
+		actions = append(actions, planning.Action{Verb: planning.VerbApply, Step: "Copy", Kind: kind, Object: object, Slot: planning.Slot(namespace), Force: true, OnlyNew: true})
+	}
+	for range 2 { // at once, and while it waits for the next try
+		outcome := f.apply(t, actions[0])
+		if len(outcome.Failures) != 1 || !outcome.Failures[0].Taken || !strings.Contains(outcome.Failures[0].Message, "exists and is controlled by nobody") {
+			t.Fatalf("outcome %+v", outcome)
+		}
+	}
+	if outcome := f.apply(t, actions[1]); outcome.Done != 1 {
+		t.Fatalf("outcome %+v", outcome)
+	}
+	applies := 0
+	for _, w := range f.server.Writes() {
+		if w.Verb != "apply" {
+			continue
+		}
+		applies++
+		if uid := w.Object.GetUID(); w.Object.GetResourceVersion() != absentVersion && uid != "ours" {
+			t.Errorf("applied to %q", uid)
+		}
+	}
+	if applies != 3 {
+		t.Errorf("%d applies, want one that meets theirs, and two for ours", applies)
+	}
+	for range 20 {
+		f.clock.SetTime(f.clock.Now().Add(longestTaken))
+		if outcome := f.apply(t, actions[0]); outcome.RecheckAfter > longestTaken {
+			t.Fatalf("tried again after %s: nothing tells when theirs goes", outcome.RecheckAfter)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 )
@@ -46,7 +47,8 @@ type run struct {
 	// yielding are the keys of actions not carried out.
 	yielding map[planning.RetryKey]bool
 	// lanes are the actions' namespaces, in the order of first use.
-	lanes []*lane
+	lanes       []*lane
+	byNamespace map[string]*lane
 
 	// mu guards the fields below, and the lanes: each action ends in its own goroutine.
 	mu    sync.Mutex
@@ -86,16 +88,15 @@ func newRun(e *Executor, state *State, owner client.Object, plan planning.Plan) 
 
 // lane returns the lane of a namespace.
 func (r *run) lane(namespace string) *lane {
-	for _, l := range r.lanes {
-		if l.namespace == namespace {
-			return l
-		}
+	if l := r.byNamespace[namespace]; l != nil {
+		return l
 	}
 	l := &lane{
 		namespace: namespace, window: r.executor.windowFor(namespace), over: sync.NewCond(&r.mu),
 		refused: map[planning.Step]int{}, conflicted: map[planning.Step]int{},
 	}
 	r.lanes = append(r.lanes, l)
+	lazy.Put(&r.byNamespace, namespace, l)
 	return l
 }
 
@@ -238,7 +239,7 @@ func (r *run) postpone(i int) {
 		r.outcome.Left = append(r.outcome.Left, i)
 		return
 	}
-	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Since: last.since}
+	r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: last.message, Taken: last.taken, Since: last.since}
 }
 
 // conclude processes a finished action.
@@ -281,10 +282,15 @@ func (r *run) conclude(l *lane, i int, err error) {
 		if v == verdictDoubt || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err) {
 			longest = longestDoubt
 		}
-		r.recheck(s.refuse(a.RetryKey(), message, v == verdictDoubt, longest, now))
-		r.failures[i] = planning.Failure{
-			Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Since: s.refused[a.RetryKey()].since,
+		taken := errors.As(err, &takenError{})
+		if taken {
+			longest = longestTaken
 		}
+		r.recheck(s.refuse(a.RetryKey(), message, v == verdictDoubt, longest, now))
+		last := s.refused[a.RetryKey()]
+		last.taken = taken
+		s.refused[a.RetryKey()] = last
+		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Taken: taken, Since: last.since}
 		hangs := len(r.lanes) > 1 && errors.Is(err, context.DeadlineExceeded)
 		if hangs || l.refused[a.Step] == refusalsToPause {
 			r.pause(l, a)

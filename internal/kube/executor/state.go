@@ -20,6 +20,8 @@ const (
 	// or an unrecognized operator: the trouble lay with the server or the way to it, and
 	// may end at any time. The step's pause spares such a server.
 	longestDoubt = 8 * time.Second
+	// longestTaken bounds the delay while an object of somebody else has the name: nothing tells when it goes.
+	longestTaken = 2 * time.Minute
 	// longestPause bounds an owner's wait after all actions of a step were refused in a
 	// namespace.
 	longestPause = time.Minute
@@ -61,6 +63,8 @@ type retry struct {
 	until time.Time
 	// doubt is true if the last try may have taken effect.
 	doubt bool
+	// taken: an object of somebody else had the name.
+	taken bool
 	// message is the last error.
 	message string
 	// since is when the first of them failed.

@@ -47,6 +47,8 @@ type Memory struct {
 	nodes atomic.Pointer[NodesSeen]
 	// undecodable is true if the last pass could not decode the object.
 	undecodable bool
+	// lookedForSpread is true once the server was asked for its WorkloadSpread.
+	lookedForSpread bool
 	// Own is the kind's own memory; nil at first.
 	Own any
 }

@@ -28,6 +28,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
@@ -77,6 +78,8 @@ type Dependencies struct {
 	DaemonNeeds *DaemonNeeds
 	// Markers are the parsed PodProbeMarkers, shared by all readers.
 	Markers *Parsed[*probing.Marker]
+	// Spreads are the parsed WorkloadSpreads, shared likewise; nil when the kind is off or not served.
+	Spreads *Parsed[*spread.Spread]
 	// LaunchOrder starts pods' containers in the pods' order.
 	LaunchOrder bool
 	// Denied are refused reads of the cache. Nil: there are none.

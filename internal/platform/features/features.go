@@ -170,7 +170,7 @@ func Known() []Info {
 		},
 		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
 		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
-		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: noKind},
+		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: "it has no effect, since ResourceDistributions are carried out while their kind is on"},
 		{
 			Name: ResourcesDeletionProtection, Effect: "the label policy.kruise.io/delete-protection is honored",
 			Stage: Beta,
@@ -182,7 +182,7 @@ func Known() []Info {
 		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
 		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},
 		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
-		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works", Missing: noKind},
+		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works"},
 	}
 }
 

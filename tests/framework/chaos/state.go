@@ -52,9 +52,11 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"containerrecreaterequests.apps.kruise.io": ours("ContainerRecreateRequest"),
 		"imagelistpulljobs.apps.kruise.io":         ours("ImageListPullJob"),
 		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
+		"resourcedistributions.apps.kruise.io":     ours("ResourceDistribution"),
 		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":              ours("StatefulSet"),
 		"uniteddeployments.apps.kruise.io":         ours("UnitedDeployment"),
+		"workloadspreads.apps.kruise.io":           ours("WorkloadSpread"),
 	}
 }
 
@@ -74,7 +76,7 @@ func resources() []string {
 
 // within are the options for the lane's objects of a resource.
 func within(w *World, resource string) []any {
-	if resource == "sidecarsets.apps.kruise.io" { // they are in no namespace
+	if resource == "sidecarsets.apps.kruise.io" || resource == "resourcedistributions.apps.kruise.io" { // they are in no namespace
 		return []any{client.MatchingLabels{faultproxy.LaneLabel: w.Name}}
 	}
 	switch resource {

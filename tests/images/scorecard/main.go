@@ -148,9 +148,11 @@ func leftOut(sample *unstructured.Unstructured) string {
 		return "pods that it names would have to run"
 	case "NodePodProbe", "PodProbeMarker":
 		return "there is no pod that it could probe"
-	default:
-		return ""
 	}
+	if copied, _, _ := unstructured.NestedString(sample.Object, "spec", "resource", "kind"); copied == "Secret" {
+		return "nobody has the right to write Secrets until an administrator gives it"
+	}
+	return ""
 }
 
 // samplesBecomeReady creates every example and waits until it is ready.

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package resourcedistribution
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/plan"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
+)
+
+// storedTargets reads the targets of a stored distribution. Unreadable ones choose nothing: the pass reports it.
+func storedTargets(stored *unstructured.Unstructured) plan.Targets {
+	written := &appsv1beta1.ResourceDistributionTargets{}
+	if field, _, _ := unstructured.NestedMap(stored.Object, "spec", "targets"); quantity.FromUnstructured(field, written) != nil {
+		written = &appsv1beta1.ResourceDistributionTargets{}
+	}
+	targets, _ := plan.ParseTargets(written)
+	return targets
+}
+
+// byNamespace names the distributions that choose a namespace. For a change it is asked about the namespace before and after.
+func (r *Reconciler) byNamespace(ctx context.Context, namespace client.Object) []types.NamespacedName {
+	stored, err := r.Stored(ctx)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("No distribution is looked at again because of a namespace", "err", err.Error())
+		return nil
+	}
+	var names []types.NamespacedName
+	for i := range stored {
+		if r.targets.Of(&stored[i]).Chooses(namespace.GetName(), namespace.GetLabels()) {
+			names = append(names, types.NamespacedName{Name: stored[i].GetName()})
+		}
+	}
+	return names
+}
+
+// byCopy names the distribution of a copy. Anybody can write the owner of an object, so its name has to be right.
+func (r *Reconciler) byCopy(ctx context.Context, object client.Object) []types.NamespacedName {
+	names := r.Controller(ctx, object)
+	if len(names) == 0 {
+		return nil
+	}
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(plan.Kind())
+	if err := r.Cache.Get(ctx, names[0], stored, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // It is gone, or was never there.
+	}
+	if name, _, _ := unstructured.NestedString(stored.Object, "spec", "resource", "metadata", "name"); name != object.GetName() {
+		return nil
+	}
+	return names
+}

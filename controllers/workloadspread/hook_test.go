@@ -1,0 +1,49 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadspread
+
+import (
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+)
+
+func TestHooks(t *testing.T) {
+	of := func(version, kind, name string) *spread.Spread {
+		return &spread.Spread{Namespace: "shop", Name: "ws", Target: schema.FromAPIVersionAndKind(version, kind), TargetName: name}
+	}
+	for name, tc := range map[string]struct {
+		spread *spread.Spread
+		needs  bool
+		owner  string
+	}{
+		"a Deployment's pods have ReplicaSets":     {spread: of("apps/v1", "Deployment", "web"), needs: true, owner: "o.kind == 'ReplicaSet' && o.name.startsWith('web-')"},
+		"a Job's have the Job":                     {spread: of("batch/v1", "Job", "web"), needs: true, owner: "o.apiVersion.startsWith('batch/') && o.kind == 'Job' && o.name == 'web'"},
+		"a native StatefulSet's have the set":      {spread: of("apps/v1", "StatefulSet", "web"), needs: true, owner: "o.kind == 'StatefulSet'"},
+		"a CloneSet asks the planner":              {spread: of("apps.kruise.io/v1beta1", "CloneSet", "web")},
+		"so does a StatefulSet of ours":            {spread: of("apps.kruise.io/v1beta1", "StatefulSet", "web")},
+		"a name that is none gets no registration": {spread: of("apps/v1", "Deployment", "x' || true")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NeedsHook(tc.spread); got != tc.needs {
+				t.Errorf("needs a hook: %v", got)
+			}
+			if hook := HookOf(tc.spread); !strings.Contains(hook.Conditions[0].Expression, tc.owner) || hook.OnFailure != admissionv1.Ignore {
+				t.Errorf("the hook is %+v", hook)
+			}
+		})
+	}
+	closed := of("apps/v1", "Deployment", "web")
+	closed.FailClosed = true
+	if HookOf(closed).OnFailure != admissionv1.Fail {
+		t.Error("it does not fail closed")
+	}
+	if hookName("a", "b") == hookName("a", "c") {
+		t.Error("two have the same name")
+	}
+}

@@ -1,0 +1,83 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadspread
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/admission"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/convert"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
+	"github.com/kruise-operator/kruise-operator/internal/controller"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// Value is the kind WorkloadSpread for the operator.
+func Value() controller.Kind {
+	return controller.Kind{
+		// Its pods are those of others, found by the annotation with their subset.
+		Entry: kinds.Kind{
+			Name: "WorkloadSpread", Plural: "workloadspreads", Group: "apps.kruise.io",
+			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
+			Controller: kinds.Optional, WorkersFlag: "workloadspread-workers", Users: kinds.Edit,
+			Needs: kinds.Needs{PodAnnotation: shared.AnnotationMatchedWorkloadSpread, ReadsNodes: true},
+		},
+		Name:  Name,
+		On:    func(c *config.Config) bool { return c.Features.Enabled(features.WorkloadSpread) },
+		Setup: Setup,
+		Admission: func(d admit.Deps) admit.Rules {
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client}, announcing(d))
+		},
+		Convert: convert.Converter,
+		Serve: func(d admit.Deps) map[string]http.Handler {
+			return map[string]http.Handler{podspread.Path: &podspread.Handler{Client: d.Client}}
+		},
+	}
+}
+
+// announcing registers the hook of a new WorkloadSpread before it is stored, on every replica. It returns warnings.
+func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
+	if d.Hooks == nil {
+		return nil
+	}
+	return func(ctx context.Context, object *unstructured.Unstructured) []string {
+		s := spread.ParseStored(object)
+		if s == nil || !NeedsHook(s) || d.Acts != nil && !d.Acts() {
+			return nil
+		}
+		if err := d.Hooks.Announce(ctx, HookOf(s)); err != nil {
+			return []string{"spec: pods that are created within the next seconds may get no subset: " + err.Error()}
+		}
+		return nil
+	}
+}
+
+// Setup makes the manager run the reconciler of WorkloadSpreads.
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	r := New(d)
+	if !c.Features.Enabled(features.WorkloadSpread) {
+		r.off = "the feature gate WorkloadSpread is off"
+	}
+	if err := r.followHooks(mgr, d); err != nil {
+		return err
+	}
+	return r.Base.Setup(ctx, mgr, r, workload.Watches{
+		OthersWriteStatus: true, Pods: r.spreadsOf, PodChanged: changed,
+		Further: func(_ context.Context, enqueue func(types.NamespacedName)) error {
+			r.enqueue.Store(&enqueue)
+			return nil
+		},
+	})
+}

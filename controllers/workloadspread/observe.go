@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadspread
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// revisionAnnotation numbers the ReplicaSets of a Deployment.
+const revisionAnnotation = "deployment.kubernetes.io/revision"
+
+// observe reads the workload, its pods, and the nodes of those without a subset.
+func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.Snapshot) error {
+	r.observeHook(s, seen)
+	target := workload.Object(s.Target)
+	err := r.Writer.Read(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.TargetName}, target)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("reading %s %s: %w", s.Target.Kind, s.TargetName, err)
+	}
+	seen.Found, seen.Replicas = true, s.Replicas(target.Object)
+	selector, err := selectorOf(target)
+	if err != nil {
+		return err
+	}
+	if !r.KeepPods(client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, selector) {
+		return workload.ErrNotSynced
+	}
+	var pods corev1.PodList
+	if err := r.Cache.List(ctx, &pods, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing pods: %w", err)
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if owns(s, target, pod) && s.Selector.Matches(labels.Set(pod.Labels)) {
+			seen.Pods = append(seen.Pods, pod)
+		}
+	}
+	slices.SortFunc(seen.Pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	if err := r.observeNodes(ctx, s, seen); err != nil {
+		return err
+	}
+	seen.Latest, err = r.latest(ctx, s, target, selector, seen.Pods)
+	return err
+}
+
+// observeHook tells whether new pods reach the webhook.
+func (r *Reconciler) observeHook(s *spread.Spread, seen *plan.Snapshot) {
+	if !NeedsHook(s) || r.hooks == nil {
+		return
+	}
+	switch state := r.hooks.State(hookName(s.Namespace, s.Name)); state.Reason {
+	case hooks.InForce:
+	case hooks.Pending:
+		seen.HookPending = true
+	default:
+		seen.HookFault = state.Message
+	}
+}
+
+// selectorOf is a workload's spec.selector.
+func selectorOf(target *unstructured.Unstructured) (labels.Selector, error) {
+	value, _, _ := unstructured.NestedMap(target.Object, "spec", "selector")
+	written := &metav1.LabelSelector{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(value, written); err != nil {
+		return nil, fmt.Errorf("reading the selector of %s: %w", target.GetName(), err)
+	}
+	return metav1.LabelSelectorAsSelector(written)
+}
+
+// owns: the pod is controlled by the target, or by a ReplicaSet of the Deployment.
+func owns(s *spread.Spread, target *unstructured.Unstructured, pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return false
+	}
+	if s.Target.Kind == "Deployment" {
+		return owner.Kind == "ReplicaSet" && owner.Name == s.TargetName+"-"+pod.Labels[shared.LabelPodTemplateHash]
+	}
+	return owner.UID == target.GetUID()
+}
+
+// observeNodes reads the nodes of pods without a subset. Nodes are watched from the first such pod on.
+func (r *Reconciler) observeNodes(ctx context.Context, s *spread.Spread, seen *plan.Snapshot) error {
+	for _, pod := range seen.Pods {
+		name := pod.Spec.NodeName
+		if _, marked := s.SubsetOf(pod); marked || name == "" || seen.Nodes[name] != nil {
+			continue
+		}
+		if err := r.WatchLate(ctx, &corev1.Node{}, nil); err != nil {
+			return err
+		}
+		node := &corev1.Node{}
+		err := r.Cache.Get(ctx, client.ObjectKey{Name: name}, node, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("reading node %s: %w", name, err)
+		}
+		if seen.Nodes == nil {
+			seen.Nodes = map[string]*corev1.Node{}
+		}
+		seen.Nodes[name] = node
+	}
+	return nil
+}
+
+// latest is the newest version among pods of several versions; empty when there is one, or versions do not count.
+func (r *Reconciler) latest(ctx context.Context, s *spread.Spread, target *unstructured.Unstructured, selector labels.Selector, pods []*corev1.Pod) (string, error) {
+	versions := map[string]bool{}
+	for _, pod := range pods {
+		versions[s.Counted(pod.Labels)] = true
+	}
+	if len(versions) < 2 {
+		return "", nil
+	}
+	if s.Target.Kind == "ReplicaSet" {
+		return target.GetLabels()[shared.LabelPodTemplateHash], nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSetList"})
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	if err := r.Live.List(ctx, list, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return "", fmt.Errorf("listing ReplicaSets: %w", err)
+	}
+	for i := range list.Items {
+		set := &list.Items[i]
+		if metav1.IsControlledBy(set, target) && set.Annotations[revisionAnnotation] == target.GetAnnotations()[revisionAnnotation] {
+			return set.Labels[shared.LabelPodTemplateHash], nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,60 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workloadspread
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+)
+
+// spreadsOf names the WorkloadSpreads of a pod's workload.
+func (r *Reconciler) spreadsOf(ctx context.Context, pod client.Object) []types.NamespacedName {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return nil
+	}
+	stored, err := r.Stored(ctx, client.InNamespace(pod.GetNamespace()))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
+		return nil
+	}
+	var names []types.NamespacedName
+	for i := range stored {
+		if s := r.Spreads.Of(&stored[i]); s != nil && isOf(s, owner) {
+			names = append(names, client.ObjectKeyFromObject(&stored[i]))
+		}
+	}
+	return names
+}
+
+// isOf: pods of this owner may be the target's.
+func isOf(s *spread.Spread, owner *metav1.OwnerReference) bool {
+	if s.Target.Kind == "Deployment" {
+		return owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, s.TargetName+"-")
+	}
+	return s.IsFor(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(), owner.Name)
+}
+
+// changed reports whether a pod changed in what decides about its subset or cost.
+func changed(before, after *corev1.Pod) bool {
+	return !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
+		before.Spec.NodeName != after.Spec.NodeName || before.DeletionTimestamp == nil != (after.DeletionTimestamp == nil) ||
+		podstate.Finished(before) != podstate.Finished(after) || unschedulable(before) != unschedulable(after)
+}
+
+func unschedulable(pod *corev1.Pod) bool {
+	c := podstate.Condition(pod, corev1.PodScheduled)
+	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+}
