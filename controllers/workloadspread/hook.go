@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
@@ -41,6 +42,7 @@ func HookOf(s *spread.Spread) *hooks.Hook {
 		Name: hookName(s.Namespace, s.Name), UID: s.UID, Order: hooks.Arrange, Mutates: true,
 		Resource: corev1.SchemeGroupVersion.WithResource("pods"), Verbs: []admissionv1.OperationType{admissionv1.Create},
 		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.Namespace}},
+		ObjectSelector:    s.Filter,
 		Conditions:        []admissionv1.MatchCondition{{Name: "of-the-workload", Expression: ownedBy(s)}},
 		Path:              podspread.Path + s.Name, OnFailure: admissionv1.Ignore, SideEffects: admissionv1.SideEffectClassNoneOnDryRun,
 	}
@@ -57,11 +59,11 @@ func hookName(namespace, name string) string {
 	return "spread-" + rand.SafeEncodeString(strconv.FormatUint(sum.Sum64(), 36)) + ".operator.kruise.io"
 }
 
-// ownedBy is true for pods with the target, or a ReplicaSet named after a Deployment, as their controller.
+// ownedBy is true for pods with the target as their controller, or a ReplicaSet named after the Deployment and their hash.
 func ownedBy(s *spread.Spread) string {
 	owner := fmt.Sprintf("o.kind == '%s' && o.name == '%s'", s.Target.Kind, s.TargetName)
 	if s.Target.Kind == "Deployment" {
-		owner = fmt.Sprintf("o.kind == 'ReplicaSet' && o.name.startsWith('%s-')", s.TargetName)
+		owner = fmt.Sprintf("o.kind == 'ReplicaSet' && o.name == '%s-' + object.metadata.?labels[?'%s'].orValue('')", s.TargetName, shared.LabelPodTemplateHash)
 	}
 	return "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.apiVersion.startsWith('" + s.Target.Group + "/') && " + owner + ")"
 }

@@ -22,7 +22,7 @@ func TestHooks(t *testing.T) {
 		needs  bool
 		owner  string
 	}{
-		"a Deployment's pods have ReplicaSets":     {spread: of("apps/v1", "Deployment", "web"), needs: true, owner: "o.kind == 'ReplicaSet' && o.name.startsWith('web-')"},
+		"a Deployment's pods have ReplicaSets":     {spread: of("apps/v1", "Deployment", "web"), needs: true, owner: "o.kind == 'ReplicaSet' && o.name == 'web-' + object.metadata.?labels[?'pod-template-hash'].orValue('')"},
 		"a Job's have the Job":                     {spread: of("batch/v1", "Job", "web"), needs: true, owner: "o.apiVersion.startsWith('batch/') && o.kind == 'Job' && o.name == 'web'"},
 		"a native StatefulSet's have the set":      {spread: of("apps/v1", "StatefulSet", "web"), needs: true, owner: "o.kind == 'StatefulSet'"},
 		"a CloneSet asks the planner":              {spread: of("apps.kruise.io/v1beta1", "CloneSet", "web")},

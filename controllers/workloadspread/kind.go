@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
@@ -38,7 +39,7 @@ func Value() controller.Kind {
 		On:    func(c *config.Config) bool { return c.Features.Enabled(features.WorkloadSpread) },
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client}, announcing(d))
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Checker: templatecheck.Checker{Client: d.Client}}, announcing(d))
 		},
 		Convert: convert.Converter,
 		Serve: func(d admit.Deps) map[string]http.Handler {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -40,7 +39,7 @@ func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.S
 		return fmt.Errorf("reading %s %s: %w", s.Target.Kind, s.TargetName, err)
 	}
 	seen.Found, seen.Replicas = true, s.Replicas(target.Object)
-	selector, err := selectorOf(target)
+	selector, err := spread.SelectorOf(target)
 	if err != nil {
 		return err
 	}
@@ -61,6 +60,11 @@ func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.S
 	if err := r.observeNodes(ctx, s, seen); err != nil {
 		return err
 	}
+	for i := range s.Subsets {
+		if _, err := s.PatchedPod(i, target); err != nil && seen.PatchFault == "" {
+			seen.PatchFault = fmt.Sprintf("spec.subsets[%d].patch: %v", i, err)
+		}
+	}
 	seen.Latest, err = r.latest(ctx, s, target, selector, seen.Pods)
 	return err
 }
@@ -79,26 +83,13 @@ func (r *Reconciler) observeHook(s *spread.Spread, seen *plan.Snapshot) {
 	}
 }
 
-// selectorOf is a workload's spec.selector.
-func selectorOf(target *unstructured.Unstructured) (labels.Selector, error) {
-	value, _, _ := unstructured.NestedMap(target.Object, "spec", "selector")
-	written := &metav1.LabelSelector{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(value, written); err != nil {
-		return nil, fmt.Errorf("reading the selector of %s: %w", target.GetName(), err)
-	}
-	return metav1.LabelSelectorAsSelector(written)
-}
-
 // owns: the pod is controlled by the target, or by a ReplicaSet of the Deployment.
 func owns(s *spread.Spread, target *unstructured.Unstructured, pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
 	}
-	if s.Target.Kind == "Deployment" {
-		return owner.Kind == "ReplicaSet" && owner.Name == s.TargetName+"-"+pod.Labels[shared.LabelPodTemplateHash]
-	}
-	return owner.UID == target.GetUID()
+	return isOf(s, owner, pod) && (s.Target.Kind == "Deployment" || owner.UID == target.GetUID())
 }
 
 // observeNodes reads the nodes of pods without a subset. Nodes are watched from the first such pod on.

@@ -6,7 +6,6 @@ package workloadspread
 import (
 	"context"
 	"maps"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
@@ -32,7 +32,7 @@ func (r *Reconciler) spreadsOf(ctx context.Context, pod client.Object) []types.N
 	}
 	var names []types.NamespacedName
 	for i := range stored {
-		if s := r.Spreads.Of(&stored[i]); s != nil && isOf(s, owner) {
+		if s := r.Spreads.Of(&stored[i]); s != nil && isOf(s, owner, pod) {
 			names = append(names, client.ObjectKeyFromObject(&stored[i]))
 		}
 	}
@@ -40,9 +40,9 @@ func (r *Reconciler) spreadsOf(ctx context.Context, pod client.Object) []types.N
 }
 
 // isOf: pods of this owner may be the target's.
-func isOf(s *spread.Spread, owner *metav1.OwnerReference) bool {
+func isOf(s *spread.Spread, owner *metav1.OwnerReference, pod client.Object) bool {
 	if s.Target.Kind == "Deployment" {
-		return owner.Kind == "ReplicaSet" && strings.HasPrefix(owner.Name, s.TargetName+"-")
+		return owner.Kind == "ReplicaSet" && owner.Name == s.TargetName+"-"+pod.GetLabels()[shared.LabelPodTemplateHash]
 	}
 	return s.IsFor(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(), owner.Name)
 }

@@ -51,7 +51,8 @@ func workloadSpreads() []chaos.Scenario {
 		{Name: "lower-limit", Steps: []chaos.Step{set(4, 3, 3, scenario.V1), set(4, 1, 3, scenario.V1), set(2, 1, 1, scenario.V1)}},
 	}
 	for i := range all {
-		all[i].Kind, all[i].Kinds, all[i].RandomNames = "WorkloadSpread", []string{"WorkloadSpread", "CloneSet"}, true
+		all[i].Kind, all[i].Kinds, all[i].Made = "WorkloadSpread", []string{"WorkloadSpread", "CloneSet"}, []string{"clonesets.apps.kruise.io"}
+		all[i].RandomNames = true
 	}
 	return all
 }

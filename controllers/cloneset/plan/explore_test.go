@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset/podsettest"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
@@ -102,6 +103,8 @@ type layout struct {
 	claims, reuse, rollback bool
 	// dropsClaims: only pods of the first template have the claim.
 	dropsClaims bool
+	// spread divides the pods over subsets.
+	spread *spread.Spread
 	// least is how many states there are at least: fewer mean that the case does not explore what it says.
 	least int
 	// large explorations take minutes and are for make test-all alone.
@@ -225,6 +228,9 @@ func (l *layout) step(w *podsettest.State[setFields]) (planning.Plan, setFields)
 		Update: l.revisions[l.revisionName(w.Set.template)], Revisions: l.revisions, FreshSlots: letters(w.Set.leaves), Retries: w.Set.refused.Retries(),
 	}
 	s.Current = revision.Current(set.Status.CurrentRevision, s.Update, l.revisions)
+	if l.spread != nil {
+		s.Spread = &spread.Placing{Spread: l.spread, Replicas: int(w.Set.replicas)}
+	}
 	plan := Plan(spec, s)
 	after := w.Set
 	status, _ := Status(spec, s, plan, planning.Outcome{})
@@ -378,7 +384,7 @@ func (l *layout) goal(w *podsettest.State[setFields], plan planning.Plan) bool {
 	if len(plan.Actions) > 0 || staying != int(w.Set.replicas) || outdated > int(w.Set.partition) && !l.stopped(w.Set) {
 		return false
 	}
-	if w.Set.leaves != "" {
+	if w.Set.leaves != "" || !l.isSplit(w) {
 		return false
 	}
 	claims := 0

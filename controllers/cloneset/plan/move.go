@@ -118,7 +118,7 @@ func (p *planner) candidates(rollout podset.Rollout) ([]*podset.Pod, bool) {
 		}
 		return nil, false
 	}
-	return ordered, true
+	return p.surplusLast(ordered), true
 }
 
 // inMoveOrder sorts pods as they move.

@@ -159,7 +159,7 @@ func (p *planner) scaleIn(s diff) {
 		spread.Domain = func(string, string) string { return "" }
 	}
 	ordered := func(pods []*podset.Pod) []*podset.Pod { return podorder.ForDeletion(pods, p.pods, victim, spread) }
-	old, updated = p.replacedFirst(ordered(old)), ordered(updated)
+	old, updated = p.leavingFirst(ordered(old)), ordered(updated)
 	// The other revision gives what one cannot.
 	fromOld := min(max(s.removeOld, s.remove-len(updated)), len(old))
 	victims := append(old[:fromOld:fromOld], updated[:min(s.remove-fromOld, len(updated))]...)

@@ -8,15 +8,15 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
 
 // countStaying tells a WorkloadSpread which pods will still be there when the update is over: n new pods share the
 // subsets with these. So a surge overfills no subset.
 //
 //  1. Pods that leave do not count, nor do those that the update replaces.
-//  2. Of the others, pods beyond replicas do not count, in the order of scale-in.
+//  2. Of the others, pods beyond replicas do not count: those that would be updated last.
 func (p *planner) countStaying(n int) {
 	if p.s.Spread == nil || n == 0 {
 		return
@@ -36,13 +36,48 @@ func (p *planner) countStaying(n int) {
 		}
 	}
 	if surplus := min(len(old)+len(staying)+n-p.Replicas, len(old)); surplus > 0 {
-		old = podorder.ForDeletion(old, p.pods, victim, podorder.Spread{})[surplus:]
+		if ordered, err := p.inMoveOrder(old); err == nil {
+			old = ordered
+		}
+		old = old[:len(old)-surplus]
 	}
-	objects := make([]*corev1.Pod, 0, len(old)+len(staying))
-	for _, pod := range append(old, staying...) {
+	p.s.Spread.Count(objectsOf(append(old, staying...)))
+}
+
+func objectsOf(pods []*podset.Pod) []*corev1.Pod {
+	objects := make([]*corev1.Pod, 0, len(pods))
+	for _, pod := range pods {
 		objects = append(objects, pod.Object)
 	}
-	p.s.Spread.Count(objects)
+	return objects
+}
+
+// surplusLast moves outdated pods to the end of the order of updates that make their subset too large. The surge takes their place.
+func (p *planner) surplusLast(ordered []*podset.Pod) []*podset.Pod {
+	if p.s.Spread == nil {
+		return ordered
+	}
+	var staying []*podset.Pod
+	for _, pod := range p.pods {
+		if !preparingDelete(pod) && !specified(pod) && !p.leaving[pod.Object.Name] {
+			staying = append(staying, pod)
+		}
+	}
+	left := len(staying) - p.Replicas
+	over := p.s.Spread.Beyond(objectsOf(staying))
+	var first, last []*podset.Pod
+	for _, pod := range slices.Backward(ordered) {
+		i, _ := p.s.Spread.SubsetOf(pod.Object)
+		if left > 0 && !p.updated(pod) && i != spread.None && over[i] > 0 {
+			left, over[i] = left-1, over[i]-1
+			last = append(last, pod)
+		} else {
+			first = append(first, pod)
+		}
+	}
+	slices.Reverse(first)
+	slices.Reverse(last)
+	return append(first, last...)
 }
 
 // replacedByUpdate are the outdated pods that new ones will replace, as far as the partition goes.
@@ -69,12 +104,16 @@ func (p *planner) replacedByUpdate() []*podset.Pod {
 	return replaced
 }
 
-// replacedFirst lets pods leave that countStaying has left out, so that the split comes true.
-func (p *planner) replacedFirst(old []*podset.Pod) []*podset.Pod {
+// leavingFirst lets pods leave that countStaying has left out, so that the split comes true.
+func (p *planner) leavingFirst(old []*podset.Pod) []*podset.Pod {
 	if p.s.Spread == nil {
 		return old
 	}
 	replaced := p.replacedByUpdate()
+	if ordered, err := p.inMoveOrder(old); err == nil && len(replaced) == 0 {
+		old = p.surplusLast(ordered)
+		slices.Reverse(old)
+	}
 	slices.SortStableFunc(old, func(a, b *podset.Pod) int { return first(slices.Contains(replaced, a), slices.Contains(replaced, b)) })
 	return old
 }

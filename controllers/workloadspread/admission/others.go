@@ -4,13 +4,13 @@
 package admission
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,7 +19,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
-	"github.com/kruise-operator/kruise-operator/internal/quantity"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -27,12 +27,16 @@ import (
 const (
 	maxOthers = 1000
 	maxBytes  = 4 << 20
+	// maxAsked is about how many patches the API server is asked.
+	maxAsked = 10
 )
 
 // Others finds the other WorkloadSpreads and the workload.
 type Others struct {
 	// Reader asks the API server, not a cache.
 	Reader client.Reader
+	// Checker asks it about pods with patches.
+	Checker templatecheck.Checker
 }
 
 // check refuses a second WorkloadSpread of a workload, and patches that do not fit it. What cannot be read is admitted.
@@ -43,7 +47,7 @@ func (o Others) check(ctx context.Context, ws, old *appsv1beta1.WorkloadSpread) 
 	if old == nil {
 		errs = o.taken(ctx, ws)
 	}
-	return append(errs, o.patches(ctx, ws)...), nil
+	return append(errs, o.patches(ctx, ws, old)...), nil
 }
 
 func (o Others) taken(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field.ErrorList {
@@ -68,8 +72,8 @@ func (o Others) taken(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "targetRef"), *ws.Spec.TargetReference, "is the target of WorkloadSpread "+by+" already")}
 }
 
-// patches tries the patches on a pod of the workload, if it exists.
-func (o Others) patches(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field.ErrorList {
+// patches tries new patches on a pod of the workload, if it exists.
+func (o Others) patches(ctx context.Context, ws, old *appsv1beta1.WorkloadSpread) field.ErrorList {
 	s, err := spread.Parse(ws)
 	if err != nil {
 		return nil // said by Validate
@@ -79,39 +83,51 @@ func (o Others) patches(ctx context.Context, ws *appsv1beta1.WorkloadSpread) fie
 	if o.Reader.Get(ctx, client.ObjectKey{Namespace: ws.Namespace, Name: s.TargetName}, object) != nil {
 		return nil
 	}
-	pod, selector := podOf(object)
-	if pod == nil {
-		return nil
-	}
 	var errs field.ErrorList
+	asked := 0
 	for i := range s.Subsets {
-		if len(s.Subsets[i].Patch) == 0 {
+		raw := ws.Spec.Subsets[i].Patch.Raw
+		if old != nil && hasPatch(old, s.Subsets[i].Name, raw) {
 			continue
 		}
-		if err := s.Inject(pod.DeepCopy(), i, "", selector); err != nil {
-			errs = append(errs, field.Invalid(field.NewPath("spec", "subsets").Index(i).Child("patch"), string(ws.Spec.Subsets[i].Patch.Raw), err.Error()))
+		pod, err := s.PatchedPod(i, object)
+		if err == nil && pod != nil && asked < maxAsked {
+			asked++
+			err = o.refused(ctx, ws.Namespace, pod, spread.PodOf(object))
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "subsets").Index(i).Child("patch"), string(raw), err.Error()))
 		}
 	}
 	return errs
 }
 
-// podOf is a pod of the workload's template, with its selector.
-func podOf(object *unstructured.Unstructured) (*corev1.Pod, labels.Selector) {
-	template, _, _ := unstructured.NestedMap(object.Object, "spec", "template")
-	body, err := json.Marshal(template)
-	pod := &corev1.Pod{}
-	if err != nil || template == nil || quantity.Unmarshal(body, pod) != nil {
-		return nil, nil
+// hasPatch: an earlier version has this patch. The workload may have changed since.
+func hasPatch(old *appsv1beta1.WorkloadSpread, subset string, patch []byte) bool {
+	return slices.ContainsFunc(old.Spec.Subsets, func(sub appsv1beta1.WorkloadSpreadSubset) bool {
+		return sub.Name == subset && bytes.Equal(sub.Patch.Raw, patch)
+	})
+}
+
+// refused is what the API server has against a pod, and not against the workload's; nil without an answer.
+func (o Others) refused(ctx context.Context, namespace string, patched, pod *corev1.Pod) error {
+	faults := o.faults(ctx, namespace, patched)
+	if len(faults) == 0 {
+		return nil
 	}
-	field, _, _ := unstructured.NestedMap(object.Object, "spec", "selector")
-	body, err = json.Marshal(field)
-	written := &metav1.LabelSelector{}
-	if err != nil || field == nil || json.Unmarshal(body, written) != nil {
-		return pod, nil
+	known := o.faults(ctx, namespace, pod)
+	for _, fault := range faults {
+		if !slices.Contains(known, fault) {
+			return fmt.Errorf("the API server would refuse the pods: %s", fault)
+		}
 	}
-	selector, err := metav1.LabelSelectorAsSelector(written)
-	if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
-		return pod, nil // a Job's pods get its labels later
+	return nil
+}
+
+func (o Others) faults(ctx context.Context, namespace string, pod *corev1.Pod) []templatecheck.Fault {
+	faults, err := o.Checker.Check(ctx, namespace, &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}, nil)
+	if err != nil {
+		return nil
 	}
-	return pod, selector
+	return faults
 }

@@ -4,17 +4,22 @@
 package admission
 
 import (
+	"context"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 )
 
 const deployment = `"targetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}`
@@ -119,8 +124,9 @@ func TestOthersAreLookedAt(t *testing.T) {
 		object(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},
 			"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"x"}]}}}}`),
 	}...).Build()
+	others := Others{Reader: reader, Checker: templatecheck.Checker{Client: refusing{reader}}}
 	check := func(spec string) string {
-		errs, _ := Others{Reader: reader}.check(t.Context(), decoded(t, spec), nil)
+		errs, _ := others.check(t.Context(), decoded(t, spec), nil)
 		return texts(errs)
 	}
 	patch := func(text string) string { return deployment + `,"subsets":[{"name":"a","patch":` + text + `}]` }
@@ -129,10 +135,40 @@ func TestOthersAreLookedAt(t *testing.T) {
 		"a patch that fits":                     {spec: patch(`{"metadata":{"labels":{"subset":"a"}}}`)},
 		"a patch of no pod":                     {spec: patch(`{"spec":{"containers":"x"}}`), want: "spec.subsets[0].patch Invalid"},
 		"a patch of the labels of the workload": {spec: patch(`{"metadata":{"labels":{"app":"x"}}}`), want: "spec.subsets[0].patch Invalid"},
+		"a patch that makes no good pod":        {spec: patch(`{"spec":{"priorityClassName":"Bad"}}`), want: "spec.subsets[0].patch Invalid"},
 	} {
 		if got := check(tc.spec); got != tc.want {
 			t.Errorf("%s: %q, want %q", what, got, tc.want)
 		}
+	}
+}
+
+// refusing is an API server that takes no image, as before, and no such class.
+type refusing struct{ client.WithWatch }
+
+func (refusing) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	template, _ := object.(*corev1.PodTemplate)
+	path := field.NewPath("template", "spec")
+	errs := field.ErrorList{field.Required(path.Child("containers").Index(0).Child("image"), "")}
+	if template.Template.Spec.PriorityClassName == "Bad" {
+		errs = append(errs, field.Invalid(path.Child("priorityClassName"), "Bad", "no"))
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", errs)
+}
+
+// A workload that changed since makes no obstacle of an old patch.
+func TestOnlyNewPatchesAreTried(t *testing.T) {
+	workload := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"},"spec":{"template":{}}}`), &workload.Object); err != nil {
+		t.Fatal(err)
+	}
+	others := Others{Reader: fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects(workload).Build()}
+	ws := decoded(t, deployment+`,"subsets":[{"name":"a","patch":{"spec":{"containers":"x"}}}]`)
+	if errs, _ := others.check(t.Context(), ws, nil); len(errs) != 1 {
+		t.Errorf("new: %v", errs)
+	}
+	if errs, _ := others.check(t.Context(), ws, ws.DeepCopy()); len(errs) > 0 {
+		t.Errorf("unchanged: %v", errs)
 	}
 }
 

@@ -42,6 +42,7 @@ func Kind(o Options, others Others, announce func(context.Context, *unstructured
 		Off:              gateOff(o),
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
+		ChecksMetadata:   true,
 		LookUp:           others.check,
 		Announce:         announce,
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/nodefit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podorder"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -41,6 +42,9 @@ const (
 	reasonRecover    = "RecoverSchedulable"
 )
 
+// lookAgain is when a missing workload is looked for again.
+const lookAgain = time.Minute
+
 // Snapshot is what a pass has seen.
 type Snapshot struct {
 	Now time.Time
@@ -56,6 +60,8 @@ type Snapshot struct {
 	// HookFault says why new pods do not reach the webhook; HookPending: they will soon.
 	HookFault   string
 	HookPending bool
+	// PatchFault is why pods get no patch.
+	PatchFault string
 }
 
 // pod is a pod with its subset.
@@ -90,6 +96,9 @@ type Decision struct {
 //  4. Deletion costs let pods beyond the limits of their subset go first.
 func Plan(s *spread.Spread, ws *appsv1beta1.WorkloadSpread, seen Snapshot) Decision {
 	d := &Decision{}
+	if !seen.Found { // nobody tells when it is created without pods
+		d.Recheck(lookAgain)
+	}
 	d.place(s, seen)
 	d.count(s, &ws.Status, seen)
 	leaving := d.reschedule(s, &ws.Status, seen)
@@ -157,7 +166,7 @@ func best(s *spread.Spread, pod *corev1.Pod, node *corev1.Node, counts []int, re
 	found, most := spread.None, int64(-1)
 	for i := range s.Subsets {
 		sub := &s.Subsets[i]
-		if !fits(sub.Required, node) {
+		if !fits(sub.Required, node) || !tolerated(pod, sub, node) {
 			continue
 		}
 		score := preference(sub.Preferred, node) * 100
@@ -180,6 +189,17 @@ func fits(term *corev1.NodeSelectorTerm, node *corev1.Node) bool {
 	}
 	selector, err := nodeaffinity.NewNodeSelector(&corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{*term}})
 	return err == nil && selector.Match(node)
+}
+
+// tolerated: a pod of the subset could be on a node with these taints. Those of the node's state say nothing about subsets.
+func tolerated(pod *corev1.Pod, sub *spread.Subset, node *corev1.Node) bool {
+	place := &corev1.Node{ObjectMeta: node.ObjectMeta}
+	for _, taint := range node.Spec.Taints {
+		if !strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			place.Spec.Taints = append(place.Spec.Taints, taint)
+		}
+	}
+	return nodefit.Compile(&corev1.PodSpec{Tolerations: pod.Spec.Tolerations}, sub.Tolerations...).Fit(place).ShouldRun
 }
 
 func preference(terms []corev1.PreferredSchedulingTerm, node *corev1.Node) int64 {

@@ -236,6 +236,17 @@ func TestPodsOfBeforeGetTheSubsetOfTheirNode(t *testing.T) {
 	w.is("without metadata", mark.Subset+w.seen.Pods[0].Labels["subset"], "a")
 }
 
+func TestPodsOfBeforeGetASubsetThatToleratesTheirNode(t *testing.T) {
+	w := newWorld(t, "Deployment", "", "")
+	w.ws.Spec.Subsets[1].Tolerations = []corev1.Toleration{{Key: "spot", Operator: corev1.TolerationOpExists}}
+	w.add("", "v1", 1)
+	taints := []corev1.Taint{{Key: "spot", Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	w.seen.Nodes = map[string]*corev1.Node{"n": {ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: taints, Unschedulable: true}}}
+	w.pass()
+	mark, _ := spread.MarkOf(w.seen.Pods[0].Annotations)
+	w.is("subset", mark.Subset, "b")
+}
+
 func TestAdmittedPodsCountUntilTheyAreSeen(t *testing.T) {
 	w := newWorld(t, "Deployment", "3", "")
 	w.add("a", "v1", 1)
@@ -331,6 +342,64 @@ func TestTheLastSubsetIsNeverGivenUp(t *testing.T) {
 	}
 }
 
+// The end of example E5: a subset that still has no room is given up again.
+func TestARecoveredSubsetIsTriedAgain(t *testing.T) {
+	w := newWorld(t, "CloneSet", "3", "")
+	w.adaptive()
+	w.add("b", "", 3)
+	w.ws.Status.SubsetStatuses = []appsv1beta1.WorkloadSpreadSubsetStatus{{Name: "a", Conditions: []metav1.Condition{turned(now().Add(-recoverAfter), false)}}}
+	w.pass()
+	w.is("after 5 minutes", w.shut(), "[false false]")
+	unscheduled(w.add("a", "", 2), now())
+	w.seen.Now = now().Add(30 * time.Second)
+	w.pass()
+	w.is("30 seconds later", w.shut(), "[true false]")
+	if d := w.pass(); deletions(d) != 2 {
+		t.Errorf("%d pods are deleted, want 2", deletions(d))
+	}
+}
+
+func TestSubsetsAreGivenUpInTurn(t *testing.T) {
+	for _, limits := range [][]string{{""}, {"1", ""}, {"1", "1", ""}} {
+		w := newWorld(t, "Deployment", limits...)
+		w.adaptive()
+		for i := range limits {
+			unscheduled(w.add(string(rune('a'+i)), "", 1), now().Add(-time.Minute))
+		}
+		w.pass()
+		if d := w.pass(); deletions(d) != len(limits)-1 || strings.Count(w.shut(), "true") != len(limits)-1 {
+			t.Errorf("of %d subsets %s are shut, and %d pods deleted", len(limits), w.shut(), deletions(d))
+		}
+	}
+}
+
+func TestAMissingWorkloadIsLookedForAgain(t *testing.T) {
+	w := newWorld(t, "Deployment", "")
+	if d := w.pass(); d.RecheckAfter != 0 {
+		t.Errorf("again after %v", d.RecheckAfter)
+	}
+	w.seen.Found = false
+	if d := w.pass(); d.RecheckAfter != time.Minute {
+		t.Errorf("without a workload again after %v", d.RecheckAfter)
+	}
+}
+
+func TestSubsetsAreKnownByName(t *testing.T) {
+	w := newWorld(t, "CloneSet", "2", "")
+	w.add("a", "", 2)
+	w.add("b", "", 1)
+	w.ws.Status.VersionedSubsetStatuses = map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{
+		spread.AnyVersion: {{Name: "a", CreatingPods: map[string]metav1.Time{"coming": metav1.NewTime(now())}}},
+	}
+	w.ws.Spec.Subsets[0], w.ws.Spec.Subsets[1] = w.ws.Spec.Subsets[1], w.ws.Spec.Subsets[0]
+	w.pass()
+	w.is("status in the new order", counts(w.ws.Status.SubsetStatuses), "b 1/-1, a 2/0")
+	w.is("costs in the new order", w.costs(), "100 100 200")
+	if got := w.ws.Status.VersionedSubsetStatuses[spread.AnyVersion][1].CreatingPods; len(got) != 1 {
+		t.Errorf("the pod to come is lost: %v", got)
+	}
+}
+
 func TestProgress(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seen    Snapshot
@@ -339,11 +408,12 @@ func TestProgress(t *testing.T) {
 		reason  string
 		stalled bool
 	}{
-		"all is well":            {seen: Snapshot{Found: true}, reason: appsv1beta1.ReasonSpread},
-		"no workload":            {reason: appsv1beta1.ReasonTargetNotFound},
-		"a hook not yet there":   {seen: Snapshot{Found: true, HookPending: true}, reason: appsv1beta1.ReasonNotRegistered},
-		"a hook that is refused": {seen: Snapshot{Found: true, HookFault: "no"}, reason: appsv1beta1.ReasonNotRegistered, stalled: true},
-		"a fault of the spec":    {invalid: errors.New("spec"), reason: appsv1beta1.ReasonInvalidSpec, stalled: true},
+		"all is well":               {seen: Snapshot{Found: true}, reason: appsv1beta1.ReasonSpread},
+		"no workload":               {reason: appsv1beta1.ReasonTargetNotFound},
+		"a hook not yet there":      {seen: Snapshot{Found: true, HookPending: true}, reason: appsv1beta1.ReasonNotRegistered},
+		"a hook that is refused":    {seen: Snapshot{Found: true, HookFault: "no"}, reason: appsv1beta1.ReasonNotRegistered, stalled: true},
+		"a patch that does not fit": {seen: Snapshot{Found: true, PatchFault: "spec.subsets[0].patch: it changes labels"}, reason: appsv1beta1.ReasonInvalidSpec, stalled: true},
+		"a fault of the spec":       {invalid: errors.New("spec"), reason: appsv1beta1.ReasonInvalidSpec, stalled: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := progressOf(tc.seen, tc.outcome, tc.invalid); got.Reason != tc.reason || got.Stalled != tc.stalled {

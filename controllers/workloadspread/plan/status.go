@@ -40,6 +40,8 @@ func progressOf(seen Snapshot, outcome planning.Outcome, invalid error) podset.P
 		return podset.Refused(failure, "Pods cannot be corrected: "+failure.Message, seen.Now)
 	case seen.HookFault != "":
 		return podset.Stalled(appsv1beta1.ReasonNotRegistered, "New pods get no subset: "+seen.HookFault)
+	case seen.PatchFault != "":
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, "New pods of a subset get no patch: "+seen.PatchFault)
 	case seen.HookPending:
 		return podset.Reconciling(appsv1beta1.ReasonNotRegistered, "New pods get subsets as soon as the API server asks the operator about them.")
 	case !seen.Found:

@@ -129,14 +129,8 @@ func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) (ctrlad
 		return ctrladmission.Allowed(""), nil
 	}
 	ask := &asked{pod: pod, owner: *owner, dry: ptr.Deref(req.DryRun, false), at: spread.None, done: make(chan struct{})}
-	h.queue(key).put(h, key, ask)
-	select {
-	case <-ctx.Done():
-		return ctrladmission.Allowed(""), ctx.Err()
-	case <-ask.done:
-	}
-	if ask.err != nil || ask.at == spread.None {
-		return ctrladmission.Allowed(""), ask.err
+	if err := h.answer(ctx, key, ask); err != nil || ask.at == spread.None {
+		return ctrladmission.Allowed(""), err
 	}
 	return injected(ask)
 }

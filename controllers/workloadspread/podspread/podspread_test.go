@@ -53,6 +53,7 @@ func newServer(t *testing.T, replicas, n int, limits ...int) *server {
 	}
 	ws := &appsv1beta1.WorkloadSpread{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "ws", UID: "ws"}}
 	ws.Spec.TargetReference = &appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	ws.Spec.TargetFilter = &appsv1beta1.TargetFilter{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}
 	for i, limit := range limits {
 		sub := appsv1beta1.WorkloadSpreadSubset{Name: string(rune('a' + i))}
 		if limit >= 0 {
@@ -233,6 +234,7 @@ func TestPodsOfOthersStayAsTheyAre(t *testing.T) {
 		"of another ReplicaSet": func(p *corev1.Pod) { p.OwnerReferences[0].Name = "web-other" },
 		"of an older one":       func(p *corev1.Pod) { p.OwnerReferences[0].UID = "other" },
 		"of another kind":       func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "DaemonSet" },
+		"without its labels":    func(p *corev1.Pod) { p.Labels["app"] = "api" },
 	} {
 		s := newServer(t, 1, 1, 1)
 		pod := newPod()

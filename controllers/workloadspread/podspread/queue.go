@@ -8,31 +8,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
 
-const (
-	// largest is how many pods share one write.
-	largest = 500
-	// tries is how often a write is tried again after another replica's.
-	tries = 12
-)
+// tries is how often a write is tried again after another replica's.
+const tries = 12
 
 // asked is one pod in wait for its subset.
 type asked struct {
@@ -40,7 +29,7 @@ type asked struct {
 	owner metav1.OwnerReference
 	dry   bool
 
-	// The answer.
+	// The answer, once done is closed.
 	spread *spread.Spread
 	at     int
 	uid    string
@@ -48,77 +37,78 @@ type asked struct {
 	done   chan struct{}
 }
 
-// queue are the pods of one WorkloadSpread. One goroutine serves it while there are any.
+// queue are the pods of one WorkloadSpread that wait.
 type queue struct {
-	mutex   sync.Mutex
-	waiting []*asked
-	busy    bool
+	// requests and waiting belong to the Handler's mutex.
+	requests int
+	waiting  []*asked
+	// turn is held by the request that answers all that wait; the rest is its.
+	turn chan struct{}
 	// known is the last object read or written.
 	known *unstructured.Unstructured
 	// chains are the workloads behind pods, read once for a batch.
 	chains map[string]*unstructured.Unstructured
 }
 
-func (h *Handler) queue(key types.NamespacedName) *queue {
+// answer gives a pod its subset. Requests take turns, and each answers all that wait, with one write.
+func (h *Handler) answer(ctx context.Context, key types.NamespacedName, a *asked) error {
+	q := h.join(key, a)
+	defer h.leave(key, q)
+	select {
+	case <-a.done:
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	case q.turn <- struct{}{}:
+	}
+	defer func() { <-q.turn }()
+	if batch := h.take(q); len(batch) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout) // it answers others, too
+		defer cancel()
+		err := h.decideAll(ctx, key, q, batch)
+		for _, b := range batch {
+			b.err = err
+			close(b.done)
+		}
+	}
+	return a.err
+}
+
+func (h *Handler) join(key types.NamespacedName, a *asked) *queue {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if h.queues == nil {
-		h.queues = map[types.NamespacedName]*queue{}
-	}
 	q := h.queues[key]
 	if q == nil {
-		q = &queue{}
+		if h.queues == nil {
+			h.queues = map[types.NamespacedName]*queue{}
+		}
+		q = &queue{turn: make(chan struct{}, 1)}
 		h.queues[key] = q
 	}
+	q.requests++
+	q.waiting = append(q.waiting, a)
 	return q
 }
 
-func (q *queue) put(h *Handler, key types.NamespacedName, a *asked) {
-	q.mutex.Lock()
-	defer q.mutex.Unlock()
-	q.waiting = append(q.waiting, a)
-	if q.busy {
-		return
-	}
-	q.busy = true
-	go h.serve(key, q)
-}
-
-// serve answers all waiting pods, then forgets the queue.
-func (h *Handler) serve(key types.NamespacedName, q *queue) {
-	for {
-		q.mutex.Lock()
-		batch := q.waiting[:min(len(q.waiting), largest)]
-		q.waiting = q.waiting[len(batch):]
-		q.busy = len(batch) > 0
-		q.mutex.Unlock()
-		if len(batch) == 0 {
-			h.forget(key, q)
-			return
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), answerTimeout) //nolint:forbidigo // it answers several requests
-		err := h.answer(ctx, key, q, batch)
-		cancel()
-		for _, a := range batch {
-			a.err = err
-			close(a.done)
-		}
-	}
-}
-
-// forget drops an idle queue.
-func (h *Handler) forget(key types.NamespacedName, q *queue) {
+func (h *Handler) take(q *queue) []*asked {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	q.mutex.Lock()
-	defer q.mutex.Unlock()
-	if !q.busy && len(q.waiting) == 0 && h.queues[key] == q {
+	batch := q.waiting
+	q.waiting = nil
+	return batch
+}
+
+// leave drops a queue with its last request.
+func (h *Handler) leave(key types.NamespacedName, q *queue) {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if q.requests--; q.requests == 0 {
 		delete(h.queues, key)
 	}
 }
 
-// answer decides about pods, with one write for all.
-func (h *Handler) answer(ctx context.Context, key types.NamespacedName, q *queue, batch []*asked) error {
+// decideAll decides about pods, with one write for all.
+func (h *Handler) decideAll(ctx context.Context, key types.NamespacedName, q *queue, batch []*asked) error {
 	q.chains = nil
 	for try := range tries {
 		if try > 0 {
@@ -185,223 +175,4 @@ func (h *Handler) decide(ctx context.Context, stored *unstructured.Unstructured,
 	}
 	q.known = written
 	return nil
-}
-
-// counting is one try for a batch.
-type counting struct {
-	*Handler
-	queue   *queue
-	spread  *spread.Spread
-	status  *appsv1beta1.WorkloadSpreadStatus
-	shut    []bool
-	changed bool
-	// live: the version was counted by the pods that there are.
-	live map[string]bool
-}
-
-// place gives a pod its subset.
-func (c *counting) place(ctx context.Context, a *asked) error {
-	a.spread, a.at, a.uid = c.spread, spread.None, ""
-	s := c.spread
-	if !s.Selector.Matches(labels.Set(a.pod.Labels)) {
-		return nil
-	}
-	owner, target, err := c.chain(ctx, a)
-	if err != nil || target == nil {
-		return err
-	}
-	if s.HasOrdinals() {
-		if ordinal, err := ordinalOf(a.pod.Name); err == nil {
-			a.at = s.Ordinal(ordinal, c.shut)
-		}
-		return nil
-	}
-	if first := s.First(c.shut); first != spread.None && s.Subsets[first].Max == nil {
-		a.at = first
-		return nil
-	}
-	version, replicas := s.Counted(a.pod.Labels), s.Replicas(target.Object)
-	subsets := c.of(version)
-	at := s.Place(1, replicas, counts(subsets), c.shut)[0]
-	if at != s.First(c.shut) && !c.live[version] && total(subsets) >= wanted(owner) {
-		if err := c.recount(ctx, a, owner, version); err != nil {
-			return err
-		}
-		at = s.Place(1, replicas, counts(subsets), c.shut)[0]
-	}
-	if a.at = at; at == spread.None || a.dry {
-		return nil
-	}
-	key := a.pod.Name
-	if key == "" {
-		a.uid = string(uuid.NewUUID())
-		key = a.uid
-	}
-	c.add(subsets, at, key, s.Limit(at, replicas))
-	return nil
-}
-
-func (c *counting) add(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, at int, key string, limit int) {
-	subset := &subsets[at]
-	if subset.CreatingPods == nil {
-		subset.CreatingPods = map[string]metav1.Time{}
-	}
-	subset.CreatingPods[key] = metav1.Now()
-	subset.MissingReplicas = -1
-	if limit >= 0 {
-		subset.MissingReplicas = int32(max(limit-int(subset.Replicas)-len(subset.CreatingPods), 0)) //nolint:gosec // both are numbers of pods
-	}
-	c.changed = true
-}
-
-// of are the subsets of a version, in the order of the spec.
-func (c *counting) of(version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
-	stored := c.status.VersionedSubsetStatuses[version]
-	ordered := len(stored) == len(c.spread.Subsets)
-	for i := range stored {
-		ordered = ordered && c.spread.Index(stored[i].Name) == i
-	}
-	if ordered {
-		return stored
-	}
-	subsets := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(c.spread.Subsets))
-	for i := range subsets {
-		subsets[i].Name = c.spread.Subsets[i].Name
-	}
-	for i := range stored {
-		if at := c.spread.Index(stored[i].Name); at != spread.None {
-			subsets[at] = stored[i]
-		}
-	}
-	if c.status.VersionedSubsetStatuses == nil {
-		c.status.VersionedSubsetStatuses = map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{}
-	}
-	c.status.VersionedSubsetStatuses[version] = subsets
-	return subsets
-}
-
-func counts(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) []int {
-	all := make([]int, len(subsets))
-	for i := range subsets {
-		all[i] = int(subsets[i].Replicas) + len(subsets[i].CreatingPods)
-	}
-	return all
-}
-
-func total(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) int {
-	sum := 0
-	for _, n := range counts(subsets) {
-		sum += n
-	}
-	return sum
-}
-
-// wanted is how many pods an owner wants. More counted ones are gone: the new pod replaces one.
-func wanted(owner *unstructured.Unstructured) int {
-	for _, name := range []string{"replicas", "parallelism"} {
-		if n, found, err := unstructured.NestedInt64(owner.Object, "spec", name); found && err == nil {
-			return int(n)
-		}
-	}
-	return 1
-}
-
-// recount counts the pods of a version that there are, since the status is behind deletions.
-func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Unstructured, version string) error {
-	selector, err := selectorOf(owner)
-	if err != nil {
-		return err
-	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	err = c.Client.List(ctx, list, client.InNamespace(a.pod.Namespace), client.MatchingLabelsSelector{Selector: selector},
-		client.MatchingFieldsSelector{Selector: unfinished()})
-	if err != nil {
-		return fmt.Errorf("counting the pods of %s: %w", owner.GetName(), err)
-	}
-	subsets := c.of(version)
-	for i := range subsets {
-		subsets[i].Replicas = 0
-	}
-	for i := range list.Items {
-		found := &list.Items[i]
-		mark, marked := spread.MarkOf(found.Annotations)
-		at := c.spread.Index(mark.Subset)
-		if !marked || mark.Name != c.spread.Name || at == spread.None || c.spread.Counted(found.Labels) != version {
-			continue
-		}
-		_, byName := subsets[at].CreatingPods[found.Name]
-		_, byUID := subsets[at].CreatingPods[mark.UID]
-		switch {
-		case found.DeletionTimestamp != nil:
-			delete(subsets[at].CreatingPods, found.Name)
-			delete(subsets[at].CreatingPods, mark.UID)
-		case !byName && !byUID: // others are counted until the controller has seen them
-			subsets[at].Replicas++
-		}
-	}
-	c.live[version], c.changed = true, c.changed || !a.dry
-	return nil
-}
-
-// unfinished selects pods that are not over.
-func unfinished() fields.Selector {
-	return fields.AndSelectors(
-		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)))
-}
-
-// selectorOf is a workload's spec.selector.
-func selectorOf(owner *unstructured.Unstructured) (labels.Selector, error) {
-	value, _, _ := unstructured.NestedMap(owner.Object, "spec", "selector")
-	written := &metav1.LabelSelector{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(value, written); err != nil {
-		return nil, fmt.Errorf("reading the selector of %s: %w", owner.GetName(), err)
-	}
-	return metav1.LabelSelectorAsSelector(written)
-}
-
-// chain is the owner of a pod, and the target of the WorkloadSpread above it; nil without.
-func (c *counting) chain(ctx context.Context, a *asked) (owner, target *unstructured.Unstructured, err error) {
-	kind := schema.FromAPIVersionAndKind(a.owner.APIVersion, a.owner.Kind)
-	direct := c.spread.IsFor(kind.GroupKind(), a.owner.Name)
-	if !direct && !(kind.Group == "apps" && kind.Kind == "ReplicaSet" && c.spread.Target.Kind == "Deployment") {
-		return nil, nil, nil
-	}
-	if owner, err = c.get(ctx, a.pod.Namespace, kind, a.owner.Name); err != nil || owner == nil || owner.GetUID() != a.owner.UID {
-		return nil, nil, err
-	}
-	if direct {
-		return owner, owner, nil
-	}
-	above := metav1.GetControllerOfNoCopy(owner)
-	if above == nil || !c.spread.IsFor(schema.FromAPIVersionAndKind(above.APIVersion, above.Kind).GroupKind(), above.Name) {
-		return nil, nil, nil
-	}
-	if !c.spread.HasPercent() {
-		return owner, owner, nil
-	}
-	target, err = c.get(ctx, a.pod.Namespace, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind), above.Name)
-	return owner, target, err
-}
-
-// get reads an object once for a batch; nil: it is gone.
-func (c *counting) get(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
-	id := kind.String() + "/" + name
-	if known, found := c.queue.chains[id]; found {
-		return known, nil
-	}
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(kind)
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
-	}
-	if c.queue.chains == nil {
-		c.queue.chains = map[string]*unstructured.Unstructured{}
-	}
-	c.queue.chains[id] = object
-	return object, nil
 }

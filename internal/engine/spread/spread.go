@@ -45,8 +45,9 @@ type Spread struct {
 	// Target and TargetName name the workload, whatever its version.
 	Target     schema.GroupVersionKind
 	TargetName string
-	// Selector chooses managed pods.
+	// Selector chooses managed pods; Filter is its source, nil without one.
 	Selector labels.Selector
+	Filter   *metav1.LabelSelector
 	// Paths are targetFilter.replicasPathList.
 	Paths   []string
 	Subsets []Subset
@@ -89,7 +90,7 @@ func Parse(ws *appsv1beta1.WorkloadSpread) (*Spread, error) {
 			if err != nil {
 				return nil, fmt.Errorf("spec.targetFilter.selector: %w", err)
 			}
-			s.Selector = selector
+			s.Selector, s.Filter = selector, filter.Selector
 		}
 	}
 	if len(ws.Spec.Subsets) == 0 {
@@ -332,6 +333,20 @@ type Placing struct {
 // Count counts the pods that stay.
 func (p *Placing) Count(pods []*corev1.Pod) { p.counts = p.Counts(pods) }
 
+// Beyond is how many pods each subset has beyond its share of the workload.
+func (p *Placing) Beyond(pods []*corev1.Pod) []int {
+	over := p.Counts(pods)
+	for _, i := range p.Place(p.Replicas, p.Replicas, make([]int, len(p.Subsets)), p.Shut) {
+		if i != None {
+			over[i]--
+		}
+	}
+	for i := range over {
+		over[i] = max(over[i], 0)
+	}
+	return over
+}
+
 // Put makes a new pod of a workload one of a subset, and counts it. An unmanaged pod, and one without room, stays as it is.
 func (p *Placing) Put(pod *corev1.Pod, selector labels.Selector) {
 	if !p.Selector.Matches(labels.Set(pod.Labels)) {
@@ -356,7 +371,7 @@ func (p *Placing) PutOrdinal(pod *corev1.Pod, ordinal int, selector labels.Selec
 	}
 }
 
-// put injects. A patch in conflict with the pod is left out: the controller of WorkloadSpreads says so.
+// put injects. A patch in conflict with the pod is left out; a condition of the WorkloadSpread says so.
 func (p *Placing) put(pod *corev1.Pod, i int, selector labels.Selector) {
 	_ = p.Inject(pod, i, "", selector)
 }

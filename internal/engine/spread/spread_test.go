@@ -107,6 +107,44 @@ func TestReplicasComeFromPaths(t *testing.T) {
 	}
 }
 
+// OpenKruise spreads no new pod with a filter without a selector, and counts all.
+func TestAFilterWithoutASelectorMeansAllPods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		filter *appsv1beta1.TargetFilter
+		want   bool
+	}{
+		"no filter":                 {want: true},
+		"a filter without selector": {filter: &appsv1beta1.TargetFilter{}, want: true},
+		"an empty selector":         {filter: &appsv1beta1.TargetFilter{Selector: &metav1.LabelSelector{}}, want: true},
+		"a selector of others":      {filter: &appsv1beta1.TargetFilter{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "api"}}}},
+	} {
+		ws := &appsv1beta1.WorkloadSpread{}
+		ws.Spec.TargetReference = &appsv1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+		ws.Spec.Subsets, ws.Spec.TargetFilter = []appsv1beta1.WorkloadSpreadSubset{{Name: "a"}}, tc.filter
+		s, err := Parse(ws)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
+		(&Placing{Spread: s}).Put(pod, nil)
+		if _, marked := s.SubsetOf(pod); marked != tc.want {
+			t.Errorf("%s: it is %v that the pod has a subset", name, marked)
+		}
+	}
+}
+
+func TestOnlyPodsOfDeploymentsHaveVersions(t *testing.T) {
+	pod := map[string]string{shared.LabelPodTemplateHash: "h1"}
+	for kind, want := range map[string]string{"Deployment": "h1", "ReplicaSet": "h1", "Job": AnyVersion, "CloneSet": AnyVersion} {
+		if got := parsed(t, kind, "").Counted(pod); got != want {
+			t.Errorf("%s: %s, want %s", kind, got, want)
+		}
+	}
+	if got := parsed(t, "ReplicaSet", "").Counted(nil); got != AnyVersion {
+		t.Errorf("without a hash: %s", got)
+	}
+}
+
 func TestInjectionLeavesSharedPartsAlone(t *testing.T) {
 	term := func(key string) corev1.NodeSelectorTerm {
 		return corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpExists}}}

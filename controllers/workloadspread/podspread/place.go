@@ -1,0 +1,231 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podspread
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+)
+
+// counting is one try for a batch.
+type counting struct {
+	*Handler
+	queue   *queue
+	spread  *spread.Spread
+	status  *appsv1beta1.WorkloadSpreadStatus
+	shut    []bool
+	changed bool
+	// live: the version was counted by the pods that there are.
+	live map[string]bool
+}
+
+// place gives a pod its subset.
+func (c *counting) place(ctx context.Context, a *asked) error {
+	a.spread, a.at, a.uid = c.spread, spread.None, ""
+	s := c.spread
+	if !s.Selector.Matches(labels.Set(a.pod.Labels)) {
+		return nil
+	}
+	owner, target, err := c.chain(ctx, a)
+	if err != nil || target == nil {
+		return err
+	}
+	if s.HasOrdinals() {
+		if ordinal, err := ordinalOf(a.pod.Name); err == nil {
+			a.at = s.Ordinal(ordinal, c.shut)
+		}
+		return nil
+	}
+	if first := s.First(c.shut); first != spread.None && s.Subsets[first].Max == nil {
+		a.at = first
+		return nil
+	}
+	version, replicas := s.Counted(a.pod.Labels), s.Replicas(target.Object)
+	subsets := c.of(version)
+	at := s.Place(1, replicas, counts(subsets), c.shut)[0]
+	if at != s.First(c.shut) && !c.live[version] && total(subsets) >= wanted(owner) {
+		if err := c.recount(ctx, a, owner, version); err != nil {
+			return err
+		}
+		at = s.Place(1, replicas, counts(subsets), c.shut)[0]
+	}
+	if a.at = at; at == spread.None || a.dry {
+		return nil
+	}
+	key := a.pod.Name
+	if key == "" {
+		a.uid = string(uuid.NewUUID())
+		key = a.uid
+	}
+	c.add(subsets, at, key, s.Limit(at, replicas))
+	return nil
+}
+
+func (c *counting) add(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, at int, key string, limit int) {
+	subset := &subsets[at]
+	if subset.CreatingPods == nil {
+		subset.CreatingPods = map[string]metav1.Time{}
+	}
+	subset.CreatingPods[key] = metav1.Now()
+	subset.MissingReplicas = -1
+	if limit >= 0 {
+		subset.MissingReplicas = int32(max(limit-int(subset.Replicas)-len(subset.CreatingPods), 0)) //nolint:gosec // both are numbers of pods
+	}
+	c.changed = true
+}
+
+// of are the subsets of a version, in the order of the spec.
+func (c *counting) of(version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
+	stored := c.status.VersionedSubsetStatuses[version]
+	ordered := len(stored) == len(c.spread.Subsets)
+	for i := range stored {
+		ordered = ordered && c.spread.Index(stored[i].Name) == i
+	}
+	if ordered {
+		return stored
+	}
+	subsets := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(c.spread.Subsets))
+	for i := range subsets {
+		subsets[i].Name = c.spread.Subsets[i].Name
+	}
+	for i := range stored {
+		if at := c.spread.Index(stored[i].Name); at != spread.None {
+			subsets[at] = stored[i]
+		}
+	}
+	if c.status.VersionedSubsetStatuses == nil {
+		c.status.VersionedSubsetStatuses = map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{}
+	}
+	c.status.VersionedSubsetStatuses[version] = subsets
+	return subsets
+}
+
+func counts(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) []int {
+	all := make([]int, len(subsets))
+	for i := range subsets {
+		all[i] = int(subsets[i].Replicas) + len(subsets[i].CreatingPods)
+	}
+	return all
+}
+
+func total(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) int {
+	sum := 0
+	for _, n := range counts(subsets) {
+		sum += n
+	}
+	return sum
+}
+
+// wanted is how many pods an owner wants. More counted ones are gone: the new pod replaces one.
+func wanted(owner *unstructured.Unstructured) int {
+	for _, name := range []string{"replicas", "parallelism"} {
+		if n, found, err := unstructured.NestedInt64(owner.Object, "spec", name); found && err == nil {
+			return int(n)
+		}
+	}
+	return 1
+}
+
+// recount counts the pods of a version that there are, since the status is behind deletions.
+func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Unstructured, version string) error {
+	selector, err := spread.SelectorOf(owner)
+	if err != nil {
+		return err
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
+	err = c.Client.List(ctx, list, client.InNamespace(a.pod.Namespace), client.MatchingLabelsSelector{Selector: selector},
+		client.MatchingFieldsSelector{Selector: unfinished()})
+	if err != nil {
+		return fmt.Errorf("counting the pods of %s: %w", owner.GetName(), err)
+	}
+	subsets := c.of(version)
+	for i := range subsets {
+		subsets[i].Replicas = 0
+	}
+	for i := range list.Items {
+		found := &list.Items[i]
+		mark, marked := spread.MarkOf(found.Annotations)
+		at := c.spread.Index(mark.Subset)
+		if !marked || mark.Name != c.spread.Name || at == spread.None || c.spread.Counted(found.Labels) != version {
+			continue
+		}
+		_, byName := subsets[at].CreatingPods[found.Name]
+		_, byUID := subsets[at].CreatingPods[mark.UID]
+		switch {
+		case found.DeletionTimestamp != nil:
+			delete(subsets[at].CreatingPods, found.Name)
+			delete(subsets[at].CreatingPods, mark.UID)
+		case !byName && !byUID: // others are counted until the controller has seen them
+			subsets[at].Replicas++
+		}
+	}
+	c.live[version], c.changed = true, c.changed || !a.dry
+	return nil
+}
+
+// unfinished selects pods that are not over.
+func unfinished() fields.Selector {
+	return fields.AndSelectors(
+		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)))
+}
+
+// chain is the owner of a pod, and the target of the WorkloadSpread above it; nil without.
+func (c *counting) chain(ctx context.Context, a *asked) (owner, target *unstructured.Unstructured, err error) {
+	kind := schema.FromAPIVersionAndKind(a.owner.APIVersion, a.owner.Kind)
+	direct := c.spread.IsFor(kind.GroupKind(), a.owner.Name)
+	if !direct && !(kind.Group == "apps" && kind.Kind == "ReplicaSet" && c.spread.Target.Kind == "Deployment") {
+		return nil, nil, nil
+	}
+	if owner, err = c.get(ctx, a.pod.Namespace, kind, a.owner.Name); err != nil || owner == nil || owner.GetUID() != a.owner.UID {
+		return nil, nil, err
+	}
+	if direct {
+		return owner, owner, nil
+	}
+	above := metav1.GetControllerOfNoCopy(owner)
+	if above == nil || !c.spread.IsFor(schema.FromAPIVersionAndKind(above.APIVersion, above.Kind).GroupKind(), above.Name) {
+		return nil, nil, nil
+	}
+	if !c.spread.HasPercent() {
+		return owner, owner, nil
+	}
+	target, err = c.get(ctx, a.pod.Namespace, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind), above.Name)
+	return owner, target, err
+}
+
+// get reads an object once for a batch; nil: it is gone.
+func (c *counting) get(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
+	id := kind.String() + "/" + name
+	if known, found := c.queue.chains[id]; found {
+		return known, nil
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
+	}
+	if c.queue.chains == nil {
+		c.queue.chains = map[string]*unstructured.Unstructured{}
+	}
+	c.queue.chains[id] = object
+	return object, nil
+}
