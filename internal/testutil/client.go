@@ -9,7 +9,9 @@ import (
 	"slices"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -79,6 +81,9 @@ func newClient(builder *fake.ClientBuilder) *Client {
 			if err != nil {
 				return err
 			}
+			if patch.Type() == types.ApplyPatchType {
+				return c.apply(ctx, to, object, body, opts)
+			}
 			return c.send(ctx, Write{Verb: "patch", Object: object, Patch: string(body)}, func() error {
 				return to.Patch(ctx, object, patch, opts...)
 			})
@@ -114,6 +119,21 @@ func newClient(builder *fake.ClientBuilder) *Client {
 		},
 	})
 	return c
+}
+
+// apply carries out an apply whose answer is metadata alone.
+func (c *Client) apply(ctx context.Context, to client.WithWatch, answer client.Object, body []byte, opts []client.PatchOption) error {
+	object := &unstructured.Unstructured{}
+	if err := object.UnmarshalJSON(body); err != nil {
+		return err
+	}
+	given := (&client.PatchOptions{}).ApplyOptions(opts)
+	options := client.ApplyOptions{FieldManager: given.FieldManager, Force: given.Force}
+	return c.send(ctx, Write{Verb: "apply", Object: object, ApplyOptions: options}, func() error {
+		err := to.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), &options)
+		answer.SetResourceVersion(object.GetResourceVersion())
+		return err
+	})
 }
 
 // SetFault makes the following writes go through fault; nil forwards them all.

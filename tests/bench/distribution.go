@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
@@ -38,10 +39,15 @@ type distribution struct {
 	objects dynamic.ResourceInterface
 	copies  dynamic.NamespaceableResourceInterface
 	process *operator.Operator
+	log     *audit.Log
 }
 
-// benchLabel is on the namespaces that get a copy.
-const benchLabel = "bench"
+const (
+	// benchLabel is on the namespaces that get a copy.
+	benchLabel = "bench"
+	// restTime is how long nothing may be written at rest.
+	restTime = 30 * time.Second
+)
 
 func distributionCommand() *cobra.Command {
 	d := &distribution{}
@@ -67,31 +73,67 @@ func (d *distribution) run(ctx context.Context) (err error) {
 	if err := d.open(ctx, c); err != nil {
 		return err
 	}
-	var bare, ours []float64
+	var bare, ours, ratios []float64
 	for round := range d.pairs {
-		for _, who := range []struct {
-			name    string
-			act     func(context.Context) error
-			seconds *[]float64
-		}{{"bare client", d.bare, &bare}, {"operator", d.operator, &ours}} {
-			began := time.Now()
-			if err := who.act(ctx); err != nil {
-				return fmt.Errorf("%s: %w", who.name, err)
-			}
-			*who.seconds = append(*who.seconds, time.Since(began).Seconds())
-			fmt.Fprintf(os.Stderr, "round %d: %s: %.1f s\n", round+1, who.name, time.Since(began).Seconds())
-			if err := d.clear(ctx); err != nil {
-				return err
-			}
+		without, _, err := d.turn(ctx, d.bare)
+		if err != nil {
+			return fmt.Errorf("bare client: %w", err)
 		}
+		with, writes, err := d.turn(ctx, d.operator)
+		if err != nil {
+			return fmt.Errorf("operator: %w", err)
+		}
+		fmt.Fprintf(os.Stderr, "round %d: bare client %.1f s, operator %.1f s with %d writes\n", round+1, without, with, writes)
+		bare, ours, ratios = append(bare, without), append(ours, with), append(ratios, with/without)
 	}
-	var ratios []float64
-	for i := range bare {
-		ratios = append(ratios, ours[i]/bare[i])
+	fmt.Printf("%d namespaces: bare client %.1f s, operator %.1f s, %.2f times (%.2f to %.2f)\n", d.namespaces,
+		median(bare), median(ours), median(ratios), slices.Min(ratios), slices.Max(ratios))
+	return d.rest(ctx)
+}
+
+// turn measures how long one takes, and counts the operator's writes in that time. Afterwards there are no copies.
+func (d *distribution) turn(ctx context.Context, act func(context.Context) error) (seconds float64, writes int, err error) {
+	if _, err := d.written(); err != nil {
+		return 0, 0, err
 	}
-	usage, err := operator.UsageOf(d.process.PID())
-	fmt.Printf("%d namespaces: bare client %.1f s, operator %.1f s, %.2f times (%.2f to %.2f), peak memory %d MiB\n", d.namespaces,
-		median(bare), median(ours), median(ratios), slices.Min(ratios), slices.Max(ratios), usage.PeakRSS>>20)
+	began := time.Now()
+	if err := act(ctx); err != nil {
+		return 0, 0, err
+	}
+	seconds = time.Since(began).Seconds()
+	if writes, err = d.written(); err != nil {
+		return 0, 0, err
+	}
+	return seconds, writes, d.clear(ctx)
+}
+
+// written counts the operator's writes since the last call.
+func (d *distribution) written() (int, error) {
+	events, err := d.log.Next(audit.ByUser(operator.ServiceAccountUser))
+	return audit.Count(events).Writes(), err
+}
+
+// rest counts the writes at rest, and prints them with the memory in use and at most.
+func (d *distribution) rest(ctx context.Context) error {
+	before, err := operator.UsageOf(d.process.PID())
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(d.operator(ctx), pause(ctx, quietTime)); err != nil {
+		return err
+	}
+	if _, err := d.written(); err != nil {
+		return err
+	}
+	if err := pause(ctx, restTime); err != nil {
+		return err
+	}
+	writes, err := d.written()
+	if err != nil {
+		return err
+	}
+	after, err := operator.UsageOf(d.process.PID())
+	fmt.Printf("at rest: %d writes in %s, memory %d MiB without and %d MiB with copies, at most %d MiB\n", writes, restTime, before.RSS>>20, after.RSS>>20, after.PeakRSS>>20)
 	return err
 }
 
@@ -122,10 +164,14 @@ func (d *distribution) open(ctx context.Context, c *cluster.Cluster) (err error)
 	if err := d.process.Run(ctx); err != nil {
 		return err
 	}
-	return d.each(ctx, func(ctx context.Context, namespace string) error {
+	if d.log, err = audit.Open(c.AuditLog()); err != nil {
+		return err
+	}
+	err = d.each(ctx, func(ctx context.Context, namespace string) error {
 		_, err := d.core.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace, Labels: map[string]string{benchLabel: "yes"}}}, metav1.CreateOptions{})
 		return err
 	})
+	return errors.Join(err, pause(ctx, quietTime))
 }
 
 // each calls do for every namespace, a few at a time.

@@ -24,6 +24,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -111,12 +112,12 @@ func (w *Writer) Patch(ctx context.Context, owner freshness.Owner, ref freshness
 
 // PatchInto is Patch for who needs the whole answer. The answer is an object of the kind with namespace and name.
 func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref freshness.Ref, patch Patch, answer client.Object) error {
-	ctx, cancel := w.limit(ctx)
-	defer cancel()
 	body, err := patch.body()
 	if err != nil {
 		return fmt.Errorf("encoding a patch of %s %s: %w", ref.Kind.Kind, ref.Name, err)
 	}
+	ctx, cancel := w.limit(ctx)
+	defer cancel()
 	raw, by := client.RawPatch(patch.Type, body), client.FieldOwner(manager(patch.FieldManager))
 	if patch.Subresource == "" {
 		err = w.Client.Patch(ctx, answer, raw, by)
@@ -167,16 +168,21 @@ func (w *Writer) Apply(ctx context.Context, owner freshness.Owner, kind schema.G
 	if !ok {
 		return "", fmt.Errorf("applying a %T: %w", object, ErrNotUnstructured)
 	}
-	answer := wanted.DeepCopy()
-	answer.SetGroupVersionKind(kind)
-	options := []client.ApplyOption{client.FieldOwner(manager(apply.FieldManager))}
+	content := maps.Clone(wanted.Object)
+	content["apiVersion"], content["kind"] = kind.GroupVersion().String(), kind.Kind
+	body, err := json.Marshal(content)
+	if err != nil {
+		return "", fmt.Errorf("encoding %s %s: %w", kind.Kind, object.GetName(), err)
+	}
+	options := []client.PatchOption{client.FieldOwner(manager(apply.FieldManager))}
 	if apply.Force {
 		options = append(options, client.ForceOwnership)
 	}
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	err = plain(w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), options...))
 	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
+	answer := bare(ref) // client.Apply would read the whole object.
+	err = plain(w.Client.Patch(ctx, answer, client.RawPatch(types.ApplyPatchType, body), options...))
 	w.answered(owner, ref, freshness.Apply, answer.GetResourceVersion(), err)
 	return answer.GetResourceVersion(), err
 }
