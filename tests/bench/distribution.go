@@ -65,7 +65,7 @@ func (d *distribution) run(ctx context.Context) (err error) {
 	if err := repository.EnterRoot(); err != nil {
 		return err
 	}
-	c, err := cluster.Start(ctx, cluster.Options{Progress: os.Stderr})
+	c, err := cluster.Start(ctx, cluster.Options{Progress: os.Stderr, Audit: &cluster.Audit{}})
 	if err != nil {
 		return err
 	}

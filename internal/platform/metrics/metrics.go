@@ -18,6 +18,8 @@ type Metrics struct {
 	Actions *prometheus.CounterVec
 	// Objects is how many objects there are, by kind, state and the reason for it.
 	Objects *Objects
+	// Copies is how many copies ResourceDistributions have together, by state: desired, succeeded or failed.
+	Copies *Copies
 	// StaleViews counts passes waiting for the cache to show the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
 	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
@@ -59,6 +61,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 	all := &set{}
 	m := &Metrics{
 		Objects: add(all, newObjects()),
+		Copies:  add(all, newCopies()),
 		Actions: all.counters("kruise_podset_actions_total", "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
 			"kind", "verb", "result"),
 		StaleViews: all.counters("kruise_podset_stale_views_total", "Reconciles that waited for the cache to show the operator's own writes for the workload.",

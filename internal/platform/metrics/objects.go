@@ -33,13 +33,6 @@ func (o *Objects) Count(kind string, states iter.Seq2[string, string]) {
 	o.kinds[kind] = states
 }
 
-// Reset forgets all kinds.
-func (o *Objects) Reset() {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	clear(o.kinds)
-}
-
 // Describe implements [prometheus.Collector].
 func (o *Objects) Describe(to chan<- *prometheus.Desc) { to <- o.desc }
 
@@ -56,5 +49,40 @@ func (o *Objects) Collect(to chan<- prometheus.Metric) {
 		for key, n := range counts {
 			to <- prometheus.MustNewConstMetric(o.desc, prometheus.GaugeValue, float64(n), kind, key[0], key[1])
 		}
+	}
+}
+
+// Copies adds up what ResourceDistributions report. It asks when it is asked, and keeps nothing.
+type Copies struct {
+	desc  *prometheus.Desc
+	mutex sync.Mutex
+	sum   func() map[string]int64
+}
+
+func newCopies() *Copies {
+	return &Copies{desc: prometheus.NewDesc("kruise_resourcedistribution_copies",
+		"Copies of all ResourceDistributions together: desired, succeeded and failed, as in their statuses.", []string{"state"}, nil)}
+}
+
+// Count has sum asked for the copies by state.
+func (c *Copies) Count(sum func() map[string]int64) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.sum = sum
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Copies) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements [prometheus.Collector].
+func (c *Copies) Collect(to chan<- prometheus.Metric) {
+	c.mutex.Lock()
+	sum := c.sum
+	c.mutex.Unlock()
+	if sum == nil {
+		return // The kind is off.
+	}
+	for state, n := range sum() {
+		to <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(n), state)
 	}
 }

@@ -31,6 +31,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("ImageListPullJob", func(t *testing.T) { testImageListPullJob(t, e.about("imagelistpulljobs")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
 	t.Run("PodProbeMarker", func(t *testing.T) { testPodProbeMarker(t, e.about("podprobemarkers")) })
+	t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistribution(t, e.about("resourcedistributions")) })
 	t.Run("SidecarSet", func(t *testing.T) { testSidecarSet(t, e.about("sidecarsets")) })
 	t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeployment(t, e.about("uniteddeployments")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
