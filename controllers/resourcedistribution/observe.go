@@ -5,6 +5,7 @@ package resourcedistribution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,6 +57,9 @@ func (r *Reconciler) readCopies(ctx context.Context, spec *plan.Spec, s *plan.Sn
 	err := r.WatchLate(ctx, object, r.byCopy, func(ctx context.Context, indexer client.FieldIndexer) error {
 		return cache.IndexByController(ctx, indexer, object)
 	})
+	if errors.Is(err, workload.ErrDenied) {
+		err = fmt.Errorf("bind the ClusterRole %s to the operator's account: %w", plan.ConfigMapsRole, err)
+	}
 	if err != nil {
 		return err
 	}

@@ -235,7 +235,7 @@ func full(t testing.TB, kind kinds.Kind, version string) map[string]any {
 	return object
 }
 
-// typed are the places of a version of a kind, with the templates of a UnitedDeployment.
+// typed are the places of a version of a kind, with the templates of a UnitedDeployment and the resource of a ResourceDistribution.
 func typed(t testing.TB, kind kinds.Kind, version string) []place {
 	t.Helper()
 	known, err := scheme.New()
@@ -256,6 +256,10 @@ func typed(t testing.TB, kind kinds.Kind, version string) []place {
 	if kind.Name == "UnitedDeployment" {
 		found = append(found, places(reflect.TypeFor[v1beta1.CloneSetSpec](), []string{"spec", "template", "cloneSetTemplate", "spec"}, 0)...)
 		found = append(found, places(reflect.TypeFor[map[string]map[string]string](), []string{"spec", "topology", "subsets", "[]", "patch"}, 0)...)
+	}
+	if kind.Name == "ResourceDistribution" {
+		found = append(found, places(reflect.TypeFor[corev1.Secret](), []string{"spec", "resource"}, 0)...)
+		found = append(found, places(reflect.TypeFor[corev1.ConfigMap](), []string{"spec", "resource"}, 0)...)
 	}
 	return found
 }

@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"strings"
@@ -158,7 +159,16 @@ func TestAConfigMapIsDistributed(t *testing.T) {
 
 	d.patch(hub(one), `{"metadata":{"labels":{"mine":"yes"}},"data":{"a":"2"}}`)
 	d.has(one, data)
-	d.patch(hub(one), `{"data":{"b":"3"}}`)
+	other := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: one, Name: "other"}}
+	if err := env.Client.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	made.OwnerReferences = append(made.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: other.UID})
+	owners, err := json.Marshal(made.OwnerReferences)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.patch(hub(one), `{"metadata":{"annotations":{"mine":"yes"},"ownerReferences":`+string(owners)+`},"data":{"b":"3"}}`)
 	if kept := d.has(one, data); kept.Labels["mine"] != "yes" || kept.UID != made.UID {
 		t.Errorf("the copy is %+v", kept.ObjectMeta)
 	}
@@ -175,9 +185,12 @@ func TestAConfigMapIsDistributed(t *testing.T) {
 		}
 		return nil
 	})
-	d.patch(d.object(), `{"spec":{"resource":{"data":{"a":null,"c":"4"}}}}`)
+	d.patch(d.object(), `{"spec":{"resource":{"metadata":{"labels":null},"data":{"a":null,"c":"4"}}}}`)
 	data = map[string]string{"c": "4"}
-	d.has(one, data)
+	kept := d.has(one, data)
+	if _, found := kept.Labels["x"]; found || kept.Labels["mine"] != "yes" || kept.Annotations["mine"] != "yes" || len(kept.OwnerReferences) != 2 {
+		t.Errorf("the copy is %+v", kept.ObjectMeta)
+	}
 	d.has(two, data)
 
 	theirs := hub(own)
@@ -238,6 +251,21 @@ func TestAConfigMapIsDistributed(t *testing.T) {
 	}
 	d.has(two, nil)
 	d.has(later.Name, nil)
+}
+
+// TestTheFirstOfTwoDistributionsHasTheCopy: the other one reports a conflict, and gets it when the first gives it up.
+func TestTheFirstOfTwoDistributionsHasTheCopy(t *testing.T) {
+	t.Parallel()
+	first, second := distribute(t, "ConfigMap", "data: {a: '1'}"), distribute(t, "ConfigMap", "data: {a: '2'}")
+	target := env.Namespace(t).Name
+	first.chosen(target, true)
+	first.has(target, map[string]string{"a": "1"})
+	second.patch(second.object(), `{"spec":{"targets":{"includedNamespaces":{"list":[{"name":"`+target+`"}]}}}}`)
+	second.reports(1, 0, "ConflictOccurred "+target)
+	first.has(target, map[string]string{"a": "1"})
+	first.chosen(target, false)
+	second.has(target, map[string]string{"a": "2"})
+	second.reports(1, 1)
 }
 
 // TestEachCopyIsWrittenOnce counts requests.

@@ -254,6 +254,29 @@ func TestANamespaceThatIsNotThereYet(t *testing.T) {
 	equal(t, "faults", faulty(status), "")
 }
 
+func TestWithAllNamespacesNoneIsMissing(t *testing.T) {
+	c := newCluster(t, settings, "t1", "t2:gold")
+	c.object.Spec.Targets = appsv1beta1.ResourceDistributionTargets{AllNamespaces: true, IncludedNamespaces: list("t9")}
+	c.object.Spec.Targets.NamespaceSelector.MatchLabels = map[string]string{"gold": "yes"}
+	equal(t, "status", counts(c.pass()), "desired 2 succeeded 2 failed 0")
+	c.expect("both", "create t1", "create t2")
+}
+
+// Anybody can write annotations and names.
+func TestOnlyTheUIDOfTheOwnerMakesAnObjectOurs(t *testing.T) {
+	c := newCluster(t, settings, "t1")
+	c.object.Spec.Targets.AllNamespaces = true
+	c.pass()
+	c.copies["t1"].OwnerReferences[0].UID = "forged"
+	spec := Parse(c.object)
+	if is := Observe(spec, c.copies["t1"]).State; is != Foreign {
+		t.Errorf("it is %s", is)
+	}
+	c.object.Spec.Targets = appsv1beta1.ResourceDistributionTargets{}
+	c.pass()
+	c.expect("the namespace is no target")
+}
+
 // E3.
 func TestAnObjectOfSomebodyElseIsLeftAlone(t *testing.T) {
 	c := newCluster(t, settings, "t1", "t2:gold")

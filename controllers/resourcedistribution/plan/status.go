@@ -19,8 +19,11 @@ import (
 // maxNames is how many namespaces a condition names: thousands would make the status too large.
 const maxNames = 500
 
-// SecretsRole is the ClusterRole to bind in the namespaces that get Secrets.
-const SecretsRole = "kruise-operator-distribute-secrets"
+// The ClusterRoles that the operator needs: one is bound by the installation, the other by users, in the namespaces that get Secrets.
+const (
+	ConfigMapsRole = "kruise-operator-distribute-configmaps"
+	SecretsRole    = "kruise-operator-distribute-secrets"
+)
 
 // noNamespace is OpenKruise's text.
 const noNamespace = "namespace not found or is terminating"
