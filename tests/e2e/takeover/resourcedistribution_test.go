@@ -7,11 +7,14 @@ package takeover_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -93,5 +96,24 @@ func TestTakeoverOfResourceDistributions(t *testing.T) {
 			return fmt.Errorf("the ConfigMap is %+v, %w", after.ObjectMeta, err)
 		}
 		return nil
+	})
+
+	if err := direct.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "kruise-operator-distribute-configmaps"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(o.Stop(), o.Run(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	n.Eventually("the missing role is named", func(ctx context.Context) error {
+		object := &v1beta1.ResourceDistribution{}
+		if err := direct.Get(ctx, types.NamespacedName{Name: "settings"}, object); err != nil {
+			return err
+		}
+		for _, c := range object.Status.Conditions {
+			if c.Type == v1beta1.ResourceDistributionStalled && c.Reason == v1beta1.ReasonRightsMissing && strings.Contains(c.Message, "kruise-operator-distribute-configmaps") {
+				return nil
+			}
+		}
+		return fmt.Errorf("the status is %+v", object.Status)
 	})
 }
