@@ -14,6 +14,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
@@ -67,8 +68,7 @@ func (r *Reconciler) byCopy(ctx context.Context, object client.Object) []types.N
 	if len(names) == 0 {
 		return nil
 	}
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(plan.Kind())
+	stored := workload.Object(plan.Kind())
 	if err := r.Cache.Get(ctx, names[0], stored, client.UnsafeDisableDeepCopy); err != nil {
 		return nil // It is gone, or was never there.
 	}

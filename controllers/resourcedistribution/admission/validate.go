@@ -23,9 +23,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// maxKeys is how many keys of data are checked: an object of the largest size has no more.
-const maxKeys = 100000
-
 func resourcePath() *field.Path { return field.NewPath("spec", "resource") }
 
 // Validate returns the faults of a ResourceDistribution.
@@ -183,12 +180,9 @@ func tooLarge(size int, path *field.Path) field.ErrorList {
 
 // keys checks the keys of data.
 func keys[T any](data map[string]T, path *field.Path) field.ErrorList {
-	if len(data) > maxKeys {
-		return field.ErrorList{field.TooMany(path, len(data), maxKeys)}
-	}
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if faults := validation.IsConfigMapKey(key); len(faults) > 0 {
+		if faults := validation.IsConfigMapKey(key); len(faults) > 0 && len(errs) < wire.MaxErrors {
 			errs = append(errs, field.Invalid(path.Key(key), key, strings.Join(faults, ", ")))
 		}
 	}
