@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -106,6 +107,7 @@ func (r *Reconciler) lookInto(ctx context.Context, spec *plan.Spec, s *plan.Snap
 			defer func() { <-room }()
 			object, err := r.Writer.Look(ctx, spec.Kind, types.NamespacedName{Namespace: namespace, Name: spec.Name})
 			last := look{target: spec.Targets.Chooses(namespace, s.Namespaces[namespace].Labels)}
+			trim(object, spec)
 			last.note(object, err, s.Now, time.Duration(len(s.Namespaces))*perNamespace)
 			mu.Lock()
 			defer mu.Unlock()
@@ -113,6 +115,17 @@ func (r *Reconciler) lookInto(ctx context.Context, spec *plan.Spec, s *plan.Snap
 		})
 	}
 	all.Wait()
+}
+
+// trim drops what others can make long.
+func trim(object *metav1.PartialObjectMetadata, spec *plan.Spec) {
+	switch {
+	case object == nil:
+	case metav1.IsControlledBy(object, spec.Object):
+		object.Annotations = map[string]string{shared.AnnotationDistributedHash: object.Annotations[shared.AnnotationDistributedHash]}
+	default:
+		object.Labels, object.Annotations, object.ManagedFields = nil, nil, nil
+	}
 }
 
 // note notes an answer. Nobody looks again into a namespace that is no target, unless a copy is going or nothing is known.

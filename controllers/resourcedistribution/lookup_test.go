@@ -12,7 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/plan"
 )
@@ -51,6 +53,20 @@ func TestWhenASecretIsLookedAtAgain(t *testing.T) {
 				t.Errorf("after %s, want %s", l.due.Sub(now), tc.want)
 			}
 		})
+	}
+}
+
+func TestOfSecretsOnlyTheNeededMetadataIsKept(t *testing.T) {
+	object := &appsv1beta1.ResourceDistribution{ObjectMeta: metav1.ObjectMeta{UID: "hub"}}
+	for owner, want := range map[types.UID]int{"hub": 1, "other": 0} {
+		secret := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+			OwnerReferences: []metav1.OwnerReference{{UID: owner, Controller: new(true)}}, Labels: map[string]string{"large": "text"},
+			Annotations: map[string]string{shared.AnnotationDistributedHash: "h", "large": "text"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+		}}
+		trim(secret, &plan.Spec{Object: object})
+		if len(secret.Labels) != want || len(secret.Annotations) != want || len(secret.ManagedFields) != want {
+			t.Errorf("of %s is kept %+v", owner, secret)
+		}
 	}
 }
 
