@@ -32,6 +32,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/nodeimage"
 	"github.com/kruise-operator/kruise-operator/controllers/nodepodprobe"
 	"github.com/kruise-operator/kruise-operator/controllers/operatorconfig"
+	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution"
@@ -97,6 +98,7 @@ func All() []controller.Kind {
 		operatorconfig.Value(),
 		nodeimage.Value(),
 		nodepodprobe.Value(),
+		persistentpodstate.Value(),
 		podprobemarker.Value(),
 		resourcedistribution.Value(),
 		sidecarset.Value(),
@@ -159,6 +161,7 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	if c.Enabled(spread.Kind().Kind) && workload.Managed(mgr.GetRESTMapper(), c)(spread.Kind()) {
 		all.Spreads = workload.NewParsed(spread.ParseStored)
 	}
+	all.PodPlaces = workload.Managed(mgr.GetRESTMapper(), c)(persistentpodstate.Value().Entry.Stored())
 	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.PullJobs = predownload.NewWatch(mgr.GetCache())
 	}

@@ -57,6 +57,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if observed.snapshot.Spread, err = pass.Spread(ctx); err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
 	}
+	if observed.snapshot.Return, err = pass.Places(ctx); err != nil {
+		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
+	}
 	before := conditions.From(set.Status.Conditions)
 	pass.AskOthers(ctx, set, &observed.snapshot, workload.Asked{
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,

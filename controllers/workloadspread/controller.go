@@ -6,16 +6,13 @@ package workloadspread
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
-	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -37,11 +34,8 @@ type Reconciler struct {
 	*workload.Base
 	// off says why nothing is carried out; empty when it is.
 	off string
-	// hooks are registered for all WorkloadSpreads; byHook names the one of each.
-	hooks  *hooks.Owner
-	byHook atomic.Pointer[map[string]types.NamespacedName]
-	// enqueue has a WorkloadSpread planned.
-	enqueue atomic.Pointer[func(types.NamespacedName)]
+	// hooked tells of the hooks; nil in unit tests.
+	hooked *workload.Hooked
 }
 
 // New returns a Reconciler without watches.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -71,14 +70,9 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if !c.Features.Enabled(features.WorkloadSpread) {
 		r.off = "the feature gate WorkloadSpread is off"
 	}
-	if err := r.followHooks(mgr, d); err != nil {
+	var err error
+	if r.hooked, err = r.FollowHooks(mgr, d, Name, r.wanted); err != nil {
 		return err
 	}
-	return r.Base.Setup(ctx, mgr, r, workload.Watches{
-		OthersWriteStatus: true, Pods: r.spreadsOf, PodChanged: changed,
-		Further: func(_ context.Context, enqueue func(types.NamespacedName)) error {
-			r.enqueue.Store(&enqueue)
-			return nil
-		},
-	})
+	return r.Base.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.spreadsOf, PodChanged: changed})
 }

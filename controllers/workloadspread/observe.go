@@ -71,10 +71,10 @@ func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.S
 
 // observeHook tells whether new pods reach the webhook.
 func (r *Reconciler) observeHook(s *spread.Spread, seen *plan.Snapshot) {
-	if !NeedsHook(s) || r.hooks == nil {
+	if !NeedsHook(s) {
 		return
 	}
-	switch state := r.hooks.State(hookName(s.Namespace, s.Name)); state.Reason {
+	switch state := r.hooked.State(hooks.NameOf(prefix, s.Namespace, s.Name)); state.Reason {
 	case hooks.InForce:
 	case hooks.Pending:
 		seen.HookPending = true

@@ -19,6 +19,7 @@ func FuzzConversion(f *testing.F) {
 		`{"updateStrategy":{"rollingUpdate":{"rollingUpdateType":"Surging","maxSurge":1,"partition":2,"paused":true}},"burstReplicas":"10%"}`,
 		`{"namespace":"a","selector":{"matchLabels":{"app":"web"}},"containers":[{"name":"c","shareVolumePolicy":{"type":"enabled"}}],"patchPodMetadata":[{}]}`,
 		`{"subsets":[{"name":"a","requiredNodeSelector":{"matchFields":[]},"preferredNodeSelectorTerms":[{"weight":1}],"patch":{"x":1.5}},null,7]}`,
+		`{"requiredPersistentTopology":{"keys":["a"],"nodeTopologyKeys":7},"preferredPersistentTopology":[{"preference":{"nodeTopologyKeys":[]}},null,7]}`,
 		`{"updateStrategy":[],"scaleStrategy":7}`, `{"updateStrategy":{"rollingUpdate":null,"scatterStrategy":[{"key":"a"}]}}`,
 	} {
 		f.Add([]byte(seed), []byte(`{"name":"web"}`))

@@ -7,6 +7,7 @@ import (
 	cloneset "github.com/kruise-operator/kruise-operator/controllers/cloneset/convert"
 	containerrecreaterequest "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
 	daemonset "github.com/kruise-operator/kruise-operator/controllers/daemonset/convert"
+	persistentpodstate "github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/convert"
 	resourcedistribution "github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/convert"
 	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
 	workloadspread "github.com/kruise-operator/kruise-operator/controllers/workloadspread/convert"
@@ -15,7 +16,8 @@ import (
 
 func converters() []conversion.Converter {
 	return []conversion.Converter{
-		cloneset.Converter(), containerrecreaterequest.Converter(), daemonset.Converter(), resourcedistribution.Converter(), sidecarset.Converter(), workloadspread.Converter(),
+		cloneset.Converter(), containerrecreaterequest.Converter(), daemonset.Converter(), persistentpodstate.Converter(),
+		resourcedistribution.Converter(), sidecarset.Converter(), workloadspread.Converter(),
 	}
 }
 

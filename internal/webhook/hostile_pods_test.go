@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
@@ -214,6 +215,9 @@ func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.O
 	case *corev1.Namespace:
 		c.asked++
 		return nil
+	case *appsv1beta1.PersistentPodState:
+		c.asked++
+		return json.Unmarshal([]byte(placeJob), into)
 	case *unstructured.Unstructured:
 		c.asked++
 		return json.Unmarshal([]byte(spreadJob), &into.Object)
@@ -227,6 +231,10 @@ func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.O
 // spreadJob is a Job as well as its WorkloadSpread.
 const spreadJob = `{"metadata":{"uid":"u"},"spec":{"targetRef":{"apiVersion":"batch/v1","kind":"Job","name":"web"},
 	"subsets":[{"name":"a","tolerations":[{"key":"x","operator":"Exists"}],"patch":{"metadata":{"labels":{"subset":"a"}}}}]}}`
+
+// placeJob remembers the place of a pod without a name.
+const placeJob = `{"spec":{"targetRef":{"apiVersion":"batch/v1","kind":"Job","name":"web"},"requiredPersistentTopology":{"keys":["zone"]}},
+	"status":{"podStates":{"":{"nodeName":"n1","nodeTopologyLabels":{"zone":"a"}}}}}`
 
 func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	if c.lists == nil {

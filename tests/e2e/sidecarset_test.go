@@ -566,13 +566,7 @@ func TestSidecarSetSelectsNamespacesByLabel(t *testing.T) {
 		}
 	}
 	label(n.Name)
-	allowed := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"},
-		Data:       map[string]string{"SidecarSet_PatchPodMetadata_WhiteList": `{"rules":[{"allowedAnnotationKeyExprs":["^e2e.example.com/.*$"]}]}`},
-	}
-	if err := client.IgnoreAlreadyExists(n.Client.Create(t.Context(), allowed)); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, "SidecarSet_PatchPodMetadata_WhiteList", `{"rules":[{"allowedAnnotationKeyExprs":["^e2e.example.com/.*$"]}]}`)
 	s := newSidecars(t, n, func(set *v1beta1.SidecarSet) {
 		set.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": n.Name, corev1.LabelMetadataName: n.Name}}
 		set.Spec.PatchPodMetadata = []v1beta1.SidecarSetPatchPodMetadata{{Annotations: map[string]string{"e2e.example.com/agent": "yes"}}}

@@ -89,6 +89,17 @@ const (
 	AnnotationInPlaceGraceLegacy = "inplace-update-grace"
 	// AnnotationInPlaceEvidence records how the operator recognizes that its edit has taken effect, as the JSON of an InPlaceEvidence.
 	AnnotationInPlaceEvidence = "operator.kruise.io/inplace-evidence"
+	// AnnotationInjectedPersistentPodState on a pod names the PersistentPodState by which it returned to its place.
+	AnnotationInjectedPersistentPodState = "kruise.io/injected-persistent-pod-state"
+	// AnnotationAutoGeneratePersistentPodState with the value "true" on a workload creates a PersistentPodState for it. The next three say what it holds,
+	// as lists separated by commas.
+	AnnotationAutoGeneratePersistentPodState = "kruise.io/auto-generate-persistent-pod-state"
+	// AnnotationRequiredPersistentTopology are the required keys of node labels.
+	AnnotationRequiredPersistentTopology = "kruise.io/required-persistent-topology"
+	// AnnotationPreferredPersistentTopology are the preferred keys, with the weight 100.
+	AnnotationPreferredPersistentTopology = "kruise.io/preferred-persistent-topology"
+	// AnnotationPersistentPodAnnotations are the keys of pod annotations to record.
+	AnnotationPersistentPodAnnotations = "kruise.io/persistent-pod-annotations"
 	// AnnotationPaused with the value "true" on a workload stops the operator from doing anything for it, including replacing deleted pods. The
 	// condition Stalled says so. It is for emergencies and repairs by hand; to pause only an update, use its field paused or its partition.
 	AnnotationPaused = "operator.kruise.io/paused"
@@ -176,3 +187,10 @@ const FinalizerEphemeralJob = "apps.kruise.io/ephemeralcontainers-cleanup"
 
 // FieldManager is the name under which the operator writes; its user agent begins with it too.
 const FieldManager = "kruise-operator"
+
+// PersistentPodStateAnnotations are the annotations of a workload that ask for a PersistentPodState.
+func PersistentPodStateAnnotations() []string {
+	return []string{
+		AnnotationAutoGeneratePersistentPodState, AnnotationRequiredPersistentTopology, AnnotationPreferredPersistentTopology, AnnotationPersistentPodAnnotations,
+	}
+}

@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
@@ -84,6 +84,9 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	pod.Labels[shared.LabelPodName] = pod.Name
 	if p.PodIndexLabel {
 		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)
+	}
+	if p.s.Return != nil {
+		p.s.Return(pod)
 	}
 	lifecycle.Begin(pod, lifecycle.PreNormalDone(p.Lifecycle, pod), p.s.Now)
 	if p.s.Spread != nil {

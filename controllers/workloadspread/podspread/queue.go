@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
 )
 
 // tries is how often a write is tried again after another replica's.
@@ -63,7 +64,7 @@ func (h *Handler) answer(ctx context.Context, key types.NamespacedName, a *asked
 	}
 	defer func() { <-q.turn }()
 	if batch := h.take(q); len(batch) > 0 {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout) // it answers others, too
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), newpods.Timeout) // it answers others, too
 		defer cancel()
 		err := h.decideAll(ctx, key, q, batch)
 		for _, b := range batch {

@@ -101,6 +101,8 @@ type Snapshot struct {
 	NodeLabel func(node, key string) string
 	// Spread gives new pods their subsets of a WorkloadSpread. Nil: there is none.
 	Spread *spread.Placing
+	// Return makes a new pod return to its place, if one is remembered. Nil: none are.
+	Return func(*corev1.Pod)
 }
 
 // MovesNoPods says that no pod may be moved to the update revision: the server would refuse its pods, or

@@ -235,8 +235,22 @@ func withProbes(full client.Object) client.Object {
 	return to
 }
 
+// placesAsked are the annotations that ask for a PersistentPodState; nil: none do.
+func placesAsked(annotations map[string]string) map[string]string {
+	if _, asks := annotations[shared.AnnotationAutoGeneratePersistentPodState]; !asks {
+		return nil
+	}
+	kept := map[string]string{}
+	for _, key := range shared.PersistentPodStateAnnotations() {
+		if value, found := annotations[key]; found {
+			kept[key] = value
+		}
+	}
+	return kept
+}
+
 // identity returns an object of the same type with name, labels, owners and deletion. It
-// also keeps a revision's number, and a pod's node, its end, and its ephemeral containers,
+// also keeps what workloads of others say of their pods' places, a revision's number, and a pod's node, its end, and its ephemeral containers,
 // rare as they are.
 func identity(full client.Object) client.Object {
 	trimmed, ok := reflect.New(reflect.TypeOf(full).Elem()).Interface().(client.Object)
@@ -244,7 +258,11 @@ func identity(full client.Object) client.Object {
 		return full // Not possible: the type is that of full.
 	}
 	switch full := full.(type) {
-	case *unstructured.Unstructured, *metav1.PartialObjectMetadata:
+	case *metav1.PartialObjectMetadata:
+		trimmed.GetObjectKind().SetGroupVersionKind(full.GetObjectKind().GroupVersionKind())
+		trimmed.SetGeneration(full.Generation)
+		trimmed.SetAnnotations(placesAsked(full.Annotations))
+	case *unstructured.Unstructured:
 		trimmed.GetObjectKind().SetGroupVersionKind(full.GetObjectKind().GroupVersionKind())
 	case *corev1.Pod:
 		if pod, ok := trimmed.(*corev1.Pod); ok {

@@ -86,6 +86,8 @@ type Dependencies struct {
 	Denied *kubecache.Denied
 	// Interests are the pods the cache keeps whole for live objects. Nil: it keeps them anyway.
 	Interests *kubecache.Interests
+	// PodPlaces: PersistentPodStates make new pods return to their places.
+	PodPlaces bool
 	// Clock is the time.
 	Clock clock.PassiveClock
 	// Guard makes a reconciler's passes wait while another manager acts on the same

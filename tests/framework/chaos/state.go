@@ -52,6 +52,7 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"containerrecreaterequests.apps.kruise.io": ours("ContainerRecreateRequest"),
 		"imagelistpulljobs.apps.kruise.io":         ours("ImageListPullJob"),
 		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
+		"persistentpodstates.apps.kruise.io":       ours("PersistentPodState"),
 		"resourcedistributions.apps.kruise.io":     ours("ResourceDistribution"),
 		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":              ours("StatefulSet"),

@@ -30,6 +30,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("CloneSet", func(t *testing.T) { testCloneSet(t, e.about("clonesets")) })
 	t.Run("ImageListPullJob", func(t *testing.T) { testImageListPullJob(t, e.about("imagelistpulljobs")) })
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
+	t.Run("PersistentPodState", func(t *testing.T) { testPersistentPodState(t, e.about("persistentpodstates")) })
 	t.Run("PodProbeMarker", func(t *testing.T) { testPodProbeMarker(t, e.about("podprobemarkers")) })
 	t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistribution(t, e.about("resourcedistributions")) })
 	t.Run("SidecarSet", func(t *testing.T) { testSidecarSet(t, e.about("sidecarsets")) })

@@ -61,11 +61,11 @@ func jobs() map[string]judged {
 		argo                              string
 	}{
 		"that works": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob ResourceDistribution WorkloadSpread",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
 			reconciling: `status: "True", reason: RunningPods`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: progressing,
 		},
 		"that is done": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker ResourceDistribution WorkloadSpread",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker ResourceDistribution WorkloadSpread PersistentPodState",
 			reconciling: `status: "False", reason: Complete`, stalled: `status: "False"`, more: `, {type: Complete, status: "True"}`, kstatus: kstatus.CurrentStatus, argo: healthy,
 		},
 		"that has failed": {
@@ -73,7 +73,7 @@ func jobs() map[string]judged {
 			reconciling: `status: "False", reason: Failed`, stalled: `status: "True", reason: Failed`, kstatus: kstatus.FailedStatus, argo: degraded,
 		},
 		"that needs its user": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob ResourceDistribution WorkloadSpread",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
 			reconciling: `status: "False", reason: InvalidSpec`, stalled: `status: "True", reason: InvalidSpec`, kstatus: kstatus.FailedStatus, argo: degraded,
 		},
 		"that a failure has paused": {

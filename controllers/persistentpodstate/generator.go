@@ -1,0 +1,205 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package persistentpodstate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
+)
+
+const generatorName = "persistentpodstate-generator"
+
+// Steps of the generator.
+const (
+	stepGenerate planning.Step = "generate"
+	stepChange   planning.Step = "change"
+	stepRemove   planning.Step = "remove"
+)
+
+// maxListed and maxListedBytes bound one look at the workloads of a listed kind.
+const maxListed, maxListedBytes = 2000, 8 << 20
+
+// generator keeps the PersistentPodStates that annotations of workloads ask for. A request is the name of both, or empty for a look at
+// listed kinds: these are not watched.
+type generator struct {
+	*workload.Base
+	kinds     []schema.GroupVersionKind
+	namespace string
+}
+
+func (r *Reconciler) setupGenerator(_ context.Context, mgr ctrl.Manager, d workload.Dependencies) error {
+	g := &generator{Base: workload.New(generatorName, plan.Kind(), d), namespace: r.namespace}
+	c, err := workload.NewController(mgr, d, generatorName, 1, g)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []schema.GroupVersionKind{ownSets(), nativeSets()} {
+		if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+			continue
+		}
+		g.kinds = append(g.kinds, kind)
+		if err := c.Watch(cache.Source(d.Cache, watchedAs(kind), &handler.EnqueueRequestForObject{}, asking())); err != nil {
+			return fmt.Errorf("watching %s: %w", kind, err)
+		}
+	}
+	if err := c.Watch(cache.Source(d.Cache, workload.Object(plan.Kind()), &handler.EnqueueRequestForObject{}, specChanged())); err != nil {
+		return fmt.Errorf("watching PersistentPodStates: %w", err)
+	}
+	return c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(reconcile.Request{})
+		return nil
+	}))
+}
+
+// watchedAs is ours as the cache has it, and one of Kubernetes as metadata alone.
+func watchedAs(kind schema.GroupVersionKind) client.Object {
+	if kind == ownSets() {
+		return workload.Object(kind)
+	}
+	return metadataOf(kind)
+}
+
+// asking drops workloads without the annotation, before and after.
+func asking() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return plan.Asks(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return (plan.Asks(e.ObjectOld) || plan.Asks(e.ObjectNew)) && !plan.AsksTheSame(e.ObjectOld, e.ObjectNew)
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false }, // its state is collected with it
+	}
+}
+
+// Reconcile compares the workloads of one name with the state of that name.
+func (g *generator) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if req.Name == "" {
+		return g.look(ctx)
+	}
+	for _, kind := range g.kinds {
+		object := watchedAs(kind)
+		err := g.Cache.Get(ctx, req.NamespacedName, object, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("reading %s: %w", kind.Kind, err)
+		}
+		if wait, err := g.compare(ctx, kind, object); err != nil || wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, err
+		}
+	}
+	return reconcile.Result{}, nil
+}
+
+// look compares the workloads of listed kinds. Rights on them are the administrator's to give.
+func (g *generator) look(ctx context.Context) (reconcile.Result, error) {
+	kinds, err := sticky.Listed(ctx, g.Live, g.namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	for _, kind := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		_, err := pages.Read(ctx, g.Live, list, pages.Limits{Objects: maxListed, Bytes: maxListedBytes}, func(page *metav1.PartialObjectMetadataList) bool {
+			for i := range page.Items {
+				page.Items[i].SetGroupVersionKind(kind)
+				if _, err := g.compare(ctx, kind, &page.Items[i]); err != nil {
+					ctrl.LoggerFrom(ctx).Info("Not generated", "kind", kind.Kind, "namespace", page.Items[i].Namespace, "name", page.Items[i].Name, "err", err.Error())
+				}
+			}
+			return true
+		})
+		if err != nil {
+			ctrl.LoggerFrom(ctx).Info("Cannot list workloads; the operator needs the rights get and list", "kind", kind.Kind, "err", err.Error())
+		}
+	}
+	return reconcile.Result{RequeueAfter: lookEvery}, nil
+}
+
+// compare compares a workload with the state of its name, and says when to look again.
+func (g *generator) compare(ctx context.Context, kind schema.GroupVersionKind, object client.Object) (time.Duration, error) {
+	existing, err := g.existing(ctx, client.ObjectKeyFromObject(object))
+	if err != nil {
+		return 0, err
+	}
+	todo := plan.Generate(kind, object, existing)
+	if todo.Taken {
+		g.Recorder.Eventf(object, nil, "Warning", "PersistentPodStateTaken", "Generate", "A PersistentPodState of this name exists that was not generated for this workload; it stays as it is.")
+	}
+	actions := g.actions(todo, existing)
+	if len(actions) == 0 {
+		return 0, nil
+	}
+	return g.Executor.Apply(ctx, &executor.State{}, object, planning.Plan{Actions: actions}).RecheckAfter, nil
+}
+
+func (g *generator) existing(ctx context.Context, name types.NamespacedName) (*appsv1beta1.PersistentPodState, error) {
+	stored := workload.Object(plan.Kind())
+	err := g.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	state := &appsv1beta1.PersistentPodState{}
+	return state, quantity.FromUnstructured(stored.Object, state)
+}
+
+// actions are at most one.
+func (g *generator) actions(todo plan.Generated, existing *appsv1beta1.PersistentPodState) []planning.Action {
+	action := planning.Action{Kind: plan.Kind(), Reason: "Annotations"}
+	switch {
+	case todo.Create != nil:
+		action.Verb, action.Step, action.Object = planning.VerbCreate, stepGenerate, todo.Create
+	case todo.Change != nil:
+		action.Verb, action.Step, action.Object = planning.VerbPatch, stepChange, existing
+		action.Change = planning.MergePatch(existing, map[string]any{"spec": specPatch(todo.Change)})
+	case todo.Delete:
+		action.Verb, action.Step, action.Object = planning.VerbDelete, stepRemove, existing
+	default:
+		return nil
+	}
+	name := action.Object.GetName()
+	action.Success = planning.Event{Reason: "Generated", Message: fmt.Sprintf("%s PersistentPodState %s", action.Verb, name)}
+	action.Failure = planning.Event{Warning: true, Reason: "FailedGenerate", Message: fmt.Sprintf("%s PersistentPodState %s", action.Verb, name)}
+	return []planning.Action{action}
+}
+
+// specPatch names all generated fields: a missing one removes.
+func specPatch(spec *appsv1beta1.PersistentPodStateSpec) map[string]any {
+	fields := map[string]any{"requiredPersistentTopology": nil, "preferredPersistentTopology": nil, "persistentPodAnnotations": nil}
+	if spec.RequiredPersistentTopology != nil {
+		fields["requiredPersistentTopology"] = spec.RequiredPersistentTopology
+	}
+	if len(spec.PreferredPersistentTopology) > 0 {
+		fields["preferredPersistentTopology"] = spec.PreferredPersistentTopology
+	}
+	if len(spec.PersistentPodAnnotations) > 0 {
+		fields["persistentPodAnnotations"] = spec.PersistentPodAnnotations
+	}
+	return fields
+}

@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package persistentpodstate
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/place"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
+)
+
+const (
+	// prefix begins the names of the hooks.
+	prefix = "place"
+	// Path is where the API server calls, followed by the name of a PersistentPodState in the pod's namespace.
+	Path = "/place-pods/"
+)
+
+// hookOf is the hook on new pods of a state's workload; nil: it needs none. Our StatefulSets ask the planner.
+func hookOf(stored *unstructured.Unstructured) *hooks.Hook {
+	kind, name := targetOf(stored)
+	if kind == sticky.Own() || stored.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return hooks.NewPods{
+		Path: Path, Namespace: stored.GetNamespace(), Name: stored.GetName(), UID: stored.GetUID(), Prefix: prefix, Owner: kind, OwnerName: name,
+		FailClosed: stored.GetAnnotations()[shared.AnnotationInjectionFailurePolicy] == string(admissionv1.Fail),
+	}.Hook()
+}
+
+// notSteered is why new pods of the workload do not return; empty: they do, or soon will.
+func (r *Reconciler) notSteered(spec *plan.Spec) string {
+	if kindOf(spec) == sticky.Own() {
+		return ""
+	}
+	state := r.hooked.State(hooks.NameOf(prefix, spec.State.Namespace, spec.State.Name))
+	if state.Reason == hooks.InForce || state.Reason == hooks.Pending {
+		return ""
+	}
+	return fmt.Sprintf("the operator is not asked about them (%s): %s", state.Reason, state.Message)
+}
+
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=persistentpodstates,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list
+
+// serve makes new pods of others return to their places. The reader asks the API server, not a cache.
+func serve(reader client.Reader) map[string]http.Handler {
+	return map[string]http.Handler{Path: newpods.Handler{Path: Path, Change: func(ctx context.Context, asked newpods.Asked) ([]string, error) {
+		state := &appsv1beta1.PersistentPodState{}
+		if err := reader.Get(ctx, asked.Of, state); err != nil {
+			return nil, client.IgnoreNotFound(err)
+		}
+		kind := schema.GroupKind{Group: place.GroupOf(asked.Owner.APIVersion), Kind: asked.Owner.Kind}
+		if state.DeletionTimestamp == nil && place.Targets(state, kind, asked.Owner.Name) {
+			place.Return(asked.Pod, state, sticky.Nodes(ctx, reader))
+		}
+		return nil, nil
+	}}}
+}

@@ -1,0 +1,102 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+)
+
+// Generated is what the annotations of a workload ask for.
+type Generated struct {
+	// Create is a new object, Change the spec of the existing one, Delete: it is to go.
+	Create *appsv1beta1.PersistentPodState
+	Change *appsv1beta1.PersistentPodStateSpec
+	Delete bool
+	// Taken: an object of the name exists that no workload has generated. It stays as it is.
+	Taken bool
+}
+
+// Asks is true if a workload has the annotation, whatever its value.
+func Asks(workload metav1.Object) bool {
+	_, asks := workload.GetAnnotations()[shared.AnnotationAutoGeneratePersistentPodState]
+	return asks
+}
+
+// AsksTheSame is true if two states of a workload have the same annotations for its object.
+func AsksTheSame(a, b metav1.Object) bool {
+	for _, key := range shared.PersistentPodStateAnnotations() {
+		if a.GetAnnotations()[key] != b.GetAnnotations()[key] {
+			return false
+		}
+	}
+	return a.GetUID() == b.GetUID()
+}
+
+// Generate compares the annotations of a workload with the object of its name; nil: there is none.
+func Generate(kind schema.GroupVersionKind, workload metav1.Object, existing *appsv1beta1.PersistentPodState) Generated {
+	if workload.GetDeletionTimestamp() != nil {
+		return Generated{}
+	}
+	ours := existing != nil && metav1.IsControlledBy(existing, workload)
+	if workload.GetAnnotations()[shared.AnnotationAutoGeneratePersistentPodState] != "true" {
+		return Generated{Delete: ours && existing.DeletionTimestamp == nil}
+	}
+	wanted, some := wantedBy(kind, workload)
+	switch {
+	case !some:
+		return Generated{}
+	case existing == nil:
+		return Generated{Create: wanted}
+	case !ours:
+		return Generated{Taken: true}
+	}
+	wanted.Spec.PersistentPodStateRetentionPolicy = existing.Spec.PersistentPodStateRetentionPolicy
+	wanted.Spec.TargetRef.APIVersion = existing.Spec.TargetRef.APIVersion // it cannot be changed
+	if existing.DeletionTimestamp != nil || equality.Semantic.DeepEqual(wanted.Spec, existing.Spec) {
+		return Generated{}
+	}
+	return Generated{Change: &wanted.Spec}
+}
+
+func wantedBy(kind schema.GroupVersionKind, workload metav1.Object) (*appsv1beta1.PersistentPodState, bool) {
+	annotations := workload.GetAnnotations()
+	spec := appsv1beta1.PersistentPodStateSpec{
+		TargetRef: appsv1beta1.PersistentPodStateTargetRef{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: workload.GetName()},
+	}
+	if keys := listed(annotations[shared.AnnotationRequiredPersistentTopology]); len(keys) > 0 {
+		spec.RequiredPersistentTopology = &appsv1beta1.NodeTopologyTerm{Keys: keys}
+	}
+	if keys := listed(annotations[shared.AnnotationPreferredPersistentTopology]); len(keys) > 0 {
+		spec.PreferredPersistentTopology = []appsv1beta1.PreferredTopologyTerm{{Weight: 100, Preference: appsv1beta1.NodeTopologyTerm{Keys: keys}}}
+	}
+	for _, key := range listed(annotations[shared.AnnotationPersistentPodAnnotations]) {
+		spec.PersistentPodAnnotations = append(spec.PersistentPodAnnotations, appsv1beta1.PersistentPodAnnotation{Key: key})
+	}
+	some := spec.RequiredPersistentTopology != nil || len(spec.PreferredPersistentTopology) > 0
+	owner := *metav1.NewControllerRef(workload, kind)
+	owner.BlockOwnerDeletion = nil
+	return &appsv1beta1.PersistentPodState{
+		ObjectMeta: metav1.ObjectMeta{Namespace: workload.GetNamespace(), Name: workload.GetName(), OwnerReferences: []metav1.OwnerReference{owner}},
+		Spec:       spec,
+	}, some
+}
+
+// listed splits a list at its commas. OpenKruise keeps blanks; with them no key matches.
+func listed(text string) []string {
+	var keys []string
+	for key := range strings.SplitSeq(text, ",") {
+		if key = strings.TrimSpace(key); key != "" && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}

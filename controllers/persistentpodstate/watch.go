@@ -1,0 +1,120 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package persistentpodstate
+
+import (
+	"context"
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/place"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+func ownSets() schema.GroupVersionKind    { return appsv1beta1.GroupVersion().WithKind("StatefulSet") }
+func nativeSets() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("StatefulSet") }
+
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// changed reports whether a pod changed in fields of its place, or waits for one.
+func changed(before, after *corev1.Pod) bool {
+	return podstate.Ready(before) != podstate.Ready(after) || before.Spec.NodeName != after.Spec.NodeName ||
+		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || podstate.Finished(before) != podstate.Finished(after) ||
+		plan.Unschedulable(before) != plan.Unschedulable(after) || !maps.Equal(before.Annotations, after.Annotations)
+}
+
+// ofPod names the states of a pod's workload.
+func (r *Reconciler) ofPod(ctx context.Context, pod client.Object) []types.NamespacedName {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil {
+		return nil
+	}
+	return r.targeting(ctx, schema.GroupKind{Group: place.GroupOf(owner.APIVersion), Kind: owner.Kind}, types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name})
+}
+
+func (r *Reconciler) ofWorkload(kind schema.GroupKind) workload.MapFunc {
+	return func(ctx context.Context, object client.Object) []types.NamespacedName {
+		return r.targeting(ctx, kind, client.ObjectKeyFromObject(object))
+	}
+}
+
+func (r *Reconciler) targeting(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) []types.NamespacedName {
+	stored, err := r.List(ctx, r.Kind, client.InNamespace(name.Namespace))
+	if err != nil {
+		return nil
+	}
+	var states []types.NamespacedName
+	for i := range stored {
+		if of, target := targetOf(&stored[i]); of == kind && target == name.Name {
+			states = append(states, client.ObjectKeyFromObject(&stored[i]))
+		}
+	}
+	return states
+}
+
+// targetOf reads the target of a stored state.
+func targetOf(stored *unstructured.Unstructured) (schema.GroupKind, string) {
+	ref, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "targetRef")
+	fields, _ := ref.(map[string]any)
+	version, _ := fields["apiVersion"].(string)
+	kind, _ := fields["kind"].(string)
+	name, _ := fields["name"].(string)
+	return schema.GroupKind{Group: place.GroupOf(version), Kind: kind}, name
+}
+
+// ofNode names the states with a place on a node that comes, goes, or has other labels.
+func (r *Reconciler) ofNode(ctx context.Context, before, after *corev1.Node) []types.NamespacedName {
+	if before != nil && after != nil && before.UID == after.UID && maps.Equal(before.Labels, after.Labels) {
+		return nil
+	}
+	node := after
+	if node == nil {
+		node = before
+	}
+	stored, err := r.List(ctx, r.Kind)
+	if err != nil {
+		return nil
+	}
+	var states []types.NamespacedName
+	for i := range stored {
+		if isOn(&stored[i], node.Name) {
+			states = append(states, client.ObjectKeyFromObject(&stored[i]))
+		}
+	}
+	return states
+}
+
+func isOn(stored *unstructured.Unstructured, node string) bool {
+	places, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status", "podStates")
+	all, _ := places.(map[string]any)
+	for _, at := range all {
+		if fields, _ := at.(map[string]any); fields["nodeName"] == node {
+			return true
+		}
+	}
+	return false
+}
+
+// specChanged drops updates of the status.
+func specChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
+	}}
+}

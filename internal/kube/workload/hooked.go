@@ -1,0 +1,94 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package workload
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+)
+
+// Hooked has one hook registered for each object of a kind that needs one.
+type Hooked struct {
+	base   *Base
+	owner  *hooks.Owner
+	hookOf func(*unstructured.Unstructured) *hooks.Hook
+	byHook atomic.Pointer[map[string]types.NamespacedName]
+}
+
+// FollowHooks registers the hooks of all objects, also while a takeover holds back passes. hookOf returns nil for objects without one.
+func (b *Base) FollowHooks(mgr manager.Manager, d Dependencies, name string, hookOf func(*unstructured.Unstructured) *hooks.Hook) (*Hooked, error) {
+	h := &Hooked{base: b, hookOf: hookOf}
+	h.owner = d.Hooks.Owner(b.Kind.Kind, h.changed)
+	d.Guard = nil
+	c, err := NewController(mgr, d, name+"-hooks", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+		return ctrl.Result{}, h.want(ctx)
+	}))
+	if err != nil {
+		return nil, err
+	}
+	all := ctrl.Request{NamespacedName: types.NamespacedName{Name: name}}
+	return h, errors.Join(
+		c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+			queue.Add(all)
+			return nil
+		})),
+		c.Watch(source.Kind(d.Cache, client.Object(Object(b.Kind)), handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
+			return []ctrl.Request{all}
+		}), predicate.Funcs{UpdateFunc: specOrMetadataChanged})),
+	)
+}
+
+// want wants the hooks of all objects.
+func (h *Hooked) want(ctx context.Context) error {
+	stored, err := h.base.Stored(ctx)
+	if err != nil {
+		return err
+	}
+	var wanted []*hooks.Hook
+	byHook := map[string]types.NamespacedName{}
+	for i := range stored {
+		if hook := h.hookOf(&stored[i]); hook != nil {
+			wanted = append(wanted, hook)
+			byHook[hook.Name] = client.ObjectKeyFromObject(&stored[i])
+		}
+	}
+	h.byHook.Store(&byHook)
+	h.owner.Want(wanted...)
+	return nil
+}
+
+// changed has objects planned whose hooks are in another state.
+func (h *Hooked) changed(names []string) {
+	byHook := h.byHook.Load()
+	if byHook == nil {
+		return // passes over all come
+	}
+	for _, hook := range names {
+		if object, found := (*byHook)[hook]; found {
+			h.base.enqueue(object)
+		}
+	}
+}
+
+// State is how it is with the hook of a name; in force in tests without hooks.
+func (h *Hooked) State(name string) hooks.State {
+	if h == nil {
+		return hooks.State{Reason: hooks.InForce}
+	}
+	return h.owner.State(name)
+}
