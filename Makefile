@@ -31,6 +31,8 @@ export GOFLAGS ?= -trimpath
 
 # Where the API server of the cluster that KUBECONFIG names reaches a process on this machine.
 WEBHOOK_URL ?= https://127.0.0.1:9443
+PROMETHEUS ?= http://127.0.0.1:9090
+MINUTES ?= 10
 
 ##@ General
 
@@ -121,6 +123,14 @@ chart: ## Write the templates of the Helm chart from the manifests.
 .PHONY: dashboard
 dashboard: ## Write the Grafana dashboard, config/grafana/kruise-operator.json.
 	@$(RUN) ./cmd/packaging dashboard
+
+.PHONY: dashboard-picture
+dashboard-picture: ## Draw the dashboard of the last MINUTES of PROMETHEUS as docs/images/dashboard.png; needs npm and chromium.
+	@mkdir -p dist/dashboard && cp tools/dashboard/index.html config/grafana/kruise-operator.json dist/dashboard/
+	npm install --silent --prefix dist/dashboard uplot@1.6.32
+	chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --allow-file-access-from-files --virtual-time-budget=30000 \
+		--window-size=1480,2190 --screenshot=docs/images/dashboard.png \
+		'file://$(CURDIR)/dist/dashboard/index.html?prometheus=$(PROMETHEUS)&minutes=$(MINUTES)'
 
 .PHONY: installer
 installer: ## Write dist/install.yaml, for `kubectl apply -f`, with the image of VERSION in IMAGE_REPO.
