@@ -67,14 +67,14 @@ type Injection struct {
 	mutex    sync.Mutex
 	compiled compiled
 	latest   map[string]Latest
-	known    map[string]*known
+	states   map[string]*setState
 	// wanted is the last registration, as text; empty: none yet.
 	wanted string
 }
 
 // NewInjection returns an empty Injection.
 func NewInjection(options InjectionOptions) *Injection {
-	return &Injection{options: options, latest: map[string]Latest{}, known: map[string]*known{}}
+	return &Injection{options: options, latest: map[string]Latest{}, states: map[string]*setState{}}
 }
 
 // Latest is the revision of the present spec in a set's history.
@@ -90,8 +90,8 @@ type Latest struct {
 // of reports whether the revision belongs to this generation.
 func (l Latest) of(generation int64) bool { return l.Generation == generation && l.Revision != "" }
 
-// known is the state of one set beside its injection.
-type known struct {
+// setState is what one set's checks found.
+type setState struct {
 	// uid of the set: a recreated one is another set.
 	uid   types.UID
 	check check
@@ -175,20 +175,20 @@ func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*inj
 
 // forget drops state of deleted sets.
 func (i *Injection) forget(sets map[string]*injectedSet) {
-	maps.DeleteFunc(i.known, func(name string, _ *known) bool { return sets[name] == nil })
+	maps.DeleteFunc(i.states, func(name string, _ *setState) bool { return sets[name] == nil })
 	maps.DeleteFunc(i.latest, func(name string, _ Latest) bool { return sets[name] == nil })
 }
 
 // knownOf returns the state of a set. After a start byPolicy comes from the status; the first check corrects it.
-func (i *Injection) knownOf(set *injectedSet) *known {
-	if k := i.known[set.name]; k == nil || k.uid != set.owner.UID {
-		i.known[set.name] = &known{uid: set.owner.UID, byPolicy: set.byPolicyBefore}
+func (i *Injection) knownOf(set *injectedSet) *setState {
+	if k := i.states[set.name]; k == nil || k.uid != set.owner.UID {
+		i.states[set.name] = &setState{uid: set.owner.UID, byPolicy: set.byPolicyBefore}
 	}
-	return i.known[set.name]
+	return i.states[set.name]
 }
 
 // events reports names newly shared with other sets.
-func (k *known) events(set *injectedSet) []planning.Event {
+func (k *setState) events(set *injectedSet) []planning.Event {
 	said := k.clash
 	k.clash = set.clash
 	if set.clash == "" || set.clash == said {

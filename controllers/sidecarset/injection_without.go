@@ -85,7 +85,7 @@ func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, kno
 func (i *Injection) lastFound(name string) lacking {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
-	if known := i.known[name]; known != nil {
+	if known := i.states[name]; known != nil {
 		return known.found
 	}
 	return lacking{}

@@ -67,7 +67,7 @@ func newGuarded(t *testing.T, accept bool, objects ...client.Object) *guarded {
 	return g
 }
 
-// pass lets time go by in the guard's steps, with a look after each.
+// pass lets time go by in the guard's steps, and checks after each.
 func (g *guarded) pass(t *testing.T, period time.Duration) {
 	t.Helper()
 	for end := g.clock.Now().Add(period); ; {

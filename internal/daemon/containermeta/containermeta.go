@@ -221,18 +221,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			report = append(report, before) // what a container was made from never changes
 			continue
 		}
-		seen, err := r.look(ctx, from, pod, container, instance.ID, m)
+		is, err := r.look(ctx, from, pod, container, instance.ID, m)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
 		if restarting {
-			if wait, stopping, err := r.stop(ctx, pod, container, id, seen, m); err != nil || stopping || wait > 0 {
+			if wait, stopping, err := r.stop(ctx, pod, container, id, is, m); err != nil || stopping || wait > 0 {
 				return ctrl.Result{RequeueAfter: wait}, err
 			}
 		}
 		report = append(report, inplace.Reported{
 			Name: container.Name, ContainerID: id, RestartCount: instance.Attempt,
-			Hashes: inplace.ReportedHashes{Plain: plainHash(&instance), Environment: seen.hash},
+			Hashes: inplace.ReportedHashes{Plain: plainHash(&instance), Environment: is.hash},
 		})
 	}
 	result := ctrl.Result{}
@@ -277,12 +277,12 @@ func (r *reconciler) forget(name types.NamespacedName) {
 // It returns the time to wait, or that a stop is under way: the pod is looked at again
 // afterwards.
 func (r *reconciler) stop(
-	ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string, seen seen, m *memory,
+	ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string, is environment, m *memory,
 ) (wait time.Duration, stopping bool, err error) {
-	if !seen.differs {
+	if !is.differs {
 		return 0, false, nil
 	}
-	key := container.Name + "/" + strconv.FormatUint(seen.wanted, 16)
+	key := container.Name + "/" + strconv.FormatUint(is.wanted, 16)
 	now := r.Clock.Now()
 	of := m.wanted[key]
 	if of == nil {

@@ -35,9 +35,9 @@ var (
 	errVariable = errors.New("the command does not print all variables that come from labels and annotations")
 )
 
-// seen is the knowledge of a container's variables: the hash of the current ones, 0 if
+// environment is what is known of a container's variables: the hash of the current ones, 0 if
 // unknown; and, if they are outdated, the wanted one.
-type seen struct {
+type environment struct {
 	hash, wanted uint64
 	differs      bool
 }
@@ -46,28 +46,28 @@ type seen struct {
 // from the container itself. Otherwise m is nil: nobody needs them.
 func (r *reconciler) look(
 	ctx context.Context, from cri.Runtime, pod *corev1.Pod, container *corev1.Container, id string, m *memory,
-) (seen, error) {
+) (environment, error) {
 	wanted, reads := inplace.EnvironmentOf(pod, container)
 	if !reads {
-		return seen{hash: wanted}, nil // the hash of no variables
+		return environment{hash: wanted}, nil // the hash of no variables
 	}
 	status, err := from.ContainerStatus(ctx, id)
 	if errors.Is(err, cri.ErrNotFound) {
-		return seen{}, nil
+		return environment{}, nil
 	}
 	if err != nil {
-		return seen{}, fmt.Errorf("asking for container %s: %w", container.Name, err)
+		return environment{}, fmt.Errorf("asking for container %s: %w", container.Name, err)
 	}
 	is, known := inplace.EnvironmentIn(container, status.Environment)
 	if status.Environment == nil && m != nil {
 		if is, known, err = r.ask(ctx, from, pod, container, &status, m); err != nil {
-			return seen{}, err
+			return environment{}, err
 		}
 	}
 	if !known {
-		return seen{wanted: wanted}, nil
+		return environment{wanted: wanted}, nil
 	}
-	return seen{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
+	return environment{hash: is, wanted: wanted, differs: is != wanted && status.State == cri.Running}, nil
 }
 
 // asked is the answer of a container's command. An instance never changes its environment,

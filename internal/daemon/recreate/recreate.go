@@ -97,7 +97,7 @@ type reconciler struct {
 	// client reads the objects of the node and writes.
 	client client.Client
 	stops  Stops
-	known  known
+	clocks clocks
 	// stopped has the pods of ended or failed stops.
 	stopped chan event.GenericEvent
 }
@@ -115,7 +115,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 			all = append(all, list.Items[i].DeepCopy())
 		}
 	}
-	since := r.known.note(req.NamespacedName, all, r.Clock.Now())
+	since := r.clocks.note(req.NamespacedName, all, r.Clock.Now())
 	if len(all) == 0 {
 		return ctrl.Result{}, nil
 	}

@@ -291,8 +291,8 @@ func TestTheClockOfTheNodeMayDiffer(t *testing.T) {
 			if err := b.client.Delete(t.Context(), r); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.pass(); err != nil || len(b.known.pods) > 0 {
-				t.Errorf("of a request that is gone it remembers %v: %v", b.known.pods, err)
+			if _, err := b.pass(); err != nil || len(b.clocks.pods) > 0 {
+				t.Errorf("of a request that is gone it remembers %v: %v", b.clocks.pods, err)
 			}
 		})
 		t.Run(name+", a runtime that is starting", func(t *testing.T) {

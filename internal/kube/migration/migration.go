@@ -48,7 +48,7 @@ const (
 type Options struct {
 	// Client reads and writes directly, without a cache.
 	Client client.Client
-	// Kinds are the kinds to look after.
+	// Kinds have their stored objects moved.
 	Kinds []kinds.Kind
 	// Ready is true if no other manager acts.
 	Ready func() bool

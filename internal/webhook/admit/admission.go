@@ -28,7 +28,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -152,63 +151,6 @@ func (k Kind[T, P]) Faults(set, old P) field.ErrorList {
 
 // maxMoved is up to how many known faults are looked for at other places.
 const maxMoved = 1000
-
-// Introduced returns the errs not in known. An error is known if its text is at the same
-// place, or at another place of a list whose items may have moved.
-func Introduced(errs, known field.ErrorList) field.ErrorList {
-	return introduced(errs, known, func(e *field.Error) fault { return fault{e.Field, e.ErrorBody()} })
-}
-
-// fault is a field and the fault in words.
-type fault struct{ field, text string }
-
-// introduced is Introduced for any type. of identifies a fault.
-func introduced[S ~[]E, E any](found, known S, of func(E) fault) S {
-	if len(found) == 0 || len(known) == 0 {
-		return found
-	}
-	stored := make(map[fault]struct{}, len(known))
-	for _, one := range known {
-		stored[of(one)] = struct{}{}
-	}
-	var same, rest S
-	for _, one := range found {
-		if _, is := stored[of(one)]; is {
-			same = append(same, one)
-		} else {
-			rest = append(rest, one)
-		}
-	}
-	if len(rest) == 0 || len(known) > maxMoved {
-		return rest
-	}
-	moved := make(map[fault]int, len(known))
-	for _, one := range known {
-		moved[of(one).anywhere()]++
-	}
-	for _, one := range same {
-		moved[of(one).anywhere()]--
-	}
-	return slices.DeleteFunc(rest, func(one E) bool {
-		there := of(one).anywhere()
-		moved[there]--
-		return moved[there] >= 0
-	})
-}
-
-// anywhere is the fault wherever in lists its field is.
-func (f fault) anywhere() fault {
-	var path strings.Builder
-	for i, part := range strings.Split(f.field, "[") {
-		index, rest, found := strings.Cut(part, "]")
-		if _, err := strconv.Atoi(index); i > 0 && found && err == nil {
-			part = "]" + rest
-		}
-		path.WriteString(part)
-		path.WriteByte('[')
-	}
-	return fault{path.String(), f.text}
-}
 
 // stored is the object before an update, nil for a creation. Undecodable values are left
 // out, so an update can correct them.

@@ -17,14 +17,14 @@ import (
 // zero if it is not. By this node's clock.
 type times struct{ known, held time.Time }
 
-// known are the times of the requests for the pods of the node, by the UID of the request. The zero value is ready for use.
-type known struct {
+// clocks are the times of the requests for the pods of the node, by the UID of the request. The zero value is ready for use.
+type clocks struct {
 	mutex sync.Mutex
 	pods  map[types.NamespacedName]map[types.UID]times
 }
 
 // note notes all requests for a pod and returns their times. It forgets missing ones.
-func (k *known) note(pod types.NamespacedName, all []*appsv1beta1.ContainerRecreateRequest, now time.Time) map[types.UID]times {
+func (k *clocks) note(pod types.NamespacedName, all []*appsv1beta1.ContainerRecreateRequest, now time.Time) map[types.UID]times {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	before := k.pods[pod]
