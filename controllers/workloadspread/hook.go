@@ -18,7 +18,7 @@ import (
 // prefix begins the names of the hooks.
 const prefix = "spread"
 
-// NeedsHook: the pods are created by others. Our own workloads ask the planner.
+// NeedsHook is true where pods are created by others. Our own workloads ask the planner.
 func NeedsHook(s *spread.Spread) bool {
 	return s.Target.Group != spread.Kind().Group && len(validation.IsDNS1123Subdomain(s.TargetName)) == 0
 }

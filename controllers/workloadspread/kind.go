@@ -74,5 +74,5 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if r.hooked, err = r.FollowHooks(mgr, d, Name, r.wanted); err != nil {
 		return err
 	}
-	return r.Base.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.spreadsOf, PodChanged: changed})
+	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.spreadsOf, PodChanged: changed})
 }

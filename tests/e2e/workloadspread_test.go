@@ -8,28 +8,34 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
 )
 
-// spreadDeployment is a Deployment with a WorkloadSpread.
+// spreadDeployment is a WorkloadSpread of a Deployment. No pod starts without a subset, however slow the machine is.
 const spreadDeployment = `
 apiVersion: apps.kruise.io/v1beta1
 kind: WorkloadSpread
-metadata: {name: shop}
+metadata: {name: shop, annotations: {operator.kruise.io/injection-failure-policy: Fail}}
 spec:
   targetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
   subsets:
@@ -77,7 +83,11 @@ func isSplit(n *environment.Namespace, app, image, want string) {
 			return err
 		}
 		if got := split(pods, strings.Count(want, " ")); got != want {
-			return fmt.Errorf("it is %s", got)
+			var marks []string
+			for i := range pods {
+				marks = append(marks, pods[i].Name+" "+pods[i].Annotations[shared.AnnotationMatchedWorkloadSpread])
+			}
+			return fmt.Errorf("it is %s: %s", got, strings.Join(marks, ", "))
 		}
 		for i := range pods {
 			if !environment.IsReady(&pods[i]) || pods[i].Spec.Containers[0].Image != image {
@@ -150,7 +160,7 @@ func TestADeploymentIsSpread(t *testing.T) {
 	if lost.Annotations[deletionCost] != "300" || len(n.Pods("subset=a")) != 2 {
 		t.Errorf("the pods of the first subset are %v", n.Pods("subset=a"))
 	}
-	if err := n.Client.Delete(t.Context(), &lost); err != nil {
+	if err := n.Client.SubResource("eviction").Create(t.Context(), &lost, &policyv1.Eviction{}); err != nil { // as kubectl drain does
 		t.Fatal(err)
 	}
 	isSplit(n, "shop", "example/shop:v3", "[2 3 1] 0")
@@ -180,11 +190,8 @@ func TestPodsOfBeforeAreSpread(t *testing.T) {
 	isSplit(n, "shop", "example/shop:v1", "[2 3 1] 0")
 }
 
-// TestACloneSetIsSpreadWithoutAdmission is Q05: the split of 2 and 8 is the same after each update.
-func TestACloneSetIsSpreadWithoutAdmission(t *testing.T) {
-	t.Parallel()
-	n := env.Namespace(t)
-	n.Apply(`
+// spreadOfClones has the limits 2 and 8 for clones.
+const spreadOfClones = `
 apiVersion: apps.kruise.io/v1alpha1
 kind: WorkloadSpread
 metadata: {name: shop}
@@ -192,6 +199,9 @@ spec:
   targetRef: {apiVersion: apps.kruise.io/v1alpha1, kind: CloneSet, name: shop}
   subsets: [{name: a, maxReplicas: 2}, {name: b, maxReplicas: 8}]
 ---
+`
+
+const clones = `
 apiVersion: apps.kruise.io/v1beta1
 kind: CloneSet
 metadata: {name: shop}
@@ -204,7 +214,13 @@ spec:
     spec:
       terminationGracePeriodSeconds: 0
       containers: [{name: main, image: "example/shop:v1"}]
-`)
+`
+
+// TestACloneSetIsSpreadWithoutAdmission is Q05: the split of 2 and 8 is the same after each update.
+func TestACloneSetIsSpreadWithoutAdmission(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	n.Apply(spreadOfClones + clones)
 	isSplit(n, "shop", "example/shop:v1", "[2 8] 0")
 	for i := 2; i < 5; i++ {
 		image := "example/shop:v" + strconv.Itoa(i)
@@ -215,6 +231,40 @@ spec:
 		if mark, _ := spread.MarkOf(pod.Annotations); mark.UID != "" {
 			t.Errorf("pod %s was given its subset by admission", pod.Name)
 		}
+	}
+}
+
+// TestASpreadCostsACloneSetNoWrites counts the operator's writes to pods of two CloneSets, one of them with a WorkloadSpread.
+func TestASpreadCostsACloneSetNoWrites(t *testing.T) {
+	t.Parallel()
+	log, err := audit.Open(env.Cluster.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, with := env.Namespace(t), env.Namespace(t)
+	with.Apply(spreadOfClones + clones)
+	without.Apply(clones)
+	for _, replicas := range []int32{10, 6, 9} {
+		for _, n := range []*environment.Namespace{without, with} {
+			n.ChangeCloneSet("shop", func(set *v1beta1.CloneSet) { set.Spec.Replicas = &replicas })
+			areReady(n, int(replicas))
+		}
+	}
+	isSplit(with, "shop", "example/shop:v1", "[2 7] 0")
+	byOperator, writes := audit.ByUser(operator.ServiceAccountUser), map[string]int{}
+	events, err := log.Next(func(e *auditv1.Event) bool {
+		return byOperator(e) && e.ObjectRef != nil && e.ObjectRef.Resource == "pods"
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range events {
+		if e := &events[i]; slices.Contains([]string{"create", "update", "patch", "delete"}, e.Verb) && e.ObjectRef.Subresource == "" {
+			writes[e.ObjectRef.Namespace]++
+		}
+	}
+	if writes[with.Name] != writes[without.Name] || writes[with.Name] != 17 { // 13 pods were created, and 4 deleted
+		t.Errorf("%d writes to pods with a WorkloadSpread, %d without", writes[with.Name], writes[without.Name])
 	}
 }
 
@@ -254,7 +304,7 @@ spec:
 	}
 }
 
-// TestJobsAndStatefulSetsAreSpread has a Job, and StatefulSets of both groups.
+// TestJobsAndStatefulSetsAreSpread has a Job, StatefulSets of both groups, and a ReplicaSet of no Deployment.
 func TestJobsAndStatefulSetsAreSpread(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -287,8 +337,10 @@ spec:
       terminationGracePeriodSeconds: 0
       containers: [{name: main, image: "example/db:v1"}]
 `
+	bare := strings.NewReplacer("kind: StatefulSet", "kind: ReplicaSet", "  serviceName: NAME\n  podManagementPolicy: Parallel\n", "").Replace(set)
 	for name, target := range map[string][3]string{
 		"ours": {"apps.kruise.io/v1beta1", "StatefulSet", set}, "native": {"apps/v1", "StatefulSet", set}, "job": {"batch/v1", "Job", job},
+		"bare": {"apps/v1", "ReplicaSet", bare},
 	} {
 		n.Apply(fmt.Sprintf(`
 apiVersion: apps.kruise.io/v1beta1
@@ -329,7 +381,7 @@ func TestPercentagesFollowTheWorkload(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
 	ws := &v1beta1.WorkloadSpread{}
-	ws.Namespace, ws.Name = n.Name, "shop"
+	ws.Namespace, ws.Name, ws.Annotations = n.Name, "shop", map[string]string{shared.AnnotationInjectionFailurePolicy: "Fail"}
 	ws.Spec.TargetReference = &v1beta1.TargetReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"}
 	ws.Spec.Subsets = []v1beta1.WorkloadSpreadSubset{{Name: "a", MaxReplicas: ptr.To(intstr.FromString("30%"))}, {Name: "b"}}
 	if err := n.Client.Create(t.Context(), ws); err != nil {

@@ -188,7 +188,8 @@ func unfinished() fields.Selector {
 func (c *counting) chain(ctx context.Context, a *asked) (owner, target *unstructured.Unstructured, err error) {
 	kind := schema.FromAPIVersionAndKind(a.owner.APIVersion, a.owner.Kind)
 	direct := c.spread.IsFor(kind.GroupKind(), a.owner.Name)
-	if !direct && !(kind.Group == "apps" && kind.Kind == "ReplicaSet" && c.spread.Target.Kind == "Deployment") {
+	below := kind.Group == "apps" && kind.Kind == "ReplicaSet" && c.spread.Target.Kind == "Deployment"
+	if !direct && !below {
 		return nil, nil, nil
 	}
 	if owner, err = c.get(ctx, a.pod.Namespace, kind, a.owner.Name); err != nil || owner == nil || owner.GetUID() != a.owner.UID {

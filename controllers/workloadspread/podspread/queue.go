@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -54,7 +55,7 @@ type queue struct {
 // answer gives a pod its subset. Requests take turns, and each answers all that wait, with one write.
 func (h *Handler) answer(ctx context.Context, key types.NamespacedName, a *asked) error {
 	q := h.join(key, a)
-	defer h.leave(key, q)
+	defer h.leave(key, q, a)
 	select {
 	case <-a.done:
 		return a.err
@@ -99,10 +100,11 @@ func (h *Handler) take(q *queue) []*asked {
 	return batch
 }
 
-// leave drops a queue with its last request.
-func (h *Handler) leave(key types.NamespacedName, q *queue) {
+// leave drops a queue with its last request. Nobody waits for the pod any more, so it is not counted.
+func (h *Handler) leave(key types.NamespacedName, q *queue, a *asked) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
+	q.waiting = slices.DeleteFunc(q.waiting, func(b *asked) bool { return a == b })
 	if q.requests--; q.requests == 0 {
 		delete(h.queues, key)
 	}
