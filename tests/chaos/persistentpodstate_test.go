@@ -34,7 +34,7 @@ spec:
   template:
     metadata: {labels: {app: ring}}
     spec:
-      nodeSelector: {kubernetes.io/hostname: node-0}
+      nodeSelector: {kubernetes.io/hostname: sim-0}
       terminationGracePeriodSeconds: 0
       containers: [{name: main, image: "IMAGE"}]
 `
