@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
@@ -49,6 +50,7 @@ type Others struct {
 func Kind(others Others) admit.Kind[appsv1beta1.PersistentPodState, *appsv1beta1.PersistentPodState] {
 	return admit.Kind[appsv1beta1.PersistentPodState, *appsv1beta1.PersistentPodState]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("PersistentPodState"),
+		Older:            appsv1alpha1.GroupVersion().Version,
 		OlderField:       fieldInV1alpha1,
 		Default:          func(*appsv1beta1.PersistentPodState) {},
 		Validate:         Validate,
