@@ -226,7 +226,8 @@ func reconciled(n *environment.Namespace, out string) int {
 	return found
 }
 
-// distributed waits until the applied ResourceDistributions are observed, and counts them. Secrets need rights that nobody has here.
+// distributed waits until the applied ResourceDistributions are observed, and counts them. Secrets need rights that nobody has here,
+// and a named namespace is missing.
 func distributed(n *environment.Namespace, out string) int {
 	found := 0
 	for line := range strings.Lines(out) {
@@ -241,7 +242,8 @@ func distributed(n *environment.Namespace, out string) int {
 				return err
 			}
 			atRest := slices.ContainsFunc(d.Status.Conditions, func(c v1beta1.ResourceDistributionCondition) bool {
-				return c.Type == v1beta1.ResourceDistributionReconciling && c.Status == "False" || c.Reason == v1beta1.ReasonRightsMissing
+				return c.Type == v1beta1.ResourceDistributionReconciling && (c.Status == "False" || c.Reason == string(v1beta1.ResourceDistributionNamespaceNotExists)) ||
+					c.Reason == v1beta1.ReasonRightsMissing
 			})
 			if !atRest || d.Status.ObservedGeneration != d.Generation {
 				return fmt.Errorf("the status is %+v", d.Status)
