@@ -35,6 +35,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate"
 	"github.com/kruise-operator/kruise-operator/controllers/podprobemarker"
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
+	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
@@ -48,6 +49,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
+	"github.com/kruise-operator/kruise-operator/internal/kube/budgets"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
@@ -100,6 +102,7 @@ func All() []controller.Kind {
 		nodepodprobe.Value(),
 		persistentpodstate.Value(),
 		podprobemarker.Value(),
+		podunavailablebudget.Value(),
 		resourcedistribution.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
@@ -162,6 +165,14 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 		all.Spreads = workload.NewParsed(spread.ParseStored)
 	}
 	all.PodPlaces = workload.Managed(mgr.GetRESTMapper(), c)(persistentpodstate.Value().Entry.Stored())
+	if kind := workload.BudgetKind(); c.Enabled(kind.Kind) {
+		if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil {
+			all.Budgets = &workload.Budgets{
+				Ledger: &budgets.Ledger{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clock: deps.Clock},
+				Gates:  podunavailablebudget.GatesOf(c.Features), Cache: mgr.GetCache(),
+			}
+		}
+	}
 	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
 		all.PullJobs = predownload.NewWatch(mgr.GetCache())
 	}

@@ -45,6 +45,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	snapshot.Retries = pass.Retries()
 	todo := plan.Plan(spec, snapshot)
+	todo.Plan = pass.Budgeted(ctx, todo.Plan)
 	outcome := pass.Apply(ctx, job, todo.Plan)
 	status := plan.Status(spec, snapshot, todo, outcome)
 	return pass.Report(ctx, job, workload.Report{

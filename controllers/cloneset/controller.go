@@ -73,7 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.AskOthers(ctx, set, &observed.snapshot, workload.Asked{
 		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
 	})
-	todo := plan.Plan(spec, observed.snapshot)
+	todo := pass.Budgeted(ctx, plan.Plan(spec, observed.snapshot))
 	outcome := pass.Apply(ctx, set, todo)
 	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
 	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, pulls...)

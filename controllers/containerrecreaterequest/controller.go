@@ -9,7 +9,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -39,6 +41,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	snapshot, err := r.observe(ctx, pass, request)
 	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if plan.Unfilled(request) && snapshot.Pod != nil && restart.Pinned(request, snapshot.Pod) {
+		if snapshot.BudgetHolds, err = r.BudgetHolds(ctx, snapshot.Pod, policyv1beta1.PubUpdateOperation); err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	todo := plan.Plan(request, snapshot)
 	outcome := pass.Apply(ctx, request, todo.Plan)

@@ -51,7 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.AskOthers(ctx, set, &observed.snapshot.Snapshot, workload.Asked{
 		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
 	})
-	todo := plan.Plan(observed.spec, observed.snapshot)
+	todo := pass.Budgeted(ctx, plan.Plan(observed.spec, observed.snapshot))
 	outcome := pass.Apply(ctx, set, todo)
 	pulls := pass.PullImages(ctx, set, plan.PreDownload(observed.spec, observed.snapshot), before)
 	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, pulls...)

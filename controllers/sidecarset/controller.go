@@ -87,7 +87,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.SidecarSetFailedUpdate))
 	}
-	todo := plan.Plan(observed.spec, observed.snapshot)
+	todo := pass.Budgeted(ctx, plan.Plan(observed.spec, observed.snapshot))
 	outcome := pass.Apply(ctx, set, todo)
 	observed.known.Carried(outcome, r.Clock.Now())
 

@@ -20,18 +20,19 @@ func FuzzConversion(f *testing.F) {
 		`{"namespace":"a","selector":{"matchLabels":{"app":"web"}},"containers":[{"name":"c","shareVolumePolicy":{"type":"enabled"}}],"patchPodMetadata":[{}]}`,
 		`{"subsets":[{"name":"a","requiredNodeSelector":{"matchFields":[]},"preferredNodeSelectorTerms":[{"weight":1}],"patch":{"x":1.5}},null,7]}`,
 		`{"requiredPersistentTopology":{"keys":["a"],"nodeTopologyKeys":7},"preferredPersistentTopology":[{"preference":{"nodeTopologyKeys":[]}},null,7]}`,
+		`{"protectOperations":["EVICT"],"protectTotalReplicas":5,"ignoredPodSelector":{"matchLabels":{"a":"b"}}}`, `{"protectOperations":[7],"protectTotalReplicas":"x","ignoredPodSelector":[]}`,
 		`{"updateStrategy":[],"scaleStrategy":7}`, `{"updateStrategy":{"rollingUpdate":null,"scatterStrategy":[{"key":"a"}]}}`,
 	} {
 		f.Add([]byte(seed), []byte(`{"name":"web"}`))
 		f.Add([]byte(seed), []byte(`{"name":"web","annotations":{"operator.kruise.io/conversion-data":"{}"}}`))
+		f.Add([]byte(seed), []byte(`{"name":"web","annotations":{"kruise.io/pub-protect-operations":" DELETE,x","pub.kruise.io/protect-total-replicas":"9","operator.kruise.io/ignored-pod-selector":"{}"}}`))
 	}
 	f.Fuzz(func(t *testing.T, spec, metadata []byte) {
 		if !json.Valid(spec) || !json.Valid(metadata) {
 			return
 		}
-		const alpha, beta = "apps.kruise.io/v1alpha1", "apps.kruise.io/v1beta1"
 		for _, of := range converters() {
-			kind, convert := of.Kind, of.Convert
+			kind, convert, alpha, beta := of.Kind, of.Convert, of.Group+"/v1alpha1", of.Group+"/v1beta1"
 			for from, to := range map[string]string{alpha: beta, beta: alpha} {
 				object := []byte(`{"apiVersion":"` + from + `","kind":"` + kind + `","metadata":` + string(metadata) + `,"spec":` + string(spec) + `}`)
 				fuzzing.Within(t, len(object), func() {

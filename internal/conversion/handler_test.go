@@ -8,6 +8,7 @@ import (
 	containerrecreaterequest "github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest/convert"
 	daemonset "github.com/kruise-operator/kruise-operator/controllers/daemonset/convert"
 	persistentpodstate "github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/convert"
+	podunavailablebudget "github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/convert"
 	resourcedistribution "github.com/kruise-operator/kruise-operator/controllers/resourcedistribution/convert"
 	sidecarset "github.com/kruise-operator/kruise-operator/controllers/sidecarset/convert"
 	workloadspread "github.com/kruise-operator/kruise-operator/controllers/workloadspread/convert"
@@ -17,6 +18,7 @@ import (
 func converters() []conversion.Converter {
 	return []conversion.Converter{
 		cloneset.Converter(), containerrecreaterequest.Converter(), daemonset.Converter(), persistentpodstate.Converter(),
+		podunavailablebudget.Converter(),
 		resourcedistribution.Converter(), sidecarset.Converter(), workloadspread.Converter(),
 	}
 }

@@ -27,8 +27,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 )
 
@@ -55,7 +53,7 @@ func (c Converter) convert(ctx context.Context, raw []byte, apiVersion string) (
 	if err != nil {
 		return nil, err
 	}
-	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
+	hub, spoke := schema.GroupVersion{Group: c.Group, Version: "v1beta1"}.String(), schema.GroupVersion{Group: c.Group, Version: "v1alpha1"}.String()
 	switch {
 	case object.apiVersion == apiVersion:
 		return raw, nil

@@ -237,6 +237,7 @@ func serveWebhooks(mgr ctrl.Manager, deps controllers.Deps, direct client.Client
 	}
 	return webhook.Setup(mgr, controllers.All(), admit.Deps{
 		Client: direct, Namespace: c.Namespace, Enabled: c.Enabled, Gates: c.Features, ClientCA: c.ClientCA,
+		Recorder: mgr.GetEventRecorder("admission"), Metrics: deps.Metrics,
 		Hooks: deps.Hooks, Servers: deps.Servers, KnownRevision: known, Acts: func() bool { return guard.State().Reason != takeover.OpenKruiseRuns },
 	})
 }

@@ -220,7 +220,8 @@ func set(in any, at []string, value any) any {
 // full is the richest sample of a version of a kind.
 func full(t testing.TB, kind kinds.Kind, version string) map[string]any {
 	t.Helper()
-	name := filepath.Join("..", "..", "config", "samples", fmt.Sprintf("apps_%s_%s", version, kind.Lower()))
+	short, _, _ := strings.Cut(kind.Group, ".")
+	name := filepath.Join("..", "..", "config", "samples", fmt.Sprintf("%s_%s_%s", short, version, kind.Lower()))
 	text, err := os.ReadFile(name + "_full.yaml")
 	if err != nil {
 		text, err = os.ReadFile(name + ".yaml")

@@ -25,10 +25,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
+	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/podguard"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -52,6 +55,7 @@ func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
 		}
 	}
 	all[deletionprotection.Path] = hostileDeletions
+	all[podguard.FailPath], all[podguard.IgnorePath] = hostileDisruptions, hostileDisruptions
 	return all
 }
 
@@ -154,6 +158,47 @@ func newPod(text string) *admissionv1.AdmissionRequest {
 	}
 }
 
+// protected is the text of a pod as it is stored: ready, and with a budget.
+func protected(text string) string {
+	text = strings.Replace(text, `"annotations":{`, `"annotations":{"pub.kruise.io/related-pub":"web",`, 1)
+	return strings.TrimSuffix(text, "}") + `,"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+}
+
+// disruption is a deletion of a pod, or with another text an update to it.
+func disruption(text, to string) *admissionv1.AdmissionRequest {
+	request := newPod(to)
+	request.Name, request.Operation, request.OldObject.Raw = "web", admissionv1.Update, []byte(text)
+	if to == "" {
+		request.Operation = admissionv1.Delete
+	}
+	return request
+}
+
+// hostileDisruptions are deletions and updates of pods with a budget.
+func hostileDisruptions() map[string]*admissionv1.AdmissionRequest {
+	requests := map[string]*admissionv1.AdmissionRequest{}
+	good := protected(fillPod(nil))
+	for name, request := range hostilePods() {
+		text := protected(string(request.Object.Raw))
+		requests["an update to "+name] = disruption(good, text)
+		if len(text) < maxStored {
+			requests["a deletion with "+name] = disruption(text, "")
+			requests["an update from "+name] = disruption(text, good)
+		}
+	}
+	for name, member := range map[string]string{"small": `\"s%d\":{}`, "of SidecarSets": `\"s%d\":{\"revision\":\"r\",\"updateImages\":true,\"lastContainerStatuses\":{\"main\":{\"imageID\":\"i\"}}}`} {
+		for _, n := range []int{100, 2_000} {
+			records := fillPod(map[string]string{"ANNOTATIONS": `,"` + shared.AnnotationSidecarSetInPlaceState + `":"{` + times(member, n) + `}","` +
+				shared.AnnotationSidecarSetInPlaceEvidence + `":"{` + times(member, n) + `}"`})
+			requests[fmt.Sprint("a deletion with records ", name, " ", n)] = disruption(protected(records), "")
+		}
+	}
+	eviction := disruption("", `{"metadata":{"name":"web"},"x":[`+times(`{"a":{}}`, 9_990)+`]}`)
+	eviction.SubResource, eviction.Operation = "eviction", admissionv1.Create
+	requests["an eviction"] = eviction
+	return requests
+}
+
 // goodDefinition is a CustomResourceDefinition in use.
 const goodDefinition = `{"metadata":{"name":"things.example.com","labels":{"policy.kruise.io/delete-protection":"Cascading"LABELS}METADATA},` +
 	`"spec":{"group":"example.com","names":{"kind":"Thing","plural":"things"NAMES},"versions":[{"name":"v1","served":true,"storage":true}VERSIONS]SPEC}}`
@@ -218,6 +263,11 @@ func (c *cluster) Get(ctx context.Context, key client.ObjectKey, object client.O
 	case *appsv1beta1.PersistentPodState:
 		c.asked++
 		return json.Unmarshal([]byte(placeJob), into)
+	case *policyv1beta1.PodUnavailableBudget: // it covers the pods, and has no room
+		c.asked++
+		into.Name, into.Namespace, into.Spec.Selector = key.Name, key.Namespace, &metav1.LabelSelector{MatchLabels: map[string]string{"logs": "on"}}
+		into.Status.DesiredAvailable = 1
+		return nil
 	case *unstructured.Unstructured:
 		c.asked++
 		return json.Unmarshal([]byte(spreadJob), &into.Object)
@@ -406,7 +456,7 @@ func (d *discarded) WriteHeader(int) {}
 func TestTheWebhooksOnPodsHaveSomethingToDo(t *testing.T) {
 	s, _ := servePods(t)
 	for at := range others() {
-		requests := []*admissionv1.AdmissionRequest{newPod(fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`})), deletion("customresourcedefinitions", fillDefinition(nil))}
+		requests := []*admissionv1.AdmissionRequest{newPod(fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`})), deletion("customresourcedefinitions", fillDefinition(nil)), disruption(protected(fillPod(nil)), "")}
 		worked := false
 		for _, request := range requests {
 			answer, status := send(t, at+"revision", s.handlers[at], request)

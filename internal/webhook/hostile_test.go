@@ -107,7 +107,7 @@ func allGates() features.Set {
 	gates := features.Set{}
 	for _, gate := range []features.Gate{
 		features.StatefulSetStartOrdinal, features.StatefulSetAutoDeletePVC, features.StatefulSetAutoResizePVC,
-		features.KruiseDaemon, features.PodProbeMarker, features.WorkloadSpread, features.PodWebhook, features.ResourcesDeletionProtection, features.DeletionProtectionForCRDCascading,
+		features.KruiseDaemon, features.PodProbeMarker, features.WorkloadSpread, features.PodWebhook, features.PodUnavailableBudgetDelete, features.PodUnavailableBudgetUpdate, features.ResourcesDeletionProtection, features.DeletionProtectionForCRDCascading,
 	} {
 		gates = gates.With(gate, true)
 	}

@@ -55,6 +55,7 @@ func main() {
 	flags.StringArrayVar(&o.operatorArg, "operator-arg", nil, "an argument for the operator, such as --pprof-bind-address=127.0.0.1:6060; may be repeated")
 	flags.BoolVar(&o.installed, "installed", false, "measure the operator that runs in the cluster of $KUBECONFIG, in a namespace of its own that is deleted afterwards")
 	cmd.AddCommand(spreadCommand())
+	cmd.AddCommand(evictionsCommand())
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)

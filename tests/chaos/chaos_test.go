@@ -209,7 +209,7 @@ var once sync.Once // of the storage class, which all lanes share
 func beside() []chaos.Scenario {
 	return slices.Concat(
 		statefulSets(), cloneSets(), daemonSets(), broadcastJobs(), cronJobs(), unitedDeployments(), ephemeralJobs(), recreateRequests(), imagePullJobs(),
-		imageListPullJobs(), podProbeMarkers(), resourceDistributions(), workloadSpreads(), persistentPodStates(),
+		imageListPullJobs(), podProbeMarkers(), resourceDistributions(), workloadSpreads(), persistentPodStates(), podUnavailableBudgets(),
 	)
 }
 

@@ -64,7 +64,11 @@ func reconciled(kind, name string, reasons ...string) func(context.Context, *cha
 
 func read(ctx context.Context, w *chaos.World, kind, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind})
+	group := "apps.kruise.io"
+	if kind == "PodUnavailableBudget" {
+		group = "policy.kruise.io"
+	}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: kind})
 	return object, w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: name}, object)
 }
 

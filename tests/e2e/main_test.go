@@ -23,8 +23,9 @@ var env *environment.Environment // TestMain has no other way to hand something 
 
 func TestMain(m *testing.M) {
 	environment.Main(m, environment.Options{
-		Cluster:  cluster.Options{Audit: &cluster.Audit{}},
-		Operator: operator.Options{Args: []string{"--metrics-secure"}}, // as installed
+		Cluster: cluster.Options{Audit: &cluster.Audit{}},
+		// As installed, but that PodUnavailableBudgets check updates, too.
+		Operator: operator.Options{Args: []string{"--metrics-secure", "--feature-gates=PodUnavailableBudgetUpdateGate=true"}},
 		Nodes:    &simnode.Options{Nodes: 6, Provisioner: true},
 		After:    rightsAreNeeded,
 	}, func(e *environment.Environment) { env = e })

@@ -132,7 +132,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "objects of our kinds that are stored in another version; tests/integration/operatorconfig has one",
 			Covers: func(r rights.Right) bool {
-				return r.Resource == "customresourcedefinitions/status" || r.Group == "apps.kruise.io" && r.Verb == "patch" && !strings.Contains(r.Resource, "/")
+				return r.Resource == "customresourcedefinitions/status" || (r.Group == "apps.kruise.io" || r.Group == "policy.kruise.io") && r.Verb == "patch" && !strings.Contains(r.Resource, "/")
 			},
 		},
 		{

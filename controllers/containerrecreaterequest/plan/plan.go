@@ -51,6 +51,11 @@ const (
 	daemonInterval = time.Minute
 	// Absence is the time without a daemon before the request is stalled: a replacement takes some seconds.
 	Absence = 30 * time.Second
+	// holdInterval is between questions to a budget. A request held for longHeld or longer is annotated when it begins.
+	holdInterval = time.Second
+	longHeld     = 10 * time.Second
+	// annotationBegun is when a request that waited for a budget was shown to the daemon.
+	annotationBegun = "operator.kruise.io/restart-begun"
 	// soon is the pause after a write without a triggered pass.
 	soon = 200 * time.Millisecond
 	// holdAgent is how a request signs its hold on a pod.
@@ -87,6 +92,8 @@ type Snapshot struct {
 	DaemonBusy bool
 	// First names the pod's request to run before this one; empty: none.
 	First string
+	// BudgetHolds is why the budget of the pod denies the restart now; empty: it may begin. Asked for unfilled requests.
+	BudgetHolds string
 	// Trouble keeps new instances unready. Read if MayNeverBeReady.
 	Trouble podstate.Trouble
 }
@@ -103,7 +110,7 @@ func Unfilled(r *appsv1beta1.ContainerRecreateRequest) bool {
 
 // DaemonTimedOut reports whether the daemon's silence would end the request, unless it is starting.
 func DaemonTimedOut(r *appsv1beta1.ContainerRecreateRequest, now time.Time) bool {
-	return !restart.Over(r) && r.Status.Phase == "" && now.Sub(r.CreationTimestamp.Time) >= Silence
+	return !restart.Over(r) && r.Status.Phase == "" && now.Sub(begun(r)) >= Silence
 }
 
 // DaemonMayBeGone reports whether the daemon took up the request, but
@@ -129,6 +136,14 @@ func TroubleOf(r *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, now tim
 	looked := *pod
 	looked.Spec.InitContainers, looked.Spec.Containers = waited(pod.Spec.InitContainers), waited(pod.Spec.Containers)
 	return podstate.TroubleOf(&looked, func() time.Time { return time.Time{} }, now)
+}
+
+// begun is since when the daemon can see the request.
+func begun(r *appsv1beta1.ContainerRecreateRequest) time.Time {
+	if at, err := time.Parse(time.RFC3339, r.Annotations[annotationBegun]); err == nil && at.After(r.CreationTimestamp.Time) {
+		return at
+	}
+	return r.CreationTimestamp.Time
 }
 
 // Decision is a plan with input for the status.
@@ -170,7 +185,7 @@ func Plan(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) Decision {
 		return d
 	}
 	if r.Status.Phase == "" {
-		age := s.Now.Sub(r.CreationTimestamp.Time)
+		age := s.Now.Sub(begun(r))
 		switch {
 		case age < Silence:
 			d.Recheck(Silence - age)
@@ -204,16 +219,27 @@ func (d *Decision) fill(r *appsv1beta1.ContainerRecreateRequest, s Snapshot) {
 		d.End, d.EndReason = messageGone, appsv1beta1.ReasonPodGone
 		return
 	}
+	if s.BudgetHolds != "" {
+		d.Recheck(holdInterval)
+		if deadline := restart.Deadline(r); !deadline.IsZero() && !s.Now.Before(deadline) {
+			d.End, d.EndReason = messageOverdue, appsv1beta1.ReasonDeadlineExceeded
+		}
+		return
+	}
 	filled := r.DeepCopy()
 	restart.Fill(filled, s.Pod, s.Virtual)
 	labels := map[string]any{restart.LabelPin: nil}
 	for key, value := range filled.Labels {
 		labels[key] = value
 	}
+	metadata := map[string]any{"labels": labels}
+	if s.Now.Sub(r.CreationTimestamp.Time) >= longHeld {
+		metadata["annotations"] = map[string]any{annotationBegun: s.Now.UTC().Format(time.RFC3339)}
+	}
 	d.Actions = append(d.Actions, planning.Action{
 		Verb: planning.VerbPatch, Step: StepMark, Kind: Kind(), Object: r, Reason: reasonNew,
 		Change: planning.MergePatch(r, map[string]any{
-			"metadata": map[string]any{"labels": labels},
+			"metadata": metadata,
 			"spec":     map[string]any{"containers": filled.Spec.Containers, "strategy": filled.Spec.Strategy},
 		}),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Filling in the request"},

@@ -130,6 +130,8 @@ func progress(
 	}
 	waiting := podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRecreating}
 	switch {
+	case s.BudgetHolds != "" && Unfilled(r):
+		waiting.Reason, waiting.Message = podset.ReasonBudget, "The restart waits: "+s.BudgetHolds+"."
 	case s.First != "":
 		waiting.Reason = appsv1beta1.ReasonWaitingForRequest
 		waiting.Message = fmt.Sprintf("Request %s for the same pod is carried out first.", s.First)

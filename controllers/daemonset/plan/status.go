@@ -156,7 +156,7 @@ func progressOf(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan, 
 }
 
 func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.Progress {
-	_, limited := plan.HeldFor(podset.ReasonMaxUnavailable, noteMaxSurge)
+	_, limited := plan.HeldFor(podset.ReasonMaxUnavailable, podset.ReasonBudget, noteMaxSurge)
 	without := kept(&plan)
 	blocked, isBlocked := podset.Blocked(&plan)
 	going := leaving(s, &plan)

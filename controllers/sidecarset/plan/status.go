@@ -166,7 +166,7 @@ func progressOf(spec *Spec, s *Snapshot, plan *planning.Plan) podset.Progress {
 	if s.Unrecorded != "" {
 		return podset.Progress{Reconciling: true, Reason: appsv1beta1.ReasonRequestFailed, Message: "no pod is updated until the spec is recorded."}
 	}
-	_, waiting := plan.HeldFor(podset.ReasonMaxUnavailable)
+	_, waiting := plan.HeldFor(podset.ReasonMaxUnavailable, podset.ReasonBudget)
 	progress := progressOfPods(spec, s, plan, waiting)
 	var concerned []podset.Pod
 	for i := range s.Pods {

@@ -131,7 +131,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 		}
 	}
 	moving := podset.Moves(&plan, s.Pods, podset.ReasonOutdated, podset.ReasonSpecifiedDelete, reasonClaimGrow)
-	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned, podset.ReasonMaxUnavailable); ok {
+	if _, ok := plan.HeldFor(noteClaimGrowing, noteClaimOwned, podset.ReasonMaxUnavailable, podset.ReasonBudget); ok {
 		moving = true
 	}
 	switch {

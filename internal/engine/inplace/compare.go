@@ -235,9 +235,9 @@ func changedField(a, b any) string {
 	return ""
 }
 
-// qosClass is the class the server gives a pod of this spec. A limit without a request stands for both, as the server fills
+// QOSClass is the class the server gives a pod of this spec. A limit without a request stands for both, as the server fills
 // it in.
-func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
+func QOSClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	var all []corev1.ResourceRequirements
 	if spec.Resources != nil && len(spec.Resources.Limits)+len(spec.Resources.Requests) > 0 {
 		all = append(all, *spec.Resources) // resources of the whole pod decide alone

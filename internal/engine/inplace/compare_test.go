@@ -266,7 +266,7 @@ func TestQOSClass(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := qosClass(&tc.spec); got != tc.want {
+			if got := QOSClass(&tc.spec); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})

@@ -93,7 +93,7 @@ func (d Difference) misfit(pod *corev1.Pod) string {
 		}
 		resized.Containers = append(resized.Containers, container)
 	}
-	before, after := qosClass(&pod.Spec), qosClass(&resized)
+	before, after := QOSClass(&pod.Spec), QOSClass(&resized)
 	if pod.Status.QOSClass != "" {
 		before = pod.Status.QOSClass
 	}

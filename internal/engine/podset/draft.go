@@ -68,6 +68,8 @@ const (
 	ReasonPaused = "Paused"
 	// ReasonOnDelete is a note: outdated pods stay as they are until their user deletes them.
 	ReasonOnDelete = "OnDelete"
+	// ReasonBudget is a note: a PodUnavailableBudget lets no more pods be unavailable now.
+	ReasonBudget = "PodUnavailableBudget"
 	// ReasonPartition is a note: outdated pods stay as they are because the partition keeps them.
 	ReasonPartition = "Partition"
 )

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -87,16 +88,22 @@ func enum(table []kinds.Kind) string {
 
 // rights are the markers for rights to write CRDs' conversion and to migrate stored objects. Markers work in any file.
 func rights(table []kinds.Kind) string {
-	var names, movable, plurals []string
+	const marker = "// +kubebuilder:rbac:groups="
+	var names, movable []string
+	plurals := map[string][]string{}
 	for _, kind := range table {
 		if kind.Converted {
 			names = append(names, kind.Definition())
 		}
 		if len(kind.Versions) > 1 {
-			movable, plurals = append(movable, kind.Definition()), append(plurals, kind.Plural)
+			movable = append(movable, kind.Definition())
+			plurals[kind.Group] = append(plurals[kind.Group], kind.Plural)
 		}
 	}
-	const marker = "// +kubebuilder:rbac:groups="
+	moved := ""
+	for _, group := range slices.Sorted(maps.Keys(plurals)) {
+		moved += marker + group + ",resources=" + strings.Join(plurals[group], ";") + ",verbs=list;patch\n"
+	}
 	return goHeader + "package kinds\n\n" +
 		"// The operator tells the API server how to reach the conversion of these kinds.\n" +
 		"// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=" + strings.Join(names, ";") +
@@ -104,7 +111,7 @@ func rights(table []kinds.Kind) string {
 		"//\n// It moves objects of these kinds to the version that is to be stored.\n" +
 		marker + "apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=" + strings.Join(movable, ";") + ",verbs=get\n" +
 		marker + "apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=" + strings.Join(movable, ";") + ",verbs=update\n" +
-		marker + "apps.kruise.io,resources=" + strings.Join(plurals, ";") + ",verbs=list;patch\n"
+		moved
 }
 
 // registration makes the types of one version known to a scheme.

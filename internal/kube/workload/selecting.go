@@ -32,7 +32,7 @@ func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unst
 // spec.selector: it names the ones selecting the pod. It skips objects with ended true; nil
 // is for kinds without an end. A selector is parsed once per generation.
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
-	parsed := NewParsed(selectorOf)
+	parsed := NewParsed(SelectorOf)
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
 		stored, err := b.List(ctx, b.Kind, client.InNamespace(pod.GetNamespace()))
 		if err != nil {
@@ -52,9 +52,9 @@ func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	}
 }
 
-// selectorOf is a stored object's spec.selector. An empty or unreadable one selects
+// SelectorOf is a stored object's spec.selector. An empty or unreadable one selects
 // nothing: the pass reports it.
-func selectorOf(stored *unstructured.Unstructured) labels.Selector {
+func SelectorOf(stored *unstructured.Unstructured) labels.Selector {
 	field, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", "selector")
 	raw, _ := field.(map[string]any)
 	written := &metav1.LabelSelector{}

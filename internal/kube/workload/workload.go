@@ -73,6 +73,8 @@ type Dependencies struct {
 	PullJobs *predownload.Watch
 	// PullsImages: ImagePullJobs are carried out.
 	PullsImages bool
+	// Budgets are asked before pods are disrupted; nil if nobody serves them.
+	Budgets *Budgets
 	// DaemonNeeds are the current objects of all kinds in need of the node daemon; nil if
 	// there is no daemon.
 	DaemonNeeds *DaemonNeeds

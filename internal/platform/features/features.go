@@ -106,9 +106,7 @@ func (i Info) stage() Stage {
 }
 
 const (
-	always = "the operator always acts as if it were on"
-	// A CloneSet asks a pod's budget before touching the pod, and goes on without one. Without the kind there is none.
-	noBudgets    = "there is no PodUnavailableBudget yet, so no pod has one that could be asked"
+	always       = "the operator always acts as if it were on"
 	internal     = "it tunes the way OpenKruise works inside, which this operator does not share"
 	noLiveness   = "the node daemon has no such liveness probes yet, so it has no effect"
 	noKind       = "the operator does not have that kind yet, so it has no effect"
@@ -146,7 +144,7 @@ func Known() []Info {
 		},
 		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
 		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
-		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates", Missing: noKind},
+		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates"},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},
 			Effect: "when labels or annotations change that containers read through their environment, the containers restart in place",
@@ -157,8 +155,8 @@ func Known() []Info {
 		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
 		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarkers are carried out", Needs: []Gate{KruiseDaemon}},
-		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions", Missing: noKind},
-		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods", Ignored: noBudgets},
+		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
+		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods"},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},
 		{
 			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",

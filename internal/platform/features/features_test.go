@@ -51,9 +51,7 @@ func TestParse(t *testing.T) {
 			text: "PodWebhook=false,KruisePodReadinessGate=true",
 			off:  []Gate{KruisePodReadinessGate, InPlaceUpdateEnvFromMetadata}, notes: 3,
 		},
-		"budgets of a kind that does not exist": {
-			text: "PodUnavailableBudgetUpdateGate=true", off: []Gate{PodUnavailableBudgetUpdate}, notes: 1,
-		},
+		"budgets for updates": {text: "PodUnavailableBudgetUpdateGate=true", on: []Gate{PodUnavailableBudgetDelete, PodUnavailableBudgetUpdate}},
 		"pulling ahead needs pull jobs": {
 			text: "PreDownloadImageForDaemonSetUpdate=true",
 			on:   []Gate{PreDownloadImageForDaemonSetUpdate, ImagePullJob}, notes: 1,

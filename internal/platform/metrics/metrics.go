@@ -46,6 +46,8 @@ type Metrics struct {
 	SidecarSetInjection *prometheus.GaugeVec
 	// SidecarSetPods is how many pods SidecarSets have together, by state: matched, updated, ready, updated_ready or without_sidecar.
 	SidecarSetPods *prometheus.GaugeVec
+	// BudgetDenials counts operations on pods that PodUnavailableBudgets denied, by operation.
+	BudgetDenials *prometheus.CounterVec
 	// RecreateRequests counts ended ContainerRecreateRequests, by the reason of their condition Succeeded.
 	RecreateRequests *prometheus.CounterVec
 	// RecreateLatency is how many seconds after their creation they ended.
@@ -86,6 +88,8 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			"reason", "status"),
 		SidecarSetPods: all.gauges("kruise_sidecarset_pods", "Pods of all SidecarSets together: matched, updated, ready, updated_ready, as in the statuses of the sets, and without_sidecar. A pod of two sets counts twice.",
 			"state"),
+		BudgetDenials: all.counters("kruise_podunavailablebudget_denials_total", "Requests that a PodUnavailableBudget denied, by operation: DELETE, EVICT, UPDATE or RESIZE. Workloads of the operator wait instead, and do not count.",
+			"operation"),
 		RecreateRequests: all.counters("kruise_recreate_requests_total", "ContainerRecreateRequests that have ended, by the reason of their condition Succeeded; Recreated is success.",
 			"reason"),
 		RecreateLatency: all.histogram("kruise_recreate_request_duration_seconds", "How many seconds after its creation a ContainerRecreateRequest ended.",

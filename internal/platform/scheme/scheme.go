@@ -13,6 +13,8 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	policyv1alpha1 "github.com/kruise-operator/kruise-operator/api/policy/v1alpha1"
+	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 )
 
 // New returns a scheme with the types of Kubernetes and of the operator.
@@ -23,6 +25,8 @@ func New() (*runtime.Scheme, error) {
 		appsv1beta1.AddToScheme,
 		appsv1alpha1.AddToScheme,
 		operatorv1alpha1.AddToScheme,
+		policyv1beta1.AddToScheme,
+		policyv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)

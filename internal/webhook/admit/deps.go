@@ -6,17 +6,20 @@ package admit
 import (
 	"context"
 
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
+	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
 // Deps are admission's dependencies.
 type Deps struct {
-	// Client asks the API server directly; nothing it reads comes from a cache, and all it writes are dry runs.
+	// Client asks the API server directly; nothing it reads comes from a cache. All it writes are dry runs, but for the pods that
+	// PodUnavailableBudgets record.
 	Client client.Client
 	// Namespace is the operator's own.
 	Namespace string
@@ -35,6 +38,9 @@ type Deps struct {
 	// KnownRevision is true if hooks refer to a revision: made-up paths then read nothing.
 	// Nil: not known.
 	KnownRevision func(ctx context.Context, name string) bool
+	// Recorder takes events about requests for others' objects, Metrics count them. Nil: nobody does.
+	Recorder events.EventRecorder
+	Metrics  *metrics.Metrics
 	// Acts is true if this operator acts on the objects, not another; nil: it does.
 	Acts func() bool
 }

@@ -198,7 +198,7 @@ func conditionsOfSets() []string {
 func filesWithKeys() []string {
 	return []string{
 		"api/apps/shared/names.go", "api/apps/shared/sidecar.go", "internal/engine/restart/pin.go", "api/apps/v1alpha1/podprobemarker_types.go",
-		"api/apps/v1alpha1/nodepodprobe_types.go",
+		"api/apps/v1alpha1/nodepodprobe_types.go", "api/policy/v1beta1/podunavailablebudget_conditions.go",
 	}
 }
 
@@ -225,7 +225,8 @@ func (r *reference) constantsOfKinds(about, names string) (rows []string) {
 	match := regexp.MustCompile(names)
 	for _, kind := range controllers.Table().Names() {
 		for _, suffix := range []string{"conditions", "types"} {
-			name := r.existing("api/apps/v1beta1/"+strings.ToLower(kind)+"_"+suffix+".go", "api/apps/v1alpha1/"+strings.ToLower(kind)+"_"+suffix+".go")
+			name := r.existing("api/apps/v1beta1/"+strings.ToLower(kind)+"_"+suffix+".go", "api/apps/v1alpha1/"+strings.ToLower(kind)+"_"+suffix+".go",
+				"api/policy/v1beta1/"+strings.ToLower(kind)+"_"+suffix+".go")
 			if name == "" || slices.Contains(conditionsOfSets(), name) {
 				continue
 			}

@@ -54,6 +54,7 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
 		"persistentpodstates.apps.kruise.io":       ours("PersistentPodState"),
 		"resourcedistributions.apps.kruise.io":     ours("ResourceDistribution"),
+		"podunavailablebudgets.policy.kruise.io":   {Group: "policy.kruise.io", Version: "v1beta1", Kind: "PodUnavailableBudget"},
 		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":              ours("StatefulSet"),
 		"uniteddeployments.apps.kruise.io":         ours("UnitedDeployment"),

@@ -32,6 +32,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("ImagePullJob", func(t *testing.T) { testImagePullJob(t, e.about("imagepulljobs")) })
 	t.Run("PersistentPodState", func(t *testing.T) { testPersistentPodState(t, e.about("persistentpodstates")) })
 	t.Run("PodProbeMarker", func(t *testing.T) { testPodProbeMarker(t, e.about("podprobemarkers")) })
+	t.Run("PodUnavailableBudget", func(t *testing.T) { testPodUnavailableBudget(t, e.about("podunavailablebudgets")) })
 	t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistribution(t, e.about("resourcedistributions")) })
 	t.Run("SidecarSet", func(t *testing.T) { testSidecarSet(t, e.about("sidecarsets")) })
 	t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeployment(t, e.about("uniteddeployments")) })

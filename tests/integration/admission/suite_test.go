@@ -90,7 +90,8 @@ func start(t *testing.T) *env {
 	}
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.serving.TLS}})
 	webhook.Register(server, controllers.All(), admit.Deps{
-		Client: e.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true).With(features.KruiseDaemon, true).With(features.PodProbeMarker, true).With(features.WorkloadSpread, true),
+		Client: e.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true).With(features.KruiseDaemon, true).With(features.PodProbeMarker, true).With(features.WorkloadSpread, true).
+			With(features.PodUnavailableBudgetDelete, true),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
@@ -197,6 +198,9 @@ func (e *env) sendContext(ctx context.Context, t *testing.T, verb, version, name
 	config.WarningHandlerWithContext = warnings
 	config.GroupVersion = ptrTo(appsv1beta1.GroupVersion())
 	config.GroupVersion.Version = version
+	if e.resource == "podunavailablebudgets" {
+		config.GroupVersion.Group = "policy.kruise.io"
+	}
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = clientgoscheme.Codecs.WithoutConversion()
 	c, err := rest.RESTClientFor(config)

@@ -61,8 +61,12 @@ func jobs() map[string]judged {
 		argo                              string
 	}{
 		"that works": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
 			reconciling: `status: "True", reason: RunningPods`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: progressing,
+		},
+		"that is in force": {
+			kinds:       "PodUnavailableBudget",
+			reconciling: `status: "False", reason: InForce`, stalled: `status: "False"`, kstatus: kstatus.CurrentStatus, argo: healthy,
 		},
 		"that is done": {
 			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker ResourceDistribution WorkloadSpread PersistentPodState",
@@ -73,7 +77,7 @@ func jobs() map[string]judged {
 			reconciling: `status: "False", reason: Failed`, stalled: `status: "True", reason: Failed`, kstatus: kstatus.FailedStatus, argo: degraded,
 		},
 		"that needs its user": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
 			reconciling: `status: "False", reason: InvalidSpec`, stalled: `status: "True", reason: InvalidSpec`, kstatus: kstatus.FailedStatus, argo: degraded,
 		},
 		"that a failure has paused": {
@@ -321,8 +325,8 @@ func ourChecks(t *testing.T) map[string]string {
 	}
 	checks := map[string]string{}
 	for key, check := range config.Data {
-		kind, found := strings.CutPrefix(key, "resource.customizations.health.apps.kruise.io_")
-		if !found {
+		group, kind, found := strings.Cut(strings.TrimPrefix(key, "resource.customizations.health."), ".kruise.io_")
+		if !found || group != "apps" && group != "policy" {
 			t.Errorf("the key %s is none of Argo CD's", key)
 		}
 		checks[kind] = check

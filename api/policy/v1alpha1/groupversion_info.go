@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 holds the types of policy.kruise.io/v1alpha1.
+// +kubebuilder:object:generate=true
+// +groupName=policy.kruise.io
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// GroupVersion returns the group and version of the types in this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "policy.kruise.io", Version: "v1alpha1"}
+}

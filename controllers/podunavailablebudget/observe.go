@@ -1,0 +1,247 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podunavailablebudget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+const (
+	// poll is when to look again at workloads nobody watches.
+	poll = 30 * time.Second
+	// settle is how long API servers take to learn of the registration.
+	settle = time.Second
+)
+
+// scale is a workload's.
+type scale struct {
+	// replicas below 0: its kind has none.
+	replicas int32
+	selector labels.Selector
+	gone     bool
+	// polled: nobody watches it.
+	polled bool
+}
+
+// observe reads the budget's pods, and how many there should be. It returns when to look again.
+func (r *Reconciler) observe(ctx context.Context, b *disruption.Budget) (plan.Snapshot, time.Duration, error) {
+	s := plan.Snapshot{Observed: disruption.Observed{Now: r.Clock.Now()}}
+	var wait time.Duration
+	s.Registering, s.NotRegistered, wait = r.hooks.state(b)
+	s.LinkedOnly = s.NotRegistered == ""
+	if !r.gates.Delete && !r.gates.Update {
+		s.Off = "Nothing is protected: the feature gates PodUnavailableBudgetDeleteGate and PodUnavailableBudgetUpdateGate are off."
+	}
+	if b.Invalid != nil {
+		return s, 0, nil
+	}
+	if err := r.watchWorkloads(ctx); err != nil {
+		return s, 0, err
+	}
+	of, err := r.target(ctx, b)
+	if err != nil {
+		s.Unknown = err.Error()
+		return s, poll, nil
+	}
+	if of.polled {
+		wait = earlier(wait, poll)
+	}
+	s.Total, s.Gone = of.replicas, of.gone
+	if of.gone {
+		return s, wait, nil
+	}
+	if err := r.readPods(ctx, b, of.selector, &s); err != nil {
+		return s, 0, err
+	}
+	if _, _, byTarget := b.Target(); !byTarget && !b.OwnTotal() {
+		polled, err := r.sum(ctx, b, &s)
+		if err != nil {
+			s.Unknown = err.Error()
+			return s, poll, nil
+		}
+		if polled {
+			wait = earlier(wait, poll)
+		}
+	}
+	return s, wait, nil
+}
+
+func earlier(a, b time.Duration) time.Duration {
+	if a <= 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// target is the scale of the budget's target, or the selector of a budget without one.
+func (r *Reconciler) target(ctx context.Context, b *disruption.Budget) (scale, error) {
+	kind, name, byTarget := b.Target()
+	if !byTarget {
+		return scale{selector: b.Selector()}, nil
+	}
+	of, err := r.scaleOf(ctx, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
+	switch {
+	case err != nil:
+		return of, err
+	case of.replicas == 0:
+		of.gone = true
+	case of.selector == nil || of.selector.Empty():
+		return of, fmt.Errorf("%s %s does not say which pods are its own, so they cannot be counted: select them by spec.selector", kind.Kind, name)
+	}
+	return of, nil
+}
+
+// readPods reads the pods that the selector matches and the budget covers.
+func (r *Reconciler) readPods(ctx context.Context, b *disruption.Budget, selector labels.Selector, s *plan.Snapshot) error {
+	if !r.KeepPods(client.ObjectKeyFromObject(b), selector) {
+		return workload.ErrNotSynced
+	}
+	list := &corev1.PodList{}
+	err := r.Cache.List(ctx, list, client.InNamespace(b.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("listing the pods of the budget: %w", err)
+	}
+	all, err := r.Budgets.Of(ctx, b.Namespace)
+	if err != nil {
+		return err
+	}
+	for i := range list.Items {
+		pod := &list.Items[i]
+		if !b.Covers(pod) {
+			continue
+		}
+		s.Pods = append(s.Pods, pod)
+		if first := disruption.Of(all, pod); first != nil && first.Name == b.Name {
+			s.Linked = append(s.Linked, pod)
+		}
+	}
+	return nil
+}
+
+// sum adds up the replicas of the workloads of active pods.
+func (r *Reconciler) sum(ctx context.Context, b *disruption.Budget, s *plan.Snapshot) (polled bool, err error) {
+	known := map[types.UID]bool{}
+	counted := map[string]bool{}
+	for _, pod := range s.Pods {
+		of := metav1.GetControllerOfNoCopy(pod)
+		if of == nil || known[of.UID] || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		known[of.UID] = true
+		kind, name := disruption.Workload(pod, of)
+		if counted[kind.String()+"/"+name] {
+			continue
+		}
+		counted[kind.String()+"/"+name] = true
+		is, err := r.scaleOf(ctx, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
+		if err != nil {
+			return false, err
+		}
+		if is.gone && kind.Kind == "Deployment" { // orphaned ReplicaSets count by themselves
+			if is, err = r.scaleOf(ctx, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind(), types.NamespacedName{Namespace: b.Namespace, Name: of.Name}); err != nil {
+				return false, err
+			}
+		}
+		if !is.gone && is.replicas > 0 {
+			s.Total += is.replicas
+		}
+		polled = polled || is.polled
+	}
+	return polled, nil
+}
+
+// scaleOf is the scale of a workload: of ours and of watched ones as the cache has them, else the server is asked.
+func (r *Reconciler) scaleOf(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (scale, error) {
+	if kind.Group == "apps.kruise.io" && r.enabled(kind.Kind) {
+		return r.ownScale(ctx, kind, name)
+	}
+	polled := !watched(kind)
+	if !polled {
+		stored := metadataOf(kind.WithVersion("v1"))
+		err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
+		if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
+			return scale{gone: true}, nil
+		}
+	}
+	of, err := r.askScale(ctx, kind, name)
+	of.polled = polled
+	return of, err
+}
+
+// ownScale reads a workload of ours.
+func (r *Reconciler) ownScale(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (scale, error) {
+	stored := workload.Object(kind.WithVersion("v1beta1"))
+	err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
+	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && stored.GetDeletionTimestamp() != nil {
+		return scale{gone: true}, nil
+	}
+	if err != nil {
+		return scale{}, fmt.Errorf("reading %s %s: %w", kind.Kind, name.Name, err)
+	}
+	of := scale{replicas: -1, selector: workload.SelectorOf(stored), polled: !watched(kind)}
+	if kind.Kind != "DaemonSet" {
+		replicas, found, _ := unstructured.NestedInt64(stored.Object, "spec", "replicas")
+		if !found {
+			replicas = 1
+		}
+		of.replicas = int32(min(replicas, math.MaxInt32)) //nolint:gosec // it is cut
+	}
+	return of, nil
+}
+
+// askScale asks for the subresource scale. A kind that is not served has no objects.
+func (r *Reconciler) askScale(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (scale, error) {
+	mapping, err := r.Client.RESTMapper().RESTMapping(kind)
+	if meta.IsNoMatchError(err) {
+		return scale{gone: true}, nil
+	}
+	if err != nil {
+		return scale{}, fmt.Errorf("asking whether %s is served: %w", kind, err)
+	}
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(mapping.GroupVersionKind)
+	object.SetNamespace(name.Namespace)
+	object.SetName(name.Name)
+	is := &unstructured.Unstructured{}
+	is.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	err = r.Client.SubResource("scale").Get(ctx, object, is)
+	var status apierrors.APIStatus
+	switch {
+	case apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == ""):
+		return scale{replicas: -1}, nil // The kind has no such subresource.
+	case apierrors.IsNotFound(err):
+		return scale{gone: true}, nil
+	case apierrors.IsForbidden(err):
+		return scale{}, fmt.Errorf("the scale of %s %s cannot be read: an administrator gives the operator the right to get %s/scale, or spec.selector and "+
+			"spec.protectTotalReplicas do without it: %w", kind.Kind, name.Name, mapping.Resource.GroupResource(), err)
+	case err != nil:
+		return scale{}, fmt.Errorf("reading the scale of %s %s: %w", kind.Kind, name.Name, err)
+	}
+	replicas, _, _ := unstructured.NestedInt64(is.Object, "spec", "replicas")
+	text, _, _ := unstructured.NestedString(is.Object, "status", "selector")
+	selector, err := labels.Parse(text)
+	if err != nil {
+		return scale{}, fmt.Errorf("reading the scale of %s %s: its selector: %w", kind.Kind, name.Name, err)
+	}
+	return scale{replicas: int32(min(replicas, math.MaxInt32)), selector: selector}, nil //nolint:gosec // it is cut
+}

@@ -1,0 +1,112 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package podunavailablebudget
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// gather collects changes of workloads.
+const gather = 200 * time.Millisecond
+
+// changed reports whether a pod's change matters to a budget: whether it counts, is about to leave, or is linked.
+func changed(before, after *corev1.Pod) bool {
+	now := time.Now() //nolint:forbidigo // both are judged at one time, whichever
+	return disruption.Available(before, now) != disruption.Available(after, now) || before.Status.Phase != after.Status.Phase ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		!maps.Equal(before.Labels, after.Labels) || disruption.Linked(before) != disruption.Linked(after) ||
+		before.Annotations[v1beta1.AnnotationBudgetFailurePolicy] != after.Annotations[v1beta1.AnnotationBudgetFailurePolicy]
+}
+
+// parseStored reads which pods a stored budget covers.
+func parseStored(stored *unstructured.Unstructured) *disruption.Budget {
+	budget := &v1beta1.PodUnavailableBudget{}
+	without := map[string]any{"metadata": stored.Object["metadata"], "spec": stored.Object["spec"]}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(without, budget); err != nil {
+		return nil
+	}
+	return disruption.Parse(budget)
+}
+
+// budgetsOf names the budgets that cover a pod.
+func (r *Reconciler) budgetsOf(ctx context.Context, object client.Object) []types.NamespacedName {
+	pod, is := object.(*corev1.Pod)
+	if !is {
+		return nil
+	}
+	return r.named(ctx, pod.Namespace, func(b *disruption.Budget) bool { return b.Covers(pod) })
+}
+
+// workloadChanged names the budgets a workload's replicas may decide about.
+func (r *Reconciler) workloadChanged(ctx context.Context, object client.Object) []types.NamespacedName {
+	return r.named(ctx, object.GetNamespace(), func(b *disruption.Budget) bool {
+		_, name, byTarget := b.Target()
+		return byTarget && name == object.GetName() || !byTarget && !b.OwnTotal()
+	})
+}
+
+func (r *Reconciler) named(ctx context.Context, namespace string, concerned func(*disruption.Budget) bool) []types.NamespacedName {
+	stored, err := r.Stored(ctx, client.InNamespace(namespace))
+	if err != nil {
+		return nil // Passes over all budgets come.
+	}
+	var names []types.NamespacedName
+	for i := range stored {
+		if b := r.covers.Of(&stored[i]); b != nil && concerned(b) {
+			names = append(names, client.ObjectKeyFromObject(&stored[i]))
+		}
+	}
+	return names
+}
+
+// watched is true for the kinds of workloads whose changes trigger passes.
+func watched(kind schema.GroupKind) bool {
+	switch kind.Group {
+	case "apps":
+		return kind.Kind == "Deployment" || kind.Kind == "StatefulSet"
+	case "apps.kruise.io":
+		return kind.Kind == "CloneSet" || kind.Kind == "StatefulSet"
+	}
+	return false
+}
+
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// watchWorkloads watches workloads from the first budget on.
+func (r *Reconciler) watchWorkloads(ctx context.Context) error {
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		object := metadataOf(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind})
+		if err := r.WatchLateGathering(ctx, object, r.workloadChanged, gather); err != nil {
+			return err
+		}
+	}
+	for _, kind := range []string{"CloneSet", "StatefulSet"} {
+		if !r.enabled(kind) {
+			continue
+		}
+		object := workload.Object(schema.GroupVersionKind{Group: "apps.kruise.io", Version: "v1beta1", Kind: kind})
+		if err := r.WatchLateSpecs(ctx, object, r.workloadChanged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
