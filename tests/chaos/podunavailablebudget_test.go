@@ -49,7 +49,8 @@ func podUnavailableBudgets() []chaos.Scenario {
 		{Name: "scale", Steps: []chaos.Step{set(2, scenario.V1), set(4, scenario.V1), set(2, scenario.V1)}},
 	}
 	for i := range all {
-		all[i].Kind, all[i].Kinds, all[i].Made = "PodUnavailableBudget", []string{"PodUnavailableBudget", "CloneSet"}, []string{"clonesets.apps.kruise.io"}
+		all[i].Kind, all[i].Kinds = "PodUnavailableBudget", []string{"PodUnavailableBudget", "CloneSet"}
+		all[i].Made = []string{"clonesets.apps.kruise.io", "podunavailablebudgets.policy.kruise.io"}
 		all[i].RandomNames = true
 	}
 	return all
