@@ -4,22 +4,15 @@
 package persistentpodstate
 
 import (
-	"context"
 	"fmt"
-	"net/http"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
 )
 
 const (
@@ -51,22 +44,4 @@ func (r *Reconciler) notSteered(spec *plan.Spec) string {
 		return ""
 	}
 	return fmt.Sprintf("the operator is not asked about them (%s): %s", state.Reason, state.Message)
-}
-
-// +kubebuilder:rbac:groups=apps.kruise.io,resources=persistentpodstates,verbs=get
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list
-
-// serve makes new pods of others return to their places. The reader asks the API server, not a cache.
-func serve(reader client.Reader) map[string]http.Handler {
-	return map[string]http.Handler{Path: newpods.Handler{Path: Path, Change: func(ctx context.Context, asked newpods.Asked) ([]string, error) {
-		state := &appsv1beta1.PersistentPodState{}
-		if err := reader.Get(ctx, asked.Of, state); err != nil {
-			return nil, client.IgnoreNotFound(err)
-		}
-		kind := schema.GroupKind{Group: place.GroupOf(asked.Owner.APIVersion), Kind: asked.Owner.Kind}
-		if state.DeletionTimestamp == nil && place.Targets(state, kind, asked.Owner.Name) {
-			place.Return(asked.Pod, state, sticky.Nodes(ctx, reader))
-		}
-		return nil, nil
-	}}}
 }

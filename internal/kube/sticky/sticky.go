@@ -33,8 +33,10 @@ const (
 	maxListed, maxText = 50, 64 << 10
 )
 
-// Own is our StatefulSet, Native that of Kubernetes.
-func Own() schema.GroupKind    { return appsv1beta1.GroupVersion().WithKind("StatefulSet").GroupKind() }
+// Own is our StatefulSet.
+func Own() schema.GroupKind { return appsv1beta1.GroupVersion().WithKind("StatefulSet").GroupKind() }
+
+// Native is the StatefulSet of Kubernetes.
 func Native() schema.GroupKind { return appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind() }
 
 // Supports is true for kinds of workloads with stable names of pods.
