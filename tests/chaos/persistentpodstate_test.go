@@ -53,7 +53,7 @@ func persistentPodStates() []chaos.Scenario {
 		{Name: "no-longer-generated", Steps: []chaos.Step{set("true", 1, host, scenario.V1, false), set("false", 1, host, scenario.V1, false)}},
 	}
 	for i := range all {
-		all[i].Kind, all[i].Kinds = "PersistentPodState", []string{"PersistentPodState", "StatefulSet"}
+		all[i].Kind, all[i].Kinds, all[i].Made = "PersistentPodState", []string{"PersistentPodState", "StatefulSet"}, []string{"statefulsets.apps.kruise.io"}
 	}
 	return all
 }
