@@ -33,7 +33,9 @@ func roundTrip[From, To any](t *testing.T, from, to string, shown func(*From, *T
 	for seed := range int64(500) {
 		fill := randfill.NewWithSeed(seed).NilChance(0.3).NumElements(0, 3).Funcs(
 			func(v *metav1.Time, c randfill.Continue) { *v = metav1.NewTime(time.Unix(int64(c.Uint32()), 0)) },
-			func(v *runtime.RawExtension, c randfill.Continue) { v.Raw = []byte(`{"data":{"a":` + strconv.Itoa(c.Intn(9)) + `}}`) },
+			func(v *runtime.RawExtension, c randfill.Continue) {
+				v.Raw = []byte(`{"data":{"a":` + strconv.Itoa(c.Intn(9)) + `}}`)
+			},
 			func(v *metav1.ObjectMeta, c randfill.Continue) { v.Name = "d" + strconv.Itoa(c.Intn(9)) },
 			func(*metav1.TypeMeta, randfill.Continue) {},
 		)
@@ -88,7 +90,9 @@ func TestRandomObjectsAreConvertedWithoutLoss(t *testing.T) {
 		return was, is
 	}
 	roundTrip(t, alpha, beta, same)
-	roundTrip(t, beta, alpha, func(b *v1beta1.ResourceDistribution, a *v1alpha1.ResourceDistribution) (was, is []any) { return same(a, b) })
+	roundTrip(t, beta, alpha, func(b *v1beta1.ResourceDistribution, a *v1alpha1.ResourceDistribution) (was, is []any) {
+		return same(a, b)
+	})
 }
 
 func TestTwoFieldsHaveOtherNames(t *testing.T) {
