@@ -4,8 +4,11 @@
 package podspread
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,11 +35,14 @@ type counting struct {
 	changed bool
 	// live: the version was counted by the pods that there are.
 	live map[string]bool
+	// left are how many pods of an owner have no answer yet.
+	left map[types.UID]int
 }
 
 // place gives a pod its subset.
 func (c *counting) place(ctx context.Context, a *asked) error {
 	a.spread, a.at, a.uid = c.spread, spread.None, ""
+	defer func() { c.left[a.owner.UID]-- }()
 	s := c.spread
 	if !s.Selector.Matches(labels.Set(a.pod.Labels)) {
 		return nil
@@ -157,13 +164,18 @@ func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Un
 	for i := range subsets {
 		subsets[i].Replicas = 0
 	}
+	there, known := 0, map[string]bool{}
 	for i := range list.Items {
 		found := &list.Items[i]
+		if found.DeletionTimestamp == nil {
+			there++
+		}
 		mark, marked := spread.MarkOf(found.Annotations)
 		at := c.spread.Index(mark.Subset)
 		if !marked || mark.Name != c.spread.Name || at == spread.None || c.spread.Counted(found.Labels) != version {
 			continue
 		}
+		known[found.Name], known[mark.UID] = true, true
 		_, byName := subsets[at].CreatingPods[found.Name]
 		_, byUID := subsets[at].CreatingPods[mark.UID]
 		switch {
@@ -174,8 +186,32 @@ func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Un
 			subsets[at].Replicas++
 		}
 	}
+	forget(subsets, known, wanted(owner)-there-c.left[a.owner.UID])
 	c.live[version], c.changed = true, c.changed || !a.dry
 	return nil
+}
+
+// forget drops admitted pods that were created and deleted before the controller saw them: no owner has more pods to come than it lacks. most are
+// the newest ones of those that are not known.
+func forget(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, known map[string]bool, most int) {
+	type entry struct {
+		of  map[string]metav1.Time
+		key string
+	}
+	var unknown []entry
+	for i := range subsets {
+		for key := range subsets[i].CreatingPods {
+			if !known[key] {
+				unknown = append(unknown, entry{subsets[i].CreatingPods, key})
+			}
+		}
+	}
+	slices.SortFunc(unknown, func(a, b entry) int {
+		return cmp.Or(a.of[a.key].Compare(b.of[b.key].Time), strings.Compare(a.key, b.key))
+	})
+	for _, e := range unknown[:max(len(unknown)-max(most, 0), 0)] {
+		delete(e.of, e.key)
+	}
 }
 
 // unfinished selects pods that are not over.

@@ -208,8 +208,29 @@ func TestAReplacementComesBeforeTheStatusKnows(t *testing.T) {
 	if err := s.Delete(t.Context(), pods[0]); err != nil {
 		t.Fatal(err)
 	}
-	if pod, _ := s.ask(0, newPod(), false); subsetOf(pod) != "a" {
-		t.Errorf("the replacement is in %q", subsetOf(pod))
+	replacement, _ := s.ask(0, newPod(), false)
+	if s.store(replacement, "web-3"); subsetOf(replacement) != "a" {
+		t.Errorf("the replacement is in %q", subsetOf(replacement))
+	}
+	if pod, _ := s.ask(0, newPod(), false); subsetOf(pod) != "b" {
+		t.Errorf("one more is in %q", subsetOf(pod))
+	}
+}
+
+// A pod that is evicted as soon as it is there is still counted as one to come.
+func TestAPodThatWentBeforeItWasSeenLeavesItsPlace(t *testing.T) {
+	s := newServer(t, 1, 3, 2, -1)
+	var pods []*corev1.Pod
+	for i := range 3 {
+		pod, _ := s.ask(0, newPod(), false)
+		pods = append(pods, s.store(pod, fmt.Sprint("web-", i)))
+	}
+	if err := s.Delete(t.Context(), pods[1]); err != nil {
+		t.Fatal(err)
+	}
+	replacement, _ := s.ask(0, newPod(), false)
+	if s.store(replacement, "web-3"); subsetOf(replacement) != "a" {
+		t.Errorf("the replacement is in %q", subsetOf(replacement))
 	}
 	if pod, _ := s.ask(0, newPod(), false); subsetOf(pod) != "b" {
 		t.Errorf("one more is in %q", subsetOf(pod))

@@ -156,7 +156,10 @@ func (h *Handler) decide(ctx context.Context, stored *unstructured.Unstructured,
 		return nil
 	}
 	status := spread.StatusOf(stored)
-	count := &counting{Handler: h, queue: q, spread: s, status: &status, shut: s.Shut(status.SubsetStatuses), live: map[string]bool{}}
+	count := &counting{Handler: h, queue: q, spread: s, status: &status, shut: s.Shut(status.SubsetStatuses), live: map[string]bool{}, left: map[types.UID]int{}}
+	for _, a := range batch {
+		count.left[a.owner.UID]++
+	}
 	for _, a := range batch {
 		if err := count.place(ctx, a); err != nil {
 			return err
