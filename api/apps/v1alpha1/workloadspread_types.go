@@ -141,7 +141,7 @@ type WorkloadSpreadSubsetCondition struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="WorkloadSpread (v1alpha1)",order=25,resources={{Pod,v1,""}}
 // +kubebuilder:printcolumn:name="WorkloadName",type="string",JSONPath=".spec.targetRef.name",description="The workload with the pods."
 // +kubebuilder:printcolumn:name="WorkloadKind",type="string",JSONPath=".spec.targetRef.kind",description="Its kind."
-// +kubebuilder:printcolumn:name="Adaptive",type="string",JSONPath=".spec.scheduleStrategy[?(@ == \"Adaptive\")]",description="Whether subsets without room on nodes are given up."
+// +kubebuilder:printcolumn:name="Adaptive",type="string",JSONPath=".spec.scheduleStrategy.type",description="Whether subsets without room on nodes are given up."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 

@@ -36,6 +36,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("ResourceDistribution", func(t *testing.T) { testResourceDistribution(t, e.about("resourcedistributions")) })
 	t.Run("SidecarSet", func(t *testing.T) { testSidecarSet(t, e.about("sidecarsets")) })
 	t.Run("UnitedDeployment", func(t *testing.T) { testUnitedDeployment(t, e.about("uniteddeployments")) })
+	t.Run("WorkloadSpread", func(t *testing.T) { testWorkloadSpread(t, e.about("workloadspreads")) })
 	t.Run("without webhooks", func(t *testing.T) { testSchemaAlone(t, e) })
 	t.Run("another authority", func(t *testing.T) { testAuthority(t, e) })
 	t.Run("reach", func(t *testing.T) { testReach(t, e) })

@@ -51,7 +51,7 @@ func testFixtures(t *testing.T, e *env) {
 		}
 		for _, item := range list.Items {
 			object := &unstructured.Unstructured{Object: item}
-			resource := map[string]string{"AdvancedCronJob": "advancedcronjobs", "BroadcastJob": "broadcastjobs", "CloneSet": "clonesets", "DaemonSet": "daemonsets", "EphemeralJob": "ephemeraljobs", "PersistentPodState": "persistentpodstates", "StatefulSet": "statefulsets", "UnitedDeployment": "uniteddeployments"}[object.GetKind()]
+			resource := map[string]string{"AdvancedCronJob": "advancedcronjobs", "BroadcastJob": "broadcastjobs", "CloneSet": "clonesets", "DaemonSet": "daemonsets", "EphemeralJob": "ephemeraljobs", "PersistentPodState": "persistentpodstates", "StatefulSet": "statefulsets", "UnitedDeployment": "uniteddeployments", "WorkloadSpread": "workloadspreads"}[object.GetKind()]
 			if resource == "" || !strings.HasPrefix(object.GetAPIVersion(), "apps.kruise.io/") {
 				continue
 			}
@@ -90,7 +90,7 @@ func testFixtures(t *testing.T, e *env) {
 			})
 		}
 	}
-	if found["advancedcronjobs"] < 2 || found["broadcastjobs"] < 4 || found["clonesets"] < 5 || found["daemonsets"] < 2 || found["ephemeraljobs"] < 1 || found["persistentpodstates"] < 2 || found["statefulsets"] < 5 || found["uniteddeployments"] < 3 {
+	if found["advancedcronjobs"] < 2 || found["broadcastjobs"] < 4 || found["clonesets"] < 5 || found["daemonsets"] < 2 || found["ephemeraljobs"] < 1 || found["persistentpodstates"] < 2 || found["statefulsets"] < 5 || found["uniteddeployments"] < 3 || found["workloadspreads"] < 2 {
 		t.Errorf("in %d files there are %v", len(paths), found)
 	}
 }
