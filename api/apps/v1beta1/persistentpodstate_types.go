@@ -122,7 +122,7 @@ type PodState struct {
 // +operator-sdk:csv:customresourcedefinitions:displayName="PersistentPodState",order=32,resources={{StatefulSet,apps.kruise.io/v1beta1,""},{Pod,v1,""}}
 // +kubebuilder:printcolumn:name="TARGET",type="string",JSONPath=".spec.targetRef.name",description="The name of the workload."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 
 // PersistentPodState remembers where each pod of a workload was ready last, and makes new pods of the same name return there.
 type PersistentPodState struct {

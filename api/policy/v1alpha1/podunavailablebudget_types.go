@@ -47,7 +47,7 @@ type PodUnavailableBudgetSpec struct {
 // +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.currentAvailable",description="The number of pods that are available."
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".status.desiredAvailable",description="The number of pods that have to stay available."
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.totalReplicas",description="The number of pods that there should be."
-// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].reason",description="Why it needs you; NotStalled when it does not."
+// +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."
 
 // PodUnavailableBudget limits how many pods of an application are made unavailable at once, whoever does it: by deletion, eviction or update.
 type PodUnavailableBudget struct {
