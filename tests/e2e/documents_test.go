@@ -22,6 +22,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
@@ -146,6 +147,7 @@ func applied(t *testing.T, file ...string) {
 	found += jobsApplied(t, n)
 	found += reconciled(n, out)
 	found += distributed(n, out)
+	found += budgeted(t, n)
 	found += strings.Count(out, "nodeimage.apps.kruise.io/") + strings.Count(out, "nodepodprobe.apps.kruise.io/") // no daemon runs here
 	found += markersTakenUp(t, n)
 	jobs := &v1beta1.ImagePullJobList{}
@@ -252,6 +254,28 @@ func distributed(n *environment.Namespace, out string) int {
 		})
 	}
 	return found
+}
+
+// budgeted waits until the PodUnavailableBudgets are counted. It returns how many there are.
+func budgeted(t *testing.T, n *environment.Namespace) int {
+	t.Helper()
+	budgets := &policyv1beta1.PodUnavailableBudgetList{}
+	if err := n.Client.List(t.Context(), budgets, client.InNamespace(n.Name)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range budgets.Items {
+		budget := &budgets.Items[i]
+		n.Eventually("PodUnavailableBudget "+budget.Name+" is counted", func(ctx context.Context) error {
+			if err := n.Client.Get(ctx, client.ObjectKeyFromObject(budget), budget); err != nil {
+				return err
+			}
+			if budget.Status.ObservedGeneration != budget.Generation {
+				return fmt.Errorf("the status is %+v", budget.Status)
+			}
+			return nil
+		})
+	}
+	return len(budgets.Items)
 }
 
 // available names the reason if a set is not: all pods, and the conditions about it.
