@@ -361,7 +361,7 @@ func (c *comparison) register(all []generated, policies bool, sentinel string) {
 				c.make(sidecar.Binding(s.Name, s.Match, name, install.Namespace, c.owner))
 				continue
 			}
-			entry := newEntry(sidecar.EntryName(s.Name), c.call(sidecar.InjectPath+name))
+			entry := newEntry(sidecar.EntryName(s.Name), admissionv1.Fail, c.call(sidecar.InjectPath+name))
 			entry.NamespaceSelector = podentry.Selector(append(slices.Clone(s.Match.Namespace), podentry.NamespaceExclusions(install.Namespace)...))
 			entry.ObjectSelector = podentry.Selector(append(slices.Clone(s.Match.Labels), podentry.Bypass()))
 			configuration.Webhooks = append(configuration.Webhooks, entry)

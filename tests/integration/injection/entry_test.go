@@ -9,10 +9,14 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
-// newEntry calls a webhook for new pods; the caller chooses the pods.
-func newEntry(name string, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
+// newEntry is an entry of a webhook configuration for new pods, except for mirrors of running ones. The
+// API server waits ten seconds for an answer, and then follows the failure policy. The caller
+// chooses the pods.
+func newEntry(name string, onFailure admissionv1.FailurePolicyType, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
 	return admissionv1.MutatingWebhook{
 		Name:         name,
 		ClientConfig: call,
@@ -22,11 +26,16 @@ func newEntry(name string, call admissionv1.WebhookClientConfig) admissionv1.Mut
 				APIGroups: []string{corev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"pods"}, Scope: ptr.To(admissionv1.NamespacedScope),
 			},
 		}},
-		FailurePolicy:           ptr.To(admissionv1.Fail),
-		MatchPolicy:             ptr.To(admissionv1.Equivalent),
-		SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
-		TimeoutSeconds:          ptr.To[int32](10),
+		FailurePolicy:  &onFailure,
+		MatchPolicy:    ptr.To(admissionv1.Equivalent),
+		SideEffects:    ptr.To(admissionv1.SideEffectClassNone),
+		TimeoutSeconds: ptr.To[int32](10),
+		// Containers of later webhooks are seen. Labels are not: a pod without a match is never
+		// called again.
 		ReinvocationPolicy:      ptr.To(admissionv1.IfNeededReinvocationPolicy),
 		AdmissionReviewVersions: []string{"v1"},
+		MatchConditions: []admissionv1.MatchCondition{{
+			Name: "not-a-mirror-pod", Expression: `!('` + podentry.MirrorAnnotation + `' in object.metadata.?annotations.orValue({}))`,
+		}},
 	}
 }

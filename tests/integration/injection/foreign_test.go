@@ -57,7 +57,7 @@ func (w *fixture) foreign(t *testing.T, namespace string, again admissionv1.Rein
 		_ = json.NewEncoder(response).Encode(review) // Who is gone needs no answer.
 	}))
 	t.Cleanup(server.Close)
-	entry := newEntry(foreignName, admissionv1.WebhookClientConfig{
+	entry := newEntry(foreignName, admissionv1.Fail, admissionv1.WebhookClientConfig{
 		URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 	})
 	entry.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": namespace}}

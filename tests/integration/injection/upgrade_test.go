@@ -97,7 +97,7 @@ func (w *fixture) before(t *testing.T, sets ...*unstructured.Unstructured) []cli
 			if err != nil {
 				t.Fatal(err)
 			}
-			entry := newEntry(sidecar.EntryName(set.Name), call)
+			entry := newEntry(sidecar.EntryName(set.Name), admissionv1.Fail, call)
 			entry.NamespaceSelector = podentry.Selector(podentry.NamespaceExclusions(install.Namespace))
 			entry.ObjectSelector = podentry.Selector(append(slices.Clone(set.Match.Labels), podentry.Bypass()))
 			entry.MatchConditions = append(entry.MatchConditions, admissionv1.MatchCondition{
