@@ -129,11 +129,11 @@ func (w *fixture) checkWebhooks(version string, authority []byte) {
 				if string(hook.ClientConfig.CABundle) != string(authority) {
 					return fmt.Errorf("%s trusts another authority", hook.Name)
 				}
-				policy, group := admissionv1.Fail, "apps.kruise.io"
+				policy, groups := admissionv1.Fail, []string{"apps.kruise.io", "policy.kruise.io"}
 				if hook.Name == definitionsWebhook {
-					policy, group = admissionv1.Ignore, apiextensionsv1.GroupName
+					policy, groups = admissionv1.Ignore, []string{apiextensionsv1.GroupName}
 				}
-				if *hook.FailurePolicy != policy || hook.Rules[0].APIGroups[0] != group {
+				if *hook.FailurePolicy != policy || !slices.Contains(groups, hook.Rules[0].APIGroups[0]) {
 					return fmt.Errorf("%s is %+v", hook.Name, hook)
 				}
 			}
