@@ -55,7 +55,8 @@ func (c Converter) convert(ctx context.Context, raw []byte, apiVersion string) (
 	if err != nil {
 		return nil, err
 	}
-	hub, spoke := v1beta1.GroupVersion().String(), v1alpha1.GroupVersion().String()
+	hub := schema.GroupVersion{Group: c.Group, Version: v1beta1.GroupVersion().Version}.String()
+	spoke := schema.GroupVersion{Group: c.Group, Version: v1alpha1.GroupVersion().Version}.String()
 	switch {
 	case object.apiVersion == apiVersion:
 		return raw, nil
