@@ -65,7 +65,9 @@ func convert(o *conversion.Object, to schema.GroupVersion, there func(form) form
 	return conversion.Keep(o, from, is, will)
 }
 
-func annotations() []string { return []string{shared.AnnotationRollingStyle, shared.AnnotationTrafficRouting} }
+func annotations() []string {
+	return []string{shared.AnnotationRollingStyle, shared.AnnotationTrafficRouting}
+}
 
 func read(o *conversion.Object) (form, error) {
 	is := form{Spec: tree{}}

@@ -82,7 +82,9 @@ func filler(seed int64) *randfill.Filler {
 				}
 			}
 		},
-		func(v *intstr.IntOrString, c randfill.Continue) { *v = intstr.Parse(pick(c, "0", "1", "3", "20%", "many")) },
+		func(v *intstr.IntOrString, c randfill.Continue) {
+			*v = intstr.Parse(pick(c, "0", "1", "3", "20%", "many"))
+		},
 		func(v *int32, c randfill.Continue) { *v = int32(c.Intn(200)) - 1 },
 		func(v *string, c randfill.Continue) { *v = pick(c, "20%", "07%", "x", "list of 0") },
 	)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 )
+
+// inParallel is how many schedules run at once: they mostly wait.
+const inParallel = 12
 
 // readyAfter is how long a pod takes.
 const readyAfter = 150 * time.Millisecond
@@ -59,13 +63,17 @@ func TestBatchesOfADeploymentWithTheRealController(t *testing.T) {
 	t.Cleanup(func() { close(stop) })
 	go disturb(t, c, stop)
 	t.Run("schedules", func(t *testing.T) {
-		for i := range sample.Number(12, 500) {
+		slots := make(chan struct{}, inParallel)
+		var all sync.WaitGroup
+		for i := range sample.Number(inParallel, 500) {
 			seed := uint64(sample.Day()*1000 + i)
-			t.Run(fmt.Sprint(seed), func(t *testing.T) {
-				t.Parallel()
-				run(t, client, seed)
+			slots <- struct{}{}
+			all.Go(func() {
+				defer func() { <-slots }()
+				t.Run(fmt.Sprint(seed), func(t *testing.T) { run(t, client, seed) })
 			})
 		}
+		all.Wait()
 	})
 }
 
@@ -103,7 +111,7 @@ func run(t *testing.T, client kubernetes.Interface, seed uint64) {
 		Surge: random.IntN(4), Unavailable: random.IntN(4), Steps: []int{10 + random.IntN(30), 45 + random.IntN(50), 100},
 	}
 	replicas := 1 + random.IntN(9)
-	s := &schedule{random: random, watch: &watcher{}, stormy: seed%2 == 1, third: random.IntN(2), scale: random.IntN(3)}
+	s := &schedule{random: random, watch: &watcher{version: -1}, stormy: seed%2 == 1, third: random.IntN(2), scale: random.IntN(3)}
 	s.model = rollingtest.Started(plan, replicas)
 	s.deployment = newDeployment(t, client, plan, replicas)
 	t.Logf("%d pods, %+v, stormy: %t, scaled %d times, third versions: %d", replicas, plan, s.stormy, s.scale, s.third)

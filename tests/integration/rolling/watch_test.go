@@ -22,7 +22,7 @@ import (
 type watcher struct {
 	mu     sync.Mutex
 	broken []string
-	// limit is how many pods of version may be new, least how many have to be ready.
+	// limit is how many pods of version may be new (-1: no version yet), least how many have to be ready.
 	version, limit, least int
 	// free: a change of replicas or the end of the release makes new pods, too.
 	free bool
