@@ -5,6 +5,7 @@ package rollingtest
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 )
@@ -233,6 +234,30 @@ func (r *Release) Settle(p Plan) bool {
 		}
 	}
 	return false
+}
+
+// Ends are what can come out when nobody but machines acts, in so many orders. Order gives numbers below another one.
+func (r *Release) Ends(p Plan, orders int, order func(below int) int) []Release {
+	machines := Machines(p)
+	var ends []Release
+	for range orders {
+		one := *r
+		for range order(80) {
+			machines[order(len(machines))].Do(&one)
+		}
+		if one.Settle(p) && !slices.Contains(ends, one) {
+			ends = append(ends, one)
+		}
+	}
+	return ends
+}
+
+// Sizes are those of the ReplicaSets.
+func (r *Release) Sizes() (sizes [Versions]int) {
+	for i, s := range r.Sets {
+		sizes[i] = s.Replicas
+	}
+	return sizes
 }
 
 // Do carries out a step of somebody. It returns what is broken then; empty when nothing is.
