@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -83,6 +84,9 @@ func (p brakePolicy) apply(ctx context.Context, resource string, old, object run
 	versioned := &admission.VersionedAttributes{
 		Attributes: attributes, VersionedKind: kind, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old),
 	}
+	if !labeled(old) && !labeled(object) {
+		return object, nil // by its objectSelector
+	}
 	ctx = p.compiler.CreateContext(ctx)
 	if result := p.matcher.Match(ctx, versioned, nil, nil); result.Error != nil || !result.Matches {
 		return object, result.Error
@@ -90,6 +94,15 @@ func (p brakePolicy) apply(ctx context.Context, resource string, old, object run
 	return p.patcher.Patch(ctx, patch.Request{
 		MatchedResource: at, VersionedAttributes: versioned, ObjectInterfaces: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme),
 	}, cel.RuntimeCELCostBudget)
+}
+
+func labeled(object runtime.Object) bool {
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		panic(err)
+	}
+	_, found := accessor.GetLabels()["rollouts.kruise.io/workload-type"]
+	return found
 }
 
 // updates are how many are compared.

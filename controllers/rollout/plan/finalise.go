@@ -38,10 +38,12 @@ func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string)
 	}
 	switch next := len(expected) > 0 && !slices.Contains(expected, p.Workload.Revision); sub.FinalisingStep {
 	case v1beta1.FinalisingStepResumeWorkload:
-		p.Unmark = p.Workload.InRelease && !next
 		switch {
 		case next || p.Release != nil && p.resumed():
 			p.finalised(sub)
+		case p.Workload.InRelease:
+			// First, so that a later mark is that of another change.
+			p.Unmark = true
 		case !p.leaving():
 			p.Order = p.order(1)
 			p.Order.ReleasePlan.BatchPartition, p.Order.ReleasePlan.FinalizingPolicy = nil, policy

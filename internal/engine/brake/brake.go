@@ -65,8 +65,9 @@ func Brake(resource string, old, object *unstructured.Unstructured) {
 // guarded: the workload has a Rollout. Who takes the label away and leaves the spec alone takes over.
 func (r *request) guarded() bool {
 	_, rollout := r.was[shared.AnnotationRollout]
+	_, before := r.old.GetLabels()[shared.LabelWorkloadType]
 	_, label := r.object.GetLabels()[shared.LabelWorkloadType]
-	return rollout && r.old.GetDeletionTimestamp() == nil && (label || !reflect.DeepEqual(r.object.Object["spec"], r.old.Object["spec"]))
+	return rollout && r.old.GetDeletionTimestamp() == nil && (label || before && !reflect.DeepEqual(r.object.Object["spec"], r.old.Object["spec"]))
 }
 
 var number = regexp.MustCompile(`^[0-9]{1,15}$`)
