@@ -319,8 +319,12 @@ func TestExploreUsers(t *testing.T) {
 						todo = append(todo, next)
 					}
 				}
-				if rest := w.copy(); rest.end() != "" {
-					t.Fatalf("%s\nfrom %s\nend %s", rest.end(), w.key(), rest.key())
+				if len(visited) > 1000 && len(visited)%10 != 0 {
+					continue // most of the time goes into ends
+				}
+				rest := w.copy()
+				if wrong := rest.end(); wrong != "" {
+					t.Fatalf("%s\nfrom %s\nend %s", wrong, w.key(), rest.key())
 				}
 			}
 			t.Logf("%d states", len(visited))

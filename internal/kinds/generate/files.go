@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -87,14 +88,19 @@ func enum(table []kinds.Kind) string {
 
 // rights are the markers for rights to write CRDs' conversion and to migrate stored objects. Markers work in any file.
 func rights(table []kinds.Kind) string {
-	var names, movable, plurals []string
+	var names, movable []string
+	plurals := map[string][]string{}
 	for _, kind := range table {
 		if kind.Converted {
 			names = append(names, kind.Definition())
 		}
 		if len(kind.Versions) > 1 {
-			movable, plurals = append(movable, kind.Definition()), append(plurals, kind.Plural)
+			movable, plurals[kind.Group] = append(movable, kind.Definition()), append(plurals[kind.Group], kind.Plural)
 		}
+	}
+	var migrating strings.Builder
+	for _, group := range slices.Sorted(maps.Keys(plurals)) {
+		fmt.Fprintf(&migrating, "// +kubebuilder:rbac:groups=%s,resources=%s,verbs=list;patch\n", group, strings.Join(plurals[group], ";"))
 	}
 	const marker = "// +kubebuilder:rbac:groups="
 	return goHeader + "package kinds\n\n" +
@@ -104,7 +110,7 @@ func rights(table []kinds.Kind) string {
 		"//\n// It moves objects of these kinds to the version that is to be stored.\n" +
 		marker + "apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=" + strings.Join(movable, ";") + ",verbs=get\n" +
 		marker + "apiextensions.k8s.io,resources=customresourcedefinitions/status,resourceNames=" + strings.Join(movable, ";") + ",verbs=update\n" +
-		marker + "apps.kruise.io,resources=" + strings.Join(plurals, ";") + ",verbs=list;patch\n"
+		migrating.String()
 }
 
 // registration makes the types of one version known to a scheme.
