@@ -113,10 +113,13 @@ func (d *deployment) scale(replicas int) {
 
 // restore gives the Deployment back to its user.
 func (d *deployment) restore() {
-	d.edit(func(o *appsv1.Deployment) {
-		o.Spec.Paused, o.Spec.MinReadySeconds, o.Spec.ProgressDeadlineSeconds = false, 0, nil
-		o.Spec.Strategy.RollingUpdate = numbers(d.plan.Surge, d.plan.Unavailable)
-	})
+	d.edit(func(o *appsv1.Deployment) { rolling.WriteRestored(o, d.numbers()) })
+}
+
+// numbers are those of the user.
+func (d *deployment) numbers() rolling.Numbers {
+	r := numbers(d.plan.Surge, d.plan.Unavailable)
+	return rolling.Numbers{MaxSurge: r.MaxSurge, MaxUnavailable: r.MaxUnavailable}
 }
 
 // state is what was read, consistently: the Deployment has not changed while its ReplicaSets were read.
@@ -190,55 +193,20 @@ func (s state) ready() int {
 }
 
 func (s state) caughtUp() bool {
-	var replicas, ready, available int32
-	for _, set := range s.sets {
-		if set == nil {
-			continue
-		}
-		if set.Status.ObservedGeneration != set.Generation || set.Status.Replicas != *set.Spec.Replicas {
-			return false
-		}
-		replicas += set.Status.Replicas
-		ready += set.Status.ReadyReplicas
-		available += set.Status.AvailableReplicas
-	}
-	status := s.deployment.Status
-	return status.ObservedGeneration == s.deployment.Generation && status.Replicas == replicas &&
-		status.ReadyReplicas == ready && status.AvailableReplicas == available
+	v, _, _ := s.read(rolling.Numbers{})
+	return v.CaughtUp
+}
+
+// read is the view by package rolling.
+func (s state) read(n rolling.Numbers) (v rolling.View, newest *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
+	return rolling.Read(s.deployment, slices.DeleteFunc(slices.Clone(s.sets[:]), func(set *appsv1.ReplicaSet) bool { return set == nil }), n)
 }
 
 // view is what the mover is given.
-func (s state) view(p rollingtest.Plan, step int) rolling.View {
-	spec := s.deployment.Spec
-	v := rolling.View{
-		Replicas: int(*spec.Replicas), Limit: p.Limit(step, int(*spec.Replicas)),
-		Surge: p.Surge, Unavailable: p.Unavailable, Moving: !spec.Paused && spec.MinReadySeconds == rolling.MinReadySeconds,
-		InForce:  spec.Strategy.RollingUpdate.MaxSurge.IntValue(),
-		Observed: s.deployment.Status.ObservedGeneration == s.deployment.Generation, CaughtUp: s.caughtUp(),
-	}
-	if p.Surge == 0 {
-		v.Unavailable = max(1, v.Unavailable)
-	}
-	for i, set := range s.sets {
-		if set == nil {
-			continue
-		}
-		one := rolling.Set{Replicas: int(*set.Spec.Replicas), Ready: int(set.Status.ReadyReplicas)}
-		one.Desired, _ = strconv.Atoi(set.Annotations["deployment.kubernetes.io/desired-replicas"])
-		if i == version(&spec.Template) {
-			v.New, v.Counted = one, set.Status.AvailableReplicas > 0
-		} else {
-			v.Old = append(v.Old, one)
-		}
-	}
+func (d *deployment) view(s state, step int) rolling.View {
+	v, _, _ := s.read(d.numbers())
+	v.Limit = d.plan.Limit(step, v.Replicas)
 	return v
-}
-
-// old are the sets of a view's Old.
-func (s state) old() []*appsv1.ReplicaSet {
-	return slices.DeleteFunc(slices.Clone(s.sets[:]), func(set *appsv1.ReplicaSet) bool {
-		return set == nil || version(&set.Spec.Template) == version(&s.deployment.Spec.Template)
-	})
 }
 
 // act carries out a step, unless its object has changed since it was read.
@@ -249,19 +217,17 @@ func (d *deployment) act(s state, step rolling.Step, v rolling.View) {
 	case rolling.Move, rolling.Reached:
 		o := s.deployment.DeepCopy()
 		if step.Verb == rolling.Move {
-			o.Spec.Paused, o.Spec.MinReadySeconds = false, rolling.MinReadySeconds
-			o.Spec.ProgressDeadlineSeconds = pointer(int32(rolling.ProgressDeadlineSeconds))
-			o.Spec.Strategy.RollingUpdate = numbers(step.Surge, rolling.MaxUnavailable(step.Surge))
+			rolling.WriteMoving(o, step.Surge)
 		} else {
-			o.Spec.Paused, o.Spec.MinReadySeconds, o.Spec.ProgressDeadlineSeconds = true, 0, nil
-			o.Spec.Strategy.RollingUpdate = numbers(rolling.Parked(v), max(d.plan.Unavailable, 1))
+			rolling.WriteParked(o, v, d.numbers())
 		}
 		_, err = d.client.AppsV1().Deployments(d.namespace).Update(d.Context(), o, metav1.UpdateOptions{})
 	case rolling.Lower, rolling.Note:
-		set := s.old()[step.Set].DeepCopy()
+		_, _, old := s.read(d.numbers())
+		set := old[step.Set].DeepCopy()
 		set.Spec.Replicas = pointer(int32(step.Replicas))
 		if step.Verb == rolling.Note {
-			set.Annotations["deployment.kubernetes.io/desired-replicas"] = strconv.Itoa(v.Replicas)
+			set.Annotations[rolling.DesiredAnnotation] = strconv.Itoa(v.Replicas)
 		}
 		_, err = d.client.AppsV1().ReplicaSets(d.namespace).Update(d.Context(), set, metav1.UpdateOptions{})
 	case rolling.Wait:

@@ -141,7 +141,7 @@ func run(t *testing.T, client kubernetes.Interface, seed uint64) {
 // allow tells the watcher what the present step and size allow.
 func (s *schedule) allow() {
 	now := s.read()
-	v := now.view(s.plan, s.step)
+	v := s.view(now, s.step)
 	s.watch.set(func(w *watcher) {
 		w.version, w.limit = version(&now.deployment.Spec.Template), v.Limit
 		w.least = v.Replicas - v.Unavailable
@@ -158,7 +158,7 @@ func (s *schedule) batch() (last bool) {
 			s.user()
 			return false
 		}
-		v := now.view(s.plan, s.step)
+		v := s.view(now, s.step)
 		step := rolling.Next(v)
 		if step.Verb == rolling.Reached && now.deployment.Spec.Paused && v.CaughtUp && now.ready() >= v.Replicas {
 			return true
