@@ -26,7 +26,7 @@ const gather = 200 * time.Millisecond
 
 // changed reports whether a pod's change matters to a budget: whether it counts, is about to leave, or is linked.
 func changed(before, after *corev1.Pod) bool {
-	now := time.Now() //nolint:forbidigo // both are judged at one time, whichever
+	now := time.Now() // both are judged at one time, whichever
 	return disruption.Available(before, now) != disruption.Available(after, now) || before.Status.Phase != after.Status.Phase ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		!maps.Equal(before.Labels, after.Labels) || disruption.Linked(before) != disruption.Linked(after) ||

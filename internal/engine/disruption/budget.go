@@ -133,7 +133,7 @@ func (b *Budget) FailurePolicy() string {
 	return ""
 }
 
-// IgnoresFailure: pods go unprotected while nobody can check.
+// IgnoresFailure is true if pods go unprotected while nobody can check.
 func (b *Budget) IgnoresFailure() bool { return b.FailurePolicy() != "" }
 
 // Covers is true if the budget is about the pod: its labels, or its workload, match.
