@@ -16,6 +16,7 @@ type PersistentPodStateSpec struct {
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	TargetRef v1beta1.PersistentPodStateTargetRef `json:"targetRef"`
 	// persistentPodAnnotations are annotations of the pods that are recorded in the status, at most 32.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -32,6 +33,7 @@ type PersistentPodStateSpec struct {
 	PreferredPersistentTopology []PreferredTopologyTerm `json:"preferredPersistentTopology,omitempty"`
 	// persistentPodStateRetentionPolicy is WhenScaled, the default, or WhenDeleted: whether the place of a pod is forgotten when the
 	// workload is scaled in.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	// +optional
 	PersistentPodStateRetentionPolicy v1beta1.PersistentPodStateRetentionPolicy `json:"persistentPodStateRetentionPolicy,omitempty"`
 }
@@ -58,7 +60,7 @@ type PreferredTopologyTerm struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=persistentpodstates,scope=Namespaced,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="PersistentPodState (v1alpha1)",order=33,resources={{StatefulSet,apps.kruise.io/v1beta1,""},{Pod,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="PersistentPodState (v1alpha1)",order=35,resources={{StatefulSet,apps.kruise.io/v1beta1,""},{Pod,v1,""}}
 // +kubebuilder:printcolumn:name="TARGET",type="string",JSONPath=".spec.targetRef.name",description="The name of the workload."
 // +kubebuilder:printcolumn:name="AGE",type="date",JSONPath=".metadata.creationTimestamp",description="The time since creation."
 // +kubebuilder:printcolumn:name="STALLED",type="string",JSONPath=".status.conditions[?(@.type=='Stalled')].status",description="Whether it needs you; its conditions say why."

@@ -108,7 +108,7 @@ type ResourceDistributionCondition struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=resourcedistributions,scope=Cluster,shortName=distributor,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="ResourceDistribution",order=26,resources={{ConfigMap,v1,""},{Secret,v1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="ResourceDistribution",order=30,resources={{ConfigMap,v1,""},{Secret,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="TOTAL",type="integer",JSONPath=".status.desired",description="The number of namespaces that are to have a copy."
 // +kubebuilder:printcolumn:name="SUCCEED",type="integer",JSONPath=".status.succeeded",description="The number of namespaces with an up to date copy."
 // +kubebuilder:printcolumn:name="FAILED",type="integer",JSONPath=".status.failed",description="The number of namespaces without one."

@@ -212,7 +212,7 @@ const (
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=workloadspreads,scope=Namespaced,shortName=ws,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="WorkloadSpread",order=24,resources={{Pod,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="WorkloadSpread",order=28,resources={{Pod,v1,""}}
 // +kubebuilder:printcolumn:name="WorkloadName",type="string",JSONPath=".spec.targetRef.name",description="The workload with the pods."
 // +kubebuilder:printcolumn:name="WorkloadKind",type="string",JSONPath=".spec.targetRef.kind",description="Its kind."
 // +kubebuilder:printcolumn:name="Adaptive",type="string",JSONPath=".spec.scheduleStrategy.type",description="Whether subsets without room on nodes are given up."

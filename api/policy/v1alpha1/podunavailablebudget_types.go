@@ -42,7 +42,7 @@ type PodUnavailableBudgetSpec struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=podunavailablebudgets,scope=Namespaced,shortName=pub,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="PodUnavailableBudget (v1alpha1)",order=32,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="PodUnavailableBudget (v1alpha1)",order=33,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="ALLOWED",type="integer",JSONPath=".status.unavailableAllowed",description="The number of pods that may become unavailable now."
 // +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.currentAvailable",description="The number of pods that are available."
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".status.desiredAvailable",description="The number of pods that have to stay available."

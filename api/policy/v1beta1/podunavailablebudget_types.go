@@ -123,7 +123,7 @@ type PodUnavailableBudgetStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=podunavailablebudgets,scope=Namespaced,shortName=pub,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="PodUnavailableBudget",order=31,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="PodUnavailableBudget",order=32,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="ALLOWED",type="integer",JSONPath=".status.unavailableAllowed",description="The number of pods that may become unavailable now."
 // +kubebuilder:printcolumn:name="CURRENT",type="integer",JSONPath=".status.currentAvailable",description="The number of pods that are available."
 // +kubebuilder:printcolumn:name="DESIRED",type="integer",JSONPath=".status.desiredAvailable",description="The number of pods that have to stay available."

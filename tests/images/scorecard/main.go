@@ -83,6 +83,7 @@ type fixture struct {
 	client    client.Client
 	namespace string
 	notes     []string
+	made      []*unstructured.Unstructured
 }
 
 func (w *fixture) run(ctx context.Context, name string, check func(context.Context, *fixture) error) (err error) {
@@ -100,6 +101,9 @@ func (w *fixture) run(ctx context.Context, name string, check func(context.Conte
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
+		for _, object := range w.made { // Some lie in no namespace.
+			err = errors.Join(err, client.IgnoreNotFound(w.client.Delete(ctx, object)))
+		}
 		err = errors.Join(err, client.IgnoreNotFound(w.client.Delete(ctx, namespace)))
 	}()
 	return check(ctx, w)
@@ -179,7 +183,12 @@ func samplesBecomeReady(ctx context.Context, w *fixture) error {
 func (w *fixture) create(ctx context.Context, sample *unstructured.Unstructured) error {
 	sample.SetNamespace(w.namespace)
 	return until(ctx, "creating "+sample.GetKind()+" "+sample.GetName(), func() error {
-		return client.IgnoreAlreadyExists(w.client.Create(ctx, sample.DeepCopy()))
+		made := sample.DeepCopy()
+		err := w.client.Create(ctx, made)
+		if err == nil {
+			w.made = append(w.made, made)
+		}
+		return client.IgnoreAlreadyExists(err)
 	})
 }
 

@@ -246,8 +246,9 @@ func TestRuntimeIsAwayDuringAPull(t *testing.T) {
 	s := sourceOf(t, "team/stopped")
 	layers := s.push(t, "v1", 2)
 	node := env.Cluster.RealNodes()[0]
-	s.hold(layers[1])
+	s.hold(layers...) // A runtime that is killed while it unpacks may refuse to unpack again.
 	pull(n, "pull", "registry.example/team/stopped:v1", "  pullPolicy: {backoffLimit: 0, timeoutSeconds: 100}\n")
+	s.holding(n, layers[0], 2)
 	s.holding(n, layers[1], 2)
 	if err := node.StopProgram(t.Context(), realnode.Containerd); err != nil {
 		t.Fatal(err)
