@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -111,6 +112,15 @@ func (c *Cluster) makePKI() error {
 	return err
 }
 
+// environment of the components. In tests they may use more memory for less CPU; the demo
+// and the benchmark run them as they are.
+func environment() []string {
+	if testing.Testing() {
+		return []string{"GOGC=400"}
+	}
+	return nil
+}
+
 // pkiFile returns the path of a certificate or key, relative to the cluster's folder, where the components run.
 func pkiFile(name string) string {
 	return filepath.Join("pki", name)
@@ -131,7 +141,7 @@ func (c *Cluster) startEtcd(ctx context.Context) error {
 		// The data is thrown away with the cluster: it needs to survive an API server, not a power cut.
 		"--unsafe-no-fsync",
 	}, c.options.Flags[Etcd]...)
-	p, err := c.StartProcess(Etcd, c.programs.Path(binaries.Etcd), args, nil)
+	p, err := c.StartProcess(Etcd, c.programs.Path(binaries.Etcd), args, environment())
 	if err != nil {
 		return err
 	}
@@ -171,7 +181,7 @@ func (c *Cluster) startAPIServer(ctx context.Context) error {
 
 // runAPIServer starts the API server on its port and waits until it is ready.
 func (c *Cluster) runAPIServer(ctx context.Context) (*Process, error) {
-	p, err := c.StartProcess(APIServer, c.programs.Path(binaries.KubeAPIServer), c.apiServerArgs(), nil)
+	p, err := c.StartProcess(APIServer, c.programs.Path(binaries.KubeAPIServer), c.apiServerArgs(), environment())
 	if err != nil {
 		return nil, err
 	}
@@ -360,7 +370,7 @@ func (c *Cluster) startComponent(ctx context.Context, name binaries.Name, args [
 			"--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
 		}, args...)
 		args = append(args, c.options.extraFlags(string(name))...)
-		p, err := c.StartProcess(string(name), c.programs.Path(name), args, nil)
+		p, err := c.StartProcess(string(name), c.programs.Path(name), args, environment())
 		if err != nil {
 			return nil, err
 		}
