@@ -19,7 +19,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
-	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
@@ -81,7 +80,7 @@ func Validate(b *budgetOf) field.ErrorList {
 	errs = append(errs, limit(spec.MaxUnavailable, path.Child("maxUnavailable"))...)
 	errs = append(errs, limit(spec.MinAvailable, path.Child("minAvailable"))...)
 	for i, op := range spec.ProtectOperations {
-		errs = append(errs, rules.OneOf(path.Child("protectOperations").Index(i), op, disruption.Operations()...)...)
+		errs = append(errs, rules.OneOf(path.Child("protectOperations").Index(i), op, v1beta1.Operations()...)...)
 	}
 	if n := spec.ProtectTotalReplicas; n != nil && *n < 1 {
 		errs = append(errs, field.Invalid(path.Child("protectTotalReplicas"), *n, "must be 1 or more"))
@@ -130,8 +129,8 @@ func annotations(b *budgetOf) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("metadata", "annotations")
 	key := v1beta1.AnnotationProtectOperations
-	if _, unknown := disruption.ParseOperations(b.Annotations[key]); len(unknown) > 0 {
-		errs = append(errs, field.NotSupported(path.Key(key), unknown[0], disruption.Operations()))
+	if _, unknown := v1beta1.ParseOperations(b.Annotations[key]); len(unknown) > 0 {
+		errs = append(errs, field.NotSupported(path.Key(key), unknown[0], v1beta1.Operations()))
 	}
 	key = v1beta1.AnnotationProtectTotalReplicas
 	if text, found := b.Annotations[key]; found {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
-	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
 )
 
 // ignoredAnnotation is spec.ignoredPodSelector in v1alpha1, as JSON.
@@ -35,7 +34,7 @@ func Converter() conversion.Converter {
 func toV1alpha1(o *conversion.Object) error {
 	var operations []v1beta1.PubOperation
 	if conversion.DecodeShort(o.Spec[operationsField], &operations) && len(operations) > 0 {
-		if known, _ := disruption.ParseOperations(o.Meta.Annotations[v1beta1.AnnotationProtectOperations]); !slices.Equal(known, operations) {
+		if known, _ := v1beta1.ParseOperations(o.Meta.Annotations[v1beta1.AnnotationProtectOperations]); !slices.Equal(known, operations) {
 			words := make([]string, len(operations))
 			for i, op := range operations {
 				words[i] = string(op)
@@ -68,7 +67,7 @@ func fromV1alpha1(o *conversion.Object) error {
 		return err
 	}
 	annotations := o.Meta.Annotations
-	if known, _ := disruption.ParseOperations(annotations[v1beta1.AnnotationProtectOperations]); len(known) > 0 {
+	if known, _ := v1beta1.ParseOperations(annotations[v1beta1.AnnotationProtectOperations]); len(known) > 0 {
 		if err := set(operationsField, known); err != nil {
 			return err
 		}

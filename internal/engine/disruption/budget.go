@@ -73,30 +73,10 @@ func OperationsOf(b *v1beta1.PodUnavailableBudget) []v1beta1.PubOperation {
 	if len(b.Spec.ProtectOperations) > 0 {
 		return b.Spec.ProtectOperations
 	}
-	if known, _ := ParseOperations(b.Annotations[v1beta1.AnnotationProtectOperations]); len(known) > 0 {
+	if known, _ := v1beta1.ParseOperations(b.Annotations[v1beta1.AnnotationProtectOperations]); len(known) > 0 {
 		return known
 	}
 	return []v1beta1.PubOperation{v1beta1.PubDeleteOperation, v1beta1.PubUpdateOperation, v1beta1.PubEvictOperation}
-}
-
-// ParseOperations reads an annotation: the known operations in it, and the other words.
-func ParseOperations(text string) (known []v1beta1.PubOperation, unknown []string) {
-	for word := range strings.SplitSeq(text, ",") {
-		word = strings.TrimSpace(word)
-		switch {
-		case word == "":
-		case slices.Contains(Operations(), v1beta1.PubOperation(word)):
-			known = append(known, v1beta1.PubOperation(word))
-		default:
-			unknown = append(unknown, word)
-		}
-	}
-	return known, unknown
-}
-
-// Operations are all of them.
-func Operations() []v1beta1.PubOperation {
-	return []v1beta1.PubOperation{v1beta1.PubDeleteOperation, v1beta1.PubUpdateOperation, v1beta1.PubEvictOperation, v1beta1.PubResizeOperation}
 }
 
 // TotalOf is the total a budget names itself, by field or annotation; nil: none.
