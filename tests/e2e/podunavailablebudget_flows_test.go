@@ -149,9 +149,7 @@ func TestADrainWaitsForTheBudget(t *testing.T) {
 			return count(ctx, n, 2)
 		}
 	})
-	if out, err := n.Kubectl("patch", "pub", "web", "--type=merge", "--patch", `{"spec":{"maxUnavailable":3}}`); err != nil {
-		t.Fatal(out)
-	}
+	tolerate(t, n, 3)
 	if err := <-drained; err != nil {
 		t.Error(err)
 	}
@@ -342,20 +340,11 @@ func TestUpdatesInPlaceAndRestartsWaitForTheBudget(t *testing.T) {
 		set.Spec.UpdateStrategy.RollingUpdate = &appsv1beta1.RollingUpdateCloneSetStrategy{PodUpdatePolicy: "InPlaceIfPossible"}
 		set.Spec.Template.Spec.Containers[1].Image = "example/log:v2"
 	})
-	n.Eventually("the set waits for the budget", func(context.Context) error {
-		for _, c := range n.CloneSet("web").Status.Conditions {
-			if strings.Contains(c.Message, "PodUnavailableBudget web") {
-				return nil
-			}
-		}
-		return fmt.Errorf("it says %+v", n.CloneSet("web").Status.Conditions)
-	})
+	waits(n, "cloneset/web")
 	if is := n.Pod(pod.Name); is == nil || is.Spec.Containers[1].Image != "example/log:v1" {
 		t.Errorf("the pod was touched: %+v", is)
 	}
-	if out, err := n.Kubectl("patch", "pub", "web", "--type=merge", "--patch", `{"spec":{"maxUnavailable":1}}`); err != nil {
-		t.Fatal(out)
-	}
+	tolerate(t, n, 1)
 	requestIs(n, "once", "succeeds", over(metav1.ConditionTrue))
 	n.SettledCloneSet("web")
 	if is := n.Pod(pod.Name); is == nil || is.UID != pod.UID || is.Spec.Containers[1].Image != "example/log:v2" {
@@ -371,25 +360,92 @@ func TestASidecarSetWaitsForTheBudget(t *testing.T) {
 	n.Apply(budgetManifest("web", `{selector: {matchLabels: {app: `+scenario.Name+`}}, maxUnavailable: 0}`))
 	awaitBudget(n, "web", 0, 2, 2, 2)
 	s.update(agentImage(agentV2))
-	s.Eventually("the set waits for the budget", func(ctx context.Context) error {
-		set, err := s.set(ctx)
-		if err == nil && !strings.Contains(fmt.Sprint(set.Status.Conditions), "PodUnavailableBudget web") {
-			err = fmt.Errorf("it says %+v", set.Status.Conditions)
-		}
-		return err
-	})
+	waits(n, "sidecarset/"+n.Name)
 	if got := s.images("agent"); got[agentV1] != 2 {
 		t.Errorf("the pods have %v", got)
 	}
-	if out, err := n.Kubectl("patch", "pub", "web", "--type=merge", "--patch", `{"spec":{"maxUnavailable":1}}`); err != nil {
-		t.Fatal(out)
-	}
+	tolerate(t, n, 1)
 	s.EventuallyWithin(2*time.Minute, "all pods are updated", func(context.Context) error {
 		if got := s.images("agent"); got[agentV2] != 2 {
 			return fmt.Errorf("the pods have %v", got)
 		}
 		return nil
 	})
+}
+
+// waits waits until an object names the budget in a condition.
+func waits(n *environment.Namespace, object string) {
+	n.Eventually(object+" waits for the budget", func(context.Context) error {
+		out, err := n.Kubectl("get", object, "--output=jsonpath={.status.conditions}")
+		if err != nil || !strings.Contains(out, "PodUnavailableBudget web") {
+			err = fmt.Errorf("it says %s, %w", out, err)
+		}
+		return err
+	})
+}
+
+func tolerate(t *testing.T, n *environment.Namespace, unavailable int) {
+	t.Helper()
+	if out, err := n.Kubectl("patch", "pub", "web", "--type=merge", "--patch", fmt.Sprintf(`{"spec":{"maxUnavailable":%d}}`, unavailable)); err != nil {
+		t.Fatal(out)
+	}
+}
+
+func TestADaemonSetWaitsForTheBudget(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	ownNodes(t, n, 2)
+	n.Apply(strings.ReplaceAll(`
+apiVersion: apps.kruise.io/v1beta1
+kind: DaemonSet
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  updateStrategy: {rollingUpdate: {maxUnavailable: 2}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      terminationGracePeriodSeconds: 0
+      nodeSelector: {e2e: NODES}
+      tolerations: [{key: e2e, operator: Exists}]
+      containers: [{name: main, image: "example/web:v1"}]
+`, "NODES", n.Name))
+	n.Apply(budgetManifest("web", `{selector: {matchLabels: {app: web}}, maxUnavailable: 0, protectTotalReplicas: 2}`))
+	awaitBudget(n, "web", 0, 2, 2, 2)
+	if out, err := n.Kubectl("patch", "daemonsets.apps.kruise.io/web", "--type=json", `--patch=[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/web:v2"}]`); err != nil {
+		t.Fatal(out)
+	}
+	waits(n, "daemonsets.apps.kruise.io/web")
+	tolerate(t, n, 1)
+	n.EventuallyWithin(2*time.Minute, "all pods are updated", func(context.Context) error {
+		pods := n.Pods("app=web")
+		for i := range pods {
+			if pods[i].Spec.Containers[0].Image != "example/web:v2" || !environment.IsReady(&pods[i]) {
+				return fmt.Errorf("pod %s has %s", pods[i].Name, pods[i].Spec.Containers[0].Image)
+			}
+		}
+		if len(pods) != 2 {
+			return fmt.Errorf("there are %d", len(pods))
+		}
+		return nil
+	})
+}
+
+// A job that fails deletes its other pods as the budget allows.
+func TestABroadcastJobWaitsForTheBudget(t *testing.T) {
+	t.Parallel()
+	n := env.Namespace(t)
+	nodes := ownNodes(t, n, 2)
+	n.Apply(broadcastJob(n, runsOn, "  failurePolicy: {type: FailFast}"))
+	n.Apply(budgetManifest("web", `{selector: {matchLabels: {broadcastjob-name: scan}}, maxUnavailable: 0, protectTotalReplicas: 2}`))
+	awaitBudget(n, "web", 0, 2, 2, 2)
+	ends(t, n, nodes[0], 1)
+	waits(n, "broadcastjob/scan")
+	if job := awaitJob(n, appsv1beta1.BroadcastJobFailed, 2, 1, 0, 1); job.Status.CompletionTime != nil {
+		t.Errorf("the job has ended: %+v", job.Status)
+	}
+	tolerate(t, n, 2)
+	awaitJob(n, appsv1beta1.BroadcastJobFailed, 2, 0, 0, 1)
 }
 
 func TestAStatefulSetWaitsForTheBudget(t *testing.T) {
@@ -412,15 +468,8 @@ spec:
 	n.Apply(budgetManifest("web", `{targetRef: {apiVersion: apps.kruise.io/v1beta1, kind: StatefulSet, name: web}, maxUnavailable: 0}`))
 	awaitBudget(n, "web", 0, 2, 2, 2)
 	n.SetImage("web", "example/web:v2")
-	n.Eventually("the set waits for the budget", func(context.Context) error {
-		if set := n.StatefulSet("web"); !strings.Contains(fmt.Sprint(set.Status.Conditions), "PodUnavailableBudget web") {
-			return fmt.Errorf("it says %+v", set.Status.Conditions)
-		}
-		return nil
-	})
-	if out, err := n.Kubectl("patch", "pub", "web", "--type=merge", "--patch", `{"spec":{"maxUnavailable":1}}`); err != nil {
-		t.Fatal(out)
-	}
+	waits(n, "statefulsets.apps.kruise.io/web")
+	tolerate(t, n, 1)
 	n.Settled("web")
 	for _, pod := range n.Pods("app=web") {
 		if pod.Spec.Containers[0].Image != "example/web:v2" {

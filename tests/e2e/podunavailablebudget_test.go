@@ -194,18 +194,8 @@ spec:
 	awaitBudget(n, "web", 0, 4, 4, 4)
 	marked := n.Pods("app=web")[0]
 	n.PatchPod(marked.Name, `{"metadata":{"labels":{"apps.kruise.io/specified-delete":"true"}}}`)
-	n.Eventually("the set says what it waits for", func(context.Context) error {
-		set := n.CloneSet("web")
-		for _, c := range set.Status.Conditions {
-			if c.Type == "Reconciling" && strings.Contains(c.Message, "PodUnavailableBudget web") {
-				return nil
-			}
-		}
-		return fmt.Errorf("it says %+v", set.Status.Conditions)
-	})
-	if out, err := n.Kubectl("patch", "pub", "web", "--type=merge", "--patch", `{"spec":{"maxUnavailable":1}}`); err != nil {
-		t.Fatal(out)
-	}
+	waits(n, "cloneset/web")
+	tolerate(t, n, 1)
 	for _, pod := range n.Pods("app=web") {
 		n.PatchPod(pod.Name, `{"metadata":{"labels":{"apps.kruise.io/specified-delete":"true"}}}`)
 	}

@@ -42,7 +42,7 @@ func Status(spec *Spec, s Snapshot, d Decision, outcome planning.Outcome) appsv1
 	}
 	list.SetIf(podset.RequestFailed(appsv1beta1.BroadcastJobConditionFailedCreate, outcome, "creating the pod of node", podset.StepCreate))
 	list.SetIf(podset.RequestFailed(appsv1beta1.BroadcastJobConditionFailedDelete, outcome, "", podset.StepDelete, planning.StepDeleteJob))
-	list.Set(progressOf(spec, s, d).WithRefusals(list).Conditions()...)
+	list.Set(withBudget(progressOf(spec, s, d), &d.Plan).WithRefusals(list).Conditions()...)
 	status.Conditions = conditions.To[appsv1beta1.BroadcastJobCondition](list)
 	return status
 }
@@ -159,6 +159,14 @@ func progressOf(spec *Spec, s Snapshot, d Decision) podset.Progress {
 	}
 	progress := podset.Reconciling(appsv1beta1.ReasonRunningPods, d.HeldMessages("Pods are at work, or are being started."))
 	return progress.WithTroubles(&d.Plan, s.Pods)
+}
+
+// withBudget adds which budget pods wait for.
+func withBudget(p podset.Progress, plan *planning.Plan) podset.Progress {
+	if note, ok := plan.HeldFor(podset.ReasonBudget); ok && !strings.Contains(p.Message, note.Message) {
+		p.Message += " " + note.Message + "."
+	}
+	return p
 }
 
 func progressOfEnded(spec *Spec, d Decision) podset.Progress {
