@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
@@ -119,11 +120,12 @@ func (g *generator) Reconcile(ctx context.Context, req reconcile.Request) (recon
 
 // look compares the workloads of listed kinds. Rights on them are the administrator's to give.
 func (g *generator) look(ctx context.Context) (reconcile.Result, error) {
-	kinds, err := sticky.Listed(ctx, g.Live, g.namespace)
+	kinds, err := listed.Kinds(ctx, g.Live, g.namespace, sticky.Key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	for _, kind := range kinds {
+	for i := range kinds {
+		kind := kinds[i].GroupVersionKind
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		_, err := pages.Read(ctx, g.Live, list, pages.Limits{Objects: maxListed, Bytes: maxListedBytes}, func(page *metav1.PartialObjectMetadataList) bool {

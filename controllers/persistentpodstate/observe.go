@@ -6,9 +6,7 @@ package persistentpodstate
 import (
 	"context"
 	"fmt"
-	"math"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
@@ -124,7 +123,7 @@ func (r *Reconciler) nativeTarget(ctx context.Context, pass *workload.Pass, name
 func (r *Reconciler) listedTarget(ctx context.Context, kind schema.GroupVersionKind, name types.NamespacedName) (target, error) {
 	supported, err := sticky.Supports(ctx, r.Live, r.namespace, kind.GroupKind())
 	if err != nil || !supported {
-		return unsupported(fmt.Sprintf("%s is not a kind that the ConfigMap %s lists.", kind.GroupKind(), sticky.ConfigMap)), err
+		return unsupported(fmt.Sprintf("%s is not a kind that the ConfigMap %s lists.", kind.GroupKind(), listed.ConfigMap)), err
 	}
 	object := workload.Object(kind)
 	switch err := r.Live.Get(ctx, name, object); {
@@ -133,20 +132,17 @@ func (r *Reconciler) listedTarget(ctx context.Context, kind schema.GroupVersionK
 	case err != nil || object.GetDeletionTimestamp() != nil:
 		return missing(client.IgnoreNotFound(err))
 	}
-	scale := workload.Object(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
-	if err := r.Client.SubResource("scale").Get(ctx, object, scale); err != nil {
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-			return unsupported("its scale cannot be read: " + err.Error()), nil
-		}
+	replicas, selector, err := listed.Scale(ctx, r.Client, object)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return unsupported("its scale cannot be read: " + err.Error()), nil
+	case err != nil:
 		return target{}, fmt.Errorf("reading the scale of %s %s: %w", kind.Kind, name.Name, err)
-	}
-	at := target{Target: plan.Target{UID: object.GetUID()}}
-	text, _, _ := unstructured.NestedString(scale.Object, "status", "selector")
-	if at.selector, err = labels.Parse(text); err != nil || at.selector.Empty() {
+	case selector.Empty():
 		return unsupported("its scale names no selector"), nil
 	}
-	replicas, _, _ := unstructured.NestedInt64(scale.Object, "spec", "replicas")
-	at.Ordinals, err = ordinal.New(0, int32(min(max(replicas, 0), math.MaxInt32)), nil)
+	at := target{Target: plan.Target{UID: object.GetUID()}, selector: selector}
+	at.Ordinals, err = ordinal.New(0, replicas, nil)
 	return at, err
 }
 

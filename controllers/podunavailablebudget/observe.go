@@ -10,7 +10,6 @@ import (
 	"math"
 	"time"
 
-	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -23,6 +22,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -199,7 +199,7 @@ func (r *Reconciler) ownScale(ctx context.Context, kind schema.GroupKind, name t
 		return scale{}, fmt.Errorf("reading %s %s: %w", kind.Kind, name.Name, err)
 	}
 	of := scale{replicas: -1, selector: workload.SelectorOf(stored), polled: !watched(kind)}
-	if kind.Kind != "DaemonSet" {
+	if kind.Kind != "DaemonSet" && kind.Kind != "BroadcastJob" {
 		replicas, found, _ := unstructured.NestedInt64(stored.Object, "spec", "replicas")
 		if !found {
 			replicas = 1
@@ -222,9 +222,7 @@ func (r *Reconciler) askScale(ctx context.Context, kind schema.GroupKind, name t
 	object.SetGroupVersionKind(mapping.GroupVersionKind)
 	object.SetNamespace(name.Namespace)
 	object.SetName(name.Name)
-	is := &unstructured.Unstructured{}
-	is.SetGroupVersionKind(autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
-	err = r.Client.SubResource("scale").Get(ctx, object, is)
+	replicas, selector, err := listed.Scale(ctx, r.Client, object)
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsNotFound(err) && errors.As(err, &status) && (status.Status().Details == nil || status.Status().Details.Name == ""):
@@ -237,11 +235,5 @@ func (r *Reconciler) askScale(ctx context.Context, kind schema.GroupKind, name t
 	case err != nil:
 		return scale{}, fmt.Errorf("reading the scale of %s %s: %w", kind.Kind, name.Name, err)
 	}
-	replicas, _, _ := unstructured.NestedInt64(is.Object, "spec", "replicas")
-	text, _, _ := unstructured.NestedString(is.Object, "status", "selector")
-	selector, err := labels.Parse(text)
-	if err != nil {
-		return scale{}, fmt.Errorf("reading the scale of %s %s: its selector: %w", kind.Kind, name.Name, err)
-	}
-	return scale{replicas: int32(min(replicas, math.MaxInt32)), selector: selector}, nil //nolint:gosec // it is cut
+	return scale{replicas: replicas, selector: selector}, nil
 }

@@ -20,6 +20,7 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/place"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
@@ -137,7 +138,7 @@ func (o Others) check(ctx context.Context, state, old *appsv1beta1.PersistentPod
 		return field.ErrorList{field.InternalError(path, err)}, nil
 	}
 	if !supported {
-		return field.ErrorList{field.Invalid(path, ref, "must be a StatefulSet of apps or apps.kruise.io, or of a kind that the ConfigMap "+sticky.ConfigMap+" lists under "+sticky.Key)}, nil
+		return field.ErrorList{field.Invalid(path, ref, "must be a StatefulSet of apps or apps.kruise.io, or of a kind that the ConfigMap "+listed.ConfigMap+" lists under "+sticky.Key)}, nil
 	}
 	var errs field.ErrorList
 	_, err = pages.Read(ctx, o.Reader, &appsv1beta1.PersistentPodStateList{}, pages.Limits{Objects: maxOthers, Bytes: maxBytes}, func(page *appsv1beta1.PersistentPodStateList) bool {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
@@ -86,7 +87,7 @@ func TestOthersAndListedKindsAreLookedAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	listed := func(text string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: sticky.ConfigMap}, Data: map[string]string{sticky.Key: text}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: listed.ConfigMap}, Data: map[string]string{sticky.Key: text}}
 	}
 	const games = `{"Workloads":[{"group":"game.example","Version":"v1","KIND":"GameServerSet"}]}`
 	game := strings.NewReplacer("apps/v1", "game.example/v2", "StatefulSet", "GameServerSet").Replace(target)
