@@ -43,7 +43,7 @@ type Reconciler struct {
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), namespace: c.Namespace}
 	var err error
-	if r.hooked, err = r.FollowHooks(mgr, d, Name, hookOf); err != nil {
+	if r.hooked, err = r.FollowHooks(mgr, d, Name, hooksOf); err != nil {
 		return err
 	}
 	if err := r.setupGenerator(ctx, mgr, d); err != nil {

@@ -4,6 +4,7 @@
 package persistentpodstate
 
 import (
+	"context"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -32,6 +33,10 @@ func hookOf(stored *unstructured.Unstructured) *hooks.Hook {
 		Path: Path, Namespace: stored.GetNamespace(), Name: stored.GetName(), UID: stored.GetUID(), Prefix: prefix, Owner: kind, OwnerName: name,
 		FailClosed: stored.GetAnnotations()[shared.AnnotationInjectionFailurePolicy] == string(admissionv1.Fail),
 	}.Hook()
+}
+
+func hooksOf(context.Context) func(*unstructured.Unstructured) (*hooks.Hook, error) {
+	return func(stored *unstructured.Unstructured) (*hooks.Hook, error) { return hookOf(stored), nil }
 }
 
 // notSteered is why new pods of the workload do not return; empty: they do, or soon will.

@@ -32,6 +32,8 @@ const Name = "workloadspread-controller"
 // Reconciler reconciles WorkloadSpreads.
 type Reconciler struct {
 	*workload.Base
+	// namespace is the operator's.
+	namespace string
 	// off says why nothing is carried out; empty when it is.
 	off string
 	// hooked tells of the hooks; nil in unit tests.
@@ -61,7 +63,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var todo plan.Decision
 	var outcome planning.Outcome
 	if invalid == nil {
-		if err := r.observe(ctx, parsed, &seen); err != nil {
+		if parsed, err = r.custom(ctx, pass, parsed, &seen); err == nil {
+			err = r.observe(ctx, parsed, &seen)
+		}
+		if err != nil {
 			if errors.Is(err, workload.ErrNotSynced) {
 				return ctrl.Result{RequeueAfter: workload.Busy}, nil
 			}

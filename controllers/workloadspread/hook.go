@@ -4,6 +4,7 @@
 package workloadspread
 
 import (
+	"context"
 	"strconv"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -27,17 +28,25 @@ func NeedsHook(s *spread.Spread) bool {
 func HookOf(s *spread.Spread) *hooks.Hook {
 	return hooks.NewPods{
 		Path: podspread.Path, Namespace: s.Namespace, Name: s.Name, UID: s.UID, Prefix: prefix, Owner: s.Target.GroupKind(), OwnerName: s.TargetName,
+		Between:  s.Between,
 		Selector: s.Filter, FailClosed: s.FailClosed, SideEffects: admissionv1.SideEffectClassNoneOnDryRun,
 	}.Hook()
 }
 
-// wanted is the hook of a stored WorkloadSpread; nil: it needs none.
-func (r *Reconciler) wanted(stored *unstructured.Unstructured) *hooks.Hook {
-	s := spread.ParseStored(stored) // annotations decide, too
-	if s == nil || !NeedsHook(s) || r.off != "" {
-		return nil
+// wanted returns the hook of a stored WorkloadSpread.
+func (r *Reconciler) wanted(ctx context.Context) func(*unstructured.Unstructured) (*hooks.Hook, error) {
+	kinds := podspread.Lists(ctx, r.Live, r.namespace)
+	return func(stored *unstructured.Unstructured) (*hooks.Hook, error) {
+		s := spread.ParseStored(stored) // annotations decide, too
+		if s == nil || !NeedsHook(s) || r.off != "" {
+			return nil, nil
+		}
+		s, err := kinds.Complete(s)
+		if s == nil || err != nil {
+			return nil, err
+		}
+		hook := HookOf(s)
+		hook.Version = strconv.FormatInt(stored.GetGeneration(), 10)
+		return hook, nil
 	}
-	hook := HookOf(s)
-	hook.Version = strconv.FormatInt(stored.GetGeneration(), 10)
-	return hook
 }

@@ -38,11 +38,11 @@ func Value() controller.Kind {
 		On:    func(c *config.Config) bool { return c.Features.Enabled(features.WorkloadSpread) },
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Checker: templatecheck.Checker{Client: d.Client}}, announcing(d))
+			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace, Checker: templatecheck.Checker{Client: d.Client}}, announcing(d))
 		},
 		Convert: convert.Converter,
 		Serve: func(d admit.Deps) map[string]http.Handler {
-			return map[string]http.Handler{podspread.Path: &podspread.Handler{Client: d.Client}}
+			return map[string]http.Handler{podspread.Path: &podspread.Handler{Client: d.Client, Namespace: d.Namespace}}
 		},
 	}
 }
@@ -57,7 +57,14 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 		if s == nil || !NeedsHook(s) || d.Acts != nil && !d.Acts() {
 			return nil
 		}
-		if err := d.Hooks.Announce(ctx, HookOf(s)); err != nil {
+		s, err := podspread.Lists(ctx, d.Client, d.Namespace).Complete(s)
+		if s == nil && err == nil {
+			return nil
+		}
+		if err == nil {
+			err = d.Hooks.Announce(ctx, HookOf(s))
+		}
+		if err != nil {
 			return []string{"spec: pods that are created within the next seconds may get no subset: " + err.Error()}
 		}
 		return nil
@@ -67,6 +74,7 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 // Setup makes the manager run the reconciler of WorkloadSpreads.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d)
+	r.namespace = c.Namespace
 	if !c.Features.Enabled(features.WorkloadSpread) {
 		r.off = "the feature gate WorkloadSpread is off"
 	}

@@ -19,30 +19,71 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/plan"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	kinds "github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // revisionAnnotation numbers the ReplicaSets of a Deployment.
 const revisionAnnotation = "deployment.kubernetes.io/revision"
 
+// memory keeps what was known of a further kind, between passes.
+type memory struct {
+	listed  bool
+	between []schema.GroupKind
+}
+
+// custom adds what is listed of the workload's kind. Hooks follow when that changes: nobody watches the list.
+func (r *Reconciler) custom(ctx context.Context, pass *workload.Pass, s *spread.Spread, seen *plan.Snapshot) (*spread.Spread, error) {
+	if !s.IsCustom() {
+		return s, nil
+	}
+	pass.LookAgain(plan.LookAgain)
+	listed, err := podspread.Lists(ctx, r.Live, r.namespace).Complete(s)
+	if err != nil {
+		return s, err
+	}
+	is, was := memory{listed: listed != nil}, workload.Own(pass.Memory, func() *memory { return &memory{} })
+	if is.listed {
+		s, is.between = listed, listed.Between
+	} else {
+		seen.Unsupported = fmt.Sprintf("%s is not a kind that the ConfigMap %s lists under %s.", s.Target.GroupKind(), kinds.ConfigMap, podspread.Key)
+	}
+	if is.listed == was.listed && slices.Equal(is.between, was.between) {
+		return s, nil
+	}
+	if err := r.hooked.Want(ctx); err != nil {
+		return s, err
+	}
+	*was = is
+	return s, nil
+}
+
 // observe reads the workload, its pods, and the nodes of those without a subset.
 func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.Snapshot) error {
 	r.observeHook(s, seen)
+	if seen.Unsupported != "" {
+		return nil
+	}
 	target := workload.Object(s.Target)
+	var selector labels.Selector
 	err := r.Writer.Read(ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.TargetName}, target)
 	switch {
 	case apierrors.IsNotFound(err):
+		return nil
+	case err == nil:
+		selector, err = r.selector(ctx, s, target)
+	}
+	switch {
+	case err != nil && s.IsCustom():
+		seen.Unsupported = fmt.Sprintf("%s %s cannot be read: %v", s.Target.Kind, s.TargetName, err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading %s %s: %w", s.Target.Kind, s.TargetName, err)
 	}
 	seen.Found, seen.Replicas = true, s.Replicas(target.Object)
-	selector, err := spread.SelectorOf(target)
-	if err != nil {
-		return err
-	}
 	if !r.KeepPods(client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, selector) {
 		return workload.ErrNotSynced
 	}
@@ -69,6 +110,16 @@ func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.S
 	return err
 }
 
+// selector selects the workload's pods; of a further kind by the scale.
+func (r *Reconciler) selector(ctx context.Context, s *spread.Spread, target *unstructured.Unstructured) (labels.Selector, error) {
+	if !s.IsCustom() {
+		return spread.SelectorOf(target)
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	return podspread.Selector(ctx, r.Client, target)
+}
+
 // observeHook tells whether new pods reach the webhook.
 func (r *Reconciler) observeHook(s *spread.Spread, seen *plan.Snapshot) {
 	if !NeedsHook(s) {
@@ -88,6 +139,9 @@ func owns(s *spread.Spread, target *unstructured.Unstructured, pod *corev1.Pod) 
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
+	}
+	if s.IsCustom() && slices.Contains(s.Between, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()) {
+		return true // its labels say the rest
 	}
 	return isOf(s, owner, pod) && (s.Target.Kind == "Deployment" || owner.UID == target.GetUID())
 }

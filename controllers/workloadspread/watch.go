@@ -44,6 +44,9 @@ func isOf(s *spread.Spread, owner *metav1.OwnerReference, pod client.Object) boo
 	if s.Target.Kind == "Deployment" {
 		return owner.Kind == "ReplicaSet" && owner.Name == s.TargetName+"-"+pod.GetLabels()[shared.LabelPodTemplateHash]
 	}
+	if mark, found := spread.MarkOf(pod.GetAnnotations()); found && mark.Name == s.Name && s.IsCustom() {
+		return true // its owner may be between
+	}
 	return s.IsFor(schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(), owner.Name)
 }
 

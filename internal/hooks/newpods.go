@@ -35,6 +35,8 @@ type NewPods struct {
 	// Owner controls the pods. A Deployment's have ReplicaSets named after it and their hash.
 	Owner     schema.GroupKind
 	OwnerName string
+	// Between are kinds of owners that may have the workload above them.
+	Between []schema.GroupKind
 	// FailClosed refuses pods while the operator does not answer.
 	FailClosed  bool
 	SideEffects admissionv1.SideEffectClass
@@ -68,11 +70,21 @@ func NameOf(prefix, namespace, name string) string {
 	return prefix + "-" + rand.SafeEncodeString(strconv.FormatUint(sum.Sum64(), 36)) + ".operator.kruise.io"
 }
 
-// owned is true for pods with the owner as their controller.
+// owned is true for pods with the workload, or an owner of a kind below it, as their controller.
 func (p NewPods) owned() string {
-	owner := fmt.Sprintf("o.kind == '%s' && o.name == '%s'", p.Owner.Kind, p.OwnerName)
-	if p.Owner == appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind() {
-		owner = fmt.Sprintf("o.kind == 'ReplicaSet' && o.name == '%s-' + object.metadata.?labels[?'%s'].orValue('')", p.OwnerName, shared.LabelPodTemplateHash)
+	var owners []string
+	add := func(group, owner string) {
+		owners = append(owners, "o.apiVersion.startsWith('"+group+"/') && "+owner)
 	}
-	return "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && o.apiVersion.startsWith('" + p.Owner.Group + "/') && " + owner + ")"
+	if p.Owner == appsv1.SchemeGroupVersion.WithKind("Deployment").GroupKind() {
+		add(p.Owner.Group, fmt.Sprintf("o.kind == 'ReplicaSet' && o.name == '%s-' + object.metadata.?labels[?'%s'].orValue('')", p.OwnerName, shared.LabelPodTemplateHash))
+	} else {
+		add(p.Owner.Group, fmt.Sprintf("o.kind == '%s' && o.name == '%s'", p.Owner.Kind, p.OwnerName))
+		for _, kind := range p.Between {
+			if isName(kind.Group) && isName(strings.ToLower(kind.Kind)) {
+				add(kind.Group, fmt.Sprintf("o.kind == '%s'", kind.Kind))
+			}
+		}
+	}
+	return "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false) && (" + strings.Join(owners, " || ") + "))"
 }

@@ -17,7 +17,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
@@ -35,6 +37,8 @@ const (
 type Others struct {
 	// Reader asks the API server, not a cache.
 	Reader client.Reader
+	// Namespace is the operator's own.
+	Namespace string
 	// Checker asks it about pods with patches.
 	Checker templatecheck.Checker
 }
@@ -45,9 +49,26 @@ func (o Others) check(ctx context.Context, ws, old *appsv1beta1.WorkloadSpread) 
 	defer cancel()
 	var errs field.ErrorList
 	if old == nil {
-		errs = o.taken(ctx, ws)
+		errs = append(o.unlisted(ctx, ws), o.taken(ctx, ws)...)
 	}
 	return append(errs, o.patches(ctx, ws, old)...), nil
+}
+
+// unlisted refuses kinds that can neither be spread by themselves nor are listed.
+func (o Others) unlisted(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field.ErrorList {
+	s, err := spread.Parse(ws)
+	if err != nil {
+		return nil // said by Validate
+	}
+	path := field.NewPath("spec", "targetRef", "kind")
+	switch s, err = podspread.Lists(ctx, o.Reader, o.Namespace).Complete(s); {
+	case err != nil:
+		return field.ErrorList{field.InternalError(path, err)}
+	case s == nil:
+		return field.ErrorList{field.Invalid(path, ws.Spec.TargetReference.Kind, fmt.Sprintf(
+			"must be CloneSet, Deployment, ReplicaSet, StatefulSet or Job, or a kind that the ConfigMap %s lists under %s", listed.ConfigMap, podspread.Key))}
+	}
+	return nil
 }
 
 func (o Others) taken(ctx context.Context, ws *appsv1beta1.WorkloadSpread) field.ErrorList {

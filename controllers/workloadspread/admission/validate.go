@@ -5,6 +5,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
@@ -16,19 +17,13 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/subset"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
 // recovery bounds the seconds of all subsets but the last: the first one given up is open again after 300.
 const recovery = 295
-
-// targets are the groups of the kinds that can be spread.
-func targets() map[string][]string {
-	return map[string][]string{
-		"CloneSet": {"apps.kruise.io"}, "Deployment": {"apps"}, "ReplicaSet": {"apps"}, "StatefulSet": {"apps", "apps.kruise.io"}, "Job": {"batch"},
-	}
-}
 
 // Validate returns the faults visible in the object alone.
 func Validate(ws *appsv1beta1.WorkloadSpread) field.ErrorList {
@@ -58,16 +53,10 @@ func validateTarget(ref *appsv1beta1.TargetReference, path *field.Path) field.Er
 	if err != nil {
 		return field.ErrorList{field.Invalid(path.Child("apiVersion"), ref.APIVersion, err.Error())}
 	}
-	groups, known := targets()[ref.Kind]
-	if !known {
-		return field.ErrorList{field.Invalid(path.Child("kind"), ref.Kind, "must be CloneSet, Deployment, ReplicaSet, StatefulSet or Job")}
+	if groups := spread.Groups(ref.Kind); len(groups) > 0 && !slices.Contains(groups, version.Group) {
+		return field.ErrorList{field.Invalid(path.Child("apiVersion"), ref.APIVersion, fmt.Sprintf("the group of a %s must be one of %v", ref.Kind, groups))}
 	}
-	for _, group := range groups {
-		if version.Group == group {
-			return nil
-		}
-	}
-	return field.ErrorList{field.Invalid(path.Child("apiVersion"), ref.APIVersion, fmt.Sprintf("the group of a %s must be one of %v", ref.Kind, groups))}
+	return nil
 }
 
 func validateSubsets(ws *appsv1beta1.WorkloadSpread, path *field.Path) field.ErrorList {

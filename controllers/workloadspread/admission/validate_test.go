@@ -71,7 +71,6 @@ func TestValidate(t *testing.T) {
 		"a target without name":        {spec: target("apps/v1", "Deployment", "") + "," + sub(""), want: "spec.targetRef Invalid"},
 		"a target's name with a quote": {spec: target("apps/v1", "Deployment", "x' || true") + "," + sub(""), want: "spec.targetRef.name Invalid"},
 		"the wrong group":              {spec: target("apps/v1", "CloneSet", "web") + "," + sub(""), want: "spec.targetRef.apiVersion Invalid"},
-		"an unknown kind":              {spec: target("apps/v1", "DaemonSet", "web") + "," + sub(""), want: "spec.targetRef.kind Invalid"},
 		"no subsets":                   {spec: deployment, want: "spec.subsets Required"},
 		"a name that is empty":         {spec: deployment + `,"subsets":[{"name":""}]`, want: "spec.subsets[0].name Invalid"},
 		"a name twice":                 {spec: deployment + `,"subsets":[{"name":"a"},{"name":"a"}]`, want: "spec.subsets[1].name Invalid"},
@@ -119,18 +118,30 @@ func TestOthersAreLookedAt(t *testing.T) {
 		}
 		return o
 	}
-	reader := fake.NewClientBuilder().WithScheme(runtime.NewScheme()).WithObjects([]client.Object{
+	known := runtime.NewScheme()
+	if err := corev1.AddToScheme(known); err != nil {
+		t.Fatal(err)
+	}
+	reader := fake.NewClientBuilder().WithScheme(known).WithObjects([]client.Object{
 		object(`{"apiVersion":"apps.kruise.io/v1beta1","kind":"WorkloadSpread","metadata":{"namespace":"shop","name":"first"},"spec":{"targetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"taken"}}}`),
+		object(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"kruise-system","name":"kruise-configuration"},
+			"data":{"WorkloadSpread_Watch_Custom_Workload_WhiteList":"{\"workloads\":[{\"group\":\"game.example\",\"Version\":\"v1\",\"KIND\":\"GameServerSet\"}]}"}}`),
 		object(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"namespace":"shop","name":"web"},"spec":{"selector":{"matchLabels":{"app":"web"}},
 			"template":{"metadata":{"labels":{"app":"web"}},"spec":{"containers":[{"name":"main","image":"x"}]}}}}`),
 	}...).Build()
-	others := Others{Reader: reader, Checker: templatecheck.Checker{Client: refusing{reader}}}
+	others := Others{Reader: reader, Namespace: "kruise-system", Checker: templatecheck.Checker{Client: refusing{reader}}}
 	check := func(spec string) string {
 		errs, _ := others.check(t.Context(), decoded(t, spec), nil)
 		return texts(errs)
 	}
 	patch := func(text string) string { return deployment + `,"subsets":[{"name":"a","patch":` + text + `}]` }
+	of := func(version, kind string) string {
+		return `"targetRef":{"apiVersion":"` + version + `","kind":"` + kind + `","name":"web"},"subsets":[{"name":"a"}]`
+	}
 	for what, tc := range map[string]struct{ spec, want string }{
+		"a kind that is listed":                 {spec: of("game.example/v1alpha1", "GameServerSet")},
+		"a kind of that name in another group":  {spec: of("other.example/v1", "GameServerSet"), want: "spec.targetRef.kind Invalid"},
+		"a kind that is not listed":             {spec: of("apps/v1", "DaemonSet"), want: "spec.targetRef.kind Invalid"},
 		"a workload that is spread already":     {spec: `"targetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"taken"},"subsets":[{"name":"a"}]`, want: "spec.targetRef Invalid"},
 		"a patch that fits":                     {spec: patch(`{"metadata":{"labels":{"subset":"a"}}}`)},
 		"a patch of no pod":                     {spec: patch(`{"spec":{"containers":"x"}}`), want: "spec.subsets[0].patch Invalid"},

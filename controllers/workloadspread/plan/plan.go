@@ -42,8 +42,8 @@ const (
 	reasonRecover    = "RecoverSchedulable"
 )
 
-// lookAgain is when a missing workload is looked for again.
-const lookAgain = time.Minute
+// LookAgain is when workloads that nobody watches are looked at again.
+const LookAgain = time.Minute
 
 // Snapshot is what a pass has seen.
 type Snapshot struct {
@@ -60,6 +60,8 @@ type Snapshot struct {
 	// HookFault says why new pods do not reach the webhook; HookPending: they will soon.
 	HookFault   string
 	HookPending bool
+	// Unsupported is why nothing can be known about the workload; empty: it can.
+	Unsupported string
 	// PatchFault is why pods get no patch.
 	PatchFault string
 }
@@ -97,7 +99,7 @@ type Decision struct {
 func Plan(s *spread.Spread, ws *appsv1beta1.WorkloadSpread, seen Snapshot) Decision {
 	d := &Decision{}
 	if !seen.Found { // nobody tells when it is created without pods
-		d.Recheck(lookAgain)
+		d.Recheck(LookAgain)
 	}
 	d.place(s, seen)
 	d.count(s, &ws.Status, seen)

@@ -410,6 +410,7 @@ func TestProgress(t *testing.T) {
 	}{
 		"all is well":               {seen: Snapshot{Found: true}, reason: appsv1beta1.ReasonSpread},
 		"no workload":               {reason: appsv1beta1.ReasonTargetNotFound},
+		"a kind that is not listed": {seen: Snapshot{Unsupported: "no"}, reason: appsv1beta1.ReasonTargetUnsupported, stalled: true},
 		"a hook not yet there":      {seen: Snapshot{Found: true, HookPending: true}, reason: appsv1beta1.ReasonNotRegistered},
 		"a hook that is refused":    {seen: Snapshot{Found: true, HookFault: "no"}, reason: appsv1beta1.ReasonNotRegistered, stalled: true},
 		"a patch that does not fit": {seen: Snapshot{Found: true, PatchFault: "spec.subsets[0].patch: it changes labels"}, reason: appsv1beta1.ReasonInvalidSpec, stalled: true},

@@ -38,6 +38,8 @@ func progressOf(seen Snapshot, outcome planning.Outcome, invalid error) podset.P
 		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, invalid.Error())
 	case refused:
 		return podset.Refused(failure, "Pods cannot be corrected: "+failure.Message, seen.Now)
+	case seen.Unsupported != "":
+		return podset.Stalled(appsv1beta1.ReasonTargetUnsupported, seen.Unsupported)
 	case seen.HookFault != "":
 		return podset.Stalled(appsv1beta1.ReasonNotRegistered, "New pods get no subset: "+seen.HookFault)
 	case seen.PatchFault != "":

@@ -25,6 +25,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 )
 
+// maxHops is how many owners above a pod are read.
+const maxHops = 5
+
 // counting is one try for a batch.
 type counting struct {
 	*Handler
@@ -42,7 +45,7 @@ type counting struct {
 // place gives a pod its subset.
 func (c *counting) place(ctx context.Context, a *asked) error {
 	a.spread, a.at, a.uid = c.spread, spread.None, ""
-	defer func() { c.left[a.owner.UID]-- }()
+	defer func() { c.left[c.group(a)]-- }()
 	s := c.spread
 	if !s.Selector.Matches(labels.Set(a.pod.Labels)) {
 		return nil
@@ -63,8 +66,11 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 	}
 	version, replicas := s.Counted(a.pod.Labels), s.Replicas(target.Object)
 	subsets := c.of(version)
+	if a.at = admitted(subsets, a.pod.Name); a.at != spread.None {
+		return nil
+	}
 	at := s.Place(1, replicas, counts(subsets), c.shut)[0]
-	if at != s.First(c.shut) && !c.live[version] && total(subsets) >= wanted(owner) {
+	if at != s.First(c.shut) && !c.live[version] && total(subsets) >= c.wanted(owner) {
 		if err := c.recount(ctx, a, owner, version); err != nil {
 			return err
 		}
@@ -80,6 +86,22 @@ func (c *counting) place(ctx context.Context, a *asked) error {
 	}
 	c.add(subsets, at, key, s.Limit(at, replicas))
 	return nil
+}
+
+// admitted is the subset that a pod of this name got before, and is counted in.
+func admitted(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, name string) int {
+	return slices.IndexFunc(subsets, func(subset appsv1beta1.WorkloadSpreadSubsetStatus) bool {
+		_, found := subset.CreatingPods[name]
+		return found
+	})
+}
+
+// group are the pods that are counted together: those of an owner, or of a workload of a further kind.
+func (c *counting) group(a *asked) types.UID {
+	if c.spread.IsCustom() {
+		return ""
+	}
+	return a.owner.UID
 }
 
 func (c *counting) add(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, at int, key string, limit int) {
@@ -138,7 +160,10 @@ func total(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) int {
 }
 
 // wanted is how many pods an owner wants. More counted ones are gone: the new pod replaces one.
-func wanted(owner *unstructured.Unstructured) int {
+func (c *counting) wanted(owner *unstructured.Unstructured) int {
+	if c.spread.IsCustom() {
+		return c.spread.Replicas(owner.Object)
+	}
 	for _, name := range []string{"replicas", "parallelism"} {
 		if n, found, err := unstructured.NestedInt64(owner.Object, "spec", name); found && err == nil {
 			return int(n)
@@ -150,6 +175,9 @@ func wanted(owner *unstructured.Unstructured) int {
 // recount counts the pods of a version that there are, since the status is behind deletions.
 func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Unstructured, version string) error {
 	selector, err := spread.SelectorOf(owner)
+	if c.spread.IsCustom() {
+		selector, err = Selector(ctx, c.Client, owner)
+	}
 	if err != nil {
 		return err
 	}
@@ -186,7 +214,7 @@ func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Un
 			subsets[at].Replicas++
 		}
 	}
-	forget(subsets, known, wanted(owner)-there-c.left[a.owner.UID])
+	forget(subsets, known, c.wanted(owner)-there-c.left[c.group(a)])
 	c.live[version], c.changed = true, c.changed || !a.dry
 	return nil
 }
@@ -220,29 +248,31 @@ func unfinished() fields.Selector {
 		fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)), fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)))
 }
 
-// chain is the owner of a pod, and the target of the WorkloadSpread above it; nil without.
+// chain is the owner of a pod, and the target of the WorkloadSpread above it; nil without. Of a further kind both are the target.
 func (c *counting) chain(ctx context.Context, a *asked) (owner, target *unstructured.Unstructured, err error) {
-	kind := schema.FromAPIVersionAndKind(a.owner.APIVersion, a.owner.Kind)
-	direct := c.spread.IsFor(kind.GroupKind(), a.owner.Name)
-	below := kind.Group == "apps" && kind.Kind == "ReplicaSet" && c.spread.Target.Kind == "Deployment"
-	if !direct && !below {
-		return nil, nil, nil
+	custom := c.spread.IsCustom()
+	for ref, hops := &a.owner, 0; ref != nil && hops < maxHops; hops++ {
+		kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
+		top := c.spread.IsFor(kind.GroupKind(), ref.Name)
+		switch {
+		case top && owner != nil && !custom && !c.spread.HasPercent():
+			return owner, owner, nil
+		case !top && (owner != nil && !custom || !slices.Contains(c.spread.Between, kind.GroupKind())):
+			return nil, nil, nil
+		}
+		found, err := c.get(ctx, a.pod.Namespace, kind, ref.Name)
+		if err != nil || found == nil || found.GetUID() != ref.UID {
+			return nil, nil, err
+		}
+		if owner == nil || custom {
+			owner = found
+		}
+		if top {
+			return owner, found, nil
+		}
+		ref = metav1.GetControllerOfNoCopy(found)
 	}
-	if owner, err = c.get(ctx, a.pod.Namespace, kind, a.owner.Name); err != nil || owner == nil || owner.GetUID() != a.owner.UID {
-		return nil, nil, err
-	}
-	if direct {
-		return owner, owner, nil
-	}
-	above := metav1.GetControllerOfNoCopy(owner)
-	if above == nil || !c.spread.IsFor(schema.FromAPIVersionAndKind(above.APIVersion, above.Kind).GroupKind(), above.Name) {
-		return nil, nil, nil
-	}
-	if !c.spread.HasPercent() {
-		return owner, owner, nil
-	}
-	target, err = c.get(ctx, a.pod.Namespace, schema.FromAPIVersionAndKind(above.APIVersion, above.Kind), above.Name)
-	return owner, target, err
+	return nil, nil, nil
 }
 
 // get reads an object once for a batch; nil: it is gone.

@@ -35,6 +35,8 @@ const Path = "/spread-pods/"
 type Handler struct {
 	// Client asks the API server directly, not a cache.
 	Client client.Client
+	// Namespace is the operator's own.
+	Namespace string
 
 	mutex  sync.Mutex
 	queues map[types.NamespacedName]*queue

@@ -21,6 +21,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -273,6 +274,74 @@ func TestWithoutRoomAPodStaysAsItIs(t *testing.T) {
 		if subsetOf(pod) != want {
 			t.Errorf("pod %d is in %q", i, subsetOf(pod))
 		}
+	}
+}
+
+// arena changes the WorkloadSpread to one of a GameServerSet, which makes a GameServer for each pod.
+func (s *server) arena() {
+	s.t.Helper()
+	ws := &appsv1beta1.WorkloadSpread{}
+	if err := s.Get(s.t.Context(), types.NamespacedName{Namespace: "shop", Name: "ws"}, ws); err != nil {
+		s.t.Fatal(err)
+	}
+	ws.Spec.TargetReference, ws.Spec.TargetFilter = &appsv1beta1.TargetReference{APIVersion: "game.example/v1", Kind: "GameServerSet", Name: "arena"}, nil
+	if err := s.Update(s.t.Context(), ws); err != nil {
+		s.t.Fatal(err)
+	}
+	list := `{"workloads":[{"Group":"game.example","Version":"v1","Kind":"GameServerSet","replicasPath":"spec.size",
+		"subResources":[{"Group":"game.example","Version":"v1","Kind":"GameServer"}]}]}`
+	objects := []client.Object{&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"}, Data: map[string]string{Key: list},
+	}}
+	for _, text := range []string{
+		`{"apiVersion":"game.example/v1","kind":"GameServerSet","metadata":{"namespace":"shop","name":"arena","uid":"arena"},"spec":{"size":4}}`,
+		`{"apiVersion":"game.example/v1","kind":"GameServer","metadata":{"namespace":"shop","name":"arena-0","uid":"arena-0","ownerReferences":[
+			{"apiVersion":"game.example/v1","kind":"GameServerSet","name":"arena","uid":"arena","controller":true}]}}`,
+		`{"apiVersion":"game.example/v1","kind":"GameServer","metadata":{"namespace":"shop","name":"loop","uid":"loop","ownerReferences":[
+			{"apiVersion":"game.example/v1","kind":"GameServer","name":"loop","uid":"loop","controller":true}]}}`,
+	} {
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal([]byte(text), object); err != nil {
+			s.t.Fatal(err)
+		}
+		objects = append(objects, object)
+	}
+	for _, object := range objects {
+		if err := s.Create(s.t.Context(), object); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.replicas[0].Namespace = "kruise-system"
+}
+
+// ofGame is a named pod of a GameServer.
+func ofGame(name, owner string) *corev1.Pod {
+	pod := newPod()
+	pod.Name, pod.GenerateName, pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = name, "", "game.example/v1", "GameServer"
+	pod.OwnerReferences[0].Name, pod.OwnerReferences[0].UID = owner, types.UID(owner)
+	return pod
+}
+
+// A pod that is asked about again, as after another webhook refused it, is the same one: rule 8.
+func TestPodsOfListedKindsAreSpread(t *testing.T) {
+	s := newServer(t, 1, 4, 2, -1)
+	s.arena()
+	for _, ask := range []struct{ name, owner, want string }{
+		{"arena-0", "arena-0", "a"}, {"arena-0", "arena-0", "a"}, {"arena-1", "arena-0", "a"}, {"arena-2", "arena-0", "b"}, {"arena-0", "arena-0", "a"},
+		{"loop", "loop", ""}, {"x", "unknown", ""},
+	} {
+		if pod, code := s.ask(0, ofGame(ask.name, ask.owner), false); code != http.StatusOK || subsetOf(pod) != ask.want {
+			t.Errorf("pod %s of %s: %d, in %q, want %q", ask.name, ask.owner, code, subsetOf(pod), ask.want)
+		}
+	}
+	if n := s.writes.Load(); n != 3 {
+		t.Errorf("%d writes, want 3", n)
+	}
+	if err := s.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"}}); err != nil {
+		t.Fatal(err)
+	}
+	if pod, code := s.ask(0, ofGame("arena-3", "arena-0"), false); code != http.StatusOK || subsetOf(pod) != "" {
+		t.Errorf("a kind that is no longer listed: %d, in %q", code, subsetOf(pod))
 	}
 }
 

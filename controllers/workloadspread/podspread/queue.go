@@ -155,10 +155,14 @@ func (h *Handler) decide(ctx context.Context, stored *unstructured.Unstructured,
 	if s == nil {
 		return nil
 	}
+	s, err := Lists(ctx, h.Client, h.Namespace).Complete(s)
+	if s == nil || err != nil {
+		return err
+	}
 	status := spread.StatusOf(stored)
 	count := &counting{Handler: h, queue: q, spread: s, status: &status, shut: s.Shut(status.SubsetStatuses), live: map[string]bool{}, left: map[types.UID]int{}}
 	for _, a := range batch {
-		count.left[a.owner.UID]++
+		count.left[count.group(a)]++
 	}
 	for _, a := range batch {
 		if err := count.place(ctx, a); err != nil {

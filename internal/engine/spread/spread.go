@@ -45,6 +45,8 @@ type Spread struct {
 	// Target and TargetName name the workload, whatever its version.
 	Target     schema.GroupVersionKind
 	TargetName string
+	// Between are kinds of owners between the workload and its pods.
+	Between []schema.GroupKind
 	// Selector chooses managed pods; Filter is its source, nil without one.
 	Selector labels.Selector
 	Filter   *metav1.LabelSelector
@@ -83,6 +85,9 @@ func Parse(ws *appsv1beta1.WorkloadSpread) (*Spread, error) {
 		return nil, errors.New("spec.targetRef: is missing")
 	}
 	s.Target, s.TargetName = schema.FromAPIVersionAndKind(target.APIVersion, target.Kind), target.Name
+	if s.Target.Group == "apps" && s.Target.Kind == "Deployment" {
+		s.Between = []schema.GroupKind{{Group: "apps", Kind: "ReplicaSet"}}
+	}
 	if filter := ws.Spec.TargetFilter; filter != nil {
 		s.Paths = filter.ReplicasPathList
 		if filter.Selector != nil {
@@ -154,6 +159,28 @@ func Decode(stored *unstructured.Unstructured) (*appsv1beta1.WorkloadSpread, err
 		return nil, fmt.Errorf("decoding the WorkloadSpread: %w", err)
 	}
 	return ws, nil
+}
+
+// Groups are those of a kind whose workloads can be spread without being listed by an administrator.
+func Groups(kind string) []string {
+	return map[string][]string{
+		"CloneSet": {"apps.kruise.io"}, "Deployment": {"apps"}, "ReplicaSet": {"apps"}, "StatefulSet": {"apps", "apps.kruise.io"}, "Job": {"batch"},
+	}[kind]
+}
+
+// IsCustom reports whether an administrator has to list the target's kind.
+func (s *Spread) IsCustom() bool { return len(Groups(s.Target.Kind)) == 0 }
+
+// Listed is the spread of a workload of a kind with these owners between it and its pods. An empty path is the usual field.
+func (s *Spread) Listed(between []schema.GroupVersionKind, replicasPath string) *Spread {
+	listed := *s
+	for _, kind := range between {
+		listed.Between = append(listed.Between, kind.GroupKind())
+	}
+	if len(listed.Paths) == 0 && replicasPath != "" {
+		listed.Paths = []string{replicasPath}
+	}
+	return &listed
 }
 
 // IsFor reports whether a workload is the target.

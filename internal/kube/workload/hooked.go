@@ -26,17 +26,20 @@ import (
 type Hooked struct {
 	base   *Base
 	owner  *hooks.Owner
-	hookOf func(*unstructured.Unstructured) *hooks.Hook
+	hookOf HookOf
 	byHook atomic.Pointer[map[string]types.NamespacedName]
 }
 
-// FollowHooks registers the hooks of all objects, also while a takeover holds back passes. hookOf returns nil for objects without one.
-func (b *Base) FollowHooks(mgr manager.Manager, d Dependencies, name string, hookOf func(*unstructured.Unstructured) *hooks.Hook) (*Hooked, error) {
+// HookOf returns what gives each object its hook; nil for one without.
+type HookOf func(context.Context) func(*unstructured.Unstructured) (*hooks.Hook, error)
+
+// FollowHooks registers the hooks of all objects, also while a takeover holds back passes.
+func (b *Base) FollowHooks(mgr manager.Manager, d Dependencies, name string, hookOf HookOf) (*Hooked, error) {
 	h := &Hooked{base: b, hookOf: hookOf}
 	h.owner = d.Hooks.Owner(b.Kind.Kind, h.changed)
 	d.Guard = nil
 	c, err := NewController(mgr, d, name+"-hooks", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-		return ctrl.Result{}, h.want(ctx)
+		return ctrl.Result{}, h.Want(ctx)
 	}))
 	if err != nil {
 		return nil, err
@@ -53,16 +56,24 @@ func (b *Base) FollowHooks(mgr manager.Manager, d Dependencies, name string, hoo
 	)
 }
 
-// want wants the hooks of all objects.
-func (h *Hooked) want(ctx context.Context) error {
+// Want registers the hooks of all objects.
+func (h *Hooked) Want(ctx context.Context) error {
+	if h == nil {
+		return nil
+	}
 	stored, err := h.base.Stored(ctx)
 	if err != nil {
 		return err
 	}
 	var wanted []*hooks.Hook
 	byHook := map[string]types.NamespacedName{}
+	hookOf := h.hookOf(ctx)
 	for i := range stored {
-		if hook := h.hookOf(&stored[i]); hook != nil {
+		hook, err := hookOf(&stored[i])
+		if err != nil {
+			return err
+		}
+		if hook != nil {
 			wanted = append(wanted, hook)
 			byHook[hook.Name] = client.ObjectKeyFromObject(&stored[i])
 		}
