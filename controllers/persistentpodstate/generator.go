@@ -46,6 +46,9 @@ const (
 // maxListed and maxListedBytes bound one look at the workloads of a listed kind.
 const maxListed, maxListedBytes = 2000, 8 << 20
 
+// createdSoon is when a new state is looked for: one deleted before it was seen causes no event.
+const createdSoon = 10 * time.Second
+
 // generator keeps the PersistentPodStates that annotations of workloads ask for. A request is the name of both, or empty for a look at
 // listed kinds: these are not watched.
 type generator struct {
@@ -158,7 +161,11 @@ func (g *generator) compare(ctx context.Context, kind schema.GroupVersionKind, o
 	if len(actions) == 0 {
 		return 0, nil
 	}
-	return g.Executor.Apply(ctx, &executor.State{}, object, planning.Plan{Actions: actions}).RecheckAfter, nil
+	wait := g.Executor.Apply(ctx, &executor.State{}, object, planning.Plan{Actions: actions}).RecheckAfter
+	if todo.Create != nil && wait == 0 {
+		wait = createdSoon
+	}
+	return wait, nil
 }
 
 func (g *generator) existing(ctx context.Context, name types.NamespacedName) (*appsv1beta1.PersistentPodState, error) {

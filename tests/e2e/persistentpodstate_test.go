@@ -17,11 +17,14 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
+	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -370,6 +373,16 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
     subresources: {scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas, labelSelectorPath: .spec.label}}
+---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gameservers.game.example}
+spec:
+  group: game.example
+  scope: Namespaced
+  names: {kind: GameServer, plural: gameservers}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
 `
 
 const gameServerSet = `
@@ -394,7 +407,70 @@ func configure(t *testing.T, key, value string) {
 	}
 }
 
-// TestPodsOfListedKindsReturn has a kind of somebody else, with rights that an administrator gives.
+const league = `
+apiVersion: game.example/v1
+kind: GameServerSet
+metadata: {name: league}
+spec: {replicas: 2, label: app=league}
+---
+apiVersion: apps.kruise.io/v1beta1
+kind: WorkloadSpread
+metadata: {name: league}
+spec:
+  targetRef: {apiVersion: game.example/v1, kind: GameServerSet, name: league}
+  subsets: [{name: a, maxReplicas: 1}, {name: b}]
+`
+
+// spreadGameServers divides pods of a GameServerSet, each controlled by a GameServer of the set.
+func spreadGameServers(t *testing.T, n *environment.Namespace) {
+	configure(t, podspread.Key, `{"workloads":[{"Group":"game.example","Version":"v1","Kind":"GameServerSet","subResources":[{"Group":"game.example","Version":"v1","Kind":"GameServer"}]}]}`)
+	n.Apply(league)
+	spreads(n, "league", v1beta1.ReasonSpread)
+	of := func(kind, name string) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{}
+		object.SetAPIVersion("game.example/v1")
+		object.SetKind(kind)
+		object.SetNamespace(n.Name)
+		object.SetName(name)
+		return object
+	}
+	set := of("GameServerSet", "league")
+	if err := n.Client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"a", "b"} {
+		name := fmt.Sprint("league-", i)
+		game := of("GameServer", name)
+		game.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(set, set.GroupVersionKind())})
+		if err := n.Client.Create(t.Context(), game); err != nil {
+			t.Fatal(err)
+		}
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Name: name, Labels: map[string]string{"app": "league"}, OwnerReferences: []metav1.OwnerReference{
+				*metav1.NewControllerRef(game, game.GroupVersionKind()),
+			}},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: "example/league:v1"}}},
+		}
+		if err := n.Client.Create(t.Context(), pod); err != nil {
+			t.Fatal(err)
+		}
+		if mark, _ := spread.MarkOf(pod.Annotations); mark.Subset != want {
+			t.Errorf("%s is in %q, want %q", name, mark.Subset, want)
+		}
+	}
+	n.Eventually("both are counted", func(ctx context.Context) error {
+		ws := &v1beta1.WorkloadSpread{}
+		if err := n.Client.Get(ctx, types.NamespacedName{Namespace: n.Name, Name: "league"}, ws); err != nil {
+			return err
+		}
+		if all := ws.Status.SubsetStatuses; len(all) != 2 || all[0].Replicas != 1 || all[1].Replicas != 1 {
+			return fmt.Errorf("its status is %+v", ws.Status)
+		}
+		return nil
+	})
+}
+
+// TestPodsOfListedKindsReturn has a kind of somebody else, with rights that an administrator gives. WorkloadSpreads list it, too.
 func TestPodsOfListedKindsReturn(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -406,7 +482,7 @@ func TestPodsOfListedKindsReturn(t *testing.T) {
 	})
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: n.Name},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"game.example"}, Resources: []string{"gameserversets", "gameserversets/scale"}, Verbs: []string{"get", "list"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"game.example"}, Resources: []string{"gameserversets", "gameserversets/scale", "gameservers"}, Verbs: []string{"get", "list"}}},
 	}
 	_, user, _ := strings.Cut(operator.ServiceAccountUser, "system:serviceaccount:")
 	namespace, account, _ := strings.Cut(user, ":")
@@ -423,6 +499,7 @@ func TestPodsOfListedKindsReturn(t *testing.T) {
 		_, err := n.Kubectl("auth", "can-i", "list", "gameserversets.game.example", "--as="+operator.ServiceAccountUser)
 		return err
 	})
+	spreadGameServers(t, n)
 	// The list is looked at every minute.
 	configure(t, "PPS_Watch_Custom_Workload_WhiteList", `{"workloads":[{"group":"game.example","Version":"v1","KIND":"GameServerSet"}]}`)
 	n.Apply(gameServerSet)
