@@ -23,8 +23,8 @@ const (
 	Path = "/place-pods/"
 )
 
-// hookOf is the hook on new pods of a state's workload; nil: it needs none. Our StatefulSets ask the planner.
-func hookOf(stored *unstructured.Unstructured) *hooks.Hook {
+// HookOf is the hook on new pods of a state's workload; nil: it needs none. Our StatefulSets ask the planner.
+func HookOf(stored *unstructured.Unstructured) *hooks.Hook {
 	kind, name := targetOf(stored)
 	if kind == sticky.Own() || stored.GetDeletionTimestamp() != nil {
 		return nil
@@ -36,7 +36,7 @@ func hookOf(stored *unstructured.Unstructured) *hooks.Hook {
 }
 
 func hooksOf(context.Context) func(*unstructured.Unstructured) (*hooks.Hook, error) {
-	return func(stored *unstructured.Unstructured) (*hooks.Hook, error) { return hookOf(stored), nil }
+	return func(stored *unstructured.Unstructured) (*hooks.Hook, error) { return HookOf(stored), nil }
 }
 
 // notSteered is why new pods of the workload do not return; empty: they do, or soon will.

@@ -45,7 +45,7 @@ func TestHooksAreForPodsOfOthers(t *testing.T) {
 			stored := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"targetRef": map[string]any{"apiVersion": tc.version, "kind": tc.kind, "name": tc.target}}}}
 			stored.SetNamespace("shop")
 			stored.SetName("db")
-			hook := hookOf(stored)
+			hook := HookOf(stored)
 			if hook == nil || tc.want == "" {
 				if hook != nil || tc.want != "" {
 					t.Fatalf("got %+v", hook)
@@ -56,11 +56,11 @@ func TestHooksAreForPodsOfOthers(t *testing.T) {
 				t.Errorf("got %+v", hook)
 			}
 			stored.SetAnnotations(map[string]string{shared.AnnotationInjectionFailurePolicy: "Fail"})
-			if hookOf(stored).OnFailure != registrationv1.Fail {
+			if HookOf(stored).OnFailure != registrationv1.Fail {
 				t.Error("it does not fail closed")
 			}
 			stored.SetDeletionTimestamp(ptr.To(metav1.Now()))
-			if hookOf(stored) != nil {
+			if HookOf(stored) != nil {
 				t.Error("one that is being deleted has a hook")
 			}
 		})
