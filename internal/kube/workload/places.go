@@ -39,9 +39,9 @@ func (p *Pass) Places(ctx context.Context) (func(*corev1.Pod), error) {
 	if len(ours) == 0 {
 		return nil, nil
 	}
-	// Most passes create no pod, and a status may have thousands of places.
+	// Most passes create no pod, and a status may have thousands of places. The cache may not have the last one yet.
 	state := sync.OnceValue(func() *appsv1beta1.PersistentPodState {
-		return place.Of(decoded(ours), p.Kind.GroupKind(), p.Stored.GetName())
+		return place.Of(p.latest(ctx, ours), p.Kind.GroupKind(), p.Stored.GetName())
 	})
 	nodes := sticky.Nodes(ctx, p.Client)
 	return func(pod *corev1.Pod) {
@@ -51,12 +51,18 @@ func (p *Pass) Places(ctx context.Context) (func(*corev1.Pod), error) {
 	}, nil
 }
 
-// decoded leaves out states that cannot be decoded.
-func decoded(stored []*unstructured.Unstructured) []*appsv1beta1.PersistentPodState {
+// latest asks the server for states, or else takes them from the cache. It leaves out those that cannot be decoded.
+func (p *Pass) latest(ctx context.Context, stored []*unstructured.Unstructured) []*appsv1beta1.PersistentPodState {
+	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
+	defer cancel()
 	var states []*appsv1beta1.PersistentPodState
 	for _, object := range stored {
+		is := Object(object.GroupVersionKind())
+		if p.Live == nil || p.Live.Get(ctx, client.ObjectKeyFromObject(object), is) != nil {
+			is = object
+		}
 		state := &appsv1beta1.PersistentPodState{}
-		if quantity.FromUnstructured(object.Object, state) == nil {
+		if quantity.FromUnstructured(is.Object, state) == nil {
 			states = append(states, state)
 		}
 	}

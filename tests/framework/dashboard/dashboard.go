@@ -77,6 +77,10 @@ func rows() []row {
 			{title: "Pods of SidecarSets", queries: []query{largest("kruise_sidecarset_pods{}", "state")}},
 			{title: "Stops by the sidecar terminator", unit: "ops", queries: []query{perSecond("kruise_sidecar_terminator_stops_total{}", "method, result")}},
 		}},
+		{"Budgets and copies", []panel{
+			{title: "Denials by PodUnavailableBudgets", unit: "ops", queries: []query{perSecond("kruise_podunavailablebudget_denials_total{}", "operation")}},
+			{title: "Copies of ResourceDistributions", queries: []query{largest("kruise_resourcedistribution_copies{}", "state")}},
+		}},
 		{"Images and restarts", []panel{
 			{title: "Pulls on nodes", unit: "ops", queries: []query{perSecond("kruise_daemon_pulls_total{}", "result")}},
 			{title: "Time of a pull", unit: "s", queries: []query{
