@@ -376,7 +376,7 @@ func someAreSpread(n *environment.Namespace, app string) {
 	})
 }
 
-// TestPercentagesFollowTheWorkload scales a Deployment with a percentage.
+// TestPercentagesFollowTheWorkload has a HorizontalPodAutoscaler scale a Deployment with a percentage.
 func TestPercentagesFollowTheWorkload(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
@@ -390,6 +390,15 @@ func TestPercentagesFollowTheWorkload(t *testing.T) {
 	spreads(n, "shop", v1beta1.ReasonTargetNotFound)
 	n.Apply(strings.Replace(deployed, "replicas: 6", "replicas: 5", 1))
 	isSplit(n, "shop", "example/shop:v1", "[2 3] 0")
-	changeDeployment(t, n, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](10) })
+	n.Apply(`
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: shop}
+spec:
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: shop}
+  minReplicas: 10
+  maxReplicas: 12
+  metrics: [{type: Resource, resource: {name: cpu, target: {type: Utilization, averageUtilization: 50}}}]
+`)
 	isSplit(n, "shop", "example/shop:v1", "[3 7] 0")
 }

@@ -14,7 +14,7 @@ import (
 
 // WorkloadSpreadSpec says how the pods of a workload are divided among subsets.
 type WorkloadSpreadSpec struct {
-	// targetRef is the workload in the same namespace: a CloneSet, Deployment, ReplicaSet, Job or StatefulSet. It cannot be changed, but for its
+	// targetRef is the workload in the same namespace: a CloneSet, Deployment, ReplicaSet, Job, StatefulSet, or one of a kind that an administrator lists. It cannot be changed, but for its
 	// version. A workload has one WorkloadSpread.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
