@@ -218,6 +218,9 @@ func TestAWorkloadShrinksAndGoesDespiteItsBudget(t *testing.T) {
 	if err := n.Client.Delete(t.Context(), &n.Pods("app=web")[0]); !apierrors.IsForbidden(err) {
 		t.Errorf("a deletion: %v", err)
 	}
+	if err := n.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(n.Name), client.MatchingLabels{"app": "web"}); !apierrors.IsForbidden(err) {
+		t.Errorf("a deletion of all: %v", err)
+	}
 	n.Eventually("the denial is an event of the pod", func(context.Context) error {
 		out, err := n.Kubectl("get", "events", "--field-selector=reason=PubPreventPodDeletion")
 		if err == nil && !strings.Contains(out, "PodUnavailableBudget web allows no more pods") {

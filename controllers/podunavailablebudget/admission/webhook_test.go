@@ -74,6 +74,16 @@ func TestRejections(t *testing.T) {
 	}
 }
 
+func TestWithoutAGateNothingIsProtected(t *testing.T) {
+	gates := features.Set{}.With(features.PodUnavailableBudgetDelete, false).With(features.PodUnavailableBudgetUpdate, false)
+	if off := Kind(gates, nil).Off; len(off) != 1 || !strings.Contains(off[0].Error(), "spec: Forbidden: nothing is protected while the feature gates") {
+		t.Errorf("off: %v", off)
+	}
+	if on := Kind(gates.With(features.PodUnavailableBudgetUpdate, true), nil).Off; len(on) > 0 {
+		t.Errorf("on: %v", on)
+	}
+}
+
 func TestWhatIsProtectedIsFixed(t *testing.T) {
 	b := good("web", map[string]string{"app": "web"})
 	if errs := ValidateUpdate(b, good("web", map[string]string{"app": "shop"})); len(errs) != 1 || errs[0].Field != "spec.selector, targetRef" {

@@ -100,6 +100,15 @@ func TestValidate(t *testing.T) {
 	}
 }
 
+func TestWithoutTheGateNothingIsSpread(t *testing.T) {
+	if off := texts(Kind(Options{}, Others{}, nil).Off); off != "spec Forbidden" {
+		t.Errorf("off: %q", off)
+	}
+	if on := Kind(Options{Spreads: true}, Others{}, nil).Off; len(on) > 0 {
+		t.Errorf("on: %v", on)
+	}
+}
+
 func TestTheTargetStays(t *testing.T) {
 	old := decoded(t, deployment)
 	if errs := ValidateUpdate(decoded(t, strings.Replace(deployment, "apps/v1", "apps/v2", 1)), old); len(errs) > 0 {

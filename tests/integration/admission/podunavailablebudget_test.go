@@ -147,4 +147,5 @@ func testBudgetVersions(t *testing.T, e *env) {
 	if diff := cmp.Diff(any(want), spec(got.body)); got.err != nil || diff != "" {
 		t.Errorf("after a write of v1alpha1 (-want +got):\n%s %v", diff, got.err)
 	}
+	e.checkColumns(t, ns, "NAME ALLOWED CURRENT DESIRED TOTAL STALLED", "podunavailablebudgets.v1beta1.policy.kruise.io", "podunavailablebudgets.v1alpha1.policy.kruise.io", "pub")
 }
