@@ -14,6 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 )
 
 // prefix begins the names of the hooks.
@@ -35,7 +36,7 @@ func HookOf(s *spread.Spread) *hooks.Hook {
 
 // wanted returns the hook of a stored WorkloadSpread.
 func (r *Reconciler) wanted(ctx context.Context) func(*unstructured.Unstructured) (*hooks.Hook, error) {
-	kinds := podspread.Lists(ctx, r.Live, r.namespace)
+	kinds := listed.Spreads(ctx, r.Live, r.namespace)
 	return func(stored *unstructured.Unstructured) (*hooks.Hook, error) {
 		s := spread.ParseStored(stored) // annotations decide, too
 		if s == nil || !NeedsHook(s) || r.off != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -57,7 +58,7 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 		if s == nil || !NeedsHook(s) || d.Acts != nil && !d.Acts() {
 			return nil
 		}
-		s, err := podspread.Lists(ctx, d.Client, d.Namespace).Complete(s)
+		s, err := listed.Spreads(ctx, d.Client, d.Namespace).Complete(s)
 		if s == nil && err == nil {
 			return nil
 		}

@@ -19,7 +19,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/plan"
-	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	kinds "github.com/kruise-operator/kruise-operator/internal/kube/listed"
@@ -41,7 +40,7 @@ func (r *Reconciler) custom(ctx context.Context, pass *workload.Pass, s *spread.
 		return s, nil
 	}
 	pass.LookAgain(plan.LookAgain)
-	listed, err := podspread.Lists(ctx, r.Live, r.namespace).Complete(s)
+	listed, err := kinds.Spreads(ctx, r.Live, r.namespace).Complete(s)
 	if err != nil {
 		return s, err
 	}
@@ -49,7 +48,7 @@ func (r *Reconciler) custom(ctx context.Context, pass *workload.Pass, s *spread.
 	if is.listed {
 		s, is.between = listed, listed.Between
 	} else {
-		seen.Unsupported = fmt.Sprintf("%s is not a kind that the ConfigMap %s lists under %s.", s.Target.GroupKind(), kinds.ConfigMap, podspread.Key)
+		seen.Unsupported = fmt.Sprintf("%s is not a kind that the ConfigMap %s lists under %s.", s.Target.GroupKind(), kinds.ConfigMap, kinds.SpreadKey)
 	}
 	if is.listed == was.listed && slices.Equal(is.between, was.between) {
 		return s, nil
@@ -117,7 +116,7 @@ func (r *Reconciler) selector(ctx context.Context, s *spread.Spread, target *uns
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
 	defer cancel()
-	return podspread.Selector(ctx, r.Client, target)
+	return kinds.Selector(ctx, r.Client, target)
 }
 
 // observeHook tells whether new pods reach the webhook.

@@ -23,8 +23,8 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -423,7 +423,7 @@ spec:
 
 // spreadGameServers divides pods of a GameServerSet, each controlled by a GameServer of the set.
 func spreadGameServers(t *testing.T, n *environment.Namespace) {
-	configure(t, podspread.Key, `{"workloads":[{"Group":"game.example","Version":"v1","Kind":"GameServerSet","subResources":[{"Group":"game.example","Version":"v1","Kind":"GameServer"}]}]}`)
+	configure(t, listed.SpreadKey, `{"workloads":[{"Group":"game.example","Version":"v1","Kind":"GameServerSet","subResources":[{"Group":"game.example","Version":"v1","Kind":"GameServer"}]}]}`)
 	n.Apply(league)
 	spreads(n, "league", v1beta1.ReasonSpread)
 	of := func(kind, name string) *unstructured.Unstructured {

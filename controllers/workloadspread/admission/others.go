@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
@@ -61,12 +60,12 @@ func (o Others) unlisted(ctx context.Context, ws *appsv1beta1.WorkloadSpread) fi
 		return nil // said by Validate
 	}
 	path := field.NewPath("spec", "targetRef", "kind")
-	switch s, err = podspread.Lists(ctx, o.Reader, o.Namespace).Complete(s); {
+	switch s, err = listed.Spreads(ctx, o.Reader, o.Namespace).Complete(s); {
 	case err != nil:
 		return field.ErrorList{field.InternalError(path, err)}
 	case s == nil:
 		return field.ErrorList{field.Invalid(path, ws.Spec.TargetReference.Kind, fmt.Sprintf(
-			"must be CloneSet, Deployment, ReplicaSet, StatefulSet or Job, or a kind that the ConfigMap %s lists under %s", listed.ConfigMap, podspread.Key))}
+			"must be CloneSet, Deployment, ReplicaSet, StatefulSet or Job, or a kind that the ConfigMap %s lists under %s", listed.ConfigMap, listed.SpreadKey))}
 	}
 	return nil
 }

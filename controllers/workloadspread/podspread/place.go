@@ -23,6 +23,7 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 )
 
 // maxHops is how many owners above a pod are read.
@@ -176,7 +177,7 @@ func (c *counting) wanted(owner *unstructured.Unstructured) int {
 func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Unstructured, version string) error {
 	selector, err := spread.SelectorOf(owner)
 	if c.spread.IsCustom() {
-		selector, err = Selector(ctx, c.Client, owner)
+		selector, err = listed.Selector(ctx, c.Client, owner)
 	}
 	if err != nil {
 		return err

@@ -33,6 +33,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
 
@@ -291,7 +292,7 @@ func (s *server) arena() {
 	list := `{"workloads":[{"Group":"game.example","Version":"v1","Kind":"GameServerSet","replicasPath":"spec.size",
 		"subResources":[{"Group":"game.example","Version":"v1","Kind":"GameServer"}]}]}`
 	objects := []client.Object{&corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"}, Data: map[string]string{Key: list},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-configuration"}, Data: map[string]string{listed.SpreadKey: list},
 	}}
 	for _, text := range []string{
 		`{"apiVersion":"game.example/v1","kind":"GameServerSet","metadata":{"namespace":"shop","name":"arena","uid":"arena"},"spec":{"size":4}}`,

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
 )
 
@@ -155,7 +156,7 @@ func (h *Handler) decide(ctx context.Context, stored *unstructured.Unstructured,
 	if s == nil {
 		return nil
 	}
-	s, err := Lists(ctx, h.Client, h.Namespace).Complete(s)
+	s, err := listed.Spreads(ctx, h.Client, h.Namespace).Complete(s)
 	if s == nil || err != nil {
 		return err
 	}

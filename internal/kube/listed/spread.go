@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package podspread
+package listed
 
 import (
 	"context"
@@ -14,18 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
-	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 )
 
-// Key of the ConfigMap kruise-configuration lists further kinds of workloads, as in OpenKruise.
-const Key = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
+// SpreadKey of the ConfigMap kruise-configuration lists further kinds of workloads, as in OpenKruise.
+const SpreadKey = "WorkloadSpread_Watch_Custom_Workload_WhiteList"
 
 // Custom reads the further kinds, when it has to and once.
-type Custom func() ([]listed.Kind, error)
+type Custom func() ([]Kind, error)
 
-// Lists reads them by a reader that asks the API server.
-func Lists(ctx context.Context, reader client.Reader, namespace string) Custom {
-	return sync.OnceValues(func() ([]listed.Kind, error) { return listed.Kinds(ctx, reader, namespace, Key) })
+// Spreads reads them by a reader that asks the API server.
+func Spreads(ctx context.Context, reader client.Reader, namespace string) Custom {
+	return sync.OnceValues(func() ([]Kind, error) { return Kinds(ctx, reader, namespace, SpreadKey) })
 }
 
 // Complete adds to a spread what the list says of its workload's kind; nil: the list does not have it.
@@ -34,7 +33,7 @@ func (c Custom) Complete(s *spread.Spread) (*spread.Spread, error) {
 		return s, nil
 	}
 	kinds, err := c()
-	at := slices.IndexFunc(kinds, func(kind listed.Kind) bool { return kind.GroupKind() == s.Target.GroupKind() })
+	at := slices.IndexFunc(kinds, func(kind Kind) bool { return kind.GroupKind() == s.Target.GroupKind() })
 	if err != nil || at < 0 {
 		return nil, err
 	}
@@ -43,7 +42,7 @@ func (c Custom) Complete(s *spread.Spread) (*spread.Spread, error) {
 
 // Selector selects the pods of a workload of a further kind.
 func Selector(ctx context.Context, c client.Client, workload *unstructured.Unstructured) (labels.Selector, error) {
-	_, selector, err := listed.Scale(ctx, c, workload)
+	_, selector, err := Scale(ctx, c, workload)
 	if err == nil && selector.Empty() {
 		err = errors.New("its scale names no selector")
 	}
