@@ -1,0 +1,242 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package plan decides the next write of a BatchRelease. It has no client, clock or log.
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
+)
+
+// maxNamed is how many pods a message names.
+const maxNamed = 5
+
+// Workload is what was read of a workload.
+type Workload struct {
+	rollable.Workload
+	// Settled: its controller has seen its spec.
+	Settled bool
+	// InRelease: it is marked by the brake. Controlled: the numbers of a release are in its spec.
+	InRelease, Controlled bool
+	Replicas              int
+	// MaxUnavailable is that of its user.
+	MaxUnavailable int
+	// Revision is that of its template, Stable that of its pods before.
+	Revision, Stable string
+	// Updated are its pods with the Revision, Ready those of them that are ready, Available all its ready pods.
+	Updated, Ready, Available int
+	// Partition is how many pods, or which ordinals, stay; Start is the first ordinal.
+	Partition, Start int
+	// Unready names updated pods that are not ready, with the cause.
+	Unready []string
+	// Rolling is a Deployment; its Limit is filled in by the plan.
+	Rolling *rolling.View
+	// Pods are those of a DaemonSet.
+	Pods []Pod
+}
+
+// Snapshot is everything a pass has read.
+type Snapshot struct {
+	Now time.Time
+	// Workload is nil when it is not there.
+	Workload *Workload
+}
+
+// Act is one write to the workload or its pods. At most one field is set.
+type Act struct {
+	// Partition is the next partition.
+	Partition *int
+	// Rolling is the next write to a Deployment or its ReplicaSets.
+	Rolling *rolling.Step
+	// Delete names pods.
+	Delete []string
+	// Restore gives the workload its own strategy back.
+	Restore bool
+}
+
+// Decision is what comes next.
+type Decision struct {
+	Status v1beta1.BatchReleaseStatus
+	Act    Act
+	// Ended: the finalizer can go.
+	Ended bool
+}
+
+// pass is one decision in the making.
+type pass struct {
+	release *v1beta1.BatchRelease
+	Snapshot
+	Decision
+}
+
+// Plan decides the next write. The rules are in the order of their numbers; the first one that fits is taken.
+func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
+	p := &pass{release: b, Snapshot: s}
+	p.Status = *b.Status.DeepCopy()
+	p.Status.ObservedGeneration, p.Status.Message = b.Generation, ""
+	switch {
+	case s.Workload == nil: // 1
+		p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, true
+	case b.DeletionTimestamp != nil && (s.Workload.InRelease || b.Status.Phase == v1beta1.BatchReleasePhaseCompleted): // 2
+		// Another BatchRelease follows, or there is nothing to restore.
+		p.Ended = true
+	case b.DeletionTimestamp != nil || b.Spec.ReleasePlan.BatchPartition == nil: // 3
+		p.finalise()
+	case p.Status.UpdateRevision != "" && p.Status.UpdateRevision != s.Workload.Revision: // 4
+		// The Rollout decides about another template.
+	case !s.Workload.Settled: // 5
+	default: // 6
+		p.progress()
+	}
+	return p.Decision
+}
+
+// finalise gives the workload its own strategy back.
+func (p *pass) finalise() {
+	w := p.Workload
+	p.Status.Phase = v1beta1.BatchReleasePhaseFinalizing
+	other := p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
+	switch {
+	case w.Controlled && !other:
+		p.Act.Restore = true
+		return
+	case !other && p.release.Spec.ReleasePlan.FinalizingPolicy == v1beta1.WaitResumeFinalizingPolicyType && p.release.DeletionTimestamp == nil:
+		p.count()
+		if !w.Settled || w.Updated < w.Replicas || w.Available < w.Replicas-w.MaxUnavailable {
+			p.Status.Message = p.blockers()
+			return
+		}
+	}
+	p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, p.release.DeletionTimestamp != nil
+}
+
+// progress takes the present batch further.
+func (p *pass) progress() {
+	w, plan, status := p.Workload, p.release.Spec.ReleasePlan, &p.Status.CanaryStatus
+	last := int32(len(plan.Batches)) - 1
+	if last < 0 {
+		return
+	}
+	highest := min(*plan.BatchPartition, last)
+	hash := Hash(&plan)
+	begun := p.Status.Phase == v1beta1.BatchReleasePhaseProgressing
+	switch {
+	case !begun || status.CurrentBatch > last:
+		p.begin(0)
+	case p.Status.ObservedReleasePlanHash != hash || status.CurrentBatch > highest:
+		p.begin(highest)
+	case int(p.Status.ObservedWorkloadReplicas) != w.Replicas:
+		p.begin(status.CurrentBatch)
+	}
+	p.Status.ObservedReleasePlanHash, p.Status.ObservedRolloutID, p.Status.ObservedWorkloadReplicas = hash, plan.RolloutID, int32(w.Replicas)
+	p.Status.UpdateRevision = w.Revision
+	if p.Status.StableRevision == "" {
+		p.Status.StableRevision = w.Stable
+	}
+	p.count()
+	p.batch(highest)
+}
+
+// begin begins a batch, from its pods on.
+func (p *pass) begin(batch int32) {
+	p.Status.Phase = v1beta1.BatchReleasePhaseProgressing
+	p.Status.CanaryStatus.CurrentBatch = batch
+	p.enter(v1beta1.BatchStateUpgrading)
+}
+
+func (p *pass) enter(state v1beta1.BatchState) {
+	status := &p.Status.CanaryStatus
+	status.CurrentBatchState, status.BatchReadyTime = state, nil
+	if state == v1beta1.BatchStateReady {
+		status.BatchReadyTime = &metav1.Time{Time: p.Now.Truncate(time.Second)}
+	}
+}
+
+// count fills in how many pods there are.
+func (p *pass) count() {
+	p.Status.CanaryStatus.UpdatedReplicas, p.Status.CanaryStatus.UpdatedReadyReplicas = int32(p.Workload.Updated), int32(p.Workload.Ready)
+}
+
+// batch is the walk of one batch. Pods never get fewer: an earlier batch only has less to do.
+func (p *pass) batch(highest int32) {
+	w, status := p.Workload, &p.Status.CanaryStatus
+	desired := w.Limit(p.release.Spec.ReleasePlan.Batches[status.CurrentBatch].CanaryReplicas, w.Replicas)
+	ready := p.ready(desired)
+	switch {
+	case status.CurrentBatchState == v1beta1.BatchStateReady && ready && highest > status.CurrentBatch:
+		p.begin(status.CurrentBatch + 1)
+		return
+	case ready && status.CurrentBatchState != v1beta1.BatchStateReady:
+		p.enter(v1beta1.BatchStateReady)
+	case !ready && w.Updated >= desired:
+		p.enter(v1beta1.BatchStateVerifying)
+	case !ready:
+		p.enter(v1beta1.BatchStateUpgrading)
+	}
+	p.Act = p.move(desired)
+	if !ready {
+		p.Status.Message = p.blockers()
+	}
+}
+
+// ready: enough pods are updated, and enough of them ready.
+func (p *pass) ready(desired int) bool {
+	w := p.Workload
+	if w.Updated < desired {
+		return false
+	}
+	return desired == 0 || w.Ready > 0 && w.Ready+tolerated(p.release.Spec.ReleasePlan.FailureThreshold, w.Updated) >= desired
+}
+
+// tolerated is how many updated pods need not be ready.
+func tolerated(threshold *intstr.IntOrString, updated int) int {
+	if threshold == nil {
+		return 0
+	}
+	value, percent, err := rollable.Size(*threshold)
+	switch {
+	case err != nil:
+		return 0
+	case percent:
+		return (value*updated + 99) / 100
+	}
+	return value
+}
+
+// blockers names the pods that hold up the batch.
+func (p *pass) blockers() string {
+	unready := p.Workload.Unready
+	if len(unready) == 0 {
+		return ""
+	}
+	text := strings.Join(unready[:min(len(unready), maxNamed)], "; ")
+	if more := len(unready) - maxNamed; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// Hash stands for a plan without what changes from batch to batch.
+func Hash(plan *v1beta1.ReleasePlan) string {
+	rest := plan.DeepCopy()
+	rest.BatchPartition, rest.FinalizingPolicy, rest.FailureThreshold = nil, "", nil
+	text, err := json.Marshal(rest)
+	if err != nil {
+		return ""
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
