@@ -20,6 +20,7 @@ import (
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob"
+	"github.com/kruise-operator/kruise-operator/controllers/batchrelease"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest"
@@ -90,6 +91,7 @@ type Deps struct {
 func All() []controller.Kind {
 	return []controller.Kind{
 		advancedcronjob.Value(),
+		batchrelease.Value(),
 		broadcastjob.Value(),
 		cloneset.Value(),
 		containerrecreaterequest.Value(),

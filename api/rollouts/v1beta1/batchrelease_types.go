@@ -35,6 +35,10 @@ type ReleasePlan struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	FailureThreshold *intstr.IntOrString `json:"failureThreshold,omitempty"`
+	// progressDeadlineSeconds is how long a batch may make no progress before the condition Stalled tells. Default: that of a Deployment, else 600.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// finalizingPolicy is Immediate, or WaitResume to wait for the pods.
 	// +optional
 	FinalizingPolicy FinalizingPolicyType `json:"finalizingPolicy,omitempty"`
@@ -110,7 +114,7 @@ const (
 
 // BatchReleaseStatus is the answer to the order.
 type BatchReleaseStatus struct {
-	// conditions are empty.
+	// conditions say what goes on and what holds it up.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

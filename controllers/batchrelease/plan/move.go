@@ -36,7 +36,7 @@ func deployment(v rolling.View, desired int) Act {
 // partition lowers a partition, and never raises it. It counts from the first ordinal.
 func partition(w *Workload, desired int) Act {
 	next := w.Start + max(0, w.Replicas-desired)
-	if next >= w.Partition {
+	if next >= w.Kept {
 		return Act{}
 	}
 	return Act{Partition: &next}

@@ -26,23 +26,20 @@ const maxNamed = 5
 // Workload is what was read of a workload.
 type Workload struct {
 	rollable.Workload
-	// Settled: its controller has seen its spec.
-	Settled bool
-	// InRelease: it is marked by the brake. Controlled: the numbers of a release are in its spec.
-	InRelease, Controlled bool
-	Replicas              int
-	// MaxUnavailable is that of its user.
-	MaxUnavailable int
-	// Revision is that of its template, Stable that of its pods before.
-	Revision, Stable string
-	// Updated are its pods with the Revision, Ready those of them that are ready, Available all its ready pods.
-	Updated, Ready, Available int
-	// Partition is how many pods, or which ordinals, stay; Start is the first ordinal.
-	Partition, Start int
+	rollable.Facts
+	// Controlled: the numbers of this release are in its spec. Other is another BatchRelease with it.
+	Controlled bool
+	Other      string
+	// Ready are its pods with the Revision that are ready.
+	Ready int
 	// Unready names updated pods that are not ready, with the cause.
 	Unready []string
+	// Blocked are pods that are not ready and will be replaced in any case. Some controllers wait for them.
+	Blocked []string
 	// Rolling is a Deployment; its Limit is filled in by the plan.
 	Rolling *rolling.View
+	// Deadline is how long a Deployment may make no progress; 0 is the default.
+	Deadline time.Duration
 	// Pods are those of a DaemonSet.
 	Pods []Pod
 }
@@ -56,6 +53,8 @@ type Snapshot struct {
 
 // Act is one write to the workload or its pods. At most one field is set.
 type Act struct {
+	// Control takes the workload from its user.
+	Control bool
 	// Partition is the next partition.
 	Partition *int
 	// Rolling is the next write to a Deployment or its ReplicaSets.
@@ -66,12 +65,21 @@ type Act struct {
 	Restore bool
 }
 
+func (a Act) any() bool {
+	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore
+}
+
 // Decision is what comes next.
 type Decision struct {
 	Status v1beta1.BatchReleaseStatus
 	Act    Act
 	// Ended: the finalizer can go.
 	Ended bool
+	// Moving: the workload has to be looked at again soon. After is when time alone may change the answer; 0 is never.
+	Moving bool
+	After  time.Duration
+	// stalled and why: somebody has to do something.
+	stalled, why string
 }
 
 // pass is one decision in the making.
@@ -92,33 +100,85 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 	case b.DeletionTimestamp != nil && (s.Workload.InRelease || b.Status.Phase == v1beta1.BatchReleasePhaseCompleted): // 2
 		// Another BatchRelease follows, or there is nothing to restore.
 		p.Ended = true
-	case b.DeletionTimestamp != nil || b.Spec.ReleasePlan.BatchPartition == nil: // 3
+	case p.refused(): // 3
+	case b.DeletionTimestamp != nil || b.Spec.ReleasePlan.BatchPartition == nil: // 4
 		p.finalise()
-	case p.Status.UpdateRevision != "" && p.Status.UpdateRevision != s.Workload.Revision: // 4
-		// The Rollout decides about another template.
 	case !s.Workload.Settled: // 5
-	default: // 6
+		p.Moving = true
+	case p.begun() && p.Status.UpdateRevision != s.Workload.Revision: // 6
+		p.Status.Message = "the template has changed; the Rollout decides about it"
+		p.stalled, p.why = v1beta1.ReasonOtherTemplate, p.Status.Message
+	case !s.Workload.Controlled: // 7
+		p.prepare()
+	default: // 8
 		p.progress()
 	}
+	p.conditions()
 	return p.Decision
+}
+
+// begun: batches have begun.
+func (p *pass) begun() bool {
+	return p.release.Status.Phase == v1beta1.BatchReleasePhaseProgressing && p.release.Status.UpdateRevision != ""
+}
+
+// refused says whether nothing can be done for the workload. A release that has it ends in any case.
+func (p *pass) refused() bool {
+	w, style := p.Workload, p.release.Spec.ReleasePlan.RollingStyle
+	switch {
+	case w.Controlled || p.release.DeletionTimestamp != nil:
+		return false
+	case w.Unsupported != "":
+		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, w.Unsupported
+	case style != "" && style != v1beta1.PartitionRollingStyle:
+		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, fmt.Sprintf("the style %s is not supported", style)
+	case w.Other != "":
+		p.stalled, p.why = v1beta1.ReasonControlledByOther, fmt.Sprintf("the BatchRelease %s has the %s", w.Other, w.Kind.Kind)
+	default:
+		return false
+	}
+	p.Status.Message = p.why
+	return true
+}
+
+// prepare takes the workload over. What it had before is kept, so only once.
+func (p *pass) prepare() {
+	p.Moving = true
+	if p.Status.Phase != v1beta1.BatchReleasePhasePreparing {
+		p.Status.Phase = v1beta1.BatchReleasePhasePreparing
+		if p.Status.StableRevision == "" {
+			p.Status.StableRevision = p.Workload.Stable
+		}
+		return
+	}
+	p.Act.Control = true
 }
 
 // finalise gives the workload its own strategy back.
 func (p *pass) finalise() {
 	w := p.Workload
-	p.Status.Phase = v1beta1.BatchReleasePhaseFinalizing
+	p.Status.Phase, p.Moving = v1beta1.BatchReleasePhaseFinalizing, true
 	other := p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
 	switch {
+	case w.Controlled && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
+		// Its controller would count by what it saw earlier.
+		return
 	case w.Controlled && !other:
 		p.Act.Restore = true
 		return
+	case !other && !w.Settled:
+		return
+	case !other && len(w.Blocked) > 0:
+		p.Act.Delete = w.Blocked
+		return
 	case !other && p.release.Spec.ReleasePlan.FinalizingPolicy == v1beta1.WaitResumeFinalizingPolicyType && p.release.DeletionTimestamp == nil:
 		p.count()
-		if !w.Settled || w.Updated < w.Replicas || w.Available < w.Replicas-w.MaxUnavailable {
+		if w.Updated < w.Replicas || w.Available < w.Replicas-w.MaxUnavailable {
 			p.Status.Message = p.blockers()
 			return
 		}
 	}
+	p.Moving = false
 	p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, p.release.DeletionTimestamp != nil
 }
 
@@ -177,6 +237,7 @@ func (p *pass) batch(highest int32) {
 	switch {
 	case status.CurrentBatchState == v1beta1.BatchStateReady && ready && highest > status.CurrentBatch:
 		p.begin(status.CurrentBatch + 1)
+		p.Moving = true
 		return
 	case ready && status.CurrentBatchState != v1beta1.BatchStateReady:
 		p.enter(v1beta1.BatchStateReady)
@@ -186,6 +247,10 @@ func (p *pass) batch(highest int32) {
 		p.enter(v1beta1.BatchStateUpgrading)
 	}
 	p.Act = p.move(desired)
+	p.Moving = !ready || p.Act.any() || w.Rolling != nil && w.Rolling.Moving
+	if !p.Act.any() && len(w.Blocked) > 0 && !ready {
+		p.Act.Delete = w.Blocked
+	}
 	if !ready {
 		p.Status.Message = p.blockers()
 	}
@@ -231,7 +296,7 @@ func (p *pass) blockers() string {
 // Hash stands for a plan without what changes from batch to batch.
 func Hash(plan *v1beta1.ReleasePlan) string {
 	rest := plan.DeepCopy()
-	rest.BatchPartition, rest.FinalizingPolicy, rest.FailureThreshold = nil, "", nil
+	rest.BatchPartition, rest.FinalizingPolicy, rest.FailureThreshold, rest.ProgressDeadlineSeconds = nil, "", nil, nil
 	text, err := json.Marshal(rest)
 	if err != nil {
 		return ""

@@ -44,7 +44,8 @@ func newWorld(t *testing.T, version, kind string, replicas int, batches ...strin
 		b.Spec.ReleasePlan.Batches = append(b.Spec.ReleasePlan.Batches, v1beta1.ReleaseBatch{CanaryReplicas: intstr.Parse(size)})
 	}
 	w := &world{T: t, release: b, pods: make([]bool, replicas), w: &Workload{
-		Workload: row, Settled: true, InRelease: true, Controlled: true, Replicas: replicas, MaxUnavailable: 1, Revision: "v2", Stable: "v1", Partition: 32767,
+		Workload: row, Controlled: true,
+		Facts: rollable.Facts{Settled: true, InRelease: true, Replicas: replicas, MaxUnavailable: 1, Revision: "v2", Stable: "v1", Kept: 32767},
 	}}
 	w.order(0)
 	switch {
@@ -95,12 +96,12 @@ func (w *world) pass() Decision {
 	w.release.Status = d.Status
 	switch {
 	case d.Act.Partition != nil:
-		w.w.Partition = *d.Act.Partition
+		w.w.Kept = *d.Act.Partition
 	case d.Act.Rolling != nil:
 		w.model.Pending, w.model.Valid = *d.Act.Rolling, true
 		w.model.Act(w.limit)
 	case d.Act.Restore:
-		w.w.Controlled, w.w.Partition = false, 0
+		w.w.Controlled, w.w.Kept = false, 0
 	}
 	for _, name := range d.Act.Delete {
 		i := slices.IndexFunc(w.w.Pods, func(p Pod) bool { return p.Name == name })
@@ -137,7 +138,7 @@ func (w *world) react() {
 		}
 	default:
 		for i := range w.pods {
-			w.pods[i] = w.pods[i] || i >= w.w.Partition-w.w.Start
+			w.pods[i] = w.pods[i] || i >= w.w.Kept-w.w.Start
 		}
 	}
 }
@@ -185,8 +186,8 @@ func TestOrdinalsBeginAnywhere(t *testing.T) {
 	w := newWorld(t, "apps/v1", "StatefulSet", 4, "1")
 	w.w.Start = 5
 	w.until(0)
-	if w.w.Partition != 8 || w.w.Updated != 1 {
-		t.Errorf("partition %d, %d updated", w.w.Partition, w.w.Updated)
+	if w.w.Kept != 8 || w.w.Updated != 1 {
+		t.Errorf("partition %d, %d updated", w.w.Kept, w.w.Updated)
 	}
 }
 
@@ -196,8 +197,8 @@ func TestAPartitionNeverRises(t *testing.T) {
 	w.until(1)
 	w.order(0)
 	w.until(0)
-	if w.w.Updated != 3 || w.w.Partition != 1 {
-		t.Errorf("partition %d, %d updated", w.w.Partition, w.w.Updated)
+	if w.w.Updated != 3 || w.w.Kept != 1 {
+		t.Errorf("partition %d, %d updated", w.w.Kept, w.w.Updated)
 	}
 }
 
@@ -205,7 +206,7 @@ func TestAScaledWorkloadRedoesItsBatch(t *testing.T) {
 	w := newWorld(t, "apps.kruise.io/v1beta1", "CloneSet", 4, "50%")
 	w.until(0)
 	w.pods, w.w.Replicas = append(w.pods[:0:0], append([]bool{false, false}, w.pods...)...), 6
-	w.w.Partition += 2
+	w.w.Kept += 2
 	w.see()
 	w.until(0)
 	if w.w.Updated != 3 {

@@ -29,8 +29,8 @@ type Facts struct {
 	// Revision is that of its template, Stable that of its pods before. Both are empty where only its pods or revisions tell: Deployments
 	// and DaemonSets.
 	Revision, Stable string
-	// Updated and Available are pods by its status, Partition is how many, or which ordinals, stay, and Start is the first ordinal.
-	Updated, Available, Partition, Start int
+	// Updated and Available are pods by its status, Kept is how many, or which ordinals, stay, and Start is the first ordinal.
+	Updated, Available, Kept, Start int
 	// MaxUnavailable is how many pods may be unavailable.
 	MaxUnavailable int
 	// Unsupported says why it has no batches; empty: it has.
@@ -56,7 +56,7 @@ func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
 	if w.Native && w.Partition != nil {
 		f.Start = int(number(o, 0, "spec", "ordinals", "start"))
 	}
-	f.Partition = w.partition(o, f.Replicas)
+	f.Kept = w.partition(o, f.Replicas)
 	f.MaxUnavailable = max(1, maxUnavailable(o, f.Replicas))
 	f.Unsupported = w.unsupported(o)
 	return f

@@ -69,6 +69,12 @@ func (n Numbers) limits(replicas int) (surge, unavailable int) {
 	return surge, min(unavailable, replicas)
 }
 
+// Unavailable is how many pods may be unavailable by these numbers.
+func (n Numbers) Unavailable(replicas int) int {
+	_, unavailable := n.limits(replicas)
+	return unavailable
+}
+
 // WriteMoving writes our numbers.
 func WriteMoving(d *appsv1.Deployment, surge int) {
 	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = false, MinReadySeconds, ptr.To[int32](ProgressDeadlineSeconds)
@@ -102,7 +108,7 @@ func Read(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, n Numbers) (v View, n
 		v.InForce = r.MaxSurge.IntValue()
 	}
 	v.Observed = d.Status.ObservedGeneration >= d.Generation
-	v.CaughtUp = v.Observed && caughtUp(d, sets)
+	v.CaughtUp, v.Refused = v.Observed && caughtUp(d, sets), slices.ContainsFunc(sets, refused)
 	sets = slices.Clone(sets)
 	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
@@ -135,6 +141,13 @@ func caughtUp(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bool {
 		sum.AvailableReplicas += set.Status.AvailableReplicas
 	}
 	return d.Status.Replicas == sum.Replicas && d.Status.ReadyReplicas == sum.ReadyReplicas && d.Status.AvailableReplicas == sum.AvailableReplicas
+}
+
+// refused: the ReplicaSet controller cannot make or delete pods.
+func refused(set *appsv1.ReplicaSet) bool {
+	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+		return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+	})
 }
 
 // sameTemplate compares as the Deployment controller does.

@@ -37,6 +37,8 @@ type View struct {
 	Observed bool
 	// CaughtUp: by its status, its controller has seen the ReplicaSets as they are, and these have the size of their spec.
 	CaughtUp bool
+	// Refused: pods of a ReplicaSet cannot be made, so it will not have the size of its spec.
+	Refused bool
 	// Counted: pods of the New ReplicaSet count as available.
 	Counted bool
 	// New is the ReplicaSet of the template, Old are the others, the oldest first.
