@@ -528,6 +528,11 @@ func (in *ReleasePlan) DeepCopyInto(out *ReleasePlan) {
 		*out = new(intstr.IntOrString)
 		**out = **in
 	}
+	if in.ProgressDeadlineSeconds != nil {
+		in, out := &in.ProgressDeadlineSeconds, &out.ProgressDeadlineSeconds
+		*out = new(int32)
+		**out = **in
+	}
 	if in.PatchPodTemplateMetadata != nil {
 		in, out := &in.PatchPodTemplateMetadata, &out.PatchPodTemplateMetadata
 		*out = new(PatchPodTemplateMetadata)
