@@ -17,6 +17,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
@@ -47,6 +48,8 @@ func finalizers(release *v1beta1.BatchRelease, add bool) planning.Action {
 // actions are the writes of a decision.
 func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []planning.Action {
 	switch act := d.Act; {
+	case len(d.Label) > 0:
+		return append(o.labels(release, d.Label), o.actions(release, plan.Decision{Act: act})...)
 	case act.Control:
 		return o.patch(stepControl, o.annotations(fields{
 			shared.AnnotationControl: controlInfo(release), shared.AnnotationOriginal: o.original(),
@@ -56,7 +59,7 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 	case act.Rolling != nil:
 		return o.rolling(*act.Rolling)
 	case act.Restore:
-		return o.patch(stepRestore, o.annotations(fields{shared.AnnotationControl: nil, shared.AnnotationOriginal: nil}), o.restored())
+		return o.patch(stepRestore, o.annotations(fields{shared.AnnotationControl: nil, shared.AnnotationOriginal: nil}), o.restored(act.Keep))
 	default:
 		return o.deletions(act.Delete)
 	}
@@ -123,8 +126,14 @@ func (o *observed) braked() fields {
 }
 
 // restored is the spec of a workload that goes on by itself. A DaemonSet that was braked keeps the numbers of its type.
-func (o *observed) restored() fields {
+func (o *observed) restored(keep bool) fields {
 	switch {
+	case keep && o.deployment != nil:
+		d := o.deployment.DeepCopy()
+		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		return numbersOf(d)
+	case keep:
+		return nil
 	case o.deployment != nil:
 		d := o.deployment.DeepCopy()
 		rolling.WriteRestored(d, o.numbers)
@@ -198,6 +207,26 @@ func (o *observed) deletions(names []string) []planning.Action {
 		a.ExactVersion = true
 		a.Success = planning.Event{Reason: "PodDeleted", Message: "deleted the pod " + pod.Name + " for its replacement by the new version"}
 		all = append(all, a)
+	}
+	return all
+}
+
+// labels write the labels of the release on pods.
+func (o *observed) labels(release *v1beta1.BatchRelease, wanted []plan.Label) []planning.Action {
+	var all []planning.Action
+	for _, pod := range o.pods {
+		i := slices.IndexFunc(wanted, func(l plan.Label) bool { return l.Name == pod.Name })
+		if i < 0 {
+			continue
+		}
+		var e edit.Edit
+		if wanted[i].NoNeed {
+			e.SetLabel(shared.LabelNoNeedUpdate, release.Spec.ReleasePlan.RolloutID)
+		} else {
+			e.SetLabel(shared.RolloutID, release.Spec.ReleasePlan.RolloutID)
+			e.SetLabel(shared.LabelBatchID, strconv.Itoa(wanted[i].Batch))
+		}
+		all = append(all, podset.EditPod(planning.Slot(pod.Name), pod, e, "Batch"))
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/released"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 )
 
 // Name is the controller's name, and the reportingController of its events.
@@ -44,17 +45,18 @@ const (
 // Reconciler reconciles BatchReleases.
 type Reconciler struct {
 	*workload.Base
+	// labels: pods get labels of their release. keeps: a workload stays held when its release is ended early. deployments: Deployments of
+	// Kubernetes have batches.
+	labels, keeps, deployments bool
 }
 
 // Setup makes the manager run the reconciler of BatchReleases.
-func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	r := New(d)
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
+	r := &Reconciler{
+		Base: workload.New(Name, plan.Kind(), d), labels: c.Features.Enabled(features.RolloutPodLabels),
+		keeps: c.Features.Enabled(features.KeepWorkloadPausedOnRolloutDeletion), deployments: c.Features.Enabled(features.AdvancedDeployment),
+	}
 	return r.Setup(ctx, mgr, r, workload.Watches{})
-}
-
-// New returns a Reconciler without watches.
-func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, plan.Kind(), d)}
 }
 
 // Reconcile takes one release one write further.

@@ -46,13 +46,15 @@ type observed struct {
 	old        []*appsv1.ReplicaSet
 	// pods are those that were read.
 	pods []*corev1.Pod
+	// labeled: the labels of new pods matter.
+	labeled bool
 	// again is when time alone makes another pod ready.
 	again time.Duration
 }
 
 // observe reads the workload of a release, and its pods as far as they matter.
 func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1beta1.BatchRelease) (*observed, error) {
-	o := &observed{snapshot: plan.Snapshot{Now: r.Clock.Now()}}
+	o := &observed{snapshot: plan.Snapshot{Now: r.Clock.Now(), Labels: r.labels, Keeps: r.keeps}, labeled: r.labels && release.Spec.ReleasePlan.RolloutID != ""}
 	ref := release.Spec.WorkloadRef
 	row, known := rollable.Of(ref.APIVersion, ref.Kind)
 	if !known {
@@ -116,6 +118,9 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	o.object.SetGroupVersionKind(o.row.Kind)
 	w := &plan.Workload{Workload: o.row, Facts: o.row.FactsOf(o.object)}
 	o.snapshot.Workload = w
+	if !r.deployments && w.Unsupported == "" {
+		w.Unsupported = "the feature gate AdvancedDeployment is off"
+	}
 	o.numbers = rolling.NumbersOf(d.Deployment)
 	if kept, found := d.Annotations[shared.AnnotationOriginal]; found {
 		if o.numbers, err = rolling.DecodeNumbers(kept); err != nil {
@@ -143,7 +148,7 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 // readSetPods reads the new pods of a Deployment when their ReplicaSet does not tell enough.
 func (r *Reconciler) readSetPods(ctx context.Context, o *observed) error {
 	w := o.snapshot.Workload
-	if o.newest == nil || o.numbers.MinReadySeconds <= 0 && w.Ready >= w.Updated {
+	if o.newest == nil || !o.labeled && o.numbers.MinReadySeconds <= 0 && w.Ready >= w.Updated {
 		return nil
 	}
 	hash := labels.Set{appsv1.DefaultDeploymentUniqueLabelKey: o.newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]}
@@ -206,6 +211,10 @@ func (o *observed) count(updated []*corev1.Pod, minReady time.Duration) {
 			continue
 		}
 		w.Updated++
+		if o.labeled {
+			batch, _ := strconv.Atoi(pod.Labels[shared.LabelBatchID])
+			w.New = append(w.New, plan.NewPod{Name: pod.Name, ID: pod.Labels[shared.RolloutID], NoNeed: pod.Labels[shared.LabelNoNeedUpdate], Batch: batch})
+		}
 		available, in := podstate.Availability(pod, minReady, o.snapshot.Now)
 		switch {
 		case available:

@@ -42,6 +42,8 @@ type Workload struct {
 	Deadline time.Duration
 	// Pods are those of a DaemonSet.
 	Pods []Pod
+	// New are those of the new version, when their labels matter.
+	New []NewPod
 }
 
 // Snapshot is everything a pass has read.
@@ -49,6 +51,8 @@ type Snapshot struct {
 	Now time.Time
 	// Workload is nil when it is not there.
 	Workload *Workload
+	// Labels: pods get labels of the release. Keeps: a release that is ended early leaves its workload as it is.
+	Labels, Keeps bool
 }
 
 // Act is one write to the workload or its pods. At most one field is set.
@@ -61,8 +65,8 @@ type Act struct {
 	Rolling *rolling.Step
 	// Delete names pods.
 	Delete []string
-	// Restore gives the workload its own strategy back.
-	Restore bool
+	// Restore gives the workload its own strategy back. Keep leaves it held: it is only given up.
+	Restore, Keep bool
 }
 
 func (a Act) any() bool {
@@ -73,6 +77,8 @@ func (a Act) any() bool {
 type Decision struct {
 	Status v1beta1.BatchReleaseStatus
 	Act    Act
+	// Label is what to write on pods.
+	Label []Label
 	// Ended: the finalizer can go.
 	Ended bool
 	// Moving: the workload has to be looked at again soon. After is when time alone may change the answer; 0 is never.
@@ -164,7 +170,7 @@ func (p *pass) finalise() {
 		// Its controller would count by what it saw earlier.
 		return
 	case w.Controlled && !other:
-		p.Act.Restore = true
+		p.Act.Restore, p.Act.Keep = true, p.keeps()
 		return
 	case !other && !w.Settled:
 		return
@@ -182,6 +188,12 @@ func (p *pass) finalise() {
 	p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, p.release.DeletionTimestamp != nil
 }
 
+// keeps: the release ends before its last batch, its template is not the one from before, and its workload stays held.
+func (p *pass) keeps() bool {
+	early := p.release.DeletionTimestamp != nil || p.release.Spec.ReleasePlan.FinalizingPolicy != v1beta1.WaitResumeFinalizingPolicyType
+	return p.Keeps && early && p.Workload.Revision != p.Status.StableRevision
+}
+
 // progress takes the present batch further.
 func (p *pass) progress() {
 	w, plan, status := p.Workload, p.release.Spec.ReleasePlan, &p.Status.CanaryStatus
@@ -194,6 +206,9 @@ func (p *pass) progress() {
 	begun := p.Status.Phase == v1beta1.BatchReleasePhaseProgressing
 	switch {
 	case !begun || status.CurrentBatch > last:
+		p.goesBack()
+		p.begin(0)
+	case p.Status.ObservedRolloutID != plan.RolloutID: // pods get other labels
 		p.begin(0)
 	case p.Status.ObservedReleasePlanHash != hash || status.CurrentBatch > highest:
 		p.begin(highest)
@@ -232,7 +247,7 @@ func (p *pass) count() {
 // batch is the walk of one batch. Pods never get fewer: an earlier batch only has less to do.
 func (p *pass) batch(highest int32) {
 	w, status := p.Workload, &p.Status.CanaryStatus
-	desired := w.Limit(p.release.Spec.ReleasePlan.Batches[status.CurrentBatch].CanaryReplicas, w.Replicas)
+	desired, moved := p.desired(status.CurrentBatch)
 	ready := p.ready(desired)
 	switch {
 	case status.CurrentBatchState == v1beta1.BatchStateReady && ready && highest > status.CurrentBatch:
@@ -246,8 +261,10 @@ func (p *pass) batch(highest int32) {
 	case !ready:
 		p.enter(v1beta1.BatchStateUpgrading)
 	}
-	p.Act = p.move(desired)
-	p.Moving = !ready || p.Act.any() || w.Rolling != nil && w.Rolling.Moving
+	if p.label() {
+		p.Act = p.move(moved)
+	}
+	p.Moving = !ready || len(p.Label) > 0 || p.Act.any() || w.Rolling != nil && w.Rolling.Moving
 	if !p.Act.any() && len(w.Blocked) > 0 && !ready {
 		p.Act.Delete = w.Blocked
 	}
@@ -259,7 +276,7 @@ func (p *pass) batch(highest int32) {
 // ready: enough pods are updated, and enough of them ready.
 func (p *pass) ready(desired int) bool {
 	w := p.Workload
-	if w.Updated < desired {
+	if w.Updated < desired || !p.labeled() {
 		return false
 	}
 	return desired == 0 || w.Ready > 0 && w.Ready+tolerated(p.release.Spec.ReleasePlan.FailureThreshold, w.Updated) >= desired

@@ -311,3 +311,136 @@ func TestADeploymentIsParkedAfterItsBatch(t *testing.T) {
 		t.Errorf("at rest: %+v", d.Act.Rolling)
 	}
 }
+
+func TestAWorkloadIsTakenOverOnce(t *testing.T) {
+	w := newWorld(t, "apps/v1", "StatefulSet", 4, "1")
+	w.w.Controlled = false
+	if d := w.pass(); d.Act.any() || d.Status.Phase != v1beta1.BatchReleasePhasePreparing || d.Status.StableRevision != "v1" {
+		t.Errorf("not stored first: %+v", d)
+	}
+	if d := w.pass(); !d.Act.Control {
+		t.Errorf("not taken over: %+v", d)
+	}
+	w.w.Controlled, w.w.Stable = true, "v2"
+	w.until(0)
+	if got := w.release.Status.StableRevision; got != "v1" {
+		t.Errorf("the stable revision is %s now", got)
+	}
+}
+
+func TestWhatIsRefused(t *testing.T) {
+	for reason, change := range map[string]func(*world){
+		v1beta1.ReasonUnsupportedWorkload: func(w *world) { w.w.Unsupported = "a Deployment of the type Recreate has no batches" },
+		v1beta1.ReasonControlledByOther:   func(w *world) { w.w.Other = "other" },
+		v1beta1.ReasonUnsupportedWorkload + " ": func(w *world) {
+			w.release.Spec.ReleasePlan.RollingStyle = v1beta1.BlueGreenRollingStyle
+		},
+	} {
+		w := newWorld(t, "apps/v1", "StatefulSet", 4, "1")
+		w.w.Controlled = false
+		change(w)
+		before := w.release.Status
+		d := w.pass()
+		c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled)
+		if d.Act.any() || c.Status != metav1.ConditionTrue || c.Reason != strings.TrimSpace(reason) || d.Status.Message == "" {
+			t.Errorf("%s: %+v %+v", reason, d.Act, d.Status)
+		}
+		if events := Events(&before, &d.Status); len(events) != 1 || !events[0].Warning {
+			t.Errorf("%s: events %+v", reason, events)
+		}
+		if events := Events(&d.Status, &d.Status); len(events) != 0 {
+			t.Errorf("%s is told again: %+v", reason, events)
+		}
+	}
+}
+
+func TestABatchWithoutProgressStalls(t *testing.T) {
+	w := newWorld(t, "apps/v1", "StatefulSet", 4, "2")
+	w.pass()
+	w.pass()
+	w.w.Ready, w.w.Unready = 1, []string{"web-3: container main: it has not started yet (ImagePullBackOff)"}
+	at := func(after time.Duration) Decision {
+		d := Plan(w.release, Snapshot{Now: now.Add(after), Workload: w.w})
+		w.release.Status = d.Status
+		return d
+	}
+	if d := at(time.Minute); find(d.Status.Conditions, v1beta1.BatchReleaseStalled).Status == metav1.ConditionTrue || d.After <= 0 {
+		t.Errorf("too early: %+v", d)
+	}
+	d := at(12 * time.Minute)
+	c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled)
+	if c.Status != metav1.ConditionTrue || c.Reason != v1beta1.ReasonDeadlineExceeded || !strings.Contains(c.Message, "web-3: container main") {
+		t.Errorf("got %+v", c)
+	}
+	w.w.Ready = 2
+	if d := at(13 * time.Minute); find(d.Status.Conditions, v1beta1.BatchReleaseStalled).Status == metav1.ConditionTrue {
+		t.Errorf("stalled after progress: %+v", d.Status)
+	}
+}
+
+func TestADeadlineOfTheOrder(t *testing.T) {
+	w := newWorld(t, "apps/v1", "StatefulSet", 4, "2")
+	seconds := int32(5)
+	w.release.Spec.ReleasePlan.ProgressDeadlineSeconds = &seconds
+	w.pass()
+	w.pass()
+	w.w.Ready = 1
+	w.release.Status = Plan(w.release, Snapshot{Now: now, Workload: w.w}).Status
+	d := Plan(w.release, Snapshot{Now: now.Add(6 * time.Second), Workload: w.w})
+	if c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled); c.Status != metav1.ConditionTrue {
+		t.Errorf("got %+v", d.Status.Conditions)
+	}
+}
+
+func TestPodsInTheWayAreDeletedWhenTheTemplateIsBack(t *testing.T) {
+	w := newWorld(t, "apps/v1", "StatefulSet", 4, "2")
+	w.until(0)
+	w.release.Spec.ReleasePlan.BatchPartition, w.w.Revision, w.w.Blocked = nil, "v1", []string{"web-3"}
+	if d := w.pass(); !d.Act.Restore {
+		t.Fatalf("the strategy comes first: %+v", d.Act)
+	}
+	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); !slices.Equal(d.Act.Delete, []string{"web-3"}) {
+		t.Errorf("got %+v", d.Act)
+	}
+	w.w.Blocked = nil
+	if d := w.pass(); d.Status.Phase != v1beta1.BatchReleasePhaseCompleted {
+		t.Errorf("got %+v", d.Status)
+	}
+}
+
+func TestADeploymentIsGivenBackWhenItsControllerHasCaughtUp(t *testing.T) {
+	w := newWorld(t, "apps/v1", "Deployment", 4, "2")
+	w.until(0)
+	w.release.Spec.ReleasePlan.BatchPartition = nil
+	view := *w.w.Rolling
+	w.w.Rolling = &view
+	view.CaughtUp = false
+	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); d.Act.any() || !d.Moving {
+		t.Errorf("got %+v", d)
+	}
+	view.Refused = true
+	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); !d.Act.Restore {
+		t.Errorf("pods that cannot be made hold it up: %+v", d)
+	}
+}
+
+func TestAReleaseThatIsEndedEarlyMayStayHeld(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world)
+		keep   bool
+	}{
+		"deleted":          {func(w *world) { w.release.DeletionTimestamp, w.w.InRelease = &metav1.Time{Time: now}, false }, true},
+		"ended at once":    {func(*world) {}, true},
+		"completed":        {func(w *world) { w.release.Spec.ReleasePlan.FinalizingPolicy = v1beta1.WaitResumeFinalizingPolicyType }, false},
+		"template is back": {func(w *world) { w.w.Revision = "v1" }, false},
+	} {
+		w := newWorld(t, "apps/v1", "StatefulSet", 4, "2")
+		w.until(0)
+		w.release.Spec.ReleasePlan.BatchPartition = nil
+		tc.change(w)
+		d := Plan(w.release, Snapshot{Now: now, Workload: w.w, Keeps: true})
+		if !d.Act.Restore || d.Act.Keep != tc.keep {
+			t.Errorf("%s: %+v", name, d.Act)
+		}
+	}
+}

@@ -31,6 +31,8 @@ type Facts struct {
 	Revision, Stable string
 	// Updated and Available are pods by its status, Kept is how many, or which ordinals, stay, and Start is the first ordinal.
 	Updated, Available, Kept, Start int
+	// Ordered: its pods are updated from the last ordinal down.
+	Ordered bool
 	// MaxUnavailable is how many pods may be unavailable.
 	MaxUnavailable int
 	// Unsupported says why it has no batches; empty: it has.
@@ -56,6 +58,8 @@ func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
 	if w.Native && w.Partition != nil {
 		f.Start = int(number(o, 0, "spec", "ordinals", "start"))
 	}
+	_, unordered, _ := unstructured.NestedMap(o.Object, "spec", "updateStrategy", "rollingUpdate", "unorderedUpdate")
+	f.Ordered = w.Kind.Kind == "StatefulSet" && !unordered
 	f.Kept = w.partition(o, f.Replicas)
 	f.MaxUnavailable = max(1, maxUnavailable(o, f.Replicas))
 	f.Unsupported = w.unsupported(o)
