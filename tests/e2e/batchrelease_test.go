@@ -9,10 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -23,6 +25,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -151,7 +154,7 @@ func (r *release) order(sizes ...string) *rolloutsv1beta1.BatchRelease {
 	for _, size := range sizes {
 		b.Spec.ReleasePlan.Batches = append(b.Spec.ReleasePlan.Batches, rolloutsv1beta1.ReleaseBatch{CanaryReplicas: intstr.Parse(size)})
 	}
-	b.Spec.ReleasePlan.BatchPartition = new(int32)
+	b.Spec.ReleasePlan.BatchPartition, b.Spec.ReleasePlan.RolloutID = new(int32), "r1"
 	if err := r.Client.Create(r.t.Context(), b); err != nil {
 		r.t.Fatal(err)
 	}
@@ -179,6 +182,14 @@ func (r *release) until(what string, holds func(*rolloutsv1beta1.BatchReleaseSta
 		return err
 	})
 	return &b.Status
+}
+
+// over waits until the workload has its own strategy.
+func (r *release) over() {
+	r.t.Helper()
+	r.until("the release is over", func(s *rolloutsv1beta1.BatchReleaseStatus) bool {
+		return s.Phase == rolloutsv1beta1.BatchReleasePhaseCompleted
+	})
 }
 
 // batch waits until a batch is ready with so many pods.
@@ -227,11 +238,10 @@ func TestWorkloadsMoveInBatches(t *testing.T) {
 			r.plan(`"batchPartition":2`)
 			r.batch(2, releasedPods)
 			r.plan(`"batchPartition":null,"finalizingPolicy":"WaitResume"`)
-			r.until("the release is over", func(s *rolloutsv1beta1.BatchReleaseStatus) bool {
-				return s.Phase == rolloutsv1beta1.BatchReleasePhaseCompleted
-			})
+			r.over()
 			r.free()
 			r.has(releasedPods)
+			r.labeled()
 			r.gone()
 		})
 		t.Run(name+"-deleted", func(t *testing.T) {
@@ -243,6 +253,16 @@ func TestWorkloadsMoveInBatches(t *testing.T) {
 			r.has(releasedPods)
 			r.free()
 		})
+	}
+}
+
+// labeled checks that each pod has the number of its batch.
+func (r *release) labeled() {
+	r.t.Helper()
+	for batch, want := range map[string]int{"1": 1, "2": releasedPods/2 - 1, "3": releasedPods - releasedPods/2} {
+		if pods := r.Pods(shared.RolloutID+"=r1", shared.LabelBatchID+"="+batch); len(pods) != want {
+			r.t.Errorf("%d pods are of batch %s, want %d", len(pods), batch, want)
+		}
 	}
 }
 
@@ -259,6 +279,100 @@ func (r *release) gone() {
 		}
 		return nil
 	})
+}
+
+// TestAStatefulSetWithABrokenPodGoesBack breaks the first batch of a StatefulSet, whose controller waits for each pod. The release names the
+// pod; when the template is set back, all pods are of the version before, without a hand.
+func TestAStatefulSetWithABrokenPodGoesBack(t *testing.T) {
+	t.Parallel()
+	for _, row := range rollable.All() {
+		if row.Kind.Kind != "StatefulSet" {
+			continue
+		}
+		t.Run(row.Kind.Group, func(t *testing.T) {
+			t.Parallel()
+			r := newRelease(t, row)
+			r.annotate(`"main"`)
+			r.order("2", "100%")
+			r.plan(`"progressDeadlineSeconds":2`)
+			r.until("the release is stalled and names its pod", func(s *rolloutsv1beta1.BatchReleaseStatus) bool {
+				return slices.ContainsFunc(s.Conditions, func(c rolloutsv1beta1.RolloutCondition) bool {
+					return c.Type == rolloutsv1beta1.BatchReleaseStalled && c.Status == metav1.ConditionTrue &&
+						c.Reason == rolloutsv1beta1.ReasonDeadlineExceeded && strings.Contains(c.Message, fmt.Sprintf("web-%d: ", releasedPods-1))
+				})
+			})
+			r.patch("", "v1")
+			r.annotate("null")
+			r.plan(`"batchPartition":null,"finalizingPolicy":"Immediate"`)
+			r.over()
+			r.has(0)
+			r.free()
+			r.gone()
+		})
+	}
+}
+
+// annotate sets which container of new pods crashes.
+func (r *release) annotate(crashes string) {
+	r.t.Helper()
+	patch := `{"spec":{"template":{"metadata":{"annotations":{"` + simnode.CrashLoop + `":` + crashes + `}}}}}`
+	if err := r.Client.Patch(r.t.Context(), r.named(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestABatchOfADeploymentWaitsForMinReadySeconds counts them from the pods: the Deployment's own number is ours while it moves.
+func TestABatchOfADeploymentWaitsForMinReadySeconds(t *testing.T) {
+	t.Parallel()
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	r := newRelease(t, row)
+	r.patch(`"minReadySeconds":4`, "v2")
+	r.order("1", "100%")
+	r.batch(0, 1)
+	ready := r.until("the batch has its time", func(s *rolloutsv1beta1.BatchReleaseStatus) bool { return s.CanaryStatus.BatchReadyTime != nil })
+	for _, pod := range r.Pods("app=web") {
+		i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })
+		if strings.HasSuffix(pod.Spec.Containers[0].Image, ":v2") && ready.CanaryStatus.BatchReadyTime.Sub(pod.Status.Conditions[i].LastTransitionTime.Time) < 3*time.Second {
+			t.Errorf("the pod is ready since %s, and the batch since %s", pod.Status.Conditions[i].LastTransitionTime, ready.CanaryStatus.BatchReadyTime)
+		}
+	}
+	r.gone()
+}
+
+// TestAReleaseOfADeploymentIsRefused tells of what has no batches, and of a workload that another release has.
+func TestAReleaseOfADeploymentIsRefused(t *testing.T) {
+	t.Parallel()
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	r := newRelease(t, row)
+	r.order("1")
+	r.batch(0, 1)
+	second := &rolloutsv1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "second"}}
+	second.Spec.WorkloadRef = rolloutsv1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	second.Spec.ReleasePlan.BatchPartition = new(int32)
+	second.Spec.ReleasePlan.Batches = []rolloutsv1beta1.ReleaseBatch{{CanaryReplicas: intstr.FromInt32(3)}}
+	third := second.DeepCopy()
+	third.Name, third.Spec.WorkloadRef.Kind = "third", "ReplicaSet"
+	for reason, b := range map[string]*rolloutsv1beta1.BatchRelease{
+		rolloutsv1beta1.ReasonControlledByOther: second, rolloutsv1beta1.ReasonUnsupportedWorkload: third,
+	} {
+		if err := r.Client.Create(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		r.Eventually("it says "+reason, func(ctx context.Context) error {
+			err := r.Client.Get(ctx, client.ObjectKeyFromObject(b), b)
+			if err == nil && !slices.ContainsFunc(b.Status.Conditions, func(c rolloutsv1beta1.RolloutCondition) bool {
+				return c.Type == rolloutsv1beta1.BatchReleaseStalled && c.Status == metav1.ConditionTrue && c.Reason == reason
+			}) {
+				err = fmt.Errorf("the status is %+v", b.Status)
+			}
+			return err
+		})
+		if err := r.Client.Delete(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.has(1)
+	r.gone()
 }
 
 func letters(c rune) rune {
