@@ -9,7 +9,7 @@ package v1alpha1
 
 import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
-	runtime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
