@@ -12,7 +12,7 @@ import (
 // BatchReleaseSpec is what a Rollout orders.
 type BatchReleaseSpec struct {
 	// targetReference names the workload.
-	TargetRef ObjectRef `json:"targetReference"`
+	TargetRef WorkloadReference `json:"targetReference"`
 	// releasePlan has the batches.
 	ReleasePlan v1beta1.ReleasePlan `json:"releasePlan"`
 }

@@ -13,7 +13,7 @@ import (
 // RolloutSpec says in which steps a workload gets a new version.
 type RolloutSpec struct {
 	// objectRef names the workload. A workload has one Rollout.
-	ObjectRef ObjectRef `json:"objectRef"`
+	ObjectRef WorkloadReference `json:"objectRef"`
 	// strategy has the steps.
 	Strategy RolloutStrategy `json:"strategy"`
 	// rolloutID has no effect; the label rollouts.kruise.io/rollout-id of the workload has.
@@ -25,8 +25,8 @@ type RolloutSpec struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// ObjectRef names a workload.
-type ObjectRef struct {
+// WorkloadReference names a workload. The name of its own keeps generators from taking it for ObjectRef of v1beta1.
+type WorkloadReference struct {
 	// workloadRef is the workload in the same namespace.
 	// +optional
 	WorkloadRef *v1beta1.ObjectRef `json:"workloadRef,omitempty"`
