@@ -5,6 +5,7 @@ package batchrelease
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -12,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
@@ -20,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 )
 
@@ -29,6 +32,13 @@ const (
 	stepControl   planning.Step = "TakeControl"
 	stepMove      planning.Step = "MoveBatch"
 	stepRestore   planning.Step = "RestoreWorkload"
+)
+
+const (
+	// cloneSet is the kind whose partition may be a percentage.
+	cloneSet = "CloneSet"
+	// everyOrdinal is a partition beyond all ordinals.
+	everyOrdinal = 32767
 )
 
 // fields are members of a merge patch.
@@ -53,13 +63,16 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 	case act.Control:
 		return o.patch(stepControl, o.annotations(fields{
 			shared.AnnotationControl: controlInfo(release), shared.AnnotationOriginal: o.original(),
+			shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
 		}), o.braked())
 	case act.Partition != nil:
-		return o.patch(stepMove, o.annotations(nil), nested(int64(*act.Partition), o.row.Partition...))
+		return o.patch(stepMove, o.annotations(nil), nested(o.partition(release, d.Status.CanaryStatus.CurrentBatch, *act.Partition), o.row.Partition...))
 	case act.Rolling != nil:
 		return o.rolling(*act.Rolling)
 	case act.Restore:
-		return o.patch(stepRestore, o.annotations(fields{shared.AnnotationControl: nil, shared.AnnotationOriginal: nil}), o.restored(act.Keep))
+		return o.patch(stepRestore, o.annotations(fields{
+			shared.AnnotationControl: nil, shared.AnnotationOriginal: nil, shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
+		}), o.restored(act.Keep))
 	default:
 		return o.deletions(act.Delete)
 	}
@@ -68,6 +81,9 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 // patch writes annotations and the spec of the workload, as it was read.
 func (o *observed) patch(step planning.Step, annotations, spec fields) []planning.Action {
 	body := fields{"metadata": fields{"annotations": annotations}}
+	if o.advanced {
+		body["metadata"] = fields{"annotations": annotations, "labels": fields{shared.LabelAdvanced: nil}}
+	}
 	if spec != nil {
 		body["spec"] = spec
 	}
@@ -111,6 +127,10 @@ func (o *observed) original() any {
 // braked is the spec of a workload that keeps its pods. One that is braked already, or has updated pods, stays as it is.
 func (o *observed) braked() fields {
 	switch {
+	case o.advanced:
+		d := o.deployment.DeepCopy()
+		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		return numbersOf(d)
 	case o.deployment != nil:
 		return fields{"paused": true}
 	case o.row.Partition == nil:
@@ -118,11 +138,28 @@ func (o *observed) braked() fields {
 	case o.snapshot.Workload.Kept > o.snapshot.Workload.Start:
 		return nil
 	}
-	updated := o.snapshot.Workload.Updated
-	if o.snapshot.Workload.Revision == o.snapshot.Workload.Stable {
-		updated = 0
+	w := o.snapshot.Workload
+	if w.Updated > 0 && w.Revision != w.Stable {
+		return nested(int64(w.Start+max(0, w.Replicas-w.Updated)), o.row.Partition...)
 	}
-	return nested(int64(o.snapshot.Workload.Start+max(0, o.snapshot.Workload.Replicas-updated)), o.row.Partition...)
+	if w.Kind.Kind == cloneSet {
+		return nested("100%", o.row.Partition...)
+	}
+	return nested(int64(everyOrdinal), o.row.Partition...)
+}
+
+// partition of a batch. That of a CloneSet is a percentage, where one says the same: then it holds when the CloneSet is scaled.
+func (o *observed) partition(release *v1beta1.BatchRelease, batch int32, pods int) any {
+	size := release.Spec.ReleasePlan.Batches[batch].CanaryReplicas
+	value, percent, err := rollable.Size(size)
+	if err != nil || !percent || o.row.Kind.Kind != cloneSet {
+		return int64(pods)
+	}
+	share := intstr.FromString(fmt.Sprintf("%d%%", 100-value))
+	if n, err := intstr.GetScaledValueFromIntOrPercent(&share, o.snapshot.Workload.Replicas, true); err != nil || n != pods {
+		return int64(pods)
+	}
+	return share.StrVal
 }
 
 // restored is the spec of a workload that goes on by itself. A DaemonSet that was braked keeps the numbers of its type.
@@ -188,7 +225,7 @@ func numbersOf(d *appsv1.Deployment) fields {
 		}
 	}
 	numbers := fields{
-		"paused": d.Spec.Paused, "minReadySeconds": d.Spec.MinReadySeconds, "progressDeadlineSeconds": nil, "strategy": fields{"rollingUpdate": rollingUpdate},
+		"paused": d.Spec.Paused, "minReadySeconds": d.Spec.MinReadySeconds, "progressDeadlineSeconds": nil, "strategy": fields{"type": string(appsv1.RollingUpdateDeploymentStrategyType), "rollingUpdate": rollingUpdate},
 	}
 	if deadline := d.Spec.ProgressDeadlineSeconds; deadline != nil {
 		numbers["progressDeadlineSeconds"] = ptr.Deref(deadline, 0)

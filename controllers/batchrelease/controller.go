@@ -27,6 +27,10 @@ const Name = "batchrelease-controller"
 const (
 	// lookEvery is between looks at a workload that moves. No event tells of its pods.
 	lookEvery = time.Second
+	// lookRarely is between those at one that does not go on.
+	lookRarely = 10 * time.Second
+	// countEvery is between writes of nothing but counts.
+	countEvery = 5 * time.Second
 	// gather is how long statuses of a workload are collected.
 	gather = 250 * time.Millisecond
 	// soon is when to go on after a stored decision.
@@ -56,6 +60,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 		Base: workload.New(Name, plan.Kind(), d), labels: c.Features.Enabled(features.RolloutPodLabels),
 		keeps: c.Features.Enabled(features.KeepWorkloadPausedOnRolloutDeletion), deployments: c.Features.Enabled(features.AdvancedDeployment),
 	}
+	r.Status.Interval = countEvery
 	return r.Setup(ctx, mgr, r, workload.Watches{})
 }
 
@@ -89,7 +94,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	var failed error
 	if settled {
 		failed = r.apply(ctx, pass, release, o.actions(release, decision)...)
-		if decision.Moving {
+		switch {
+		case decision.Moving && decision.Stalled:
+			pass.LookAgain(lookRarely)
+		case decision.Moving:
 			pass.LookAgain(lookEvery)
 		}
 	} else {

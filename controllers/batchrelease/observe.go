@@ -44,6 +44,8 @@ type observed struct {
 	numbers    rolling.Numbers
 	newest     *appsv1.ReplicaSet
 	old        []*appsv1.ReplicaSet
+	// advanced: OpenKruise has taken it from Kubernetes.
+	advanced bool
 	// pods are those that were read.
 	pods []*corev1.Pod
 	// labeled: the labels of new pods matter.
@@ -78,6 +80,9 @@ func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1b
 	}
 	w := o.snapshot.Workload
 	w.Controlled, w.Other = r.controlOf(ctx, o.object, release)
+	if _, ours := o.object.GetAnnotations()[shared.AnnotationSequence]; w.Controlled && !ours {
+		w.Controlled, w.Foreign = false, true
+	}
 	if o.deployment != nil {
 		return o, r.readSetPods(ctx, o)
 	}
@@ -124,6 +129,12 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	o.numbers = rolling.NumbersOf(d.Deployment)
 	if kept, found := d.Annotations[shared.AnnotationOriginal]; found {
 		if o.numbers, err = rolling.DecodeNumbers(kept); err != nil {
+			o.numbers = rolling.Numbers{}
+		}
+	}
+	if kept, found := d.Annotations[shared.AnnotationAdvancedStrategy]; found {
+		o.advanced = true
+		if o.numbers, err = rolling.Advanced(d.Deployment, kept); err != nil {
 			o.numbers = rolling.Numbers{}
 		}
 	}
@@ -189,10 +200,11 @@ func (r *Reconciler) readPods(ctx context.Context, o *observed) (err error) {
 		}
 	}
 	seconds, _, _ := unstructured.NestedInt64(o.object.Object, "spec", "minReadySeconds")
-	o.count(updated, time.Duration(seconds)*time.Second)
+	minReady := time.Duration(seconds) * time.Second
+	o.count(updated, minReady)
 	switch {
 	case ofDaemonSet:
-		w.Pods = o.daemons(w.Revision)
+		w.Pods = o.daemons(w.Revision, minReady)
 	case w.Native: // its status does not tell what is ready
 	case w.Sized:
 		w.Updated = int(integer(o.object, "updatedReplicas"))
@@ -246,11 +258,12 @@ func (o *observed) blocked() {
 }
 
 // daemons are the pods of a DaemonSet of Kubernetes.
-func (o *observed) daemons(revision string) []plan.Pod {
+func (o *observed) daemons(revision string, minReady time.Duration) []plan.Pod {
 	var all []plan.Pod
 	for _, pod := range o.pods {
+		available, _ := podstate.Availability(pod, minReady, o.snapshot.Now)
 		all = append(all, plan.Pod{
-			Name: pod.Name, Updated: has(pod, revision), Gone: pod.DeletionTimestamp != nil, Ready: podstate.Ready(pod),
+			Name: pod.Name, Updated: has(pod, revision), Gone: pod.DeletionTimestamp != nil, Ready: available,
 			Pending: pod.Status.Phase == corev1.PodPending, Cost: costOf(pod), Created: pod.CreationTimestamp.Unix(),
 		})
 	}

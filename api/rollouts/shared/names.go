@@ -18,6 +18,12 @@ const (
 	AnnotationControl = "batchrelease.rollouts.kruise.io/control-info"
 	// AnnotationOriginal has the numbers of the user while others stand in the workload.
 	AnnotationOriginal = "rollouts.kruise.io/original-deployment-strategy"
+	// AnnotationAdvancedStrategy is OpenKruise's, on a Deployment that it has taken from Kubernetes: the numbers of its user.
+	AnnotationAdvancedStrategy = "rollouts.kruise.io/deployment-strategy"
+	// AnnotationAdvancedStatus is OpenKruise's, too.
+	AnnotationAdvancedStatus = "rollouts.kruise.io/deployment-extra-status"
+	// LabelAdvanced is OpenKruise's, on the same Deployments.
+	LabelAdvanced = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
 	// RolloutID is a label of pods in a release, and a label or annotation of a workload; there the label wins.
 	RolloutID = "rollouts.kruise.io/rollout-id"
 	// LabelBatchID is on pods: the number of the batch that updated them, from 1.

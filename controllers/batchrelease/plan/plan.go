@@ -30,6 +30,8 @@ type Workload struct {
 	// Controlled: the numbers of this release are in its spec. Other is another BatchRelease with it.
 	Controlled bool
 	Other      string
+	// Foreign: OpenKruise has it for this release, and named versions in its own way.
+	Foreign bool
 	// Ready are its pods with the Revision that are ready.
 	Ready int
 	// Unready names updated pods that are not ready, with the cause.
@@ -84,6 +86,8 @@ type Decision struct {
 	// Moving: the workload has to be looked at again soon. After is when time alone may change the answer; 0 is never.
 	Moving bool
 	After  time.Duration
+	// Stalled: looks may be rare.
+	Stalled bool
 	// stalled and why: somebody has to do something.
 	stalled, why string
 }
@@ -100,6 +104,9 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 	p := &pass{release: b, Snapshot: s}
 	p.Status = *b.Status.DeepCopy()
 	p.Status.ObservedGeneration, p.Status.Message = b.Generation, ""
+	if s.Workload != nil && s.Workload.Foreign {
+		p.Status.UpdateRevision, p.Status.StableRevision = "", s.Workload.Stable
+	}
 	switch {
 	case s.Workload == nil: // 1
 		p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, true
@@ -113,7 +120,9 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 		p.Moving = true
 	case p.begun() && p.Status.UpdateRevision != s.Workload.Revision: // 6
 		p.Status.Message = "the template has changed; the Rollout decides about it"
-		p.stalled, p.why = v1beta1.ReasonOtherTemplate, p.Status.Message
+		if !s.Workload.InRelease {
+			p.stalled, p.why = v1beta1.ReasonOtherTemplate, p.Status.Message
+		}
 	case !s.Workload.Controlled: // 7
 		p.prepare()
 	default: // 8
@@ -123,16 +132,19 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 	return p.Decision
 }
 
+// had: the workload is not its user's.
+func (w *Workload) had() bool { return w.Controlled || w.Foreign }
+
 // begun: batches have begun.
 func (p *pass) begun() bool {
-	return p.release.Status.Phase == v1beta1.BatchReleasePhaseProgressing && p.release.Status.UpdateRevision != ""
+	return p.release.Status.Phase == v1beta1.BatchReleasePhaseProgressing && p.Status.UpdateRevision != ""
 }
 
 // refused says whether nothing can be done for the workload. A release that has it ends in any case.
 func (p *pass) refused() bool {
 	w, style := p.Workload, p.release.Spec.ReleasePlan.RollingStyle
 	switch {
-	case w.Controlled || p.release.DeletionTimestamp != nil:
+	case w.had() || p.release.DeletionTimestamp != nil:
 		return false
 	case w.Unsupported != "":
 		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, w.Unsupported
@@ -166,10 +178,10 @@ func (p *pass) finalise() {
 	p.Status.Phase, p.Moving = v1beta1.BatchReleasePhaseFinalizing, true
 	other := p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
 	switch {
-	case w.Controlled && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
+	case w.had() && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
 		// Its controller would count by what it saw earlier.
 		return
-	case w.Controlled && !other:
+	case w.had() && !other:
 		p.Act.Restore, p.Act.Keep = true, p.keeps()
 		return
 	case !other && !w.Settled:

@@ -444,3 +444,24 @@ func TestAReleaseThatIsEndedEarlyMayStayHeld(t *testing.T) {
 		}
 	}
 }
+
+func TestAReleaseOfOpenKruiseGoesOn(t *testing.T) {
+	for name, ended := range map[string]bool{"in a batch": false, "at its end": true} {
+		w := newWorld(t, "apps/v1", "Deployment", 4, "1", "100%")
+		w.w.Controlled, w.w.Foreign = false, true
+		w.release.Status = v1beta1.BatchReleaseStatus{Phase: v1beta1.BatchReleasePhaseProgressing, UpdateRevision: "7d4f", StableRevision: "5c9b"}
+		if ended {
+			w.release.Spec.ReleasePlan.BatchPartition = nil
+			if d := w.pass(); !d.Act.Restore {
+				t.Errorf("%s: %+v", name, d.Act)
+			}
+			continue
+		}
+		w.pass()
+		if d := w.pass(); !d.Act.Control || d.Status.StableRevision != "v1" {
+			t.Errorf("%s: %+v %+v", name, d.Act, d.Status)
+		}
+		w.w.Controlled, w.w.Foreign = true, false
+		w.until(0)
+	}
+}

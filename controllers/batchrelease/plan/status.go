@@ -41,7 +41,7 @@ func (p *pass) conditions() {
 		p.deadline(progress.Time)
 	}
 	p.set(v1beta1.BatchReleaseReconciling, goesOn && p.stalled == "", reason, p.words(reason), progress)
-	if p.stalled != "" {
+	if p.Stalled = p.stalled != ""; p.Stalled {
 		p.set(v1beta1.BatchReleaseStalled, true, p.stalled, p.why, progress)
 	} else {
 		p.set(v1beta1.BatchReleaseStalled, false, reason, "", progress)

@@ -68,8 +68,9 @@ func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
 
 // unsupported says why a workload has no batches.
 func (w Workload) unsupported(o *unstructured.Unstructured) string {
+	_, advanced := o.GetAnnotations()[shared.AnnotationAdvancedStrategy]
 	switch {
-	case w.Kind.Kind == "Deployment" && text(o, "spec", "strategy", "type") == "Recreate":
+	case w.Kind.Kind == "Deployment" && !advanced && text(o, "spec", "strategy", "type") == "Recreate":
 		return "a Deployment of the type Recreate has no batches"
 	case w.Partition != nil && text(o, "spec", "updateStrategy", "type") == "OnDelete":
 		return "a " + w.Kind.Kind + " of the type OnDelete has no batches"

@@ -58,6 +58,21 @@ func DecodeNumbers(text string) (n Numbers, err error) {
 	return n, nil
 }
 
+// Advanced reads what OpenKruise keeps of a Deployment that it has taken from Kubernetes.
+func Advanced(d *appsv1.Deployment, text string) (Numbers, error) {
+	var kept struct {
+		RollingUpdate *appsv1.RollingUpdateDeployment `json:"rollingUpdate"`
+	}
+	n := Numbers{MinReadySeconds: d.Spec.MinReadySeconds, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds}
+	if err := json.Unmarshal([]byte(text), &kept); err != nil {
+		return n, fmt.Errorf("reading the numbers of a Deployment: %w", err)
+	}
+	if kept.RollingUpdate != nil {
+		n.MaxSurge, n.MaxUnavailable = kept.RollingUpdate.MaxSurge, kept.RollingUpdate.MaxUnavailable
+	}
+	return n, nil
+}
+
 // limits are the numbers in pods, as the Deployment controller counts.
 func (n Numbers) limits(replicas int) (surge, unavailable int) {
 	quarter := intstr.FromString("25%")
