@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsshared "github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
@@ -205,7 +206,7 @@ func (r *release) batch(number, want int) {
 func (r *release) free() {
 	r.t.Helper()
 	o := r.workload()
-	for _, key := range []string{shared.AnnotationControl, shared.AnnotationOriginal} {
+	for _, key := range []string{shared.AnnotationControl, shared.AnnotationOriginal, shared.AnnotationAdvancedStrategy} {
 		if value, found := o.GetAnnotations()[key]; found {
 			r.t.Errorf("the annotation %s is left: %s", key, value)
 		}
@@ -373,6 +374,43 @@ func TestAReleaseOfADeploymentIsRefused(t *testing.T) {
 	}
 	r.has(1)
 	r.gone()
+}
+
+// TestAReleaseOfOpenKruiseInTheMiddle has a Deployment as OpenKruise leaves it: of the type Recreate, paused, with the user's numbers in an
+// annotation and versions named in its own way. The batch goes on, and the Deployment gets its own strategy back.
+func TestAReleaseOfOpenKruiseInTheMiddle(t *testing.T) {
+	t.Parallel()
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	r := newRelease(t, row)
+	b := &rolloutsv1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "web", Annotations: map[string]string{appsshared.AnnotationPaused: "true"}}}
+	b.Spec.WorkloadRef = rolloutsv1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	b.Spec.ReleasePlan.BatchPartition = new(int32)
+	b.Spec.ReleasePlan.Batches = []rolloutsv1beta1.ReleaseBatch{{CanaryReplicas: intstr.FromString("50%")}, {CanaryReplicas: intstr.FromString("100%")}}
+	if err := r.Client.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	control := fmt.Sprintf(`{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","name":"web","uid":"%s","controller":true}`, b.UID)
+	kept := `{"rollingStyle":"Partition","rollingUpdate":{"maxUnavailable":1,"maxSurge":"50%"},"partition":0}`
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:"true"},"annotations":{%q:%q,%q:%q}},"spec":{"paused":true,"strategy":{"type":"Recreate","rollingUpdate":null}}}`,
+		shared.LabelAdvanced, shared.AnnotationControl, control, shared.AnnotationAdvancedStrategy, kept)
+	if err := r.Client.Patch(t.Context(), r.named(), client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		t.Fatal(err)
+	}
+	status := `{"metadata":{"annotations":null},"status":{"phase":"Progressing","updateRevision":"7d4f","stableRevision":"5c9b","observedWorkloadReplicas":4,"canaryStatus":{"batchState":"Upgrading","currentBatch":0}}}`
+	if err := r.Client.Status().Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(status))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	r.batch(0, releasedPods/2)
+	r.plan(`"batchPartition":null,"finalizingPolicy":"WaitResume"`)
+	r.over()
+	r.has(releasedPods)
+	r.free()
+	if surge, _, _ := unstructured.NestedString(r.workload().Object, "spec", "strategy", "rollingUpdate", "maxSurge"); surge != "50%" {
+		t.Errorf("maxSurge is %q", surge)
+	}
 }
 
 func letters(c rune) rune {
