@@ -361,6 +361,28 @@ const (
 	ReasonTakenOver = "TakenOver"
 	// ReasonDeadlineExceeded: a step made no progress for too long.
 	ReasonDeadlineExceeded = "ProgressDeadlineExceeded"
+	// ReasonRequestFailed: the API server refuses what the release needs.
+	ReasonRequestFailed = "RequestFailed"
+	// ReasonUnsupported: the workload has no batches as it is.
+	ReasonUnsupported = "Unsupported"
+	// ReasonInForce: the brake holds.
+	ReasonInForce = "InForce"
+	// ReasonRegistering: the brake is being set up.
+	ReasonRegistering = "Registering"
+	// ReasonNotRegistered: the API server does not take the brake.
+	ReasonNotRegistered = "NotRegistered"
+	// ReasonWorkloadNotFound: there is no workload.
+	ReasonWorkloadNotFound = "WorkloadNotFound"
+	// ReasonOtherRollout: the workload has an earlier Rollout.
+	ReasonOtherRollout = "OtherRollout"
+)
+
+// Reasons of events beside these.
+const (
+	// ReasonCaughtLate: a change was held after it began.
+	ReasonCaughtLate = "CaughtLate"
+	// ReasonUncontrolled: a change was no release, since the rollout-id stayed.
+	ReasonUncontrolled = "UncontrolledChange"
 )
 
 // +kubebuilder:object:root=true

@@ -40,6 +40,14 @@ type Workload struct {
 	PodHash string
 	// RolloutID is its rollout-id.
 	RolloutID string
+	// Updated are its pods of the Revision.
+	Updated int
+	// Moving: by its own strategy, pods of another version are being replaced.
+	Moving bool
+	// Unsupported says why it has no batches; empty: it has.
+	Unsupported string
+	// Other is an earlier Rollout that it belongs to.
+	Other string
 }
 
 // Snapshot is everything a pass has read.
@@ -49,10 +57,18 @@ type Snapshot struct {
 	Workload *Workload
 	// Release is the BatchRelease; nil when there is none.
 	Release *v1beta1.BatchRelease
+	// Registering: the API server is being told of the brake. HookFault says why it cannot be.
+	Registering bool
+	HookFault   string
+	// Fault is a write that the API server refuses.
+	Fault string
 }
 
 // Event is for the user.
-type Event struct{ Reason, Note string }
+type Event struct {
+	Warning      bool
+	Reason, Note string
+}
 
 // Decision is what comes next.
 type Decision struct {
@@ -63,8 +79,8 @@ type Decision struct {
 	Drop bool
 	// Unmark takes the note of the brake from the workload.
 	Unmark bool
-	// Guard puts the label of the brake on the workload, Unguard takes it away.
-	Guard, Unguard bool
+	// Guard puts the label of the brake on the workload, Unguard takes it away. Catch brakes a change that went unseen.
+	Guard, Unguard, Catch bool
 	// Ended: the finalizer can go.
 	Ended bool
 	// After is when time alone may change the answer; 0 is never.
@@ -96,6 +112,8 @@ func Plan(r *v1beta1.Rollout, s Snapshot) Decision {
 	default: // 5
 		p.rest()
 	}
+	p.guarded()
+	p.stalled()
 	p.copyUp()
 	return p.Decision
 }
@@ -171,10 +189,19 @@ func (p *pass) forget() {
 
 // rest is between releases.
 func (p *pass) rest() {
-	p.Guard = !p.Workload.Guarded
+	p.Guard = !p.Workload.Guarded && p.Workload.Other == ""
 	switch {
+	case p.Workload.Other != "":
+		p.Status.Phase, p.Status.Message = v1beta1.RolloutPhaseInitial, "the workload belongs to Rollout "+p.Workload.Other
+		return
 	case p.Status.Phase == v1beta1.RolloutPhaseDisabling:
 		p.disable()
+		return
+	case p.Workload.InRelease && !p.Workload.Settled:
+		return // its controller will say which version is new
+	case p.late():
+		p.Catch = true
+		p.warn(v1beta1.ReasonCaughtLate, "a change of the workload went unseen; it is held now, and goes on by the steps")
 		return
 	case p.Status.Phase == "" && !p.Workload.InRelease:
 		p.Status.Phase, p.Status.Message = v1beta1.RolloutPhaseInitial, "the workload is found"
@@ -202,6 +229,7 @@ func (p *pass) completed() {
 	if was != nil {
 		sub.LastUpdateTime = was.LastUpdateTime
 		sub.CanaryReplicas, sub.CanaryReadyReplicas = was.CanaryReplicas, was.CanaryReadyReplicas
+		p.uncontrolled(was)
 	} else {
 		sub.LastUpdateTime = p.time()
 	}
@@ -231,6 +259,17 @@ func (p *pass) after(step int32) int32 {
 }
 
 func (p *pass) time() *metav1.Time { return &metav1.Time{Time: p.Now.Truncate(time.Second)} }
+
+// soon asks for a pass after a time at the latest.
+func (p *pass) soon(after time.Duration) {
+	if p.After == 0 || after < p.After {
+		p.After = after
+	}
+}
+
+func (p *pass) warn(reason, note string) {
+	p.Events = append(p.Events, Event{Warning: true, Reason: reason, Note: note})
+}
 
 func (p *pass) event(note string, args ...any) {
 	p.Events = append(p.Events, Event{Reason: v1beta1.RolloutConditionProgressing, Note: fmt.Sprintf(note, args...)})

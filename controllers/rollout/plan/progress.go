@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 )
 
@@ -62,7 +63,23 @@ func (p *pass) initialize(sub *v1beta1.CanaryStatus) {
 		p.After = -left
 		return
 	}
+	if at := p.reached(); at > 1 {
+		p.enter(sub, at)
+	}
 	p.rolling()
+}
+
+// reached is the first step that allows as many pods as are new already, after a change that went unseen.
+func (p *pass) reached() int32 {
+	if p.Workload.Revision == p.Workload.Stable {
+		return 1
+	}
+	for i, step := range p.steps() {
+		if p.limit(step.Replicas) >= p.Workload.Updated {
+			return int32(i) + 1
+		}
+	}
+	return int32(len(p.steps()))
 }
 
 // leaving: the BatchRelease is being deleted.
@@ -77,10 +94,10 @@ func (p *pass) since(t *metav1.Time) time.Duration {
 
 // changed handles another template. It says whether there is one.
 func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
-	switch p.Workload.Revision {
-	case sub.CanaryRevision:
+	switch {
+	case p.Workload.Revision == sub.CanaryRevision:
 		return false
-	case sub.StableRevision:
+	case p.Workload.Revision == sub.StableRevision && !p.backInBatches():
 		p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionTrue, v1beta1.ReasonCancelling, "the template was set back")
 		p.Status.Message = "the template was set back, and the release is canceled"
 		p.beginFinalising()
@@ -91,6 +108,11 @@ func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 		p.Status.CanaryStatus.StableRevision = stable
 	}
 	return true
+}
+
+// backInBatches: a template that was set back goes by steps, too.
+func (p *pass) backInBatches() bool {
+	return p.rollout.Annotations[shared.AnnotationRollbackInBatch] == "true" && p.Workload.Sized && p.Workload.Partition != nil
 }
 
 // roll takes steps. The special cases are in the order of their numbers.

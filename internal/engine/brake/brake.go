@@ -12,9 +12,11 @@ import (
 	"reflect"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 )
@@ -48,6 +50,11 @@ func Brake(resource string, old, object *unstructured.Unstructured) {
 	if !r.brakes && !r.running {
 		return
 	}
+	r.hold(resource)
+}
+
+// hold writes what holds a workload, or keeps it.
+func (r *request) hold(resource string) {
 	switch resource {
 	case "deployments":
 		r.deployment()
@@ -62,12 +69,47 @@ func Brake(resource string, old, object *unstructured.Unstructured) {
 	}
 }
 
-// guarded: the workload has a Rollout. Who takes the label away and leaves the spec alone takes over.
+// Resource is the name of a kind for Brake.
+func Resource(kind schema.GroupKind) string {
+	plural := strings.ToLower(kind.Kind) + "s"
+	if kind.Group == "apps" {
+		return plural
+	}
+	return plural + "." + kind.Group
+}
+
+// Catch holds a workload in the middle of a change that went unseen. Its annotation names the Rollout.
+func Catch(resource string, object *unstructured.Unstructured) {
+	r := request{old: object.DeepCopy(), object: object, was: object.GetAnnotations(), brakes: true}
+	r.keepNotes()
+	r.hold(resource)
+}
+
+// Release lets a held workload go on by itself.
+func Release(resource string, object *unstructured.Unstructured) {
+	now := object.GetAnnotations()
+	delete(now, shared.AnnotationInProgressing)
+	object.SetAnnotations(now)
+	switch resource {
+	case "deployments":
+		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+	case "daemonsets":
+		_ = unstructured.SetNestedField(object.Object, "RollingUpdate", "spec", "updateStrategy", "type")
+	default:
+		if _, found, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); found {
+			_ = unstructured.SetNestedField(object.Object, int64(0), "spec", "updateStrategy", "rollingUpdate", "partition")
+		}
+	}
+}
+
+// guarded: the workload has a Rollout. Who takes only the label away takes over. A manifest without it lacks the annotation, too.
 func (r *request) guarded() bool {
 	_, rollout := r.was[shared.AnnotationRollout]
+	_, kept := r.object.GetAnnotations()[shared.AnnotationRollout]
 	_, before := r.old.GetLabels()[shared.LabelWorkloadType]
 	_, label := r.object.GetLabels()[shared.LabelWorkloadType]
-	return rollout && r.old.GetDeletionTimestamp() == nil && (label || before && !reflect.DeepEqual(r.object.Object["spec"], r.old.Object["spec"]))
+	return rollout && r.old.GetDeletionTimestamp() == nil &&
+		(label || before && (!kept || !reflect.DeepEqual(r.object.Object["spec"], r.old.Object["spec"])))
 }
 
 var number = regexp.MustCompile(`^[0-9]{1,15}$`)
