@@ -38,6 +38,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -106,6 +107,7 @@ func All() []controller.Kind {
 		podprobemarker.Value(),
 		podunavailablebudget.Value(),
 		resourcedistribution.Value(),
+		rollout.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
 		uniteddeployment.Value(),

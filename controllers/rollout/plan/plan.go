@@ -32,8 +32,8 @@ type Workload struct {
 	Replicas   int
 	// InRelease: the brake has caught a change.
 	InRelease bool
-	// Guarded: the label of the brake is there.
-	Guarded bool
+	// Guarded: the label of the brake is there. Noted: other notes of this kind are.
+	Guarded, Noted bool
 	// Revision is that of its template, Stable that of its pods before the release.
 	Revision, Stable string
 	// PodHash is the label of pods with the Revision; empty while there are none.
@@ -153,7 +153,7 @@ func (p *pass) free() bool {
 	switch {
 	case p.Workload == nil:
 		return true
-	case p.Workload.Guarded:
+	case p.Workload.Guarded || p.Workload.Noted:
 		p.Unguard = true
 		return false
 	case p.Workload.InRelease:

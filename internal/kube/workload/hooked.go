@@ -22,12 +22,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
-// Hooked has one hook registered for each object of a kind that needs one.
+// Hooked has the hook of each object of a kind registered. Objects may share one: its name is the same.
 type Hooked struct {
 	base   *Base
 	owner  *hooks.Owner
 	hookOf func(*unstructured.Unstructured) *hooks.Hook
-	byHook atomic.Pointer[map[string]types.NamespacedName]
+	byHook atomic.Pointer[map[string][]types.NamespacedName]
 }
 
 // FollowHooks registers the hooks of all objects, also while a takeover holds back passes. hookOf returns nil for objects without one.
@@ -60,11 +60,13 @@ func (h *Hooked) want(ctx context.Context) error {
 		return err
 	}
 	var wanted []*hooks.Hook
-	byHook := map[string]types.NamespacedName{}
+	byHook := map[string][]types.NamespacedName{}
 	for i := range stored {
 		if hook := h.hookOf(&stored[i]); hook != nil {
-			wanted = append(wanted, hook)
-			byHook[hook.Name] = client.ObjectKeyFromObject(&stored[i])
+			if len(byHook[hook.Name]) == 0 {
+				wanted = append(wanted, hook)
+			}
+			byHook[hook.Name] = append(byHook[hook.Name], client.ObjectKeyFromObject(&stored[i]))
 		}
 	}
 	h.byHook.Store(&byHook)
@@ -79,7 +81,7 @@ func (h *Hooked) changed(names []string) {
 		return // passes over all come
 	}
 	for _, hook := range names {
-		if object, found := (*byHook)[hook]; found {
+		for _, object := range (*byHook)[hook] {
 			h.base.enqueue(object)
 		}
 	}
