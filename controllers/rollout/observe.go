@@ -142,7 +142,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s 
 	if w.Revision, w.Stable, w.PodHash, err = r.revisions(ctx, s); err != nil {
 		return err
 	}
-	w.Moving = w.Stable != "" && w.Stable != w.Revision && facts.Partition == 0 && facts.Updated < facts.Replicas && rolls(s.workload)
+	w.Moving = w.Stable != "" && w.Stable != w.Revision && facts.Kept == 0 && facts.Updated < facts.Replicas && rolls(s.workload)
 	return nil
 }
 

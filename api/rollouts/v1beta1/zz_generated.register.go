@@ -13,6 +13,7 @@ import (
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
+		&BatchRelease{}, &BatchReleaseList{},
 		&Rollout{}, &RolloutList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())
