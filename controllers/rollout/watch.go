@@ -166,4 +166,3 @@ func (r *Reconciler) awaited(ctx context.Context, row rollable.Workload) error {
 	}
 	return r.WatchLateSpecs(ctx, metadataOf(row.Kind), r.rolloutsOf)
 }
-
