@@ -56,22 +56,22 @@ spec:
       containers: [{name: main, image: "example/shop:v1"}]
 `
 
-// release is a workload with a Rollout, both named shop.
-type release struct {
+// rolled is a workload with a Rollout, both named shop.
+type rolled struct {
 	*environment.Namespace
 	t        testing.TB
 	manifest string
 	kind     schema.GroupVersionKind
 }
 
-func newRelease(t *testing.T, apiVersion, kind, workload string) *release {
+func newRolled(t *testing.T, apiVersion, kind, workload string) *rolled {
 	t.Helper()
-	return newReleaseIn(t, env, apiVersion, kind, workload)
+	return newRolledIn(t, env, apiVersion, kind, workload)
 }
 
-func newReleaseIn(t *testing.T, e *environment.Environment, apiVersion, kind, workload string) *release {
+func newRolledIn(t *testing.T, e *environment.Environment, apiVersion, kind, workload string) *rolled {
 	t.Helper()
-	r := &release{
+	r := &rolled{
 		Namespace: e.Namespace(t), t: t, kind: schema.FromAPIVersionAndKind(apiVersion, kind),
 		manifest: environment.Edited(rolloutOfShop, "apps/v1", apiVersion, "Deployment", kind) + workload,
 	}
@@ -90,13 +90,13 @@ func condition(o *v1beta1.Rollout, kind string) v1beta1.RolloutCondition {
 	return v1beta1.RolloutCondition{}
 }
 
-func (r *release) stored(ctx context.Context, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+func (r *rolled) stored(ctx context.Context, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
 	return object, r.Client.Get(ctx, types.NamespacedName{Namespace: r.Name, Name: "shop"}, object)
 }
 
-func (r *release) workload() *unstructured.Unstructured {
+func (r *rolled) workload() *unstructured.Unstructured {
 	r.t.Helper()
 	object, err := r.stored(r.t.Context(), r.kind)
 	if err != nil {
@@ -105,7 +105,7 @@ func (r *release) workload() *unstructured.Unstructured {
 	return object
 }
 
-func (r *release) rollout(ctx context.Context) (*v1beta1.Rollout, error) {
+func (r *rolled) rollout(ctx context.Context) (*v1beta1.Rollout, error) {
 	object, err := r.stored(ctx, v1beta1.GroupVersion().WithKind("Rollout"))
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (r *release) rollout(ctx context.Context) (*v1beta1.Rollout, error) {
 }
 
 // until waits for a state of the Rollout.
-func (r *release) until(what string, is func(*v1beta1.Rollout) bool) {
+func (r *rolled) until(what string, is func(*v1beta1.Rollout) bool) {
 	r.t.Helper()
 	r.Eventually("the Rollout: "+what, func(ctx context.Context) error {
 		o, err := r.rollout(ctx)
@@ -130,14 +130,14 @@ func (r *release) until(what string, is func(*v1beta1.Rollout) bool) {
 }
 
 // waits until a step waits for somebody.
-func (r *release) waits(step int32) {
+func (r *rolled) waits(step int32) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("step %d waits", step), func(o *v1beta1.Rollout) bool {
 		return o.Status.CurrentStepIndex == step && o.Status.CurrentStepState == v1beta1.CanaryStepStatePaused
 	})
 }
 
-func (r *release) ends(succeeded string) {
+func (r *rolled) ends(succeeded string) {
 	r.t.Helper()
 	r.until("the release is over", func(o *v1beta1.Rollout) bool {
 		return o.Status.Phase == v1beta1.RolloutPhaseHealthy && string(condition(o, v1beta1.RolloutConditionSucceeded).Status) == succeeded &&
@@ -146,18 +146,18 @@ func (r *release) ends(succeeded string) {
 }
 
 // image sets that of the template.
-func (r *release) image(version string) {
+func (r *rolled) image(version string) {
 	r.t.Helper()
 	r.patch(r.kind, "", `[{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/shop:`+version+`"}]`)
 }
 
 // approve is what a person does when a step waits.
-func (r *release) approve() {
+func (r *rolled) approve() {
 	r.t.Helper()
 	r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "status", `[{"op":"replace","path":"/status/canaryStatus/currentStepState","value":"StepReady"}]`)
 }
 
-func (r *release) patch(kind schema.GroupVersionKind, subresource, patch string) {
+func (r *rolled) patch(kind schema.GroupVersionKind, subresource, patch string) {
 	r.t.Helper()
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
@@ -188,7 +188,7 @@ func of(pods []corev1.Pod, version string) (all, ready int) {
 }
 
 // has waits for so many ready pods of a version, among so many.
-func (r *release) has(version string, count, total int) {
+func (r *rolled) has(version string, count, total int) {
 	r.t.Helper()
 	r.Eventually(fmt.Sprintf("%d of %d pods have %s", count, total, version), func(ctx context.Context) error {
 		pods, err := r.ListPods(ctx, "app=shop")
@@ -203,7 +203,7 @@ func (r *release) has(version string, count, total int) {
 }
 
 // clean checks that nothing of a release is left on the workload.
-func (r *release) clean() {
+func (r *rolled) clean() {
 	r.t.Helper()
 	w := r.workload()
 	for _, key := range []string{
@@ -223,7 +223,7 @@ func TestARolloutReleasesInSteps(t *testing.T) {
 	for _, tc := range []struct{ version, kind, workload string }{{"apps/v1", "Deployment", deployed}, {"apps.kruise.io/v1beta1", "CloneSet", cloneSetShop}} {
 		t.Run(tc.kind, func(t *testing.T) {
 			t.Parallel()
-			r := newRelease(t, tc.version, tc.kind, tc.workload)
+			r := newRolled(t, tc.version, tc.kind, tc.workload)
 			r.image("v2")
 			r.waits(1)
 			r.has("v2", 1, 6)
@@ -238,7 +238,7 @@ func TestARolloutReleasesInSteps(t *testing.T) {
 // A template that is set back in the middle cancels the release: all pods are as before.
 func TestARolloutGoesBack(t *testing.T) {
 	t.Parallel()
-	r := newRelease(t, "apps/v1", "Deployment", deployed)
+	r := newRolled(t, "apps/v1", "Deployment", deployed)
 	r.image("v2")
 	r.waits(1)
 	r.image("v1")
@@ -254,7 +254,7 @@ func TestARolloutGoesBack(t *testing.T) {
 // A deleted Rollout lets the workload go on to the new version, and leaves nothing.
 func TestADeletedRolloutLetsGo(t *testing.T) {
 	t.Parallel()
-	r := newRelease(t, "apps/v1", "Deployment", deployed)
+	r := newRolled(t, "apps/v1", "Deployment", deployed)
 	r.image("v2")
 	r.waits(1)
 	o := &unstructured.Unstructured{}
@@ -286,7 +286,7 @@ func TestADeletedRolloutLetsGo(t *testing.T) {
 func TestALabelWithoutARolloutGoes(t *testing.T) {
 	t.Parallel()
 	n := env.Namespace(t)
-	r := &release{Namespace: n, t: t, kind: schema.FromAPIVersionAndKind("apps/v1", "Deployment")}
+	r := &rolled{Namespace: n, t: t, kind: schema.FromAPIVersionAndKind("apps/v1", "Deployment")}
 	r.Apply(environment.Edited(deployed, "metadata: {name: shop}", `metadata: {name: shop, labels: {rollouts.kruise.io/workload-type: deployment}, annotations: {rollouts.kruise.io/rollout: shop,
   rollouts.kruise.io/in-progressing: "{}"}}`, "replicas: 6", "replicas: 6\n  paused: true"))
 	r.Eventually("the label is gone", func(ctx context.Context) error {
@@ -305,7 +305,7 @@ func TestARolloutAndGitOps(t *testing.T) {
 	for _, way := range [][]string{{"apply"}, {"apply", "--server-side", "--force-conflicts"}, {"replace"}} {
 		t.Run(strings.Join(way[:min(2, len(way))], ""), func(t *testing.T) {
 			t.Parallel()
-			r := newRelease(t, "apps/v1", "Deployment", deployed)
+			r := newRolled(t, "apps/v1", "Deployment", deployed)
 			next := environment.Edited(deployed, "shop:v1", "shop:v2")
 			file := filepath.Join(t.TempDir(), "shop.yaml")
 			if err := os.WriteFile(file, []byte(next), 0o600); err != nil {
