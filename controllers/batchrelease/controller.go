@@ -85,15 +85,16 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.LookAgain(decision.After, o.again)
 	switch {
 	case decision.Ended && release.DeletionTimestamp != nil:
-		return pass.Finish(r.apply(ctx, pass, release, finalizers(release, false)))
+		apply(ctx, pass, release, finalizers(release, false))
+		return pass.Finish(nil)
 	case release.DeletionTimestamp == nil && o.snapshot.Workload != nil && !slices.Contains(release.Finalizers, shared.FinalizerBatchRelease):
-		return pass.Finish(r.apply(ctx, pass, release, finalizers(release, true)), soon)
+		apply(ctx, pass, release, finalizers(release, true))
+		return pass.Finish(nil, soon)
 	}
 	// A stored status comes before what is done for it.
 	settled := plan.SameCursor(&release.Status, &decision.Status)
-	var failed error
 	if settled {
-		failed = r.apply(ctx, pass, release, o.actions(release, decision)...)
+		apply(ctx, pass, release, o.actions(release, decision)...)
 		switch {
 		case decision.Moving && decision.Stalled:
 			pass.LookAgain(lookRarely)
@@ -105,15 +106,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	return pass.Report(ctx, release, workload.Report{
 		Status: decision.Status, Urgent: !settled || plan.Urgent(&release.Status, &decision.Status), Action: "Release",
-		Events: plan.Events(&release.Status, &decision.Status), Failed: failed,
+		Events: plan.Events(&release.Status, &decision.Status),
 	})
 }
 
 // apply carries out writes. What is refused becomes an event, and is tried again.
-func (r *Reconciler) apply(ctx context.Context, pass *workload.Pass, release *v1beta1.BatchRelease, actions ...planning.Action) error {
-	if len(actions) == 0 {
-		return nil
+func apply(ctx context.Context, pass *workload.Pass, release *v1beta1.BatchRelease, actions ...planning.Action) {
+	if len(actions) > 0 {
+		pass.Apply(ctx, release, pass.Budgeted(ctx, planning.Plan{Actions: actions}))
 	}
-	pass.Apply(ctx, release, pass.Budgeted(ctx, planning.Plan{Actions: actions}))
-	return nil
 }

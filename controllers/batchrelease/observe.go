@@ -176,7 +176,7 @@ func (r *Reconciler) readSetPods(ctx context.Context, o *observed) error {
 // readPods reads the pods of other workloads: ours from the cache.
 func (r *Reconciler) readPods(ctx context.Context, o *observed) (err error) {
 	w := o.snapshot.Workload
-	ofDaemonSet := w.Native && w.Workload.Partition == nil
+	ofDaemonSet := w.Native && w.Partition == nil
 	if ofDaemonSet {
 		if w.Revision, err = released.NewestRevision(ctx, r.Live, o.object); err != nil {
 			return err

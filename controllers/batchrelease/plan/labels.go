@@ -109,7 +109,7 @@ func (p *pass) labeled() bool {
 // goesBack notes how many pods had the version before, when a release goes back in batches.
 func (p *pass) goesBack() {
 	w := p.Workload
-	back := p.release.Annotations[shared.AnnotationRollbackInBatch] == "true" && w.Workload.Partition != nil && w.Sized
+	back := p.release.Annotations[shared.AnnotationRollbackInBatch] == "true" && w.Partition != nil && w.Sized
 	if !back || w.Revision != w.Stable || w.Updated >= w.Replicas {
 		p.Status.CanaryStatus.NoNeedUpdateReplicas = nil
 		return

@@ -16,7 +16,7 @@ func (p *pass) move(desired int) Act {
 	switch {
 	case w.Rolling != nil:
 		return deployment(*w.Rolling, desired)
-	case w.Workload.Partition != nil:
+	case w.Partition != nil:
 		return partition(w, desired)
 	default:
 		return daemonSet(w, desired)

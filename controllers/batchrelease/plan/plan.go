@@ -115,7 +115,7 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 		p.Ended = true
 	case p.refused(): // 3
 	case b.DeletionTimestamp != nil || b.Spec.ReleasePlan.BatchPartition == nil: // 4
-		p.finalise()
+		p.finalize()
 	case !s.Workload.Settled: // 5
 		p.Moving = true
 	case p.begun() && p.Status.UpdateRevision != s.Workload.Revision: // 6
@@ -172,8 +172,8 @@ func (p *pass) prepare() {
 	p.Act.Control = true
 }
 
-// finalise gives the workload its own strategy back.
-func (p *pass) finalise() {
+// finalize gives the workload its own strategy back.
+func (p *pass) finalize() {
 	w := p.Workload
 	p.Status.Phase, p.Moving = v1beta1.BatchReleasePhaseFinalizing, true
 	other := p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision

@@ -176,7 +176,7 @@ func TestEveryKindInBatches(t *testing.T) {
 			w.pass()
 			w.pass()
 			if w.w.Controlled || w.release.Status.Phase != v1beta1.BatchReleasePhaseCompleted {
-				t.Errorf("not finalised: %+v", w.release.Status)
+				t.Errorf("not finalized: %+v", w.release.Status)
 			}
 		})
 	}
