@@ -21,6 +21,7 @@ import (
 const (
 	noTraffic   = "requests are not routed by this version of the operator"
 	noBlueGreen = "releases with two full sets of pods are not part of this version of the operator"
+	noExtra     = "this version of the operator makes no Deployment beside the workload: leave it out, and in v1alpha1 set the annotation rollouts.kruise.io/rolling-style to partition"
 	inRelease   = "cannot be changed while a release goes on"
 )
 
@@ -44,6 +45,9 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 	}
 	if canary.TrafficRoutingRef != "" {
 		errs = append(errs, field.Forbidden(path.Child("trafficRoutingRef"), noTraffic))
+	}
+	if row, found := rollable.Of(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind); found && row.Extra && canary.EnableExtraWorkloadForCanary {
+		errs = append(errs, field.Forbidden(path.Child("enableExtraWorkloadForCanary"), noExtra))
 	}
 	if canary.FailureThreshold != nil && *canary.FailureThreshold != intstr.FromInt32(0) {
 		if _, _, err := rollable.Size(*canary.FailureThreshold); err != nil {

@@ -78,6 +78,7 @@ func TestValidate(t *testing.T) {
 		"a traffic without percent":   {spec: canary(`"steps":[{"replicas":1,"traffic":"20"}]`), want: at + "steps[0].traffic Invalid"},
 		"a route":                     {spec: canary(steps("1") + `,"trafficRoutings":[{"service":"web"}]`), want: at + "trafficRoutings Forbidden"},
 		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`), want: at + "trafficRoutingRef Forbidden"},
+		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`), want: at + "enableExtraWorkloadForCanary Forbidden"},
 		"a threshold in words":        {spec: canary(steps("1") + `,"failureThreshold":"many"`), want: at + "failureThreshold Invalid"},
 		"a label that cannot be":      {spec: canary(steps("1") + `,"patchPodTemplateMetadata":{"labels":{"a b":"c"}}`), want: at + "patchPodTemplateMetadata.labels Invalid"},
 	} {
