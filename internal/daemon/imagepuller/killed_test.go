@@ -36,7 +36,8 @@ type mortal struct {
 
 	mu    sync.Mutex
 	steps []string
-	dead  bool
+	// dead: it reaches nothing more. over: its last request has ended, too.
+	dead, over bool
 }
 
 func (m *mortal) step(name string, do func() error) error {
@@ -54,6 +55,9 @@ func (m *mortal) step(name string, do func() error) error {
 		err = do()
 	}
 	if dies {
+		m.mu.Lock()
+		m.over = true
+		m.mu.Unlock()
 		m.end()
 		return errKilled
 	}
@@ -63,7 +67,7 @@ func (m *mortal) step(name string, do func() error) error {
 func (m *mortal) killed() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.dead
+	return m.over
 }
 
 // ImageStatus implements cri.Runtime.
@@ -107,7 +111,7 @@ func (m *mortal) live(t *testing.T, c client.WithWatch, runtime *critest.Runtime
 		if s := list.Status; m.killed() || s.Desired > 0 && s.Succeeded+s.Failed == s.Desired {
 			return s
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
 		if time.Now().After(deadline) {
