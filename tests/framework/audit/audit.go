@@ -35,15 +35,26 @@ type Log struct {
 	path   string
 	offset int64
 	rest   []byte
+	// inLine: the offset is in the middle of a line that was being written.
+	inLine bool
 }
 
 // Open returns a log read from its present end on.
 func Open(path string) (*Log, error) {
-	info, err := os.Stat(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("opening the audit log: %w", err)
 	}
-	return &Log{path: path, offset: info.Size()}, nil
+	defer func() { _ = file.Close() }()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return &Log{path: path}, err
+	}
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, size-1); err != nil {
+		return nil, fmt.Errorf("opening the audit log: %w", err)
+	}
+	return &Log{path: path, offset: size, inLine: last[0] != '\n'}, nil
 }
 
 // Begin returns a log read from its beginning.
@@ -70,6 +81,10 @@ func (l *Log) Next(accept func(*auditv1.Event) bool) ([]auditv1.Event, error) {
 		}
 		if err != nil {
 			return events, fmt.Errorf("reading the audit log: %w", err)
+		}
+		if l.inLine {
+			l.inLine, l.rest = false, nil
+			continue
 		}
 		var event auditv1.Event
 		if err := json.Unmarshal(l.rest, &event); err != nil {

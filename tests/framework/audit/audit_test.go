@@ -43,6 +43,20 @@ func TestLogCountsWhatIsNewForOneUser(t *testing.T) {
 	assertNext(t, log, Counts{})
 }
 
+// TestALogOpenedInTheMiddleOfALine begins with the next one: the API server was writing when the log was opened.
+func TestALogOpenedInTheMiddleOfALine(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	appendTo(t, path, patchPod[:40])
+	log, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, path, patchPod[40:60])
+	assertNext(t, log, Counts{})
+	appendTo(t, path, patchPod[60:]+"\n"+listPods+"\n")
+	assertNext(t, log, Counts{{Verb: "list", Resource: "pods", Code: 200}: 1})
+}
+
 func TestCountsTellWritesAndConflicts(t *testing.T) {
 	counts := Counts{
 		{Verb: "list", Resource: "pods", Code: 200}:           100,
