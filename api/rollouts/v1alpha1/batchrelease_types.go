@@ -12,14 +12,17 @@ import (
 // BatchReleaseSpec is what a Rollout orders.
 type BatchReleaseSpec struct {
 	// targetReference names the workload.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	TargetRef WorkloadReference `json:"targetReference"`
 	// releasePlan has the batches.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ReleasePlan v1beta1.ReleasePlan `json:"releasePlan"`
 }
 
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=batchreleases,scope=Namespaced,categories=openkruise
+// +operator-sdk:csv:customresourcedefinitions:displayName="BatchRelease (v1alpha1)",order=39,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="KIND",type="string",JSONPath=".spec.targetReference.workloadRef.kind",description="The kind of the workload."
 // +kubebuilder:printcolumn:name="PHASE",type="string",JSONPath=".status.phase",description="Where the BatchRelease is."
 // +kubebuilder:printcolumn:name="BATCH",type="integer",JSONPath=".status.canaryStatus.currentBatch",description="The present batch, from 0."

@@ -13,8 +13,10 @@ import (
 // RolloutSpec says in which steps a workload gets a new version.
 type RolloutSpec struct {
 	// objectRef names the workload. A workload has one Rollout.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ObjectRef WorkloadReference `json:"objectRef"`
 	// strategy has the steps.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Strategy RolloutStrategy `json:"strategy"`
 	// rolloutID has no effect; the label rollouts.kruise.io/rollout-id of the workload has.
 	// +optional
@@ -102,6 +104,7 @@ type HTTPRouteMatch struct {
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=rollouts,scope=Namespaced,categories=openkruise
+// +operator-sdk:csv:customresourcedefinitions:displayName="Rollout (v1alpha1)",order=37,resources={{Pod,v1,""},{Event,events.k8s.io/v1,""}}
 // +kubebuilder:printcolumn:name="STATUS",type="string",JSONPath=".status.phase",description="Where the Rollout is."
 // +kubebuilder:printcolumn:name="CANARY_STEP",type="integer",JSONPath=".status.canaryStatus.currentStepIndex",description="The present step."
 // +kubebuilder:printcolumn:name="CANARY_STATE",type="string",JSONPath=".status.canaryStatus.currentStepState",description="Where the step is."

@@ -11,8 +11,10 @@ import (
 // BatchReleaseSpec is what a Rollout orders.
 type BatchReleaseSpec struct {
 	// workloadRef is the workload in the same namespace.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	WorkloadRef ObjectRef `json:"workloadRef"`
 	// releasePlan has the batches.
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	ReleasePlan ReleasePlan `json:"releasePlan"`
 }
 
@@ -145,9 +147,11 @@ type BatchReleaseStatus struct {
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
 	// phase is where the BatchRelease is.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Phase BatchReleasePhase `json:"phase,omitempty"`
 	// message names pods that hold up the batch, and why.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=status
 	Message string `json:"message,omitempty"`
 }
 
@@ -177,7 +181,7 @@ type BatchReleaseCanaryStatus struct {
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=batchreleases,scope=Namespaced,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="BatchRelease",order=26,resources={{Pod,v1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="BatchRelease",order=38,resources={{Pod,v1,""}}
 // +kubebuilder:printcolumn:name="KIND",type="string",JSONPath=".spec.workloadRef.kind",description="The kind of the workload."
 // +kubebuilder:printcolumn:name="PHASE",type="string",JSONPath=".status.phase",description="Where the BatchRelease is."
 // +kubebuilder:printcolumn:name="BATCH",type="integer",JSONPath=".status.canaryStatus.currentBatch",description="The present batch, from 0."

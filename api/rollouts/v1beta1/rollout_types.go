@@ -389,7 +389,7 @@ const (
 // +kubebuilder:storageversion
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=rollouts,scope=Namespaced,categories=openkruise
-// +operator-sdk:csv:customresourcedefinitions:displayName="Rollout",order=25,resources={{BatchRelease,v1beta1,""}}
+// +operator-sdk:csv:customresourcedefinitions:displayName="Rollout",order=36,resources={{BatchRelease,v1beta1,""}}
 // +kubebuilder:printcolumn:name="STATUS",type="string",JSONPath=".status.phase",description="Where the Rollout is."
 // +kubebuilder:printcolumn:name="CANARY_STEP",type="integer",JSONPath=".status.currentStepIndex",description="The present step."
 // +kubebuilder:printcolumn:name="CANARY_STATE",type="string",JSONPath=".status.currentStepState",description="Where the step is."
