@@ -20,6 +20,7 @@ import (
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob"
+	"github.com/kruise-operator/kruise-operator/controllers/batchrelease"
 	"github.com/kruise-operator/kruise-operator/controllers/broadcastjob"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset"
 	"github.com/kruise-operator/kruise-operator/controllers/containerrecreaterequest"
@@ -37,6 +38,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/podreadiness"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget"
 	"github.com/kruise-operator/kruise-operator/controllers/resourcedistribution"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
@@ -90,6 +92,7 @@ type Deps struct {
 func All() []controller.Kind {
 	return []controller.Kind{
 		advancedcronjob.Value(),
+		batchrelease.Value(),
 		broadcastjob.Value(),
 		cloneset.Value(),
 		containerrecreaterequest.Value(),
@@ -104,6 +107,7 @@ func All() []controller.Kind {
 		podprobemarker.Value(),
 		podunavailablebudget.Value(),
 		resourcedistribution.Value(),
+		rollout.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
 		uniteddeployment.Value(),

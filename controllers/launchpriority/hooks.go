@@ -81,7 +81,7 @@ func Hooks() []*hooks.Hook {
 
 // prove makes the API server order one pod and refuse another, in dry runs only the policies see. Each policy
 // takes effect in its own time, and the webhook narrowed afterwards refuses pods, too.
-func prove(ctx context.Context, dryRun client.Client) error {
+func prove(ctx context.Context, _ client.Reader, dryRun client.Client) error {
 	pod := examplePod()
 	if err := dryRun.Create(ctx, pod); err != nil {
 		return err

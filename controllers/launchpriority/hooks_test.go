@@ -53,7 +53,7 @@ func TestThePoliciesAreInForceWhenTheyOrderAndRefuse(t *testing.T) {
 					return nil
 				},
 			}).Build()
-			if err := prove(t.Context(), c); (err == nil) != tc.proven {
+			if err := prove(t.Context(), c, c); (err == nil) != tc.proven {
 				t.Errorf("got %v", err)
 			}
 		})

@@ -95,9 +95,9 @@ type Policy struct {
 	Unexempted bool
 	// Stays: while its kind is on, it stays without hooks.
 	Stays bool
-	// Prove explains, by dry runs, doubts about the policy: it can
-	// be served without effect. Nil: a written policy is in force.
-	Prove func(ctx context.Context, dryRun client.Client) error
+	// Prove explains, by dry runs, doubts about the policy: it can be served without
+	// effect. live reads past the cache. Nil: a written policy is in force.
+	Prove func(ctx context.Context, live client.Reader, dryRun client.Client) error
 }
 
 // Decode returns the objects of a manifest, in its order.

@@ -261,7 +261,7 @@ func (p *pass) prove(ctx context.Context, r *registration) {
 	if known == nil || p.now.Sub(known.at) >= known.pause() {
 		known = &proof{at: p.now}
 		p.proofs[policy.Name] = known
-		if err := policy.Prove(ctx, client.NewDryRunClient(p.options.Client)); err != nil {
+		if err := policy.Prove(ctx, p.options.Live, client.NewDryRunClient(p.options.Client)); err != nil {
 			known.message = strings.TrimSpace(err.Error())
 		}
 	}

@@ -108,7 +108,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			}, nil
 		},
 		Policies: []*Policy{
-			{Name: "changes", Objects: policyObjects("MutatingAdmissionPolicy", "changes"), Prove: func(context.Context, client.Client) error {
+			{Name: "changes", Objects: policyObjects("MutatingAdmissionPolicy", "changes"), Prove: func(context.Context, client.Reader, client.Client) error {
 				if w.proven {
 					return nil
 				}

@@ -315,7 +315,7 @@ func memoryOf(kind kinds.Kind) uint64 {
 // one by one.
 func TestNoFieldOfAKindOccupiesTheOperator(t *testing.T) {
 	s, c := serve()
-	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission }) {
+	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Admission || k.Converted }) {
 		t.Run(kind.Name, func(t *testing.T) {
 			sent := 0
 			defer func() {

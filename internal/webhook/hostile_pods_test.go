@@ -29,9 +29,11 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	rollouts "github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/podguard"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout/braking"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/conversion"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -56,6 +58,7 @@ func others() map[string]func() map[string]*admissionv1.AdmissionRequest {
 	}
 	all[deletionprotection.Path] = hostileDeletions
 	all[podguard.FailPath], all[podguard.IgnorePath] = hostileDisruptions, hostileDisruptions
+	all[braking.Path] = hostileWorkloads
 	return all
 }
 
@@ -73,9 +76,6 @@ func TestEveryHandlerIsSentHostileBodies(t *testing.T) {
 		if others()[at] == nil && !slices.ContainsFunc(all, func(k kinds.Kind) bool { return asksAbout(at, k) }) {
 			t.Errorf("nothing hostile is sent to %s", at)
 		}
-	}
-	for _, kind := range controllers.Table().Where(func(k kinds.Kind) bool { return k.Converted && !k.Admission }) {
-		t.Errorf("nothing hostile is converted of %s", kind.Name)
 	}
 }
 
@@ -196,6 +196,34 @@ func hostileDisruptions() map[string]*admissionv1.AdmissionRequest {
 	eviction := disruption("", `{"metadata":{"name":"web"},"x":[`+times(`{"a":{}}`, 9_990)+`]}`)
 	eviction.SubResource, eviction.Operation = "eviction", admissionv1.Create
 	requests["an eviction"] = eviction
+	return requests
+}
+
+// release is an update of a Deployment with a Rollout from one template to another.
+func release(from, to string) *admissionv1.AdmissionRequest {
+	with := func(template string) []byte {
+		return []byte(`{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","labels":{"` + rollouts.LabelWorkloadType + `":"deployment"},` +
+			`"annotations":{"` + rollouts.AnnotationRollout + `":"web"}},"spec":{"replicas":3,"template":` + template + `}}`)
+	}
+	request := newPod("")
+	request.Name, request.Operation = "web", admissionv1.Update
+	request.Kind = metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	request.Resource = metav1.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	request.Object.Raw, request.OldObject.Raw = with(to), with(from)
+	return request
+}
+
+// hostileWorkloads are updates of workloads with a Rollout.
+func hostileWorkloads() map[string]*admissionv1.AdmissionRequest {
+	requests := map[string]*admissionv1.AdmissionRequest{}
+	good := fillPod(nil)
+	for name, request := range hostilePods() {
+		text := string(request.Object.Raw)
+		requests["a release of "+name] = release(good, text)
+		if len(text) < maxStored {
+			requests["a release after "+name] = release(text, good)
+		}
+	}
 	return requests
 }
 
@@ -457,6 +485,9 @@ func TestTheWebhooksOnPodsHaveSomethingToDo(t *testing.T) {
 	s, _ := servePods(t)
 	for at := range others() {
 		requests := []*admissionv1.AdmissionRequest{newPod(fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`})), deletion("customresourcedefinitions", fillDefinition(nil)), disruption(protected(fillPod(nil)), "")}
+		if at == braking.Path {
+			requests = []*admissionv1.AdmissionRequest{release(fillPod(nil), fillPod(map[string]string{"CONTAINERS": `,{"name":"c1","image":"i"}`}))}
+		}
 		worked := false
 		for _, request := range requests {
 			answer, status := send(t, at+"revision", s.handlers[at], request)

@@ -30,7 +30,7 @@ func TestNoWebhookMatchesPods(t *testing.T) {
 		for _, webhook := range configuration.Webhooks {
 			for _, rule := range webhook.Rules {
 				rules++
-				if len(rule.APIGroups) != 1 || !slices.Contains([]string{"apps.kruise.io", "operator.kruise.io", "policy.kruise.io"}, rule.APIGroups[0]) {
+				if len(rule.APIGroups) != 1 || !slices.Contains([]string{"apps.kruise.io", "operator.kruise.io", "policy.kruise.io", "rollouts.kruise.io"}, rule.APIGroups[0]) {
 					t.Errorf("webhook %s matches the groups %v", webhook.Name, rule.APIGroups)
 				}
 			}

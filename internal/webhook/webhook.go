@@ -67,7 +67,7 @@ func serve(server webhook.Server, deps admit.Deps, kind kinds.Kind, rules admit.
 		}
 		server.Register(path, &ctrladmission.Webhook{Handler: handler})
 	}
-	register(rules.MutatePath(), rules.Defaulter())
+	register(rules.MutatePath(), braked(deps, kind, rules.Defaulter()))
 	register(rules.ValidatePath(), rules.Validator(admit.Cluster{
 		Checker: templatecheck.Checker{
 			Client: deps.Client, LaunchOrder: deps.Gates.Enabled(features.PodWebhook),

@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
@@ -148,6 +150,7 @@ func applied(t *testing.T, file ...string) {
 	found += reconciled(n, out)
 	found += distributed(n, out)
 	found += budgeted(t, n)
+	found += released(t, n)
 	found += strings.Count(out, "nodeimage.apps.kruise.io/") + strings.Count(out, "nodepodprobe.apps.kruise.io/") // no daemon runs here
 	found += markersTakenUp(t, n)
 	jobs := &v1beta1.ImagePullJobList{}
@@ -226,6 +229,41 @@ func reconciled(n *environment.Namespace, out string) int {
 		})
 	}
 	return found
+}
+
+// released waits until the Rollouts and BatchReleases of a namespace have nothing to do.
+func released(t *testing.T, n *environment.Namespace) int {
+	t.Helper()
+	rollouts, releases := &rolloutsv1beta1.RolloutList{}, &rolloutsv1beta1.BatchReleaseList{}
+	if err := errors.Join(n.Client.List(t.Context(), rollouts, client.InNamespace(n.Name)), n.Client.List(t.Context(), releases, client.InNamespace(n.Name))); err != nil {
+		t.Fatal(err)
+	}
+	for i := range rollouts.Items {
+		r := &rollouts.Items[i]
+		n.Eventually("Rollout "+r.Name+" is healthy and in force", func(ctx context.Context) error {
+			if err := n.Client.Get(ctx, client.ObjectKeyFromObject(r), r); err != nil {
+				return err
+			}
+			inForce := slices.ContainsFunc(r.Status.Conditions, func(c rolloutsv1beta1.RolloutCondition) bool {
+				return c.Type == rolloutsv1beta1.RolloutConditionGuarded && c.Status == metav1.ConditionTrue
+			})
+			if r.Status.ObservedGeneration != r.Generation || r.Status.Phase != rolloutsv1beta1.RolloutPhaseHealthy || !inForce {
+				return fmt.Errorf("the status is %+v", r.Status)
+			}
+			return nil
+		})
+	}
+	for i := range releases.Items {
+		b := &releases.Items[i]
+		n.Eventually("BatchRelease "+b.Name+" is seen", func(ctx context.Context) error {
+			err := n.Client.Get(ctx, client.ObjectKeyFromObject(b), b)
+			if err == nil && b.Status.ObservedGeneration != b.Generation {
+				err = fmt.Errorf("the status is %+v", b.Status)
+			}
+			return err
+		})
+	}
+	return len(rollouts.Items) + len(releases.Items)
 }
 
 // distributed waits until the applied ResourceDistributions are observed, and counts them. Secrets need rights that nobody has here,

@@ -46,6 +46,17 @@ func unready(pod *corev1.Pod, now time.Time) podstate.Trouble {
 	return podstate.Trouble{Message: whyUnready(pod)}
 }
 
+// WhyUnready says in words what a pod waits for.
+func WhyUnready(pod *corev1.Pod) string {
+	if bound := podstate.Condition(pod, corev1.PodScheduled); bound != nil && bound.Status == corev1.ConditionFalse {
+		return "it has no node: " + bound.Message
+	}
+	if why := whyUnready(pod); why != "" {
+		return why
+	}
+	return "it is being updated"
+}
+
 // whyUnready is the wait of a pod on a node; empty for a wait of our own making.
 func whyUnready(pod *corev1.Pod) string {
 	for i := range pod.Spec.InitContainers {

@@ -22,12 +22,12 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
-// Hooked has one hook registered for each object of a kind that needs one.
+// Hooked has the hook of each object of a kind registered. Objects may share one: its name is the same.
 type Hooked struct {
 	base   *Base
 	owner  *hooks.Owner
 	hookOf HookOf
-	byHook atomic.Pointer[map[string]types.NamespacedName]
+	byHook atomic.Pointer[map[string][]types.NamespacedName]
 }
 
 // HookOf returns what gives each object its hook; nil for one without.
@@ -66,7 +66,7 @@ func (h *Hooked) Want(ctx context.Context) error {
 		return err
 	}
 	var wanted []*hooks.Hook
-	byHook := map[string]types.NamespacedName{}
+	byHook := map[string][]types.NamespacedName{}
 	hookOf := h.hookOf(ctx)
 	for i := range stored {
 		hook, err := hookOf(&stored[i])
@@ -74,8 +74,10 @@ func (h *Hooked) Want(ctx context.Context) error {
 			return err
 		}
 		if hook != nil {
-			wanted = append(wanted, hook)
-			byHook[hook.Name] = client.ObjectKeyFromObject(&stored[i])
+			if len(byHook[hook.Name]) == 0 {
+				wanted = append(wanted, hook)
+			}
+			byHook[hook.Name] = append(byHook[hook.Name], client.ObjectKeyFromObject(&stored[i]))
 		}
 	}
 	h.byHook.Store(&byHook)
@@ -90,7 +92,7 @@ func (h *Hooked) changed(names []string) {
 		return // passes over all come
 	}
 	for _, hook := range names {
-		if object, found := (*byHook)[hook]; found {
+		for _, object := range (*byHook)[hook] {
 			h.base.enqueue(object)
 		}
 	}

@@ -54,6 +54,7 @@ const (
 	ResourceDistribution                      Gate = "ResourceDistributionGate"
 	ResourcesDeletionProtection               Gate = "ResourcesDeletionProtection"
 	RolloutHistory                            Gate = "RolloutHistory"
+	RolloutPodLabels                          Gate = "RolloutPodLabels"
 	SidecarSetPatchPodMetadataDefaultsAllowed Gate = "SidecarSetPatchPodMetadataDefaultsAllowed"
 	SidecarTerminator                         Gate = "SidecarTerminator"
 	StatefulSetAutoDeletePVC                  Gate = "StatefulSetAutoDeletePVC"
@@ -116,7 +117,7 @@ const (
 // Known lists all gates, sorted by name.
 func Known() []Info {
 	return []Info{
-		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment", Missing: noKind},
+		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
 		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service", Missing: noKind},
 		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events trigger passes over a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
@@ -150,7 +151,7 @@ func Known() []Info {
 			Effect: "when labels or annotations change that containers read through their environment, the containers restart in place",
 		},
 		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
-		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting a Rollout leaves its workload paused", Missing: noKind},
+		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting or disabling a Rollout in a release leaves its workload held"},
 		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used; without it, it is not deployed, and objects that need it are refused"},
 		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
@@ -174,6 +175,7 @@ func Known() []Info {
 			Stage: Beta,
 		},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
+		{Name: RolloutPodLabels, Elsewhere: true, Default: true, Effect: "pods get the rollout-id and the batch of their release as labels, one write for each"},
 		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "where no rule says which pod annotations a SidecarSet may patch, it may patch any"},
 		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
 		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},

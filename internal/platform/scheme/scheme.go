@@ -15,6 +15,8 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	policyv1alpha1 "github.com/kruise-operator/kruise-operator/api/policy/v1alpha1"
 	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	rolloutsv1alpha1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
+	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 )
 
 // New returns a scheme with the types of Kubernetes and of the operator.
@@ -27,6 +29,8 @@ func New() (*runtime.Scheme, error) {
 		operatorv1alpha1.AddToScheme,
 		policyv1beta1.AddToScheme,
 		policyv1alpha1.AddToScheme,
+		rolloutsv1beta1.AddToScheme,
+		rolloutsv1alpha1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering types: %w", err)

@@ -30,7 +30,7 @@ import (
 // others' workloads and converts.
 func toys() []toy {
 	return []toy{
-		{kind: kinds.Kind{Name: "Baton", Plural: "batons", Versions: []string{"v1alpha1", "v1beta1"}, Converted: true}, behind: "advancedcronjob"},
+		{kind: kinds.Kind{Name: "Baton", Plural: "batons", Versions: []string{"v1alpha1", "v1beta1"}, Converted: true}, behind: "batchrelease"},
 		{kind: kinds.Kind{Name: "Flock", Plural: "flocks", Versions: []string{"v1beta1"}}, behind: "ephemeraljob"},
 		{kind: kinds.Kind{Name: "Ward", Plural: "wards", Versions: []string{"v1beta1"}}, behind: "uniteddeployment"},
 	}

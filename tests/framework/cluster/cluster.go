@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -241,6 +243,25 @@ func (c *Cluster) StopProcess(p *Process) error {
 	delete(c.processes, p)
 	c.mutex.Unlock()
 	return p.Stop(0)
+}
+
+// Suspend lets a component stand still for a time, as on a machine that is too busy.
+func (c *Cluster) Suspend(component string, pause time.Duration) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for p := range c.processes {
+		if p.Name() == component {
+			if err := syscall.Kill(p.PID(), syscall.SIGSTOP); err != nil {
+				return fmt.Errorf("suspending %s: %w", component, err)
+			}
+			time.Sleep(pause)
+			if err := syscall.Kill(p.PID(), syscall.SIGCONT); err != nil {
+				return fmt.Errorf("waking %s: %w", component, err)
+			}
+			return nil
+		}
+	}
+	return fmt.Errorf("suspending %s: it does not run", component)
 }
 
 // Exited reports programs, also of real nodes, that ended unasked, with the end of their

@@ -67,7 +67,7 @@ func TestWebhooksAreDeclaredAsDocumented(t *testing.T) {
 			webhook := w.(map[string]any)
 			want := map[string]any{"failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None", "timeoutSeconds": int64(10)}
 			switch webhook["name"] {
-			case "validate.sidecarsets.apps.kruise.io", "validate.workloadspreads.apps.kruise.io":
+			case "validate.sidecarsets.apps.kruise.io", "validate.workloadspreads.apps.kruise.io", "validate.rollouts.rollouts.kruise.io":
 				want["sideEffects"] = "NoneOnDryRun" // it writes the registration of a new object
 			case "warn.kruises.operator.kruise.io":
 				want["failurePolicy"], want["timeoutSeconds"] = "Ignore", int64(5)

@@ -150,6 +150,8 @@ func leftOut(sample *unstructured.Unstructured) string {
 		return "whether it succeeds depends on the registries that the node reaches"
 	case "ContainerRecreateRequest", "EphemeralJob":
 		return "pods that it names would have to run"
+	case "Rollout", "BatchRelease":
+		return "the workload that it names is no example of this operator"
 	case "NodePodProbe", "PodProbeMarker":
 		return "there is no pod that it could probe"
 	}

@@ -160,6 +160,7 @@ func TestEveryKindHasAHealthCheck(t *testing.T) {
 		"Kruise":       "it configures the operator, and its conditions Available and Stalled say how that went",
 		"NodeImage":    "the operator makes it for each node",
 		"NodePodProbe": "the operator makes it for each node",
+		"BatchRelease": "a Rollout makes it, and says how it goes",
 	}
 	checks := ourChecks(t)
 	for _, kind := range controllers.Table() {
@@ -326,7 +327,10 @@ func ourChecks(t *testing.T) map[string]string {
 	checks := map[string]string{}
 	for key, check := range config.Data {
 		group, kind, found := strings.Cut(strings.TrimPrefix(key, "resource.customizations.health."), ".kruise.io_")
-		if !found || group != "apps" && group != "policy" {
+		if strings.HasPrefix(key, "resource.customizations.actions.") {
+			continue
+		}
+		if !found || group != "apps" && group != "policy" && group != "rollouts" {
 			t.Errorf("the key %s is none of Argo CD's", key)
 		}
 		checks[kind] = check

@@ -95,6 +95,11 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
+// Name returns the program's name.
+func (p *Process) Name() string {
+	return p.spec.Name
+}
+
 // Done is closed when the program has ended.
 func (p *Process) Done() <-chan struct{} {
 	return p.done

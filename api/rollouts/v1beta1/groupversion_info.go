@@ -1,0 +1,14 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1beta1 holds the types of rollouts.kruise.io/v1beta1, the version that is stored and that code works with.
+// +kubebuilder:object:generate=true
+// +groupName=rollouts.kruise.io
+package v1beta1
+
+import "k8s.io/apimachinery/pkg/runtime/schema"
+
+// GroupVersion returns the group and version of the types in this package.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "rollouts.kruise.io", Version: "v1beta1"}
+}

@@ -1,0 +1,278 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package batchrelease
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
+)
+
+// Steps of a release.
+const (
+	stepFinalizer planning.Step = "EditFinalizers"
+	stepControl   planning.Step = "TakeControl"
+	stepMove      planning.Step = "MoveBatch"
+	stepRestore   planning.Step = "RestoreWorkload"
+)
+
+const (
+	// cloneSet is the kind whose partition may be a percentage.
+	cloneSet = "CloneSet"
+	// everyOrdinal is a partition beyond all ordinals.
+	everyOrdinal = 32767
+)
+
+// fields are members of a merge patch.
+type fields = map[string]any
+
+// finalizers adds our finalizer, or removes it.
+func finalizers(release *v1beta1.BatchRelease, add bool) planning.Action {
+	all := slices.DeleteFunc(slices.Clone(release.Finalizers), func(f string) bool { return f == shared.FinalizerBatchRelease })
+	if add {
+		all = append(all, shared.FinalizerBatchRelease)
+	}
+	return planning.Action{
+		Verb: planning.VerbPatch, Step: stepFinalizer, Kind: plan.Kind(), Object: release, Change: planning.MetadataPatch(release, fields{"finalizers": all}),
+	}
+}
+
+// actions are the writes of a decision.
+func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []planning.Action {
+	switch act := d.Act; {
+	case len(d.Label) > 0:
+		return append(o.labels(release, d.Label), o.actions(release, plan.Decision{Act: act})...)
+	case act.Control:
+		return o.patch(stepControl, o.annotations(fields{
+			shared.AnnotationControl: controlInfo(release), shared.AnnotationOriginal: o.original(),
+			shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
+		}), o.braked())
+	case act.Partition != nil:
+		return o.patch(stepMove, o.annotations(nil), nested(o.partition(release, d.Status.CanaryStatus.CurrentBatch, *act.Partition), o.row.Partition...))
+	case act.Rolling != nil:
+		return o.rolling(*act.Rolling)
+	case act.Restore:
+		return o.patch(stepRestore, o.annotations(fields{
+			shared.AnnotationControl: nil, shared.AnnotationOriginal: nil, shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
+		}), o.restored(act.Keep))
+	default:
+		return o.deletions(act.Delete)
+	}
+}
+
+// patch writes annotations and the spec of the workload, as it was read.
+func (o *observed) patch(step planning.Step, annotations, spec fields) []planning.Action {
+	body := fields{"metadata": fields{"annotations": annotations}}
+	if o.advanced {
+		body["metadata"] = fields{"annotations": annotations, "labels": fields{shared.LabelAdvanced: nil}}
+	}
+	if spec != nil {
+		body["spec"] = spec
+	}
+	return []planning.Action{{
+		Verb: planning.VerbPatch, Step: step, Kind: o.row.Kind, Object: o.object, Change: planning.MergePatch(o.object, body),
+		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Changing the " + o.row.Kind.Kind},
+	}}
+}
+
+// annotations are those of a write, with the number by which the brake knows that it is ours.
+func (o *observed) annotations(more fields) fields {
+	all := fields{}
+	maps.Copy(all, more)
+	last, err := strconv.ParseInt(o.object.GetAnnotations()[shared.AnnotationSequence], 10, 64)
+	if err != nil || last < 0 {
+		last = 0
+	}
+	all[shared.AnnotationSequence] = strconv.FormatInt(last+1, 10)
+	return all
+}
+
+func controlInfo(release *v1beta1.BatchRelease) string {
+	text, err := json.Marshal(metav1.NewControllerRef(release, plan.Kind()))
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// original are the numbers of the user, which an earlier release may have kept. Only a Deployment has any that are not ours to forget.
+func (o *observed) original() any {
+	if kept, found := o.object.GetAnnotations()[shared.AnnotationOriginal]; found {
+		return kept
+	}
+	if o.deployment == nil {
+		return nil
+	}
+	return o.numbers.Encode()
+}
+
+// braked is the spec of a workload that keeps its pods. One that is braked already, or has updated pods, stays as it is.
+func (o *observed) braked() fields {
+	switch {
+	case o.advanced:
+		d := o.deployment.DeepCopy()
+		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		return numbersOf(d)
+	case o.deployment != nil:
+		return fields{"paused": true}
+	case o.row.Partition == nil:
+		return fields{"updateStrategy": fields{"type": string(appsv1.OnDeleteDaemonSetStrategyType)}}
+	case o.snapshot.Workload.Kept > o.snapshot.Workload.Start:
+		return nil
+	}
+	w := o.snapshot.Workload
+	if w.Updated > 0 && w.Revision != w.Stable {
+		return nested(int64(w.Start+max(0, w.Replicas-w.Updated)), o.row.Partition...)
+	}
+	if w.Kind.Kind == cloneSet {
+		return nested("100%", o.row.Partition...)
+	}
+	return nested(int64(everyOrdinal), o.row.Partition...)
+}
+
+// partition of a batch. That of a CloneSet is a percentage, where one says the same: then it holds when the CloneSet is scaled.
+func (o *observed) partition(release *v1beta1.BatchRelease, batch int32, pods int) any {
+	size := release.Spec.ReleasePlan.Batches[batch].CanaryReplicas
+	value, percent, err := rollable.Size(size)
+	if err != nil || !percent || o.row.Kind.Kind != cloneSet {
+		return int64(pods)
+	}
+	share := intstr.FromString(fmt.Sprintf("%d%%", 100-value))
+	if n, err := intstr.GetScaledValueFromIntOrPercent(&share, o.snapshot.Workload.Replicas, true); err != nil || n != pods {
+		return int64(pods)
+	}
+	return share.StrVal
+}
+
+// restored is the spec of a workload that goes on by itself. A DaemonSet that was braked keeps the numbers of its type.
+func (o *observed) restored(keep bool) fields {
+	switch {
+	case keep && o.deployment != nil:
+		d := o.deployment.DeepCopy()
+		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		return numbersOf(d)
+	case keep:
+		return nil
+	case o.deployment != nil:
+		d := o.deployment.DeepCopy()
+		rolling.WriteRestored(d, o.numbers)
+		return numbersOf(d)
+	case o.row.Partition != nil:
+		return nested(nil, o.row.Partition...)
+	}
+	if _, rolls, _ := unstructured.NestedMap(o.object.Object, "spec", "updateStrategy", "rollingUpdate"); rolls {
+		return fields{"updateStrategy": fields{"type": string(appsv1.RollingUpdateDaemonSetStrategyType)}}
+	}
+	return nil
+}
+
+// rolling are the writes of a step of a Deployment.
+func (o *observed) rolling(step rolling.Step) []planning.Action {
+	d := o.deployment.DeepCopy()
+	switch step.Verb {
+	case rolling.Move:
+		rolling.WriteMoving(d, step.Surge)
+	case rolling.Reached:
+		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+	case rolling.Lower, rolling.Note:
+		return o.set(step)
+	default:
+		return nil
+	}
+	return o.patch(stepMove, o.annotations(nil), numbersOf(d))
+}
+
+// set changes a ReplicaSet.
+func (o *observed) set(step rolling.Step) []planning.Action {
+	set := o.old[step.Set]
+	body := fields{"spec": fields{"replicas": step.Replicas}}
+	if step.Verb == rolling.Note {
+		body["metadata"] = fields{"annotations": fields{rolling.DesiredAnnotation: strconv.Itoa(o.snapshot.Workload.Replicas)}}
+	}
+	return []planning.Action{{
+		Verb: planning.VerbPatch, Step: stepMove, Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Object: set, Change: planning.MergePatch(set, body),
+		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Scaling the ReplicaSet " + set.Name},
+	}}
+}
+
+// numbersOf are the fields of a Deployment that a release writes.
+func numbersOf(d *appsv1.Deployment) fields {
+	rollingUpdate := fields{"maxSurge": nil, "maxUnavailable": nil}
+	if r := d.Spec.Strategy.RollingUpdate; r != nil {
+		if r.MaxSurge != nil {
+			rollingUpdate["maxSurge"] = *r.MaxSurge
+		}
+		if r.MaxUnavailable != nil {
+			rollingUpdate["maxUnavailable"] = *r.MaxUnavailable
+		}
+	}
+	numbers := fields{
+		"paused": d.Spec.Paused, "minReadySeconds": d.Spec.MinReadySeconds, "progressDeadlineSeconds": nil, "strategy": fields{"type": string(appsv1.RollingUpdateDeploymentStrategyType), "rollingUpdate": rollingUpdate},
+	}
+	if deadline := d.Spec.ProgressDeadlineSeconds; deadline != nil {
+		numbers["progressDeadlineSeconds"] = ptr.Deref(deadline, 0)
+	}
+	return numbers
+}
+
+// deletions delete pods as they were read.
+func (o *observed) deletions(names []string) []planning.Action {
+	var all []planning.Action
+	for _, pod := range o.pods {
+		if !slices.Contains(names, pod.Name) {
+			continue
+		}
+		a := podset.DeletePod(planning.Slot(pod.Name), pod, "Outdated")
+		a.ExactVersion = true
+		a.Success = planning.Event{Reason: "PodDeleted", Message: "deleted the pod " + pod.Name + " for its replacement by the new version"}
+		all = append(all, a)
+	}
+	return all
+}
+
+// labels write the labels of the release on pods.
+func (o *observed) labels(release *v1beta1.BatchRelease, wanted []plan.Label) []planning.Action {
+	var all []planning.Action
+	for _, pod := range o.pods {
+		i := slices.IndexFunc(wanted, func(l plan.Label) bool { return l.Name == pod.Name })
+		if i < 0 {
+			continue
+		}
+		var e edit.Edit
+		if wanted[i].NoNeed {
+			e.SetLabel(shared.LabelNoNeedUpdate, release.Spec.ReleasePlan.RolloutID)
+		} else {
+			e.SetLabel(shared.RolloutID, release.Spec.ReleasePlan.RolloutID)
+			e.SetLabel(shared.LabelBatchID, strconv.Itoa(wanted[i].Batch))
+		}
+		all = append(all, podset.EditPod(planning.Slot(pod.Name), pod, e, "Batch"))
+	}
+	return all
+}
+
+// nested is a value below a path.
+func nested(value any, path ...string) fields {
+	for i := len(path) - 1; i >= 0; i-- {
+		value = fields{path[i]: value}
+	}
+	all, _ := value.(fields)
+	return all
+}

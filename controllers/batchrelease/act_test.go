@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package batchrelease
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+)
+
+// TestWritesTell: a write to the workload names its event when it fails, and a deleted pod has one.
+func TestWritesTell(t *testing.T) {
+	row, _ := rollable.Of("apps/v1", "StatefulSet")
+	o := &observed{
+		row: row,
+		object: &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": map[string]any{"name": "web", "namespace": "shop", "resourceVersion": "7"}, "spec": map[string]any{},
+		}},
+		pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1"}}},
+	}
+	moved := o.patch(stepMove, o.annotations(nil), nested(2, row.Partition...))
+	if len(moved) != 1 || moved[0].Verb != planning.VerbPatch || moved[0].Kind.Kind != "StatefulSet" || moved[0].Failure.Reason != "FailedUpdate" {
+		t.Errorf("a partition is written by %+v", moved)
+	}
+	deleted := o.actions(&v1beta1.BatchRelease{}, plan.Decision{Act: plan.Act{Delete: []string{"web-1"}}})
+	if len(deleted) != 1 || deleted[0].Verb != planning.VerbDelete || deleted[0].Object.GetName() != "web-1" || !deleted[0].ExactVersion || deleted[0].Success.Reason != "PodDeleted" {
+		t.Errorf("a pod is deleted by %+v", deleted)
+	}
+}

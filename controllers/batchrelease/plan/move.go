@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
+)
+
+// move is the next write towards so many pods of the new version. Nothing is done when they are there.
+func (p *pass) move(desired int) Act {
+	w := p.Workload
+	switch {
+	case w.Rolling != nil:
+		return deployment(*w.Rolling, desired)
+	case w.Partition != nil:
+		return partition(w, desired)
+	default:
+		return daemonSet(w, desired)
+	}
+}
+
+// deployment moves pods by package rolling. A paused Deployment that has what it should is left alone.
+func deployment(v rolling.View, desired int) Act {
+	v.Limit = desired
+	step := rolling.Next(v)
+	if step.Verb == rolling.Wait || step.Verb == rolling.Reached && !v.Moving {
+		return Act{}
+	}
+	return Act{Rolling: &step}
+}
+
+// partition lowers a partition, and never raises it. It counts from the first ordinal.
+func partition(w *Workload, desired int) Act {
+	next := w.Start + max(0, w.Replicas-desired)
+	if next >= w.Kept {
+		return Act{}
+	}
+	return Act{Partition: &next}
+}
+
+// Pod is a pod of a DaemonSet.
+type Pod struct {
+	Name string
+	// Updated: it has the new version. Gone: it is being deleted.
+	Updated, Gone bool
+	// Pending: it has no node, or its containers have not started.
+	Pending, Ready bool
+	// Cost is its deletion cost, Created its age in any unit; a higher number is newer.
+	Cost, Created int64
+}
+
+// daemonSet deletes old pods: the DaemonSet makes new ones. Pods that are not ready go besides the user's limit.
+func daemonSet(w *Workload, desired int) Act {
+	var old []Pod
+	updated, ready := 0, 0
+	for _, pod := range w.Pods {
+		switch {
+		case pod.Gone:
+		case pod.Updated:
+			updated++
+			ready += boolean(pod.Ready)
+		default:
+			old = append(old, pod)
+			ready += boolean(pod.Ready)
+		}
+	}
+	// A node without a pod gets a new one.
+	missing := max(0, w.Replicas-updated-len(old))
+	left, may := desired-updated-missing, ready-(w.Replicas-w.MaxUnavailable)
+	slices.SortFunc(old, earlier)
+	var act Act
+	for _, pod := range old {
+		if len(act.Delete) >= left || pod.Ready && may <= 0 {
+			break
+		}
+		may -= boolean(pod.Ready)
+		act.Delete = append(act.Delete, pod.Name)
+	}
+	return act
+}
+
+// earlier: pending pods go first, then those that are not ready, those with a lower cost, the newer ones.
+func earlier(a, b Pod) int {
+	return cmp.Or(
+		-cmp.Compare(boolean(a.Pending), boolean(b.Pending)), cmp.Compare(boolean(a.Ready), boolean(b.Ready)),
+		cmp.Compare(a.Cost, b.Cost), -cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name),
+	)
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

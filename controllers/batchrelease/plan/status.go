@@ -1,0 +1,156 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+)
+
+// defaultDeadline is how long a batch may make no progress.
+const defaultDeadline = 10 * time.Minute
+
+// Kind is the kind of BatchReleases.
+func Kind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("BatchRelease") }
+
+// SameCursor says that two statuses differ by counts and words at most. Another cursor is stored before anything is done for it.
+func SameCursor(a, b *v1beta1.BatchReleaseStatus) bool {
+	return a.Phase == b.Phase && a.CanaryStatus.CurrentBatch == b.CanaryStatus.CurrentBatch &&
+		a.CanaryStatus.CurrentBatchState == b.CanaryStatus.CurrentBatchState && a.StableRevision == b.StableRevision &&
+		a.UpdateRevision == b.UpdateRevision && a.ObservedReleasePlanHash == b.ObservedReleasePlanHash &&
+		a.ObservedWorkloadReplicas == b.ObservedWorkloadReplicas && a.ObservedGeneration == b.ObservedGeneration
+}
+
+// conditions says what goes on. The time of the last progress is that of the condition Reconciling.
+func (p *pass) conditions() {
+	reason, goesOn := p.doing()
+	progress := metav1.NewTime(p.Now.Truncate(time.Second))
+	before := find(p.release.Status.Conditions, v1beta1.BatchReleaseReconciling)
+	if before.Reason == reason && !before.LastUpdateTime.IsZero() && !p.progressed() {
+		progress = before.LastUpdateTime
+	}
+	if goesOn && p.stalled == "" {
+		p.deadline(progress.Time)
+	}
+	p.set(v1beta1.BatchReleaseReconciling, goesOn && p.stalled == "", reason, p.words(reason), progress)
+	if p.Stalled = p.stalled != ""; p.Stalled {
+		p.set(v1beta1.BatchReleaseStalled, true, p.stalled, p.why, progress)
+	} else {
+		p.set(v1beta1.BatchReleaseStalled, false, reason, "", progress)
+	}
+}
+
+// doing is what goes on, in one word, and whether it does.
+func (p *pass) doing() (reason string, goesOn bool) {
+	switch {
+	case p.Status.Phase == v1beta1.BatchReleasePhaseCompleted:
+		return v1beta1.ReasonCompleted, false
+	case p.Status.Phase == v1beta1.BatchReleasePhaseFinalizing:
+		return v1beta1.ReasonBatchFinalizing, true
+	case p.Status.Phase != v1beta1.BatchReleasePhaseProgressing:
+		return v1beta1.ReasonInitializing, true
+	case p.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady:
+		return v1beta1.ReasonBatchReady, false
+	case p.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateVerifying:
+		return v1beta1.ReasonBatchVerifying, true
+	}
+	return v1beta1.ReasonBatchUpgrading, true
+}
+
+func (p *pass) words(reason string) string {
+	switch reason {
+	case v1beta1.ReasonCompleted:
+		return "the workload has its own strategy"
+	case v1beta1.ReasonBatchFinalizing:
+		return "the workload gets its own strategy back"
+	case v1beta1.ReasonInitializing:
+		return "the workload is taken over"
+	}
+	return fmt.Sprintf("batch %d of %d", p.Status.CanaryStatus.CurrentBatch+1, len(p.release.Spec.ReleasePlan.Batches))
+}
+
+// progressed: something is further than in the stored status.
+func (p *pass) progressed() bool {
+	was, is := p.release.Status, p.Status
+	return was.Phase != is.Phase || was.CanaryStatus.CurrentBatch != is.CanaryStatus.CurrentBatch ||
+		is.CanaryStatus.UpdatedReplicas > was.CanaryStatus.UpdatedReplicas || is.CanaryStatus.UpdatedReadyReplicas > was.CanaryStatus.UpdatedReadyReplicas
+}
+
+// deadline stalls a release without progress.
+func (p *pass) deadline(since time.Time) {
+	limit := defaultDeadline
+	if p.Workload != nil && p.Workload.Deadline > 0 {
+		limit = p.Workload.Deadline
+	}
+	if own := p.release.Spec.ReleasePlan.ProgressDeadlineSeconds; own != nil {
+		limit = time.Duration(*own) * time.Second
+	}
+	left := limit - p.Now.Sub(since)
+	if left > 0 {
+		p.After = left
+		return
+	}
+	p.stalled = v1beta1.ReasonDeadlineExceeded
+	p.why = fmt.Sprintf("no progress for %s", limit)
+	if p.Status.Message != "" {
+		p.why += ": " + p.Status.Message
+	}
+}
+
+func (p *pass) set(kind string, is bool, reason, message string, at metav1.Time) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	c := v1beta1.RolloutCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: at, LastTransitionTime: at}
+	if was := find(p.release.Status.Conditions, kind); was.Status == status {
+		c.LastTransitionTime = was.LastTransitionTime
+	}
+	i := slices.IndexFunc(p.Status.Conditions, func(c v1beta1.RolloutCondition) bool { return c.Type == kind })
+	if i < 0 {
+		p.Status.Conditions = append(p.Status.Conditions, c)
+		return
+	}
+	p.Status.Conditions[i] = c
+}
+
+func find(all []v1beta1.RolloutCondition, kind string) v1beta1.RolloutCondition {
+	for _, c := range all {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return v1beta1.RolloutCondition{}
+}
+
+// Urgent says that a status has to be stored at once: its conditions changed.
+func Urgent(before, after *v1beta1.BatchReleaseStatus) bool {
+	return !slices.EqualFunc(before.Conditions, after.Conditions, func(a, b v1beta1.RolloutCondition) bool {
+		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
+	})
+}
+
+// Events are about what changed between two statuses.
+func Events(before, after *v1beta1.BatchReleaseStatus) []planning.Event {
+	var events []planning.Event
+	was, is := find(before.Conditions, v1beta1.BatchReleaseStalled), find(after.Conditions, v1beta1.BatchReleaseStalled)
+	if is.Status == metav1.ConditionTrue && (was.Status != is.Status || was.Reason != is.Reason) {
+		events = append(events, planning.Event{Warning: true, Reason: is.Reason, Message: is.Message})
+	}
+	batch, done := after.CanaryStatus.CurrentBatch+1, after.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady
+	if done && (before.CanaryStatus.CurrentBatchState != v1beta1.BatchStateReady || before.CanaryStatus.CurrentBatch != after.CanaryStatus.CurrentBatch) {
+		events = append(events, planning.Event{Reason: v1beta1.ReasonBatchReady, Message: fmt.Sprintf("batch %d is ready: %d pods are updated", batch, after.CanaryStatus.UpdatedReplicas)})
+	}
+	if after.Phase == v1beta1.BatchReleasePhaseCompleted && before.Phase != after.Phase {
+		events = append(events, planning.Event{Reason: v1beta1.ReasonCompleted, Message: "the workload has its own strategy"})
+	}
+	return events
+}

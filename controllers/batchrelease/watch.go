@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package batchrelease
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// follow watches the workloads of a kind from the first release of one on: ours whole, of those of Kubernetes only their specs' numbers.
+func (r *Reconciler) follow(ctx context.Context, row rollable.Workload) error {
+	if !row.Native {
+		return r.WatchLateGathering(ctx, workload.Object(row.Kind), r.ofWorkload(row), gather)
+	}
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(row.Kind)
+	return r.WatchLateSpecs(ctx, object, r.ofWorkload(row))
+}
+
+// ofWorkload names the releases of a workload.
+func (r *Reconciler) ofWorkload(row rollable.Workload) workload.MapFunc {
+	return func(ctx context.Context, object client.Object) []types.NamespacedName {
+		stored, err := r.List(ctx, r.Kind, client.InNamespace(object.GetNamespace()))
+		if err != nil {
+			return nil
+		}
+		var releases []types.NamespacedName
+		for i := range stored {
+			if kind, name := workloadOf(&stored[i]); kind == row.Kind.GroupKind() && name == object.GetName() {
+				releases = append(releases, client.ObjectKeyFromObject(&stored[i]))
+			}
+		}
+		return releases
+	}
+}
+
+// workloadOf reads the reference of a stored release.
+func workloadOf(stored *unstructured.Unstructured) (schema.GroupKind, string) {
+	fields, _, _ := unstructured.NestedStringMap(stored.Object, "spec", "workloadRef")
+	return schema.FromAPIVersionAndKind(fields["apiVersion"], fields["kind"]).GroupKind(), fields["name"]
+}

@@ -1,0 +1,148 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+)
+
+const deployment = `"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}`
+
+func decoded(t *testing.T, spec string) *v1beta1.Rollout {
+	t.Helper()
+	r := &v1beta1.Rollout{}
+	if err := json.Unmarshal([]byte(`{"metadata":{"namespace":"shop","name":"web"},"spec":{`+spec+`}}`), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// texts are errors as "field: kind".
+func texts(errs field.ErrorList) string {
+	var all []string
+	for _, err := range errs {
+		all = append(all, err.Field+" "+strings.TrimPrefix(string(err.Type), "FieldValue"))
+	}
+	return strings.Join(all, ", ")
+}
+
+func steps(replicas ...string) string {
+	var all []string
+	for _, value := range replicas {
+		all = append(all, `{"replicas":`+value+`}`)
+	}
+	return `"steps":[` + strings.Join(all, ",") + `]`
+}
+
+func canary(fields string) string { return deployment + `,"strategy":{"canary":{` + fields + `}}` }
+
+func TestValidate(t *testing.T) {
+	workload := func(version, kind, name string) string {
+		return `"workloadRef":{"apiVersion":"` + version + `","kind":"` + kind + `","name":"` + name + `"},"strategy":{"canary":{` + steps("1") + `}}`
+	}
+	const at = "spec.strategy.canary."
+	for name, tc := range map[string]struct{ spec, want string }{
+		"good":                        {spec: canary(steps("1", `"50%"`, `"100%"`))},
+		"the same twice":              {spec: canary(steps("2", "2"))},
+		"a number after a percentage": {spec: canary(steps(`"50%"`, "1"))},
+		"a CloneSet":                  {spec: workload("apps.kruise.io/v1alpha1", "CloneSet", "web")},
+		"an Advanced DaemonSet":       {spec: workload("apps.kruise.io/v1alpha1", "DaemonSet", "web")},
+		"a traffic without routes":    {spec: canary(`"steps":[{"replicas":1,"traffic":"20%"}]`)},
+		"a threshold":                 {spec: canary(steps("1") + `,"failureThreshold":"20%"`)},
+		"a threshold of zero":         {spec: canary(steps("1") + `,"failureThreshold":0`)},
+		"no workload":                 {spec: `"strategy":{"canary":{` + steps("1") + `}}`, want: "spec.workloadRef Invalid"},
+		"a ReplicaSet":                {spec: workload("apps/v1", "ReplicaSet", "web"), want: "spec.workloadRef Invalid"},
+		"a CloneSet of another group": {spec: workload("apps/v1", "CloneSet", "web"), want: "spec.workloadRef Invalid"},
+		"a name with a quote":         {spec: workload("apps/v1", "Deployment", "x'y"), want: "spec.workloadRef.name Invalid"},
+		"no strategy":                 {spec: deployment, want: "spec.strategy.canary Required"},
+		"blue-green":                  {spec: deployment + `,"strategy":{"blueGreen":{` + steps("1") + `}}`, want: "spec.strategy.blueGreen Forbidden"},
+		"both strategies":             {spec: deployment + `,"strategy":{"canary":{` + steps("1") + `},"blueGreen":{}}`, want: "spec.strategy.blueGreen Forbidden"},
+		"no steps":                    {spec: canary(""), want: at + "steps Required"},
+		"a step without replicas":     {spec: canary(`"steps":[{}]`), want: at + "steps[0].replicas Required"},
+		"a step of zero":              {spec: canary(steps("0")), want: at + "steps[0].replicas Invalid"},
+		"a step of more than all":     {spec: canary(steps(`"101%"`)), want: at + "steps[0].replicas Invalid"},
+		"a step in words":             {spec: canary(steps(`"many"`)), want: at + "steps[0].replicas Invalid"},
+		"fewer pods":                  {spec: canary(steps("3", "2")), want: at + "steps[1].replicas Invalid"},
+		"a smaller percentage":        {spec: canary(steps(`"30%"`, `"20%"`)), want: at + "steps[1].replicas Invalid"},
+		"a traffic of zero":           {spec: canary(`"steps":[{"replicas":1,"traffic":"0%"}]`), want: at + "steps[0].traffic Invalid"},
+		"a traffic without percent":   {spec: canary(`"steps":[{"replicas":1,"traffic":"20"}]`), want: at + "steps[0].traffic Invalid"},
+		"a route":                     {spec: canary(steps("1") + `,"trafficRoutings":[{"service":"web"}]`), want: at + "trafficRoutings Forbidden"},
+		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`), want: at + "trafficRoutingRef Forbidden"},
+		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`), want: at + "enableExtraWorkloadForCanary Forbidden"},
+		"a threshold in words":        {spec: canary(steps("1") + `,"failureThreshold":"many"`), want: at + "failureThreshold Invalid"},
+		"a label that cannot be":      {spec: canary(steps("1") + `,"patchPodTemplateMetadata":{"labels":{"a b":"c"}}`), want: at + "patchPodTemplateMetadata.labels Invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := texts(Validate(decoded(t, tc.spec))); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestASharedRouteByAnnotation(t *testing.T) {
+	r := decoded(t, canary(steps("1")))
+	r.Annotations = map[string]string{"rollouts.kruise.io/trafficrouting": "web"}
+	if got := texts(Validate(r)); got != "metadata.annotations[rollouts.kruise.io/trafficrouting] Forbidden" {
+		t.Error(got)
+	}
+}
+
+func TestValidateUpdate(t *testing.T) {
+	for name, tc := range map[string]struct{ spec, want string }{
+		"other steps":    {spec: canary(steps("2", `"60%"`))},
+		"paused":         {spec: deployment + `,"strategy":{"paused":true,"canary":{` + steps("1", `"50%"`) + `}}`},
+		"more steps":     {spec: canary(steps("1", "2", "3")), want: "spec.strategy.canary.steps Forbidden"},
+		"another style":  {spec: canary(steps("1", `"50%"`) + `,"enableExtraWorkloadForCanary":true`), want: "spec.strategy.canary.enableExtraWorkloadForCanary Forbidden"},
+		"no canary":      {spec: deployment, want: "spec.strategy Forbidden"},
+		"routes":         {spec: canary(steps("1", `"50%"`) + `,"trafficRoutings":[{"service":"web"}]`), want: "spec.strategy.canary.trafficRoutings Forbidden"},
+		"other workload": {spec: strings.Replace(canary(steps("1", `"50%"`)), `"web"`, `"api"`, 1), want: "spec.workloadRef Forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, now := decoded(t, canary(steps("1", `"50%"`))), decoded(t, tc.spec)
+			if got := texts(ValidateUpdate(now, old)); got != "" {
+				t.Errorf("without a release: %s", got)
+			}
+			for _, phase := range []v1beta1.RolloutPhase{v1beta1.RolloutPhaseProgressing, v1beta1.RolloutPhaseTerminating} {
+				old.Status.Phase = phase
+				if got := texts(ValidateUpdate(now, old)); got != tc.want {
+					t.Errorf("%s: got %q, want %q", phase, got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func TestOneRolloutForAWorkload(t *testing.T) {
+	other := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": map[string]any{"name": "first", "namespace": "shop"},
+		"spec": map[string]any{"workloadRef": map[string]any{"apiVersion": "apps/v1beta1", "kind": "Deployment", "name": "web"}},
+	}}
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("Rollout"), &unstructured.Unstructured{})
+	scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("RolloutList"), &unstructured.UnstructuredList{})
+	others := Others{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}
+	second := decoded(t, canary(steps("1")))
+	errs, _ := others.check(t.Context(), second, nil)
+	if got := texts(errs); got != "spec.workloadRef Invalid" || !strings.Contains(errs.ToAggregate().Error(), "Rollout first") {
+		t.Errorf("got %v", errs)
+	}
+	second.Spec.WorkloadRef.Name = "api"
+	if errs, _ := others.check(t.Context(), second, nil); len(errs) > 0 {
+		t.Errorf("another workload: %v", errs)
+	}
+	second.Name, second.Spec.WorkloadRef.Name = "first", "web"
+	if errs, _ := others.check(t.Context(), second, nil); len(errs) > 0 {
+		t.Errorf("itself: %v", errs)
+	}
+}

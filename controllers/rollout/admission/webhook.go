@@ -1,0 +1,93 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package admission admits Rollouts: it refuses faults, what this version does not do, and a second Rollout of a workload.
+package admission
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// +kubebuilder:webhook:path=/mutate-rollouts-kruise-io-v1beta1-rollout,mutating=true,groups=rollouts.kruise.io,resources=rollouts,verbs=create;update,versions=v1beta1,name=default.rollouts.rollouts.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+// +kubebuilder:webhook:path=/validate-rollouts-kruise-io-v1beta1-rollout,mutating=false,groups=rollouts.kruise.io,resources=rollouts,verbs=create;update,versions=v1beta1,name=validate.rollouts.rollouts.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
+
+// maxOthers and maxBytes limit the Rollouts read for one request.
+const (
+	maxOthers = 1000
+	maxBytes  = 4 << 20
+)
+
+// Others finds the other Rollouts.
+type Others struct {
+	// Reader asks the API server, not a cache.
+	Reader client.Reader
+}
+
+// Kind are the rules for Rollouts. announce labels the workload of a valid one; nil: the controller does.
+func Kind(others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[v1beta1.Rollout, *v1beta1.Rollout] {
+	return admit.Kind[v1beta1.Rollout, *v1beta1.Rollout]{
+		GroupVersionKind: v1beta1.GroupVersion().WithKind("Rollout"),
+		Older:            v1alpha1.GroupVersion().Version,
+		OlderField:       fieldInV1alpha1,
+		Default:          func(*v1beta1.Rollout) {},
+		Validate:         Validate,
+		ValidateUpdate:   ValidateUpdate,
+		LookUp:           others.check,
+		Announce:         announce,
+		ChecksMetadata:   true,
+	}
+}
+
+// fieldInV1alpha1 is v1alpha1's name of a field.
+func fieldInV1alpha1(path string) string {
+	const ref = "spec.workloadRef"
+	if len(path) >= len(ref) && path[:len(ref)] == ref {
+		return "spec.objectRef.workloadRef" + path[len(ref):]
+	}
+	return path
+}
+
+// check refuses a second Rollout of a workload. What cannot be read is admitted.
+func (o Others) check(ctx context.Context, r, old *v1beta1.Rollout) (field.ErrorList, []string) {
+	if old != nil && old.Spec.WorkloadRef == r.Spec.WorkloadRef {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
+	defer cancel()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("RolloutList"))
+	by := ""
+	_, err := pages.Read(ctx, o.Reader, list, pages.Limits{Objects: maxOthers, Bytes: maxBytes}, func(page *unstructured.UnstructuredList) bool {
+		for i := range page.Items {
+			ref, _, _ := unstructured.NestedStringMap(page.Items[i].Object, "spec", "workloadRef")
+			if page.Items[i].GetName() != r.Name && same(r.Spec.WorkloadRef, v1beta1.ObjectRef{APIVersion: ref["apiVersion"], Kind: ref["kind"], Name: ref["name"]}) {
+				by = page.Items[i].GetName()
+			}
+		}
+		return by == ""
+	}, client.InNamespace(r.Namespace))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Letting a Rollout in without a look at the others")
+	}
+	if by == "" {
+		return nil, nil
+	}
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "workloadRef"), r.Spec.WorkloadRef, "is the workload of Rollout "+by+" already")}, nil
+}
+
+// same compares workloads, whatever the version of their group.
+func same(a, b v1beta1.ObjectRef) bool {
+	return a.Name == b.Name &&
+		schema.FromAPIVersionAndKind(a.APIVersion, a.Kind).GroupKind() == schema.FromAPIVersionAndKind(b.APIVersion, b.Kind).GroupKind()
+}

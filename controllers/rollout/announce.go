@@ -1,0 +1,90 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
+)
+
+// announceTimeout leaves time to answer the request for the Rollout.
+const announceTimeout = 5 * time.Second
+
+// announcing puts the workload of a new Rollout under the brake before that is stored. So what the same client changes next is held.
+func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
+	return func(ctx context.Context, object *unstructured.Unstructured) []string {
+		if d.Acts != nil && !d.Acts() {
+			return nil
+		}
+		ref, _, _ := unstructured.NestedStringMap(object.Object, "spec", "workloadRef")
+		disabled, _, _ := unstructured.NestedBool(object.Object, "spec", "disabled")
+		row, known := rollable.Of(ref["apiVersion"], ref["kind"])
+		if !known || disabled {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+		defer cancel()
+		if err := announce(ctx, d, row, types.NamespacedName{Namespace: object.GetNamespace(), Name: ref["name"]}, object.GetName()); err != nil {
+			return []string{"spec: a change of the workload within the next seconds may go on without steps: " + err.Error()}
+		}
+		return nil
+	}
+}
+
+func announce(ctx context.Context, d admit.Deps, row rollable.Workload, key types.NamespacedName, rollout string) error {
+	stored := workload.Object(row.Kind)
+	if err := d.Client.Get(ctx, key, stored); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if stored.GetAnnotations()[shared.AnnotationRollout] != rollout || stored.GetLabels()[shared.LabelWorkloadType] == "" {
+		if err := label(ctx, d.Client, row, stored, rollout); err != nil {
+			return err
+		}
+	}
+	if !row.Native {
+		return nil // its own admission holds it
+	}
+	holds := func(ctx context.Context, c client.Client) error {
+		return held(ctx, client.NewDryRunClient(c), row.Kind, key, nil)
+	}
+	if holds(ctx, d.Client) == nil || d.Hooks == nil {
+		return nil
+	}
+	if err := d.Hooks.Announce(ctx, Hook()); err != nil {
+		return err
+	}
+	if d.Servers == nil {
+		return nil
+	}
+	return d.Servers.Until(ctx, holds)
+}
+
+// label puts a workload under the brake.
+func label(ctx context.Context, c client.Client, row rollable.Workload, stored *unstructured.Unstructured, rollout string) error {
+	change, err := guarding(row, stored, rollout, false)
+	if err != nil {
+		return err
+	}
+	for _, request := range change.Requests(stored) {
+		body, err := request.Body(planning.Version{ResourceVersion: stored.GetResourceVersion()})
+		if err != nil {
+			return err
+		}
+		if err := c.Patch(ctx, stored.DeepCopy(), client.RawPatch(request.Type, body)); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// Name is the controller's name, and the reportingController of its events.
+const Name = "rollout-controller"
+
+// +kubebuilder:rbac:groups=rollouts.kruise.io,resources=rollouts,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=rollouts.kruise.io,resources=rollouts/status,verbs=patch
+// +kubebuilder:rbac:groups=rollouts.kruise.io,resources=rollouts/finalizers,verbs=update
+// +kubebuilder:rbac:groups=rollouts.kruise.io,resources=batchreleases,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=apps,resources=replicasets;controllerrevisions,verbs=list
+// +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets;daemonsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconciler reconciles Rollouts.
+type Reconciler struct {
+	*workload.Base
+	// hooked tells of the brake; nil in unit tests.
+	hooked *workload.Hooked
+	// labeled are the workloads of Kubernetes under the brake, own the kinds of ours that are served.
+	labeled *labeled
+	own     []rollable.Workload
+	strays  strays
+}
+
+// New returns a Reconciler without watches.
+func New(d workload.Dependencies) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, kind(), d)}
+}
+
+// own is what is remembered of a Rollout.
+type own struct {
+	// fault is what the API server refused last; empty: nothing.
+	fault string
+}
+
+// Reconcile takes one Rollout a step further. What a decision says is stored before it is done.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	if wait, err := r.abandon(ctx, req.NamespacedName); err != nil || wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, err
+	}
+	pass, rollout, result, err := workload.Begin[v1beta1.Rollout](ctx, r.Base, req.NamespacedName)
+	if pass == nil {
+		return result, err
+	}
+	defer pass.End()
+	if r.quiet(rollout) {
+		return pass.Finish(nil)
+	}
+	memory := workload.Own(pass.Memory, func() *own { return &own{} })
+	seen, err := r.observe(ctx, rollout)
+	if err != nil {
+		return r.notObserved(ctx, pass, err)
+	}
+	seen.Fault = memory.fault
+	todo := plan.Plan(rollout, seen.Snapshot)
+	pass.LookAgain(todo.After)
+	if wait, err := pass.WriteStatus(ctx, todo.Status, moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
+		return pass.Finish(err, wait)
+	}
+	pass.EmitEvents(rollout, "Release", eventsOf(todo.Events))
+	all, err := actions(rollout, seen, todo)
+	if err != nil {
+		return pass.Finish(err)
+	}
+	outcome := pass.Apply(ctx, rollout, planning.Plan{Actions: all})
+	fault := ""
+	if len(outcome.Failures) > 0 {
+		fault = outcome.Failures[0].Message
+	}
+	if outcome.Done > 0 || memory.fault != fault {
+		pass.LookAgain(workload.Busy)
+	}
+	memory.fault = fault
+	return pass.Finish(nil)
+}
+
+// notObserved handles a failed look. A workload that changed meanwhile is looked at again.
+func (r *Reconciler) notObserved(ctx context.Context, pass *workload.Pass, err error) (ctrl.Result, error) {
+	if errors.Is(err, errMoved) {
+		return ctrl.Result{RequeueAfter: workload.Busy}, nil
+	}
+	return r.NotObserved(ctx, pass.Stored, err, v1beta1.RolloutConditionStalled)
+}
+
+// moved: more than counters changed.
+func moved(before, after *v1beta1.RolloutStatus) bool {
+	x, y := before.DeepCopy(), after.DeepCopy()
+	for _, s := range []*v1beta1.RolloutStatus{x, y} {
+		if s.CanaryStatus != nil {
+			s.CanaryStatus.CanaryReplicas, s.CanaryStatus.CanaryReadyReplicas = 0, 0
+		}
+	}
+	a, errA := json.Marshal(x)
+	b, errB := json.Marshal(y)
+	return errA != nil || errB != nil || string(a) != string(b)
+}
+
+func eventsOf(all []plan.Event) []planning.Event {
+	var events []planning.Event
+	for _, e := range all {
+		events = append(events, planning.Event{Warning: e.Warning, Reason: e.Reason, Message: e.Note})
+	}
+	return events
+}

@@ -1,0 +1,361 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
+)
+
+// world is a Rollout with its workload and its BatchRelease, and what its user may still do.
+type world struct {
+	Rollout  *v1beta1.Rollout
+	Release  *v1beta1.BatchRelease
+	Template string
+	// Stable is the version of all pods before the release; New are pods of the template.
+	Stable              string
+	Replicas, New       int
+	Missing             bool
+	Braked, InRelease   bool
+	Guarded, Took, Free bool
+	// Actions are what the user may still do, once each.
+	Actions []string
+	// Over: somebody allowed more pods than the present step.
+	Over bool
+}
+
+var now = time.Unix(1_000_000, 0)
+
+func newWorld(actions ...string) *world {
+	r := &v1beta1.Rollout{}
+	r.Name, r.Generation = "web", 1
+	r.Spec.WorkloadRef = v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	one, two := intstr.FromInt32(1), intstr.FromString("100%")
+	r.Spec.Strategy.Canary = &v1beta1.CanaryStrategy{Steps: []v1beta1.CanaryStep{{Replicas: &one}, {Replicas: &two}}}
+	return &world{Rollout: r, Template: "v1", Stable: "v1", Replicas: 3, New: 3, Actions: actions}
+}
+
+func (w *world) key() string {
+	text, err := json.Marshal(w)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+func (w *world) copy() *world {
+	c := *w
+	c.Actions = slices.Clone(w.Actions)
+	if w.Rollout != nil {
+		c.Rollout = w.Rollout.DeepCopy()
+	}
+	c.Release = w.Release.DeepCopy()
+	return &c
+}
+
+func (w *world) snapshot() Snapshot {
+	s := Snapshot{Now: now, Release: w.Release}
+	if !w.Missing {
+		deployment, _ := rollable.Of("apps/v1", "Deployment")
+		s.Workload = &Workload{
+			Workload: deployment, Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Guarded: w.Guarded,
+			Revision: w.Template, Stable: w.Stable, Generation: 1,
+		}
+	}
+	return s
+}
+
+// pass is the controller: the status is stored first, and what follows may be lost.
+func (w *world) pass(crash bool) {
+	if w.Rollout == nil {
+		return
+	}
+	d := Plan(w.Rollout, w.snapshot())
+	changed := !same(w.Rollout.Status, d.Status)
+	w.Rollout.Status = d.Status
+	if crash && changed {
+		return
+	}
+	w.do(d)
+}
+
+func same(a, b v1beta1.RolloutStatus) bool {
+	x, _ := json.Marshal(a)
+	y, _ := json.Marshal(b)
+	return string(x) == string(y)
+}
+
+func (w *world) do(d Decision) {
+	if d.Unmark {
+		w.InRelease = false
+	}
+	w.Guarded = w.Guarded && !d.Unguard || d.Guard
+	switch {
+	case d.Drop && w.Release.DeletionTimestamp == nil:
+		w.Release.DeletionTimestamp = &metav1.Time{Time: now}
+	case d.Order != nil && w.Release == nil:
+		w.Release = &v1beta1.BatchRelease{Spec: *d.Order}
+		w.Release.Generation = 1
+	case d.Order != nil && w.Release.DeletionTimestamp == nil:
+		before, _ := json.Marshal(w.Release.Spec)
+		after, _ := json.Marshal(d.Order)
+		if string(before) != string(after) {
+			w.Release.Spec = *d.Order
+			w.Release.Generation = 1 - w.Release.Generation
+		}
+	}
+	if d.Ended {
+		w.Rollout = nil
+	}
+}
+
+// batch is the controller of the BatchRelease, in one go.
+func (w *world) batch() {
+	b := w.Release
+	if b == nil {
+		return
+	}
+	if b.DeletionTimestamp != nil {
+		w.Release = nil
+		return
+	}
+	if w.Missing {
+		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted
+		return
+	}
+	if b.Spec.ReleasePlan.BatchPartition == nil {
+		if b.Status.UpdateRevision == "" || b.Status.UpdateRevision == w.Template || w.Template == w.Stable {
+			w.release()
+		}
+		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted
+		return
+	}
+	if b.Status.UpdateRevision != "" && b.Status.UpdateRevision != w.Template || !w.InRelease {
+		return
+	}
+	at := *b.Spec.ReleasePlan.BatchPartition
+	deployment, _ := rollable.Of("apps/v1", "Deployment")
+	w.New = max(w.New, deployment.Limit(b.Spec.ReleasePlan.Batches[at].CanaryReplicas, w.Replicas))
+	b.Status.UpdateRevision, b.Status.ObservedGeneration, b.Status.ObservedWorkloadReplicas = w.Template, b.Generation, int32(w.Replicas)
+	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady}
+}
+
+// release lets the workload go on by itself.
+func (w *world) release() {
+	w.Braked, w.New, w.Stable = false, w.Replicas, w.Template
+}
+
+// apply is a template with the brake of admission.
+func (w *world) apply(template string) {
+	w.Template = template
+	w.New = 0
+	if template == w.Stable && !w.Braked {
+		w.New = w.Replicas
+	}
+	if w.Guarded && w.Rollout != nil {
+		w.Braked, w.InRelease = true, true
+		return
+	}
+	w.Free = true
+	w.release()
+}
+
+func (w *world) sub() *v1beta1.CanaryStatus { return w.Rollout.Status.CanaryStatus }
+
+// act is the user. It says whether he can do that now.
+func (w *world) act(action string) bool {
+	if w.Rollout == nil && !strings.HasPrefix(action, "v") {
+		return false
+	}
+	switch action {
+	case "v2", "v3", "v1":
+		if w.Template == action || w.Missing || !w.Guarded {
+			return false
+		}
+		w.apply(action)
+	case "pause", "resume":
+		w.Rollout.Spec.Strategy.Paused = action == "pause"
+	case "scale":
+		if w.New == w.Replicas {
+			w.New++
+		}
+		w.Replicas++
+	case "plan":
+		two := intstr.FromInt32(2)
+		w.Rollout.Spec.Strategy.Canary.Steps[0].Replicas = &two
+	case "forward", "back":
+		if w.sub() == nil || w.Rollout.Status.Phase != v1beta1.RolloutPhaseProgressing {
+			return false
+		}
+		w.sub().NextStepIndex = map[string]int32{"forward": 2, "back": 1}[action]
+		w.Over = w.Over || action == "back"
+	case "hasty":
+		if w.sub() == nil || w.Rollout.Status.Phase != v1beta1.RolloutPhaseProgressing {
+			return false
+		}
+		w.sub().CurrentStepState = v1beta1.CanaryStepStateReady
+	case "disable":
+		w.Rollout.Spec.Disabled = true
+	case "delete":
+		w.Rollout.DeletionTimestamp = &metav1.Time{Time: now}
+	case "remove":
+		w.Missing = true
+	case "take":
+		if !w.Guarded {
+			return false
+		}
+		w.Guarded, w.Took = false, true
+	}
+	return true
+}
+
+// approve is the user when the message asks him.
+func (w *world) approve() {
+	if w.Rollout != nil && w.sub() != nil && w.sub().CurrentStepState == v1beta1.CanaryStepStatePaused {
+		w.sub().CurrentStepState = v1beta1.CanaryStepStateReady
+	}
+}
+
+// wait lets time pass.
+func (w *world) wait() {
+	if w.Rollout != nil && w.sub() != nil && w.sub().LastUpdateTime != nil {
+		w.sub().LastUpdateTime = &metav1.Time{Time: now.Add(-time.Hour)}
+	}
+}
+
+// broken says what must not be.
+func (w *world) broken() string {
+	switch {
+	case w.Free && !w.Took && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil && !w.Rollout.Spec.Disabled:
+		return "a release ran without control"
+	case w.Rollout == nil || w.sub() == nil || w.Missing || !w.Braked || w.Over:
+		return ""
+	}
+	steps := w.Rollout.Spec.Strategy.Canary.Steps
+	deployment, _ := rollable.Of("apps/v1", "Deployment")
+	i := min(max(int(w.sub().CurrentStepIndex), 1), len(steps))
+	if limit := deployment.Limit(*steps[i-1].Replicas, w.Replicas); w.New > limit && w.New > deployment.Limit(intstr.FromInt32(2), w.Replicas) && w.sub().CanaryRevision == w.Template {
+		return fmt.Sprintf("%d pods are new in step %d, which allows %d", w.New, i, limit)
+	}
+	return ""
+}
+
+// end lets everything go on, with an approving user, and says what is missing then.
+func (w *world) end() string {
+	for range 200 {
+		before := w.key()
+		w.pass(false)
+		w.batch()
+		w.wait()
+		if w.Rollout != nil && !w.Rollout.Spec.Strategy.Paused {
+			w.approve()
+		}
+		if w.key() == before {
+			break
+		}
+	}
+	switch {
+	case w.Rollout != nil && (w.Rollout.DeletionTimestamp != nil):
+		return "the Rollout is still there"
+	case w.Rollout != nil && w.Rollout.Spec.Strategy.Paused && !w.Rollout.Spec.Disabled && !w.Missing, w.Took:
+		return ""
+	case w.Missing:
+		if w.Release != nil {
+			return "the BatchRelease is still there"
+		}
+		return ""
+	case w.Release != nil || w.Braked || w.InRelease:
+		return "something of the release is left"
+	case w.New != w.Replicas:
+		return "not all pods are new"
+	}
+	if w.Rollout == nil || w.Rollout.Spec.Disabled {
+		return ""
+	}
+	if slices.ContainsFunc(w.Rollout.Status.Conditions, func(c v1beta1.RolloutCondition) bool {
+		return c.Type == v1beta1.RolloutConditionSucceeded && c.Status == metav1.ConditionFalse
+	}) {
+		return ""
+	}
+	if w.Rollout.Status.Phase != v1beta1.RolloutPhaseHealthy || w.sub().CurrentStepState != v1beta1.CanaryStepStateCompleted {
+		return "the Rollout is " + string(w.Rollout.Status.Phase) + " and the step " + string(w.sub().CurrentStepState)
+	}
+	return ""
+}
+
+// TestExploreUsers visits each order of passes, crashes and what a user may do.
+func TestExploreUsers(t *testing.T) {
+	cases := [][]string{
+		{"v2"}, {"v2", "v3"}, {"v2", "v1"}, {"v2", "pause", "resume"}, {"v2", "scale"}, {"v2", "plan"}, {"v2", "forward"}, {"v2", "back"},
+		{"v2", "hasty"}, {"v2", "disable"}, {"v2", "delete"}, {"v2", "remove"}, {"v2", "take"},
+		{"v2", "v3", "v1", "scale"}, {"v2", "v3", "disable", "hasty"}, {"v2", "v1", "delete", "forward"}, {"v2", "v3", "pause", "resume", "back"},
+		{"v2", "plan", "scale", "v3", "hasty"}, {"v2", "v3", "v1", "delete", "pause"}, {"v2", "v1", "disable", "plan", "forward", "hasty"},
+	}
+	for i, actions := range cases {
+		t.Run(strings.Join(actions, " "), func(t *testing.T) {
+			if len(actions) > 3 && !sample.Has(i, 4) {
+				t.Skip("left to another day")
+			}
+			visited := map[string]bool{}
+			todo := []*world{newWorld(actions...)}
+			for len(todo) > 0 {
+				w := todo[len(todo)-1]
+				todo = todo[:len(todo)-1]
+				for _, next := range w.next(t) {
+					if key := next.key(); !visited[key] {
+						visited[key] = true
+						todo = append(todo, next)
+					}
+				}
+				if len(visited) > 1000 && len(visited)%10 != 0 {
+					continue // most of the time goes into ends
+				}
+				rest := w.copy()
+				if wrong := rest.end(); wrong != "" {
+					t.Fatalf("%s\nfrom %s\nend %s", wrong, w.key(), rest.key())
+				}
+			}
+			t.Logf("%d states", len(visited))
+		})
+	}
+}
+
+// next are the states one step further.
+func (w *world) next(t *testing.T) (all []*world) {
+	t.Helper()
+	add := func(name string, do func(*world) bool) {
+		n := w.copy()
+		if !do(n) {
+			return
+		}
+		if broken := n.broken(); broken != "" {
+			t.Fatalf("%s: %s\nbefore %s\nafter %s", name, broken, w.key(), n.key())
+		}
+		all = append(all, n)
+	}
+	always := func(do func(*world)) func(*world) bool { return func(n *world) bool { do(n); return true } }
+	add("a pass", always(func(n *world) { n.pass(false) }))
+	add("a pass with a crash", always(func(n *world) { n.pass(true) }))
+	add("a batch", always((*world).batch))
+	add("time", always((*world).wait))
+	add("approved", always((*world).approve))
+	for i, action := range w.Actions {
+		add(action, func(n *world) bool {
+			n.Actions = slices.Delete(n.Actions, i, i+1)
+			return n.act(action)
+		})
+	}
+	return all
+}

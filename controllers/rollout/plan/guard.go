@@ -1,0 +1,116 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+)
+
+const (
+	// registering is when to look again while the API server is being told of the brake.
+	registering = 500 * time.Millisecond
+	// unregistered is the same while it cannot be told.
+	unregistered = 10 * time.Second
+)
+
+// late: the template changed while nothing braked it.
+func (p *pass) late() bool {
+	w, sub := p.Workload, p.Status.CanaryStatus
+	switch {
+	case w.InRelease || w.Replicas == 0 || w.Unsupported != "":
+		return false
+	case sub == nil || sub.CanaryRevision == "":
+		return w.Moving
+	case w.RolloutID != "" && w.RolloutID == sub.ObservedRolloutID:
+		return false // by contract
+	}
+	return w.Revision != sub.StableRevision && w.Revision != sub.CanaryRevision
+}
+
+// uncontrolled tells of a change under the same rollout-id: it is no release.
+func (p *pass) uncontrolled(was *v1beta1.CanaryStatus) {
+	w := p.Workload
+	if w.RolloutID != "" && w.RolloutID == was.ObservedRolloutID && w.Revision != was.CanaryRevision && w.Revision != was.StableRevision {
+		p.warn(v1beta1.ReasonUncontrolled, "the template changed without another rollout-id, so it went on without steps")
+	}
+}
+
+// guarded tells whether the next change of the workload will be caught.
+func (p *pass) guarded() {
+	say := func(reason, message string) {
+		p.condition(v1beta1.RolloutConditionGuarded, metav1.ConditionFalse, reason, message)
+	}
+	switch w := p.Workload; {
+	case p.rollout.DeletionTimestamp != nil || p.rollout.Spec.Disabled:
+		p.drop(v1beta1.RolloutConditionGuarded)
+	case w == nil:
+		say(v1beta1.ReasonWorkloadNotFound, "there is no "+p.rollout.Spec.WorkloadRef.Kind+" "+p.rollout.Spec.WorkloadRef.Name)
+	case w.Other != "":
+		say(v1beta1.ReasonOtherRollout, "the workload belongs to Rollout "+w.Other)
+	case !w.Guarded:
+		say(v1beta1.ReasonRegistering, "the label of the Rollout is not on the workload")
+	case p.HookFault != "":
+		say(v1beta1.ReasonNotRegistered, p.HookFault)
+		p.soon(unregistered)
+	case p.Registering:
+		say(v1beta1.ReasonRegistering, "the API server is being told of the brake")
+		p.soon(registering)
+	default:
+		p.condition(v1beta1.RolloutConditionGuarded, metav1.ConditionTrue, v1beta1.ReasonInForce, "the next change of the template is caught")
+	}
+}
+
+// stalled tells what does not pass by itself.
+func (p *pass) stalled() {
+	sub := p.Status.CanaryStatus
+	switch {
+	case p.Fault != "":
+		p.stall(v1beta1.ReasonRequestFailed, p.Fault)
+	case p.Workload != nil && p.Workload.Unsupported != "" && p.rollout.DeletionTimestamp == nil && !p.rollout.Spec.Disabled:
+		p.stall(v1beta1.ReasonUnsupported, p.Workload.Unsupported)
+	case sub != nil && p.Status.Phase == v1beta1.RolloutPhaseProgressing && p.reason() == v1beta1.ReasonInRolling && sub.CurrentStepState == v1beta1.CanaryStepStateUpgrade:
+		p.deadline(sub)
+	default:
+		p.drop(v1beta1.RolloutConditionStalled)
+	}
+}
+
+func (p *pass) stall(reason, message string) {
+	if was := p.found(v1beta1.RolloutConditionStalled); was.Status != metav1.ConditionTrue || was.Reason != reason {
+		p.warn(reason, message)
+	}
+	p.condition(v1beta1.RolloutConditionStalled, metav1.ConditionTrue, reason, message)
+}
+
+// deadline measures how long a step goes on without another ready pod. The condition keeps the time.
+func (p *pass) deadline(sub *v1beta1.CanaryStatus) {
+	i := int(sub.CurrentStepIndex)
+	if i < 1 || i > len(p.steps()) || p.steps()[i-1].ProgressDeadlineSeconds == nil {
+		p.drop(v1beta1.RolloutConditionStalled)
+		return
+	}
+	seconds := *p.steps()[i-1].ProgressDeadlineSeconds
+	now := fmt.Sprintf("in step(%d/%d) %d new pods are ready", i, len(p.steps()), sub.CanaryReadyReplicas)
+	was := p.found(v1beta1.RolloutConditionStalled)
+	if !strings.HasPrefix(was.Message, now) {
+		p.condition(v1beta1.RolloutConditionStalled, metav1.ConditionFalse, v1beta1.ReasonInRolling, now)
+		was = p.found(v1beta1.RolloutConditionStalled)
+	}
+	left := time.Duration(seconds)*time.Second - p.Now.Sub(was.LastUpdateTime.Time)
+	if left > 0 && was.Status != metav1.ConditionTrue {
+		p.soon(left)
+		return
+	}
+	message := fmt.Sprintf("%s, and no other became ready within %d seconds", now, seconds)
+	if p.Release != nil && p.Release.Status.Message != "" {
+		message += ": " + p.Release.Status.Message
+	}
+	p.stall(v1beta1.ReasonDeadlineExceeded, message)
+}

@@ -1,0 +1,243 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package brake holds back a change of a workload that has a Rollout, in the moment of the change. policy.yaml says the same to the API
+// server, for the workloads of Kubernetes; there it holds without the operator.
+//
+// It cannot look at other objects. The operator says by labels and annotations of the workload what it needs to know.
+package brake
+
+import (
+	_ "embed" // policy.yaml
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+)
+
+// Policy is the policy of the API server, with its binding.
+//
+//go:embed policy.yaml
+var Policy string
+
+// everyOrdinal is a partition beyond all ordinals.
+const everyOrdinal = int64(32767)
+
+// request is an update of a workload.
+type request struct {
+	old, object *unstructured.Unstructured
+	// was are the annotations before.
+	was             map[string]string
+	running, brakes bool
+}
+
+// Brake changes the object of an update, as far as its workload has a Rollout. Resource is the plural name, with the group for kinds
+// of ours: clonesets.apps.kruise.io.
+func Brake(resource string, old, object *unstructured.Unstructured) {
+	r := request{old: old, object: object, was: old.GetAnnotations()}
+	if !r.guarded() || r.ours() {
+		return
+	}
+	_, r.running = r.was[shared.AnnotationInProgressing]
+	r.brakes = r.starts()
+	r.keepNotes()
+	if !r.brakes && !r.running {
+		return
+	}
+	r.hold(resource)
+}
+
+// hold writes what holds a workload, or keeps it.
+func (r *request) hold(resource string) {
+	switch resource {
+	case "deployments":
+		r.deployment()
+	case "daemonsets":
+		r.daemonSet()
+	case "statefulsets":
+		r.partition(everyOrdinal, true)
+	case "clonesets.apps.kruise.io":
+		r.partition("100%", false)
+	default:
+		r.partition(everyOrdinal, false)
+	}
+}
+
+// Resource is the name of a kind for Brake.
+func Resource(kind schema.GroupKind) string {
+	plural := strings.ToLower(kind.Kind) + "s"
+	if kind.Group == "apps" {
+		return plural
+	}
+	return plural + "." + kind.Group
+}
+
+// Catch holds a workload in the middle of a change that went unseen. Its annotation names the Rollout.
+func Catch(resource string, object *unstructured.Unstructured) {
+	r := request{old: object.DeepCopy(), object: object, was: object.GetAnnotations(), brakes: true}
+	r.keepNotes()
+	r.hold(resource)
+}
+
+// Release lets a held workload go on by itself.
+func Release(resource string, object *unstructured.Unstructured) {
+	now := object.GetAnnotations()
+	delete(now, shared.AnnotationInProgressing)
+	object.SetAnnotations(now)
+	switch resource {
+	case "deployments":
+		unstructured.RemoveNestedField(object.Object, "spec", "paused")
+	case "daemonsets":
+		_ = unstructured.SetNestedField(object.Object, "RollingUpdate", "spec", "updateStrategy", "type")
+	default:
+		if _, found, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); found {
+			_ = unstructured.SetNestedField(object.Object, int64(0), "spec", "updateStrategy", "rollingUpdate", "partition")
+		}
+	}
+}
+
+// guarded: the workload has a Rollout. Who takes only the label away takes over. A manifest without it lacks the annotation, too.
+func (r *request) guarded() bool {
+	_, rollout := r.was[shared.AnnotationRollout]
+	_, kept := r.object.GetAnnotations()[shared.AnnotationRollout]
+	_, before := r.old.GetLabels()[shared.LabelWorkloadType]
+	_, label := r.object.GetLabels()[shared.LabelWorkloadType]
+	return rollout && r.old.GetDeletionTimestamp() == nil &&
+		(label || before && (!kept || !reflect.DeepEqual(r.object.Object["spec"], r.old.Object["spec"])))
+}
+
+var number = regexp.MustCompile(`^[0-9]{1,15}$`)
+
+// ours: the operator raises the number with each write. An undo can only bring a lower one back.
+func (r *request) ours() bool {
+	before, after := r.was[shared.AnnotationSequence], r.object.GetAnnotations()[shared.AnnotationSequence]
+	if !number.MatchString(after) {
+		return false
+	}
+	if !number.MatchString(before) {
+		return true
+	}
+	b, _ := strconv.Atoi(before)
+	a, _ := strconv.Atoi(after)
+	return a > b
+}
+
+// starts: there is something to release.
+func (r *request) starts() bool {
+	changed := !reflect.DeepEqual(template(r.old), template(r.object))
+	if r.running && changed {
+		return true
+	}
+	if replicas, found, _ := unstructured.NestedInt64(r.object.Object, "spec", "replicas"); found && replicas == 0 {
+		return false
+	}
+	if id := rolloutID(r.object); id != "" {
+		return id != rolloutID(r.old)
+	}
+	return changed
+}
+
+// template is what a release is about.
+func template(o *unstructured.Unstructured) []any {
+	spec, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "template", "spec")
+	annotations, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "annotations")
+	labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
+	delete(labels, "pod-template-hash")
+	return []any{spec, nilIfEmpty(annotations), nilIfEmpty(labels)}
+}
+
+func nilIfEmpty(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+func rolloutID(o *unstructured.Unstructured) string {
+	if id, found := o.GetLabels()[shared.RolloutID]; found {
+		return id
+	}
+	return o.GetAnnotations()[shared.RolloutID]
+}
+
+// keepNotes leaves what is ours as it was. An undo would bring old notes back.
+func (r *request) keepNotes() {
+	labels, now := r.object.GetLabels(), r.object.GetAnnotations()
+	if _, found := labels[shared.LabelWorkloadType]; !found {
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[shared.LabelWorkloadType] = r.old.GetLabels()[shared.LabelWorkloadType]
+		r.object.SetLabels(labels)
+	}
+	if now == nil {
+		now = map[string]string{}
+	}
+	for _, key := range []string{
+		shared.AnnotationRollout, shared.AnnotationSequence, shared.AnnotationControl, shared.AnnotationOriginal, shared.AnnotationInProgressing,
+	} {
+		delete(now, key)
+		if value, found := r.was[key]; found {
+			now[key] = value
+		}
+	}
+	if r.brakes {
+		now[shared.AnnotationInProgressing] = `{"rolloutName":"` + r.was[shared.AnnotationRollout] + `"}`
+	}
+	r.object.SetAnnotations(now)
+}
+
+// deployment pauses, and keeps the numbers of a release.
+func (r *request) deployment() {
+	paused, _, _ := unstructured.NestedBool(r.old.Object, "spec", "paused")
+	r.set(r.brakes || paused, "spec", "paused")
+	if _, rolling, _ := unstructured.NestedMap(r.old.Object, "spec", "strategy", "rollingUpdate"); !r.running || !rolling {
+		return
+	}
+	for _, path := range [][]string{{"spec", "minReadySeconds"}, {"spec", "progressDeadlineSeconds"}, {"spec", "strategy"}} {
+		unstructured.RemoveNestedField(r.object.Object, path...)
+		if value, found, _ := unstructured.NestedFieldCopy(r.old.Object, path...); found {
+			r.set(value, path...)
+		}
+	}
+}
+
+// daemonSet has no partition: pods are updated when they are deleted.
+func (r *request) daemonSet() {
+	kind, _, _ := unstructured.NestedString(r.old.Object, "spec", "updateStrategy", "type")
+	if r.brakes {
+		kind = "OnDelete"
+	}
+	r.set(kind, "spec", "updateStrategy", "type")
+}
+
+// partition keeps all pods, or those that the release keeps.
+func (r *request) partition(all any, onlyRolling bool) {
+	kind, _, _ := unstructured.NestedString(r.old.Object, "spec", "updateStrategy", "type")
+	if onlyRolling && kind != "RollingUpdate" {
+		return
+	}
+	if onlyRolling {
+		r.set(kind, "spec", "updateStrategy", "type")
+	}
+	path := []string{"spec", "updateStrategy", "rollingUpdate", "partition"}
+	value, found, _ := unstructured.NestedFieldCopy(r.old.Object, path...)
+	if !found {
+		value = int64(0)
+	}
+	if r.brakes {
+		value = all
+	}
+	r.set(value, path...)
+}
+
+// set writes a field. It fails where something on the way is no object, which the schema refuses later.
+func (r *request) set(value any, path ...string) {
+	_ = unstructured.SetNestedField(r.object.Object, runtime.DeepCopyJSONValue(value), path...)
+}

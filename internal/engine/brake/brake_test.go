@@ -1,0 +1,155 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package brake
+
+import (
+	"maps"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+)
+
+// workload is a Deployment at rest, with a Rollout.
+func workload(image string) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{
+			"name": "web", "labels": map[string]any{shared.LabelWorkloadType: "deployment"}, "annotations": map[string]any{shared.AnnotationRollout: "web"},
+		},
+		"spec": map[string]any{
+			"replicas": int64(3), "minReadySeconds": int64(5),
+			"strategy":       map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxSurge": "25%", "maxUnavailable": int64(0)}},
+			"updateStrategy": map[string]any{"type": "RollingUpdate"},
+			"template":       map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": image}}}},
+		},
+	}}
+}
+
+func annotate(o *unstructured.Unstructured, key, value string) {
+	all := maps.Clone(o.GetAnnotations())
+	all[key] = value
+	o.SetAnnotations(all)
+}
+
+func paused(o *unstructured.Unstructured) bool {
+	value, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
+	return value
+}
+
+const mark = `{"rolloutName":"web"}`
+
+func TestWhatIsBraked(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(old, now *unstructured.Unstructured)
+		braked bool
+	}{
+		"another template": {func(_, _ *unstructured.Unstructured) {}, true},
+		"no other template": {func(old, now *unstructured.Unstructured) {
+			now.Object["spec"] = old.Object["spec"]
+		}, false},
+		"no replicas": {func(_, now *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(now.Object, int64(0), "spec", "replicas")
+		}, false},
+		"a rollout-id that stays": {func(old, now *unstructured.Unstructured) {
+			annotate(old, shared.RolloutID, "7")
+			annotate(now, shared.RolloutID, "7")
+		}, false},
+		"another rollout-id": {func(old, now *unstructured.Unstructured) {
+			now.Object["spec"] = old.Object["spec"]
+			annotate(old, shared.RolloutID, "7")
+			annotate(now, shared.RolloutID, "8")
+		}, true},
+		"without a Rollout": {func(old, _ *unstructured.Unstructured) { old.SetAnnotations(nil) }, false},
+		"by the operator":   {func(_, now *unstructured.Unstructured) { annotate(now, shared.AnnotationSequence, "1") }, false},
+		"by an undo that brings an old number": {func(old, now *unstructured.Unstructured) {
+			annotate(old, shared.AnnotationSequence, "9")
+			annotate(now, shared.AnnotationSequence, "3")
+		}, true},
+		"while it is deleted": {func(old, _ *unstructured.Unstructured) { old.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1, 0)}) }, false},
+		"a manifest without label and annotations": {func(_, now *unstructured.Unstructured) {
+			now.SetLabels(nil)
+			now.SetAnnotations(nil)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, now := workload("web:1"), workload("web:2")
+			tc.change(old, now)
+			Brake("deployments", old, now)
+			if got := paused(now); got != tc.braked {
+				t.Errorf("braked: %t", got)
+			}
+			if tc.braked && (now.GetAnnotations()[shared.AnnotationInProgressing] != mark || now.GetLabels()[shared.LabelWorkloadType] != "deployment") {
+				t.Errorf("got %v %v", now.GetLabels(), now.GetAnnotations())
+			}
+		})
+	}
+}
+
+// In a release the numbers stay, whatever a manifest says.
+func TestNumbersOfARelease(t *testing.T) {
+	old, now := workload("web:2"), workload("web:2")
+	annotate(old, shared.AnnotationInProgressing, mark)
+	_ = unstructured.SetNestedField(old.Object, int64(2147483646), "spec", "minReadySeconds")
+	_ = unstructured.SetNestedField(old.Object, int64(1), "spec", "strategy", "rollingUpdate", "maxSurge")
+	_ = unstructured.SetNestedField(now.Object, "Recreate", "spec", "strategy", "type")
+	_ = unstructured.SetNestedField(now.Object, int64(9), "spec", "replicas")
+	Brake("deployments", old, now)
+	seconds, _, _ := unstructured.NestedInt64(now.Object, "spec", "minReadySeconds")
+	surge, _, _ := unstructured.NestedInt64(now.Object, "spec", "strategy", "rollingUpdate", "maxSurge")
+	kind, _, _ := unstructured.NestedString(now.Object, "spec", "strategy", "type")
+	replicas, _, _ := unstructured.NestedInt64(now.Object, "spec", "replicas")
+	if seconds != 2147483646 || surge != 1 || kind != "RollingUpdate" || replicas != 9 || now.GetAnnotations()[shared.AnnotationInProgressing] != mark {
+		t.Errorf("got %v", now.Object)
+	}
+}
+
+// The Deployment controller keeps copies of annotations, and kubectl's undo brings them back.
+func TestAnUndoBringsNoNotesBack(t *testing.T) {
+	old, now := workload("web:2"), workload("web:2")
+	annotate(now, shared.AnnotationInProgressing, mark)
+	annotate(now, shared.AnnotationOriginal, "{}")
+	annotate(now, "note", "of the user")
+	Brake("deployments", old, now)
+	if want := map[string]string{shared.AnnotationRollout: "web", "note": "of the user"}; !maps.Equal(now.GetAnnotations(), want) {
+		t.Errorf("got %v", now.GetAnnotations())
+	}
+}
+
+func TestWhoTakesTheLabelAwayTakesOver(t *testing.T) {
+	old, now := workload("web:2"), workload("web:2")
+	annotate(old, shared.AnnotationInProgressing, mark)
+	now.SetLabels(nil)
+	Brake("deployments", old, now)
+	if len(now.GetLabels()) > 0 {
+		t.Errorf("got %v", now.GetLabels())
+	}
+}
+
+func TestEveryKindIsBraked(t *testing.T) {
+	for resource, want := range map[string]any{
+		"statefulsets": everyOrdinal, "statefulsets.apps.kruise.io": everyOrdinal, "daemonsets.apps.kruise.io": everyOrdinal, "clonesets.apps.kruise.io": "100%",
+	} {
+		old, now := workload("web:1"), workload("web:2")
+		Brake(resource, old, now)
+		got, _, _ := unstructured.NestedFieldCopy(now.Object, "spec", "updateStrategy", "rollingUpdate", "partition")
+		if got != want {
+			t.Errorf("%s: partition %v", resource, got)
+		}
+		// In the release it stays.
+		again := workload("web:2")
+		_ = unstructured.SetNestedField(now.Object, int64(2), "spec", "updateStrategy", "rollingUpdate", "partition")
+		Brake(resource, now, again)
+		if got, _, _ := unstructured.NestedInt64(again.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); got != 2 {
+			t.Errorf("%s: partition %d in the release", resource, got)
+		}
+	}
+	old, now := workload("web:1"), workload("web:2")
+	Brake("daemonsets", old, now)
+	if kind, _, _ := unstructured.NestedString(now.Object, "spec", "updateStrategy", "type"); kind != "OnDelete" {
+		t.Errorf("a DaemonSet is of type %s", kind)
+	}
+}

@@ -1,0 +1,136 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollable
+
+import (
+	"math"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+)
+
+// everyPod is a partition that keeps all pods.
+const everyPod = math.MaxInt32
+
+// Facts are what the stored object of a workload says by itself.
+type Facts struct {
+	Generation int64
+	// Settled: its controller has seen its spec.
+	Settled bool
+	// Replicas is its size.
+	Replicas int
+	// InRelease: the brake has caught a change. Guarded: the label of the brake is there.
+	InRelease, Guarded bool
+	// RolloutID is its rollout-id.
+	RolloutID string
+	// Revision is that of its template, Stable that of its pods before. Both are empty where only its pods or revisions tell: Deployments
+	// and DaemonSets.
+	Revision, Stable string
+	// Updated and Available are pods by its status, Kept is how many, or which ordinals, stay, and Start is the first ordinal.
+	Updated, Available, Kept, Start int
+	// Ordered: its pods are updated from the last ordinal down.
+	Ordered bool
+	// MaxUnavailable is how many pods may be unavailable.
+	MaxUnavailable int
+	// Unsupported says why it has no batches; empty: it has.
+	Unsupported string
+}
+
+// FactsOf reads the stored object of a workload.
+func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
+	f := Facts{Generation: o.GetGeneration(), RolloutID: o.GetAnnotations()[shared.RolloutID]}
+	if id, found := o.GetLabels()[shared.RolloutID]; found {
+		f.RolloutID = id
+	}
+	_, f.InRelease = o.GetAnnotations()[shared.AnnotationInProgressing]
+	_, f.Guarded = o.GetLabels()[shared.LabelWorkloadType]
+	f.Settled = number(o, 0, "status", "observedGeneration") >= o.GetGeneration()
+	f.Revision, f.Stable = text(o, "status", "updateRevision"), text(o, "status", "currentRevision")
+	f.Updated, f.Available = int(number(o, 0, "status", "updatedReplicas")), int(number(o, 0, "status", "availableReplicas"))
+	f.Replicas = int(number(o, 1, "spec", "replicas"))
+	if !w.Sized {
+		f.Replicas, f.Available = int(number(o, 0, "status", "desiredNumberScheduled")), int(number(o, 0, "status", "numberAvailable"))
+		f.Updated = int(number(o, 0, "status", "updatedNumberScheduled"))
+	}
+	if w.Native && w.Partition != nil {
+		f.Start = int(number(o, 0, "spec", "ordinals", "start"))
+	}
+	_, unordered, _ := unstructured.NestedMap(o.Object, "spec", "updateStrategy", "rollingUpdate", "unorderedUpdate")
+	f.Ordered = w.Kind.Kind == "StatefulSet" && !unordered
+	f.Kept = w.partition(o, f.Replicas)
+	f.MaxUnavailable = max(1, maxUnavailable(o, f.Replicas))
+	f.Unsupported = w.unsupported(o)
+	return f
+}
+
+// unsupported says why a workload has no batches.
+func (w Workload) unsupported(o *unstructured.Unstructured) string {
+	_, advanced := o.GetAnnotations()[shared.AnnotationAdvancedStrategy]
+	switch {
+	case w.Kind.Kind == "Deployment" && !advanced && text(o, "spec", "strategy", "type") == "Recreate":
+		return "a Deployment of the type Recreate has no batches"
+	case w.Partition != nil && text(o, "spec", "updateStrategy", "type") == "OnDelete":
+		return "a " + w.Kind.Kind + " of the type OnDelete has no batches"
+	}
+	return ""
+}
+
+// partition of a workload. A percentage counts in pods, rounded up.
+func (w Workload) partition(o *unstructured.Unstructured, replicas int) int {
+	if w.Partition == nil {
+		return 0
+	}
+	value, found, _ := unstructured.NestedFieldNoCopy(o.Object, append([]string{"spec"}, w.Partition...)...)
+	if !found {
+		return 0
+	}
+	if size := scaled(value, replicas, true); size >= 0 {
+		return size
+	}
+	return everyPod
+}
+
+// maxUnavailable is that of the strategy of any kind.
+func maxUnavailable(o *unstructured.Unstructured, replicas int) int {
+	for _, path := range [][]string{
+		{"spec", "updateStrategy", "rollingUpdate", "maxUnavailable"}, {"spec", "updateStrategy", "maxUnavailable"},
+	} {
+		if value, found, _ := unstructured.NestedFieldNoCopy(o.Object, path...); found {
+			return scaled(value, replicas, false)
+		}
+	}
+	return 0
+}
+
+// scaled is a number or percentage; -1 if it is neither.
+func scaled(value any, replicas int, up bool) int {
+	var size intstr.IntOrString
+	switch value := value.(type) {
+	case int64:
+		size = intstr.FromInt32(int32(min(max(value, 0), math.MaxInt32)))
+	case string:
+		size = intstr.FromString(value)
+	default:
+		return -1
+	}
+	n, err := intstr.GetScaledValueFromIntOrPercent(&size, replicas, up)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func number(o *unstructured.Unstructured, omitted int64, path ...string) int64 {
+	if n, found, err := unstructured.NestedInt64(o.Object, path...); found && err == nil {
+		return n
+	}
+	return omitted
+}
+
+func text(o *unstructured.Unstructured, path ...string) string {
+	s, _, _ := unstructured.NestedString(o.Object, path...)
+	return s
+}

@@ -1,0 +1,174 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rolling
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// DesiredAnnotation is the Deployment controller's, on ReplicaSets.
+	DesiredAnnotation = "deployment.kubernetes.io/desired-replicas"
+	// MaxAnnotation is the other one.
+	MaxAnnotation = "deployment.kubernetes.io/max-replicas"
+)
+
+// Numbers are what a user wrote into a Deployment, kept in an annotation while ours stand there.
+type Numbers struct {
+	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
+	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+	MinReadySeconds         int32               `json:"minReadySeconds,omitempty"`
+	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
+}
+
+// NumbersOf are those in a Deployment now.
+func NumbersOf(d *appsv1.Deployment) Numbers {
+	n := Numbers{MinReadySeconds: d.Spec.MinReadySeconds, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds}
+	if r := d.Spec.Strategy.RollingUpdate; r != nil {
+		n.MaxSurge, n.MaxUnavailable = r.MaxSurge, r.MaxUnavailable
+	}
+	return n
+}
+
+// Encode writes them as text.
+func (n Numbers) Encode() string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// DecodeNumbers reads what Encode wrote.
+func DecodeNumbers(text string) (n Numbers, err error) {
+	if err = json.Unmarshal([]byte(text), &n); err != nil {
+		return n, fmt.Errorf("reading the numbers of a Deployment: %w", err)
+	}
+	return n, nil
+}
+
+// Advanced reads what OpenKruise keeps of a Deployment that it has taken from Kubernetes.
+func Advanced(d *appsv1.Deployment, text string) (Numbers, error) {
+	var kept struct {
+		RollingUpdate *appsv1.RollingUpdateDeployment `json:"rollingUpdate"`
+	}
+	n := Numbers{MinReadySeconds: d.Spec.MinReadySeconds, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds}
+	if err := json.Unmarshal([]byte(text), &kept); err != nil {
+		return n, fmt.Errorf("reading the numbers of a Deployment: %w", err)
+	}
+	if kept.RollingUpdate != nil {
+		n.MaxSurge, n.MaxUnavailable = kept.RollingUpdate.MaxSurge, kept.RollingUpdate.MaxUnavailable
+	}
+	return n, nil
+}
+
+// limits are the numbers in pods, as the Deployment controller counts.
+func (n Numbers) limits(replicas int) (surge, unavailable int) {
+	quarter := intstr.FromString("25%")
+	surge, errSurge := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(n.MaxSurge, quarter)), replicas, true)
+	unavailable, errUnavailable := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(n.MaxUnavailable, quarter)), replicas, false)
+	if errSurge != nil || errUnavailable != nil || surge <= 0 && unavailable <= 0 {
+		return max(0, surge), 1
+	}
+	return surge, min(unavailable, replicas)
+}
+
+// Unavailable is how many pods may be unavailable by these numbers.
+func (n Numbers) Unavailable(replicas int) int {
+	_, unavailable := n.limits(replicas)
+	return unavailable
+}
+
+// WriteMoving writes our numbers.
+func WriteMoving(d *appsv1.Deployment, surge int) {
+	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = false, MinReadySeconds, ptr.To[int32](ProgressDeadlineSeconds)
+	d.Spec.Strategy.RollingUpdate = rollingUpdate(surge, MaxUnavailable(surge))
+}
+
+// WriteParked pauses it between batches, with the numbers of the user. Pods that are there stay.
+func WriteParked(d *appsv1.Deployment, v View, n Numbers) {
+	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = true, n.MinReadySeconds, n.ProgressDeadlineSeconds
+	d.Spec.Strategy.RollingUpdate = rollingUpdate(Parked(v), max(v.Unavailable, 1))
+}
+
+// WriteRestored gives it back to its user: what is left rolls by his numbers.
+func WriteRestored(d *appsv1.Deployment, n Numbers) {
+	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = false, n.MinReadySeconds, n.ProgressDeadlineSeconds
+	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: n.MaxSurge, MaxUnavailable: n.MaxUnavailable}
+}
+
+func rollingUpdate(surge, unavailable int) *appsv1.RollingUpdateDeployment {
+	return &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable))}
+}
+
+// Read is the view of a Deployment and its ReplicaSets, which were read while the Deployment did not change. New is the ReplicaSet of the
+// template, or nil; old are the others, in the order of the view's. Limit is left to the caller. So are pods that are ready by a
+// minReadySeconds above zero: the status of New does not tell.
+func Read(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, n Numbers) (v View, newest *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
+	v.Replicas = int(ptr.Deref(d.Spec.Replicas, 1))
+	v.Surge, v.Unavailable = n.limits(v.Replicas)
+	v.Moving = !d.Spec.Paused && d.Spec.MinReadySeconds == MinReadySeconds
+	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxSurge != nil {
+		v.InForce = r.MaxSurge.IntValue()
+	}
+	v.Observed = d.Status.ObservedGeneration >= d.Generation
+	v.CaughtUp, v.Refused = v.Observed && caughtUp(d, sets), slices.ContainsFunc(sets, refused)
+	sets = slices.Clone(sets)
+	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	for _, set := range sets {
+		if newest == nil && sameTemplate(&set.Spec.Template, &d.Spec.Template) {
+			newest, v.New, v.Counted = set, read(set), set.Status.AvailableReplicas > 0
+			continue
+		}
+		old, v.Old = append(old, set), append(v.Old, read(set))
+	}
+	return v, newest, old
+}
+
+func read(set *appsv1.ReplicaSet) Set {
+	s := Set{Replicas: int(ptr.Deref(set.Spec.Replicas, 1)), Ready: int(set.Status.ReadyReplicas)}
+	s.Desired, _ = strconv.Atoi(set.Annotations[DesiredAnnotation])
+	return s
+}
+
+// caughtUp: the status of a Deployment is the sum of those of its ReplicaSets, and these are about their present spec.
+func caughtUp(d *appsv1.Deployment, sets []*appsv1.ReplicaSet) bool {
+	var sum appsv1.DeploymentStatus
+	for _, set := range sets {
+		if set.Status.ObservedGeneration < set.Generation || set.Status.Replicas != ptr.Deref(set.Spec.Replicas, 1) {
+			return false
+		}
+		sum.Replicas += set.Status.Replicas
+		sum.ReadyReplicas += set.Status.ReadyReplicas
+		sum.AvailableReplicas += set.Status.AvailableReplicas
+	}
+	return d.Status.Replicas == sum.Replicas && d.Status.ReadyReplicas == sum.ReadyReplicas && d.Status.AvailableReplicas == sum.AvailableReplicas
+}
+
+// refused: the ReplicaSet controller cannot make or delete pods.
+func refused(set *appsv1.ReplicaSet) bool {
+	return slices.ContainsFunc(set.Status.Conditions, func(c appsv1.ReplicaSetCondition) bool {
+		return c.Type == appsv1.ReplicaSetReplicaFailure && c.Status == corev1.ConditionTrue
+	})
+}
+
+// sameTemplate compares as the Deployment controller does.
+func sameTemplate(a, b *corev1.PodTemplateSpec) bool {
+	a, b = a.DeepCopy(), b.DeepCopy()
+	delete(a.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	delete(b.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	return equality.Semantic.DeepEqual(a, b)
+}

@@ -1,0 +1,228 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rolling_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
+)
+
+// world is a release and what its user may still do.
+type world struct {
+	rollingtest.Release
+	third, undo, crashes int
+	scale                [2]int
+}
+
+type step struct {
+	name string
+	do   func(*world)
+}
+
+// machines are the steps of all who act without a user.
+func machines(p rollingtest.Plan) []step {
+	all := make([]step, 0, 20)
+	for _, m := range rollingtest.Machines(p) {
+		all = append(all, step{m.Name, func(w *world) { m.Do(&w.Release) }})
+	}
+	return all
+}
+
+// users are the steps of the user, and of faults.
+func users(p rollingtest.Plan) []step {
+	all := []step{
+		{"the user approves", func(w *world) {
+			if w.Deployment.Paused && !w.Deployment.Huge && w.reached(p) {
+				w.Approve(p)
+			}
+		}},
+		{"the user applies a third version", func(w *world) {
+			if w.third > 0 && !w.Done {
+				w.third--
+				w.Template(2)
+			}
+		}},
+		{"the user sets the template back", func(w *world) {
+			if w.undo > 0 && !w.Done {
+				w.undo--
+				w.Template(0)
+			}
+		}},
+	}
+	for i := range 2 {
+		all = append(all, step{"the user scales", func(w *world) {
+			if to := w.scale[i]; to > 0 && !w.Done && (i == 0 || w.scale[0] == 0) {
+				w.scale[i] = 0
+				w.Scale(to)
+			}
+		}})
+	}
+	for i := range rollingtest.Versions {
+		all = append(all, step{fmt.Sprintf("a pod of set %d fails", i), func(w *world) {
+			if w.crashes > 0 && w.Sets[i].Ready > 0 {
+				w.crashes--
+				w.Sets[i].Ready--
+				w.Sets[i].Unready++
+				w.Excused = true
+			}
+		}})
+	}
+	return all
+}
+
+// reached: the step has what it allows.
+func (w *world) reached(p rollingtest.Plan) bool {
+	return w.Sets[w.Deployment.Version].Replicas >= p.Limit(w.Step, w.Deployment.Replicas)
+}
+
+// end lets the world come to rest, and says what is missing of what its step, or its user, wants.
+func (w *world) end(p rollingtest.Plan) string {
+	if !w.Settle(p) {
+		return "there is no rest"
+	}
+	d := w.Deployment
+	s := w.Sets[d.Version]
+	switch {
+	case w.Done && (s.Ready != d.Replicas || w.ready() != d.Replicas):
+		return "the release has not ended"
+	case !w.Done && (!w.reached(p) || w.ready() < d.Replicas || s.Unready > 0 || !d.Paused || d.Huge):
+		return "the step has not ended"
+	}
+	return ""
+}
+
+func (w *world) ready() (n int) {
+	for _, s := range w.Sets {
+		n += s.Ready
+	}
+	return n
+}
+
+type exploration struct {
+	name  string
+	plan  rollingtest.Plan
+	pods  int
+	start world
+}
+
+func explorations() []exploration {
+	half := []int{50, 100}
+	return []exploration{
+		{"two pods, a surge", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{}},
+		{"two pods, no surge", rollingtest.Plan{Unavailable: 1, Steps: half}, 2, world{}},
+		{"two pods, both", rollingtest.Plan{Surge: 1, Unavailable: 1, Steps: half}, 2, world{}},
+		{"set back", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{undo: 1}},
+		{"three pods, both", rollingtest.Plan{Surge: 1, Unavailable: 1, Steps: []int{60, 100}}, 3, world{}},
+		{"three pods, no surge", rollingtest.Plan{Unavailable: 1, Steps: []int{60, 100}}, 3, world{}},
+		{"a third version, no surge", rollingtest.Plan{Unavailable: 1, Steps: half}, 2, world{third: 1}},
+		{"a third version, a surge", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{third: 1}},
+		{"scaled up", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{scale: [2]int{3}}},
+		{"scaled down", rollingtest.Plan{Unavailable: 1, Steps: half}, 3, world{scale: [2]int{2}}},
+		{"a pod fails", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{crashes: 1}},
+		{"four pods, by two", rollingtest.Plan{Surge: 2, Steps: half}, 4, world{}},
+	}
+}
+
+// small is how many states a case may have each day.
+const small = 3000
+
+// TestExploreBatches visits each order in which the controllers, we and the user can act: new pods stay within the step, ready ones
+// within the limits of the user, and each step ends.
+func TestExploreBatches(t *testing.T) {
+	for i, e := range explorations() {
+		t.Run(e.name, func(t *testing.T) {
+			most := sample.Number(100_000, 300_000)
+			if !sample.Has(i, 4) {
+				most = small
+			}
+			e.start.Release = rollingtest.Started(e.plan, e.pods)
+			states, cut := explore(t, e, most)
+			t.Logf("%d states; all there are: %t", states, !cut)
+		})
+	}
+}
+
+// origin is the state before, and the step from there.
+type origin struct {
+	before world
+	step   string
+}
+
+// history is how a state was reached.
+func history(from map[world]origin, w world) (text string) {
+	for o := from[w]; o.step != ""; o = from[w] {
+		text = fmt.Sprintf("%s: %+v\n", o.step, w.Controllers) + text
+		w = o.before
+	}
+	return text
+}
+
+// explore visits at most so many states, those with the fewest steps first.
+func explore(t *testing.T, e exploration, most int) (states int, cut bool) {
+	t.Helper()
+	steps := append(machines(e.plan), users(e.plan)...)
+	from := map[world]origin{e.start: {}}
+	for todo := []world{e.start}; len(todo) > 0; todo = todo[1:] {
+		w := todo[0]
+		for _, s := range steps {
+			next := w
+			next.Sharing = false
+			if broken := next.Do(e.plan, func(r *rollingtest.Release) { next.Release = *r; s.do(&next); *r = next.Release }); broken != "" {
+				t.Fatalf("%s: %s\n%s", s.name, broken, history(from, w))
+			}
+			if _, known := from[next]; known {
+				continue
+			}
+			if len(from) >= most {
+				return len(from), true
+			}
+			from[next] = origin{w, s.name}
+			todo = append(todo, next)
+		}
+		if len(from)%7 == 0 {
+			rest := w
+			if wrong := rest.end(e.plan); wrong != "" {
+				t.Fatalf("%s\n%send  %+v", wrong, history(from, w), rest)
+			}
+		}
+	}
+	return len(from), false
+}
+
+// TestBatchesInRandomOrders does the same for large Deployments, in orders that follow from a seed.
+func TestBatchesInRandomOrders(t *testing.T) {
+	for seed := range uint64(sample.Number(300, 20_000)) {
+		random := rand.New(rand.NewPCG(seed, uint64(sample.Day())))
+		p := rollingtest.Plan{Surge: random.IntN(4), Unavailable: random.IntN(4), Steps: []int{10 + random.IntN(30), 40 + random.IntN(59), 100}}
+		w := world{third: random.IntN(2), crashes: random.IntN(3)}
+		if random.IntN(2) == 0 {
+			w.scale = [2]int{1 + random.IntN(20), 1 + random.IntN(20)}
+		}
+		w.Release = rollingtest.Started(p, 1+random.IntN(20))
+		walk(t, seed, random, p, w)
+	}
+}
+
+func walk(t *testing.T, seed uint64, random *rand.Rand, p rollingtest.Plan, w world) {
+	t.Helper()
+	all, rare := machines(p), users(p)
+	for range 400 {
+		s := all[random.IntN(len(all))]
+		if random.IntN(25) == 0 {
+			s = rare[random.IntN(len(rare))]
+		}
+		w.Sharing = false
+		before := w
+		if broken := w.Do(p, func(r *rollingtest.Release) { w.Release = *r; s.do(&w); *r = w.Release }); broken != "" {
+			t.Fatalf("seed %d, %+v: %s: %s\nbefore %+v\nafter  %+v", seed, p, s.name, broken, before, w)
+		}
+	}
+	if wrong := w.end(p); wrong != "" {
+		t.Fatalf("seed %d, %+v: %s: %+v", seed, p, wrong, w)
+	}
+}

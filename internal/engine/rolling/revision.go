@@ -1,0 +1,37 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rolling
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+)
+
+// Revision stands for a template of a Deployment or ReplicaSet. It is known before there is a ReplicaSet.
+func Revision(template *corev1.PodTemplateSpec) string {
+	template = template.DeepCopy()
+	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	text, err := json.Marshal(template)
+	if err != nil {
+		return ""
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
+// Stable is the revision of the oldest of the old ReplicaSets with pods; without one it is that of the Deployment.
+func Stable(d *appsv1.Deployment, old []*appsv1.ReplicaSet) string {
+	for _, set := range old {
+		if ptr.Deref(set.Spec.Replicas, 1) > 0 {
+			return Revision(&set.Spec.Template)
+		}
+	}
+	return Revision(&d.Spec.Template)
+}

@@ -1,0 +1,177 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package released reads workloads in a release, past the cache: their ReplicaSets, revisions and pods are not watched for it.
+package released
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
+)
+
+// ErrMoved means that a Deployment changed while its ReplicaSets were read.
+var ErrMoved = errors.New("it changed while it was read")
+
+// Deployment is one with its ReplicaSets, as they were at one moment.
+type Deployment struct {
+	*appsv1.Deployment
+	Sets []*appsv1.ReplicaSet
+}
+
+// ReadDeployment reads a Deployment and its ReplicaSets. It fails with ErrMoved when the first changes meanwhile.
+func ReadDeployment(ctx context.Context, live client.Reader, name types.NamespacedName) (*Deployment, error) {
+	d, after := &Deployment{Deployment: &appsv1.Deployment{}}, &metav1.PartialObjectMetadata{}
+	if err := live.Get(ctx, name, d.Deployment); err != nil {
+		return nil, err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("reading its selector: %w", err)
+	}
+	var sets appsv1.ReplicaSetList
+	if err := live.List(ctx, &sets, client.InNamespace(name.Namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return nil, fmt.Errorf("listing its ReplicaSets: %w", err)
+	}
+	after.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	if err := live.Get(ctx, name, after); err != nil {
+		return nil, err
+	}
+	if after.ResourceVersion != d.ResourceVersion || after.UID != d.UID {
+		return nil, ErrMoved
+	}
+	for i := range sets.Items {
+		if metav1.IsControlledBy(&sets.Items[i], d.Deployment) {
+			d.Sets = append(d.Sets, &sets.Items[i])
+		}
+	}
+	return d, nil
+}
+
+// PodHash is the label of pods of its template; empty while there is no ReplicaSet for it.
+func (d *Deployment) PodHash() string {
+	_, newest, _ := rolling.Read(d.Deployment, d.Sets, rolling.Numbers{})
+	if newest == nil {
+		return ""
+	}
+	return newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+}
+
+// Revisions are those of its template and of its pods before.
+func (d *Deployment) Revisions() (revision, stable string) {
+	_, _, old := rolling.Read(d.Deployment, d.Sets, rolling.Numbers{})
+	return rolling.Revision(&d.Spec.Template), rolling.Stable(d.Deployment, old)
+}
+
+// Pods are those of a workload that an owner controls: itself, or a ReplicaSet. They have these labels, too.
+func Pods(ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set) ([]*corev1.Pod, error) {
+	selector, err := selectorOf(workload, more)
+	if err != nil {
+		return nil, err
+	}
+	var all []*corev1.Pod
+	for page, err := range pages.All(ctx, live, &corev1.PodList{}, client.InNamespace(workload.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}) {
+		if err != nil {
+			return nil, fmt.Errorf("listing its pods: %w", err)
+		}
+		for i := range page.Items {
+			if owner := metav1.GetControllerOfNoCopy(&page.Items[i]); owner != nil && owner.UID == by {
+				all = append(all, &page.Items[i])
+			}
+		}
+	}
+	return all, nil
+}
+
+func selectorOf(workload *unstructured.Unstructured, more labels.Set) (labels.Selector, error) {
+	var selector metav1.LabelSelector
+	fields, _, _ := unstructured.NestedMap(workload.Object, "spec", "selector")
+	if err := quantity.FromUnstructured(fields, &selector); err != nil {
+		return nil, fmt.Errorf("reading its selector: %w", err)
+	}
+	all, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return nil, fmt.Errorf("reading its selector: %w", err)
+	}
+	if all.Empty() {
+		return labels.Nothing(), nil
+	}
+	requirements, _ := more.AsSelector().Requirements()
+	return all.Add(requirements...), nil
+}
+
+// NewestRevision is the label of pods of the newest ControllerRevision of a DaemonSet of Kubernetes.
+func NewestRevision(ctx context.Context, live client.Reader, set *unstructured.Unstructured) (string, error) {
+	selector, err := selectorOf(set, nil)
+	if err != nil {
+		return "", err
+	}
+	var list appsv1.ControllerRevisionList
+	if err := live.List(ctx, &list, client.InNamespace(set.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+		return "", fmt.Errorf("listing its ControllerRevisions: %w", err)
+	}
+	own := slices.DeleteFunc(list.Items, func(r appsv1.ControllerRevision) bool { return !metav1.IsControlledBy(&r, set) })
+	if len(own) == 0 {
+		return "", nil
+	}
+	newest := slices.MaxFunc(own, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
+	return newest.Labels[appsv1.ControllerRevisionHashLabelKey], nil
+}
+
+// StableOf is the revision that most pods have beside the new one; without others it is the new one.
+func StableOf(pods []*corev1.Pod, revision string) string {
+	count := map[string]int{}
+	stable := revision
+	for _, pod := range pods {
+		hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
+		if hash == "" || hash == revision {
+			continue
+		}
+		count[hash]++
+		if stable == revision || count[hash] > count[stable] || count[hash] == count[stable] && hash < stable {
+			stable = hash
+		}
+	}
+	return stable
+}
+
+// Revisions are those of a workload's template and of its pods before. Only Deployments and DaemonSets cost more than a look at the object.
+func Revisions(ctx context.Context, live client.Reader, row rollable.Workload, workload *unstructured.Unstructured) (revision, stable string, err error) {
+	facts := row.FactsOf(workload)
+	revision, stable = facts.Revision, facts.Stable
+	switch {
+	case row.Kind.Kind == "Deployment":
+		d, err := ReadDeployment(ctx, live, client.ObjectKeyFromObject(workload))
+		if err != nil {
+			return "", "", err
+		}
+		revision, stable = d.Revisions()
+		return revision, stable, nil
+	case row.Native && row.Partition == nil:
+		if revision, err = NewestRevision(ctx, live, workload); err != nil {
+			return "", "", err
+		}
+	case row.Sized:
+		return revision, stable, nil
+	}
+	pods, err := Pods(ctx, live, workload, workload.GetUID(), nil)
+	if err != nil {
+		return "", "", err
+	}
+	return revision, StableOf(pods, revision), nil
+}
