@@ -129,7 +129,7 @@ func (w *fixture) checkWebhooks(version string, authority []byte) {
 				if string(hook.ClientConfig.CABundle) != string(authority) {
 					return fmt.Errorf("%s trusts another authority", hook.Name)
 				}
-				policy, groups := admissionv1.Fail, []string{"apps.kruise.io", "policy.kruise.io"}
+				policy, groups := admissionv1.Fail, []string{"apps.kruise.io", "policy.kruise.io", "rollouts.kruise.io"}
 				if hook.Name == definitionsWebhook {
 					policy, groups = admissionv1.Ignore, []string{apiextensionsv1.GroupName}
 				}
