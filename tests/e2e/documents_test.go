@@ -29,47 +29,30 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
-// TestSamples applies every sample as a user does, and waits until its sets are available.
+// TestSamples applies all samples as a user does, and waits until their sets are available. The scorecard applies them one by one.
 func TestSamples(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../config/samples/*.yaml")
-	if err != nil || len(files) < 3 {
-		t.Fatalf("%d samples: %v", len(files), err)
-	}
-	for _, file := range files {
-		// How the operator itself runs is no workload. It is applied with all others.
-		if name := filepath.Base(file); name == "kustomization.yaml" || strings.HasPrefix(name, "operator_") {
-			continue
+	applied(t, "-k", "../../config/samples")
+	kruise := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	t.Cleanup(func() {
+		if err := env.Client.Delete(context.WithoutCancel(t.Context()), kruise); err != nil {
+			t.Error(err)
 		}
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			t.Parallel()
-			applied(t, file)
-		})
-	}
-	t.Run("all of them", func(t *testing.T) {
-		t.Parallel()
-		applied(t, "-k", "../../config/samples")
-		kruise := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
-		t.Cleanup(func() {
-			if err := env.Client.Delete(context.WithoutCancel(t.Context()), kruise); err != nil {
-				t.Error(err)
+	})
+	env.Namespace(t).Eventually("every kind is managed", func(ctx context.Context) error {
+		if err := env.Client.Get(ctx, client.ObjectKeyFromObject(kruise), kruise); err != nil {
+			return err
+		}
+		for _, name := range controllers.Table().Switchable().Names() {
+			managed := func(k operatorv1alpha1.KindStatus) bool { return k.Kind == name && k.State == operatorv1alpha1.Enabled }
+			if !slices.ContainsFunc(kruise.Status.Kinds, managed) {
+				return fmt.Errorf("%s is not managed: %+v", name, kruise.Status)
 			}
-		})
-		env.Namespace(t).Eventually("every kind is managed", func(ctx context.Context) error {
-			if err := env.Client.Get(ctx, client.ObjectKeyFromObject(kruise), kruise); err != nil {
-				return err
-			}
-			for _, name := range controllers.Table().Switchable().Names() {
-				managed := func(k operatorv1alpha1.KindStatus) bool { return k.Kind == name && k.State == operatorv1alpha1.Enabled }
-				if !slices.ContainsFunc(kruise.Status.Kinds, managed) {
-					return fmt.Errorf("%s is not managed: %+v", name, kruise.Status)
-				}
-			}
-			if !meta.IsStatusConditionTrue(kruise.Status.Conditions, operatorv1alpha1.KruiseAvailable) {
-				return fmt.Errorf("the status is %+v", kruise.Status)
-			}
-			return nil
-		})
+		}
+		if !meta.IsStatusConditionTrue(kruise.Status.Conditions, operatorv1alpha1.KruiseAvailable) {
+			return fmt.Errorf("the status is %+v", kruise.Status)
+		}
+		return nil
 	})
 }
 

@@ -19,11 +19,14 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -35,6 +38,8 @@ import (
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers"
+	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/operator"
@@ -180,7 +185,7 @@ type Namespace struct {
 	t    testing.TB
 }
 
-// Namespace creates a namespace for the test. It is deleted when the test has passed, and
+// Namespace creates a namespace for the test. It is emptied when the test has passed, and
 // kept for a look when it has failed.
 func (e *Environment) Namespace(t testing.TB) *Namespace {
 	t.Helper()
@@ -206,10 +211,28 @@ func (e *Environment) Namespace(t testing.TB) *Namespace {
 		if !t.Failed() {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 			defer cancel()
-			_ = e.Client.Delete(ctx, namespace)
+			e.empty(ctx, n.Name)
 		}
 	})
 	return n
+}
+
+// empty deletes workloads and pods of a namespace. The namespace stays: deleting one is 300 requests.
+func (e *Environment) empty(ctx context.Context, namespace string) {
+	all := []schema.GroupVersionKind{batchv1.SchemeGroupVersion.WithKind("Job")}
+	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
+		all = append(all, appsv1.SchemeGroupVersion.WithKind(kind))
+	}
+	for _, kind := range controllers.Table() {
+		if kind.Scope == kinds.Namespaced {
+			all = append(all, kind.Stored())
+		}
+	}
+	for _, kind := range append(all, corev1.SchemeGroupVersion.WithKind("Pod")) {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(kind)
+		_ = e.Client.DeleteAllOf(ctx, object, client.InNamespace(namespace), client.PropagationPolicy(metav1.DeletePropagationBackground))
+	}
 }
 
 // For is the same namespace for another test, such as one of several in sequence.
