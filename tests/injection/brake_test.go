@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	plugincel "k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
@@ -28,6 +30,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/controllers/rollout"
 	"github.com/kruise-operator/kruise-operator/internal/engine/brake"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
@@ -76,14 +79,51 @@ func compileBrake(t *testing.T) brakePolicy {
 	return p
 }
 
-// apply evaluates the policy for an update.
-func (p brakePolicy) apply(ctx context.Context, resource string, old, object runtime.Object) (runtime.Object, error) {
+// compileHook has the conditions of the hook as an API server of a version compiles them.
+func compileHook(t *testing.T, minor uint) matchconditions.Matcher {
+	t.Helper()
+	compiler, err := plugincel.NewCompositedCompiler(environment.MustBaseEnvSet(version.MajorMinor(1, minor)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conditions []plugincel.ExpressionAccessor
+	for _, c := range rollout.Hook().Conditions {
+		condition := matchconditions.MatchCondition(c)
+		conditions = append(conditions, &condition)
+	}
+	evaluator := compiler.CompileCondition(conditions, plugincel.OptionalVariableDeclarations{HasAuthorizer: true}, environment.NewExpressions)
+	if errs := evaluator.CompilationErrors(); len(errs) > 0 {
+		t.Fatalf("Kubernetes 1.%d: %v", minor, errs)
+	}
+	return matchconditions.NewMatcher(evaluator, ptr.To(admissionv1.Fail), "webhook", "admit", "brake")
+}
+
+// updateOf is an update as a policy or webhook sees it.
+func updateOf(resource string, old, object runtime.Object) *admission.VersionedAttributes {
 	kind := object.GetObjectKind().GroupVersionKind()
 	at := schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: resource}
-	attributes := admission.NewAttributesRecord(object, old, kind, "shop", "web", at, "", admission.Update, &metav1.UpdateOptions{}, false, nil)
-	versioned := &admission.VersionedAttributes{
-		Attributes: attributes, VersionedKind: kind, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old),
+	return &admission.VersionedAttributes{
+		Attributes:    admission.NewAttributesRecord(object, old, kind, "shop", "web", at, "", admission.Update, &metav1.UpdateOptions{}, false, nil),
+		VersionedKind: kind, VersionedObject: admission.NewLazyObject(object), VersionedOldObject: admission.NewLazyObject(old),
 	}
+}
+
+// calls is whether the API server calls the hook for an update.
+func calls(t *testing.T, matcher matchconditions.Matcher, resource string, old, object runtime.Object) bool {
+	t.Helper()
+	if !labeled(old) && !labeled(object) {
+		return false // by its objectSelector
+	}
+	result := matcher.Match(t.Context(), updateOf(resource, old, object), nil, nil)
+	if result.Error != nil {
+		t.Fatal(result.Error)
+	}
+	return result.Matches
+}
+
+// apply evaluates the policy for an update.
+func (p brakePolicy) apply(ctx context.Context, resource string, old, object runtime.Object) (runtime.Object, error) {
+	versioned := updateOf(resource, old, object)
 	if !labeled(old) && !labeled(object) {
 		return object, nil // by its objectSelector
 	}
@@ -92,7 +132,7 @@ func (p brakePolicy) apply(ctx context.Context, resource string, old, object run
 		return object, result.Error
 	}
 	return p.patcher.Patch(ctx, patch.Request{
-		MatchedResource: at, VersionedAttributes: versioned, ObjectInterfaces: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme),
+		MatchedResource: versioned.GetResource(), VersionedAttributes: versioned, ObjectInterfaces: admission.NewObjectInterfacesFromScheme(clientgoscheme.Scheme),
 	}, cel.RuntimeCELCostBudget)
 }
 
@@ -108,14 +148,17 @@ func labeled(object runtime.Object) bool {
 // updates are how many are compared.
 const updates = 600
 
-// The policy and the function brake every update in the same way.
+// The policy and the function brake every update in the same way, and the hook is called for each of them.
 func TestTheBrakeIsTheSameInThePolicyAndInTheOperator(t *testing.T) {
-	p := compileBrake(t)
-	braked := map[string]int{}
+	p, hook := compileBrake(t), map[uint]matchconditions.Matcher{34: compileHook(t, 34), 35: compileHook(t, 35)}
+	braked, asked, left := map[string]int{}, 0, 0
 	for seed := range uint64(updates) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		resource, empty := kindOf(random)
 		old, object := workloadOf(random, resource), workloadOf(random, resource)
+		if seed%2 == 0 {
+			object = edited(random, old, object)
+		}
 		got, err := p.apply(t.Context(), resource, typed(t, old, empty()), typed(t, object, empty()))
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
@@ -123,19 +166,48 @@ func TestTheBrakeIsTheSameInThePolicyAndInTheOperator(t *testing.T) {
 		want := &unstructured.Unstructured{Object: normalized(t, object, empty())}
 		before := want.DeepCopy()
 		brake.Brake(resource, &unstructured.Unstructured{Object: normalized(t, old, empty())}, want)
-		if diff := cmp.Diff(normalized(t, want.Object, empty()), toJSON(t, got)); diff != "" {
+		want.Object = normalized(t, want.Object, empty())
+		if diff := cmp.Diff(want.Object, toJSON(t, got)); diff != "" {
 			t.Fatalf("seed %d, %s: (-function +policy)\n%s\nold %v\nnew %v", seed, resource, diff, old, object)
 		}
-		if cmp.Diff(before.Object, want.Object) != "" {
+		changes := cmp.Diff(before.Object, want.Object) != ""
+		if changes {
 			braked[resource]++
 		}
+		for minor, matcher := range hook {
+			switch called := calls(t, matcher, resource, typed(t, old, empty()), typed(t, object, empty())); {
+			case called:
+				asked++
+			case changes:
+				t.Fatalf("seed %d, %s: Kubernetes 1.%d does not call the hook\nold %v\nnew %v", seed, resource, minor, old, object)
+			default:
+				left++
+			}
+		}
 	}
-	t.Logf("of %d updates, these were changed: %v", updates, braked)
+	t.Logf("of %d updates, these were changed: %v; the hook was called %d times in two versions, and left out %d times", updates, braked, asked, left)
 	for _, resource := range []string{"deployments", "statefulsets", "daemonsets"} {
 		if braked[resource] < updates/20 {
 			t.Errorf("only %d updates of %s were changed", braked[resource], resource)
 		}
 	}
+	if left < updates/5 {
+		t.Errorf("the hook was left out only %d times", left)
+	}
+}
+
+// edited is a workload with one part of another.
+func edited(random *rand.Rand, old, other map[string]any) map[string]any {
+	parts := []string{"labels", "annotations", "template", "strategy", "updateStrategy", "replicas"}
+	part, object := parts[random.IntN(len(parts))], maps.Clone(old)
+	for _, in := range []string{"metadata", "spec"} {
+		fields := maps.Clone(old[in].(map[string]any))
+		if value, found := other[in].(map[string]any)[part]; found {
+			fields[part] = value
+		}
+		object[in] = fields
+	}
+	return object
 }
 
 func kindOf(random *rand.Rand) (resource string, empty func() runtime.Object) {
