@@ -395,6 +395,12 @@ func TestCrashingPodsTakeTheFix(t *testing.T) {
 			s.Done()
 			s.Annotate(simnode.CrashLoop, "true", 0)
 			s.AwaitReady(1, 2, 3)
+			s.Eventually("the operator has seen the crash", func(context.Context) error {
+				if ready := s.Set().Status.ReadyReplicas; ready != 3 {
+					return fmt.Errorf("%d pods are ready by the status", ready)
+				}
+				return nil
+			})
 			s.Update(scenario.Image(scenario.V2))
 			s.AwaitUpdating(scenario.V2, 0)
 			s.Unannotate(simnode.CrashLoop, 0)
