@@ -76,6 +76,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if wait, err := pass.WriteStatus(ctx, todo.Status, moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
 		return pass.Finish(err, wait)
 	}
+	if result := ended(&rollout.Status, &todo.Status); result != "" {
+		r.Metrics.Releases.WithLabelValues(result).Inc()
+	}
 	pass.EmitEvents(rollout, "Release", eventsOf(todo.Events))
 	all, err := actions(rollout, seen, todo)
 	if err != nil {
@@ -106,7 +109,7 @@ func moved(before, after *v1beta1.RolloutStatus) bool {
 	x, y := before.DeepCopy(), after.DeepCopy()
 	for _, s := range []*v1beta1.RolloutStatus{x, y} {
 		if s.CanaryStatus != nil {
-			s.CanaryStatus.CanaryReplicas, s.CanaryStatus.CanaryReadyReplicas = 0, 0
+			s.CanaryStatus.CanaryReplicas, s.CanaryStatus.CanaryReadyReplicas, s.CanaryStatus.LastUpdateTime = 0, 0, nil
 		}
 	}
 	a, errA := json.Marshal(x)

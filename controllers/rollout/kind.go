@@ -63,6 +63,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if err := r.Base.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Further: r.labeled.follow}); err != nil {
 		return err
 	}
+	r.Metrics.Rollouts.Count(r.standings)
 	managed := workload.Managed(mgr.GetRESTMapper(), c)
 	for _, row := range rollable.All() {
 		if row.Native || !managed(row.Kind) {

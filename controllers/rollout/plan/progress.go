@@ -131,6 +131,9 @@ func (p *pass) roll(sub *v1beta1.CanaryStatus) {
 		p.step(sub)
 	}
 	if sub := p.Status.CanaryStatus; p.Release != nil {
+		if sub.CurrentStepState == v1beta1.CanaryStepStateUpgrade && p.Release.Status.CanaryStatus.UpdatedReadyReplicas > sub.CanaryReadyReplicas {
+			sub.LastUpdateTime = p.time()
+		}
 		sub.CanaryReplicas = p.Release.Status.CanaryStatus.UpdatedReplicas
 		sub.CanaryReadyReplicas = p.Release.Status.CanaryStatus.UpdatedReadyReplicas
 		sub.PodTemplateHash = p.Workload.PodHash

@@ -20,6 +20,10 @@ type Metrics struct {
 	Objects *Objects
 	// Copies is how many copies ResourceDistributions have together, by state: desired, succeeded or failed.
 	Copies *Copies
+	// Rollouts is how many Rollouts there are by state, and since when.
+	Rollouts *Rollouts
+	// Releases counts the ends of releases by Rollouts, by result: Succeeded, Canceled, LetGo or TakenOver.
+	Releases *prometheus.CounterVec
 	// StaleViews counts passes waiting for the cache to show the workload's own writes, by kind.
 	StaleViews *prometheus.CounterVec
 	// TakeoverWaiting is 1 for the reason why no reconciler acts while OpenKruise is, or was, in charge, and 0 for the others.
@@ -62,8 +66,11 @@ type Metrics struct {
 func New(registerer prometheus.Registerer) (*Metrics, error) {
 	all := &set{}
 	m := &Metrics{
-		Objects: add(all, newObjects()),
-		Copies:  add(all, newCopies()),
+		Objects:  add(all, newObjects()),
+		Copies:   add(all, newCopies()),
+		Rollouts: add(all, newRollouts()),
+		Releases: all.counters("kruise_rollout_releases_total", "Releases by Rollouts that ended, by result: Succeeded, Canceled (the template was set back), LetGo (the Rollout was disabled or deleted) or TakenOver.",
+			"result"),
 		Actions: all.counters("kruise_podset_actions_total", "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
 			"kind", "verb", "result"),
 		StaleViews: all.counters("kruise_podset_stale_views_total", "Reconciles that waited for the cache to show the operator's own writes for the workload.",

@@ -70,6 +70,8 @@ func rows() []row {
 			{title: "Actions", unit: "ops", queries: []query{perSecond(`kruise_podset_actions_total{result="ok"}`, "kind, verb")}},
 			{title: "Actions that were refused or are in doubt", unit: "ops",
 				queries: []query{perSecond(`kruise_podset_actions_total{result=~"refused|doubt"}`, "kind, verb, result")}},
+			{title: "Rollouts, by state", queries: []query{largest(`kruise_rollouts{state!="Rest"}`, "state")}},
+			{title: "Releases that ended", unit: "ops", queries: []query{perSecond("kruise_rollout_releases_total{}", "result")}},
 			{title: "Pods held out of service", queries: []query{largest("kruise_pods_held_not_ready{}", "holder")}},
 		}},
 		{"Sidecars", []panel{
