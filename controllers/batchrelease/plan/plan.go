@@ -176,7 +176,8 @@ func (p *pass) prepare() {
 func (p *pass) finalize() {
 	w := p.Workload
 	p.Status.Phase, p.Moving = v1beta1.BatchReleasePhaseFinalizing, true
-	other := p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
+	// The brake caught another template: the next release has it.
+	other := w.InRelease && p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
 	switch {
 	case w.had() && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
 		// Its controller would count by what it saw earlier.

@@ -236,6 +236,9 @@ func TestTheEndOfABatchRelease(t *testing.T) {
 		"when its workload is gone":   {change: func(w *world) { w.release.DeletionTimestamp, w.w = deleted, nil }, ended: true},
 		"of a template that was back": {change: func(w *world) { w.release.Spec.ReleasePlan.BatchPartition, w.w.Revision = nil, "v1" }, restore: true},
 		"with another template":       {change: func(w *world) { w.release.Spec.ReleasePlan.BatchPartition, w.w.Revision = nil, "v3" }},
+		"of control, with another template": {change: func(w *world) {
+			w.release.Spec.ReleasePlan.BatchPartition, w.w.Revision, w.w.InRelease = nil, "v3", false
+		}, restore: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "apps/v1", "StatefulSet", 4, "1")

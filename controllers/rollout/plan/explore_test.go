@@ -136,7 +136,7 @@ func (w *world) batch() {
 		return
 	}
 	if b.Spec.ReleasePlan.BatchPartition == nil {
-		if b.Status.UpdateRevision == "" || b.Status.UpdateRevision == w.Template || w.Template == w.Stable {
+		if !w.InRelease || b.Status.UpdateRevision == "" || b.Status.UpdateRevision == w.Template || w.Template == w.Stable {
 			w.release()
 		}
 		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted
