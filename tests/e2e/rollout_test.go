@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
@@ -42,19 +43,17 @@ spec:
 ---
 `
 
-const cloneSetShop = `
-apiVersion: apps.kruise.io/v1beta1
-kind: CloneSet
-metadata: {name: shop}
-spec:
-  replicas: 6
-  selector: {matchLabels: {app: shop}}
-  template:
-    metadata: {labels: {app: shop}}
-    spec:
-      terminationGracePeriodSeconds: 0
-      containers: [{name: main, image: "example/shop:v1"}]
-`
+// shopOf is a workload of any kind. Those of DaemonSets have nodes of their own.
+func shopOf(apiVersion, kind string) string {
+	edits := []string{"apps/v1", apiVersion, "kind: Deployment", "kind: " + kind}
+	switch kind {
+	case "StatefulSet":
+		edits = append(edits, "replicas: 6", "replicas: 6\n  serviceName: shop")
+	case "DaemonSet":
+		edits = append(edits, "  replicas: 6\n", "", "    spec:\n", "    spec:\n      nodeSelector: {"+environment.Own+": NODES}\n      tolerations: [{key: "+environment.Own+", operator: Exists}]\n")
+	}
+	return environment.Edited(deployed, edits...)
+}
 
 // rolled is a workload with a Rollout, both named shop.
 type rolled struct {
@@ -62,6 +61,8 @@ type rolled struct {
 	t        testing.TB
 	manifest string
 	kind     schema.GroupVersionKind
+	// own is the spec of its user, without the template.
+	own map[string]any
 }
 
 func newRolled(t *testing.T, apiVersion, kind, workload string) *rolled {
@@ -75,10 +76,32 @@ func newRolledIn(t *testing.T, e *environment.Environment, apiVersion, kind, wor
 		Namespace: e.Namespace(t), t: t, kind: schema.FromAPIVersionAndKind(apiVersion, kind),
 		manifest: environment.Edited(rolloutOfShop, "apps/v1", apiVersion, "Deployment", kind) + workload,
 	}
+	if kind == "DaemonSet" {
+		r.manifest = strings.ReplaceAll(r.manifest, "NODES", r.Name)
+		for i := range 6 {
+			r.OwnNode(fmt.Sprintf("%s-%d", r.Name, i), nil)
+		}
+	}
 	r.Apply(r.manifest)
 	r.has("v1", 6, 6)
-	r.until("it is guarded", func(o *v1beta1.Rollout) bool { return condition(o, v1beta1.RolloutConditionGuarded).Status == "True" })
+	r.isGuarded()
 	return r
+}
+
+// isGuarded waits until the next change will be caught. Nothing of a release is in the spec then.
+func (r *rolled) isGuarded() {
+	r.t.Helper()
+	r.until("it is guarded", func(o *v1beta1.Rollout) bool { return condition(o, v1beta1.RolloutConditionGuarded).Status == "True" })
+	r.own = r.spec()
+}
+
+// spec is that of the workload, without what a release is about.
+func (r *rolled) spec() map[string]any {
+	r.t.Helper()
+	spec, _, _ := unstructured.NestedMap(r.workload().Object, "spec")
+	delete(spec, "template")
+	delete(spec, "replicas")
+	return spec
 }
 
 func condition(o *v1beta1.Rollout, kind string) v1beta1.RolloutCondition {
@@ -216,19 +239,31 @@ func (r *rolled) clean() {
 	if paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused"); paused {
 		r.t.Error("it is paused")
 	}
+	if diff := cmp.Diff(r.own, r.spec()); r.own != nil && diff != "" {
+		r.t.Errorf("the spec is another one than before: %s", diff)
+	}
 }
 
-// A release of each kind: caught, step by step, approved by a patch of the status.
+// A release of each kind: caught, step by step, approved by a patch of the status. The next one is canceled by the template from before.
 func TestARolloutReleasesInSteps(t *testing.T) {
-	for _, tc := range []struct{ version, kind, workload string }{{"apps/v1", "Deployment", deployed}, {"apps.kruise.io/v1beta1", "CloneSet", cloneSetShop}} {
-		t.Run(tc.kind, func(t *testing.T) {
+	t.Parallel()
+	for _, row := range rollable.All() {
+		apiVersion, kind := row.Kind.ToAPIVersionAndKind()
+		t.Run(strings.ToLower(kind)+"-"+strings.Map(letters, row.Kind.Group), func(t *testing.T) {
 			t.Parallel()
-			r := newRolled(t, tc.version, tc.kind, tc.workload)
+			r := newRolled(t, apiVersion, kind, shopOf(apiVersion, kind))
 			r.image("v2")
 			r.waits(1)
 			r.has("v2", 1, 6)
 			r.approve()
 			r.ends("True") // the second step waits a second, the last one does not
+			r.has("v2", 6, 6)
+			r.clean()
+			r.image("v3")
+			r.waits(1)
+			r.has("v3", 1, 6)
+			r.image("v2")
+			r.ends("False")
 			r.has("v2", 6, 6)
 			r.clean()
 		})
