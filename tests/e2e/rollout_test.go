@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -156,7 +156,8 @@ func (r *rolled) until(what string, is func(*v1beta1.Rollout) bool) {
 func (r *rolled) waits(step int32) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("step %d waits", step), func(o *v1beta1.Rollout) bool {
-		return o.Status.CurrentStepIndex == step && o.Status.CurrentStepState == v1beta1.CanaryStepStatePaused
+		return o.Status.CurrentStepIndex == step && o.Status.CurrentStepState == v1beta1.CanaryStepStatePaused &&
+			condition(o, v1beta1.RolloutConditionProgressing).Reason == v1beta1.ReasonInRolling
 	})
 }
 
@@ -292,29 +293,13 @@ func TestADeletedRolloutLetsGo(t *testing.T) {
 	r := newRolled(t, "apps/v1", "Deployment", deployed)
 	r.image("v2")
 	r.waits(1)
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("Rollout"))
-	o.SetNamespace(r.Name)
-	o.SetName("shop")
+	o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "shop"}}
 	if err := r.Client.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	r.has("v2", 6, 6)
-	r.Eventually("the Rollout is gone", func(ctx context.Context) error {
-		if _, err := r.rollout(ctx); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("it is there: %w", err)
-		}
-		return nil
-	})
-	r.clean()
-	for key := range r.workload().GetAnnotations() {
-		if strings.Contains(key, "rollouts.kruise.io") {
-			t.Errorf("the annotation %s is left", key)
-		}
-	}
-	if _, found := r.workload().GetLabels()["rollouts.kruise.io/workload-type"]; found {
-		t.Error("the label is left")
-	}
+	r.gone(o)
+	r.forgotten()
 }
 
 // A label whose Rollout is not stored goes again, and what it held goes on.

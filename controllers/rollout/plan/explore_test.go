@@ -149,7 +149,7 @@ func (w *world) batch() {
 	deployment, _ := rollable.Of("apps/v1", "Deployment")
 	w.New = max(w.New, deployment.Limit(b.Spec.ReleasePlan.Batches[at].CanaryReplicas, w.Replicas))
 	b.Status.UpdateRevision, b.Status.ObservedGeneration, b.Status.ObservedWorkloadReplicas = w.Template, b.Generation, int32(w.Replicas)
-	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady}
+	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady, UpdatedReplicas: int32(w.New)}
 }
 
 // release lets the workload go on by itself.

@@ -244,6 +244,24 @@ func TestAChangedPlan(t *testing.T) {
 	}
 }
 
+// An approval counts although the BatchRelease has not seen the changed plan yet. One for a larger step does not.
+func TestAnApprovalAfterAChangedPlan(t *testing.T) {
+	for size, want := range map[int32]int32{1: 2, 2: 1} {
+		w := resting()
+		w.apply("v2")
+		w.until(t, v1beta1.CanaryStepStatePaused, 1)
+		first, second := intstr.FromInt32(size), intstr.FromInt32(2)
+		w.Rollout.Spec.Strategy.Canary.Steps[0].Replicas, w.Rollout.Spec.Strategy.Canary.Steps[1].Replicas = &first, &second
+		w.pass(false)
+		w.pass(false)
+		w.sub().CurrentStepState = v1beta1.CanaryStepStateReady
+		w.pass(false)
+		if got := w.sub().CurrentStepIndex; got != want {
+			t.Errorf("with %d pods in step 1: step %d after the approval", size, got)
+		}
+	}
+}
+
 func TestTheHashIgnoresPauses(t *testing.T) {
 	w := newWorld()
 	before := Hash(w.Rollout)

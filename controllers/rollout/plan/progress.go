@@ -234,7 +234,7 @@ func (p *pass) step(sub *v1beta1.CanaryStatus) {
 // leave ends a step. Pods come first, whatever somebody wrote into the status.
 func (p *pass) leave(sub *v1beta1.CanaryStatus) {
 	switch i := sub.CurrentStepIndex; {
-	case !p.ready(i):
+	case !p.ready(i) && !p.wasReady(sub):
 		p.state(sub, v1beta1.CanaryStepStateUpgrade)
 	case int(i) < len(p.steps()):
 		p.enter(sub, i+1)
@@ -298,6 +298,16 @@ func (p *pass) ready(step int32) bool {
 	return s.ObservedGeneration == p.Release.Generation && s.UpdateRevision == p.Workload.Revision &&
 		int(s.ObservedWorkloadReplicas) == p.Workload.Replicas && p.ordered(step) &&
 		s.CanaryStatus.CurrentBatch == step-1 && s.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady
+}
+
+// wasReady: the step has its pods, and the BatchRelease has not seen another plan yet. So an approval is not lost.
+func (p *pass) wasReady(sub *v1beta1.CanaryStatus) bool {
+	if p.Release == nil || p.leaving() {
+		return false
+	}
+	s := p.Release.Status
+	return s.UpdateRevision == p.Workload.Revision && s.CanaryStatus.CurrentBatch == sub.CurrentStepIndex-1 &&
+		s.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady && int(s.CanaryStatus.UpdatedReplicas) >= p.limit(p.steps()[sub.CurrentStepIndex-1].Replicas)
 }
 
 // ordered: the BatchRelease has the present plan.
