@@ -72,6 +72,14 @@ func newRolled(t *testing.T, apiVersion, kind, workload string) *rolled {
 
 func newRolledIn(t *testing.T, e *environment.Environment, apiVersion, kind, workload string) *rolled {
 	t.Helper()
+	r := unrolled(t, e, apiVersion, kind, workload)
+	r.starts()
+	return r
+}
+
+// unrolled is a namespace for them.
+func unrolled(t *testing.T, e *environment.Environment, apiVersion, kind, workload string) *rolled {
+	t.Helper()
 	r := &rolled{
 		Namespace: e.Namespace(t), t: t, kind: schema.FromAPIVersionAndKind(apiVersion, kind),
 		manifest: environment.Edited(rolloutOfShop, "apps/v1", apiVersion, "Deployment", kind) + workload,
@@ -82,10 +90,15 @@ func newRolledIn(t *testing.T, e *environment.Environment, apiVersion, kind, wor
 			r.OwnNode(fmt.Sprintf("%s-%d", r.Name, i), nil)
 		}
 	}
+	return r
+}
+
+// starts applies both, and waits until they are at rest.
+func (r *rolled) starts() {
+	r.t.Helper()
 	r.Apply(r.manifest)
 	r.has("v1", 6, 6)
 	r.isGuarded()
-	return r
 }
 
 // isGuarded waits until the next change will be caught. Nothing of a release is in the spec then.
@@ -305,8 +318,7 @@ func TestADeletedRolloutLetsGo(t *testing.T) {
 // A label whose Rollout is not stored goes again, and what it held goes on.
 func TestALabelWithoutARolloutGoes(t *testing.T) {
 	t.Parallel()
-	n := env.Namespace(t)
-	r := &rolled{Namespace: n, t: t, kind: schema.FromAPIVersionAndKind("apps/v1", "Deployment")}
+	r := unrolled(t, env, "apps/v1", "Deployment", deployed)
 	r.Apply(environment.Edited(deployed, "metadata: {name: shop}", `metadata: {name: shop, labels: {rollouts.kruise.io/workload-type: deployment}, annotations: {rollouts.kruise.io/rollout: shop,
   rollouts.kruise.io/in-progressing: "{}"}}`, "replicas: 6", "replicas: 6\n  paused: true"))
 	r.Eventually("the label is gone", func(ctx context.Context) error {

@@ -197,6 +197,11 @@ func (p *pass) rest() {
 	case p.Status.Phase == v1beta1.RolloutPhaseDisabling:
 		p.disable()
 		return
+	case p.Workload.InRelease && !p.Workload.Guarded && p.Status.CanaryStatus != nil:
+		// The brake keeps the label: somebody took it away while a change was held.
+		p.Status.CanaryStatus.CanaryRevision, p.Guard = p.Workload.Revision, false
+		p.takenOver()
+		return
 	case p.Workload.InRelease && !p.Workload.Settled:
 		return // its controller will say which version is new
 	case p.late():
