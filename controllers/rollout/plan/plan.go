@@ -197,13 +197,16 @@ func (p *pass) rest() {
 	case p.Status.Phase == v1beta1.RolloutPhaseDisabling:
 		p.disable()
 		return
-	case p.Workload.InRelease && !p.Workload.Guarded && p.Status.CanaryStatus != nil:
-		// The brake keeps the label: somebody took it away while a change was held.
-		p.Status.CanaryStatus.CanaryRevision, p.Guard = p.Workload.Revision, false
-		p.takenOver()
-		return
 	case p.Workload.InRelease && !p.Workload.Settled:
 		return // its controller will say which version is new
+	case p.Workload.InRelease && !p.Workload.Guarded && p.Status.CanaryStatus != nil:
+		// The brake keeps the label: somebody took it away while a change was held.
+		p.Guard, p.Unmark = false, true
+		if p.Status.CanaryStatus.CanaryRevision != p.Workload.Revision {
+			p.Status.CanaryStatus.CanaryRevision = p.Workload.Revision
+			p.tookOver()
+		}
+		return
 	case p.late():
 		p.Catch = true
 		p.warn(v1beta1.ReasonCaughtLate, "a change of the workload went unseen; it is held now, and goes on by the steps")

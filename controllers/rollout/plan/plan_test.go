@@ -321,6 +321,22 @@ func TestWhoTakesOver(t *testing.T) {
 	}
 }
 
+// Somebody takes the label away while a change is held that no pass has seen.
+func TestWhoTakesAHeldChange(t *testing.T) {
+	w := resting()
+	w.apply("v2")
+	w.Guarded = false
+	w.turn()
+	w.is(t, "Succeeded", metav1.ConditionFalse, "TakenOver")
+	if w.Guarded || w.InRelease {
+		t.Errorf("got %s", w.key())
+	}
+	w.turn()
+	if w.Rollout.Status.Phase != v1beta1.RolloutPhaseHealthy || !w.Guarded || w.Release != nil {
+		t.Errorf("got %s", w.key())
+	}
+}
+
 func TestTheOrder(t *testing.T) {
 	w := resting()
 	w.Rollout.Spec.Strategy.Canary.EnableExtraWorkloadForCanary = true

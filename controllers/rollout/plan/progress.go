@@ -41,9 +41,12 @@ func (p *pass) progress() {
 // takenOver is for a workload that somebody took out of control.
 func (p *pass) takenOver() {
 	p.Unmark, p.Drop = p.Workload.InRelease, p.Release != nil && !p.leaving()
-	if p.Unmark || p.Release != nil {
-		return
+	if !p.Unmark && p.Release == nil {
+		p.tookOver()
 	}
+}
+
+func (p *pass) tookOver() {
 	p.Status.CanaryStatus.FinalisingStep = v1beta1.FinalisingStepTypeEnd
 	p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionFalse, v1beta1.ReasonCompleted, "Rollout progressing has been canceled")
 	p.condition(v1beta1.RolloutConditionSucceeded, metav1.ConditionFalse, v1beta1.ReasonTakenOver, "somebody removed the label of the Rollout from the workload")
