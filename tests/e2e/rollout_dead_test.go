@@ -1,0 +1,275 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build unix
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
+	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+)
+
+// withoutOperator is what a user does while the operator is dead.
+type withoutOperator struct {
+	name, kind string
+	// before leads to where it dies; nil: at rest.
+	before func(*rolled)
+	// dead ends with what Kubernetes made of it, back with what the Rollout says when the operator is there again.
+	dead, back func(*rolled)
+}
+
+// unready gives new pods an annotation by which they never become ready, together with the image.
+func (r *rolled) unready(version string) {
+	r.t.Helper()
+	r.patch(r.kind, "", `[{"op":"add","path":"/spec/template/metadata/annotations","value":{"`+simnode.NotReady+`":"true"}},
+		{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/shop:`+version+`"}]`)
+}
+
+// newPods are how many living pods v2 has.
+func (r *rolled) newPods(ctx context.Context) (int, error) {
+	pods, err := r.ListPods(ctx, "app=shop")
+	all, _ := of(pods, "v2")
+	return all, err
+}
+
+// reachesPods waits until so many pods have v2, and stay the only ones.
+func (r *rolled) reachesPods(want int) {
+	r.t.Helper()
+	exactly := func(ctx context.Context) error {
+		if all, err := r.newPods(ctx); err != nil || all != want {
+			return fmt.Errorf("%d pods have v2: %w", all, err)
+		}
+		return nil
+	}
+	r.Eventually(fmt.Sprintf("%d pods have v2", want), exactly)
+	r.Consistently(time.Second, "no other pod gets v2", exactly)
+}
+
+// mended makes unready pods ready until all have v2.
+func (r *rolled) mended() {
+	r.t.Helper()
+	r.EventuallyWithin(2*time.Minute, "all pods are mended", func(ctx context.Context) error {
+		pods, err := r.ListPods(ctx, "app=shop")
+		if err != nil {
+			return err
+		}
+		for i := range pods {
+			if _, unready := pods[i].Annotations[simnode.NotReady]; unready && pods[i].DeletionTimestamp == nil {
+				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+simnode.NotReady+`":null}}}`))
+				if err := client.IgnoreNotFound(r.Client.Patch(ctx, &pods[i], patch)); err != nil {
+					return err
+				}
+			}
+		}
+		if all, ready := of(pods, "v2"); ready != 6 || len(pods) != 6 {
+			return fmt.Errorf("%d pods have v2, %d of them are ready, of %d", all, ready, len(pods))
+		}
+		return nil
+	})
+}
+
+// unlabel is where each edit without the operator begins.
+func (r *rolled) unlabel() {
+	r.t.Helper()
+	r.kubectl("label", strings.ToLower(r.kind.Kind), "shop", typeLabel+"-")
+}
+
+func (r *rolled) resume() {
+	r.t.Helper()
+	r.unlabel()
+	r.kubectl("rollout", "resume", "deployment/shop")
+}
+
+// merge is a patch by kubectl.
+func (r *rolled) merge(patch string) {
+	r.t.Helper()
+	r.kubectl("patch", strings.ToLower(r.kind.Kind), "shop", "--type=merge", "-p", patch)
+}
+
+// first waits at step 1.
+func first(r *rolled) {
+	r.image("v2")
+	r.waits(1)
+	r.has("v2", 1, 6)
+}
+
+// broken is a batch whose pod does not become ready.
+func broken(r *rolled) {
+	r.unready("v2")
+	r.reachesPods(1)
+}
+
+func tookOver(r *rolled) {
+	r.takenOver()
+	r.labeled()
+	r.clean()
+}
+
+// late checks that a change is caught late: no other pod gets v2, and the step waits for those that have it.
+func late(step int32, pods int) func(*rolled) {
+	return func(r *rolled) {
+		r.labeled()
+		r.until("it goes on by steps", func(o *v1beta1.Rollout) bool {
+			return o.Status.Phase == v1beta1.RolloutPhaseProgressing && o.Status.CurrentStepIndex == step && o.Status.CurrentStepState == v1beta1.CanaryStepStateUpgrade
+		})
+		r.reachesPods(pods)
+		if len(r.lateEvents(r.t.Context())) != 1 {
+			r.t.Errorf("the events are %v", r.lateEvents(r.t.Context()))
+		}
+	}
+}
+
+// rowsWithoutOperator are those of docs/kinds/rollout.md, and changes that went through.
+func rowsWithoutOperator() []withoutOperator {
+	return []withoutOperator{
+		{name: "a held change is resumed", kind: "Deployment", dead: func(r *rolled) {
+			r.image("v2")
+			r.reachesPods(0)
+			r.resume()
+			r.has("v2", 6, 6)
+		}, back: tookOver},
+		{name: "a held StatefulSet", kind: "StatefulSet", dead: func(r *rolled) {
+			r.image("v2")
+			r.reachesPods(0)
+			r.unlabel()
+			r.merge(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+			r.has("v2", 6, 6)
+		}, back: tookOver},
+		{name: "a waiting Deployment is resumed", kind: "Deployment", before: first, dead: func(r *rolled) {
+			r.reachesPods(1)
+			r.resume()
+			r.has("v2", 6, 6)
+		}, back: tookOver},
+		{name: "a moving Deployment gets its numbers", kind: "Deployment", before: broken, dead: func(r *rolled) {
+			r.reachesPods(1)
+			r.unlabel()
+			r.merge(`{"spec":{"paused":false,"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}}}`)
+			r.mended()
+		}, back: tookOver},
+		{name: "the template is set back", kind: "Deployment", before: first, dead: func(r *rolled) {
+			r.image("v1")
+			r.reachesPods(1)
+			r.resume()
+			r.has("v1", 6, 6)
+		}, back: tookOver},
+		{name: "a release that was canceled", kind: "Deployment", before: func(r *rolled) {
+			first(r)
+			r.image("v1")
+			r.until("it is canceled", func(o *v1beta1.Rollout) bool {
+				return condition(o, v1beta1.RolloutConditionProgressing).Reason != v1beta1.ReasonInRolling
+			})
+			r.Eventually("Kubernetes has it", func(ctx context.Context) error {
+				w, err := r.stored(ctx, r.kind)
+				if paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused"); err != nil || paused {
+					return fmt.Errorf("it is paused: %w", err)
+				}
+				return nil
+			})
+		}, dead: func(r *rolled) { r.has("v1", 6, 6) }, back: func(r *rolled) {
+			r.ends("False")
+			r.clean()
+		}},
+		{name: "a StatefulSet without partition", kind: "StatefulSet", before: first, dead: func(r *rolled) {
+			r.reachesPods(1)
+			r.unlabel()
+			r.merge(`{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+			r.has("v2", 6, 6)
+		}, back: tookOver},
+		{name: "a DaemonSet with RollingUpdate", kind: "DaemonSet", before: first, dead: func(r *rolled) {
+			r.reachesPods(1)
+			r.unlabel()
+			r.merge(`{"spec":{"updateStrategy":{"type":"RollingUpdate"}}}`)
+			r.has("v2", 6, 6)
+		}, back: tookOver},
+		{name: "a Deployment that waits goes on with the operator", kind: "Deployment", before: first, dead: func(r *rolled) { r.reachesPods(1) }, back: func(r *rolled) {
+			r.approve()
+			r.ends("True")
+			r.has("v2", 6, 6)
+			r.clean()
+		}},
+		{name: "a Deployment changes without its label", kind: "Deployment", dead: func(r *rolled) {
+			r.unlabel()
+			r.unready("v2")
+			r.reachesPods(3) // by its surge of two, and one that may be unavailable
+		}, back: func(r *rolled) {
+			late(2, 3)(r)
+			r.mended()
+			r.ends("True")
+			r.clean()
+		}},
+		{name: "a StatefulSet changes without its label", kind: "StatefulSet", dead: func(r *rolled) {
+			r.unlabel()
+			r.unready("v2")
+			r.reachesPods(1)
+		}, back: late(1, 1)},
+		{name: "a DaemonSet changes without its label", kind: "DaemonSet", dead: func(r *rolled) {
+			r.unlabel()
+			r.unready("v2")
+			r.reachesPods(1)
+		}, back: late(1, 1)},
+	}
+}
+
+// While the operator is dead, Kubernetes holds each change of a guarded workload, and finishes what a person lets go. The operator says so later.
+func TestRolloutsWithoutTheOperator(t *testing.T) {
+	t.Parallel()
+	e, err := environment.Start(t.Context(), environment.Options{Nodes: &simnode.Options{Nodes: 6}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Stop)
+	rows := rowsWithoutOperator()
+	var all []*rolled
+	for _, row := range rows {
+		apiVersion := "apps/v1"
+		all = append(all, unrolled(t, e, apiVersion, row.kind, shopOf(apiVersion, row.kind)))
+	}
+	each := func(when string, do func(withoutOperator) func(*rolled)) {
+		t.Run(when, func(t *testing.T) {
+			for i, row := range rows {
+				t.Run(row.name, func(t *testing.T) {
+					t.Parallel()
+					if act := do(row); act != nil {
+						act(all[i].during(t))
+					}
+				})
+			}
+		})
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	each("at rest", func(withoutOperator) func(*rolled) { return (*rolled).starts })
+	for i := range all {
+		all[i].own = all[i].during(t).spec()
+	}
+	each("before", func(row withoutOperator) func(*rolled) { return row.before })
+	if err := e.Operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	each("dead", func(row withoutOperator) func(*rolled) { return row.dead })
+	if err := e.Operator.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	each("back", func(row withoutOperator) func(*rolled) { return row.back })
+}
+
+// during is the same for a part of the test.
+func (r *rolled) during(t *testing.T) *rolled {
+	t.Helper()
+	part := *r
+	part.t, part.Namespace = t, r.For(t)
+	return &part
+}
