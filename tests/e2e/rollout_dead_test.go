@@ -155,7 +155,7 @@ func rowsWithoutOperator() []withoutOperator {
 		{name: "a moving Deployment gets its numbers", kind: "Deployment", before: broken, dead: func(r *rolled) {
 			r.reachesPods(1)
 			r.unlabel()
-			r.merge(`{"spec":{"paused":false,"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}}}`)
+			r.merge(`{"spec":{"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}}}`)
 			r.mended()
 		}, back: tookOver},
 		{name: "the template is set back", kind: "Deployment", before: first, dead: func(r *rolled) {
