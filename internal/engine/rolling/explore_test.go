@@ -129,7 +129,7 @@ func explorations() []exploration {
 }
 
 // small is how many states a case may have each day.
-const small = 3000
+const small = 11_000
 
 // TestExploreBatches visits each order in which the controllers, we and the user can act: new pods stay within the step, ready ones
 // within the limits of the user, and each step ends.

@@ -164,6 +164,9 @@ func (v View) uncounted() bool { return v.New.Replicas > 0 && v.CaughtUp && !v.C
 // surge is the next one: once may old pods are gone, no more new pods start than room allows.
 func (v View) surge(room, may int) int {
 	next := max(0, min(v.Surge, room-may))
+	if v.InForce == 0 && v.New.Replicas > 0 && !v.settled() {
+		next = max(0, min(next, room-1)) // the controller still takes one
+	}
 	switch {
 	case next == 0 && v.Surge > 0 && room > 0 && !v.uncounted() && (v.InForce > 0 || v.New.Replicas == 0):
 		return 1
