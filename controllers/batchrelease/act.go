@@ -73,6 +73,10 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 		return o.patch(stepRestore, o.annotations(fields{
 			shared.AnnotationControl: nil, shared.AnnotationOriginal: nil, shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
 		}), o.restored(act.Keep))
+	case act.Size != nil:
+		return o.size(*act.Size)
+	case len(act.Drop) > 0:
+		return o.drop(act.Drop)
 	default:
 		return o.deletions(act.Delete)
 	}
@@ -113,12 +117,12 @@ func controlInfo(release *v1beta1.BatchRelease) string {
 	return string(text)
 }
 
-// original are the numbers of the user, which an earlier release may have kept. Only a Deployment has any that are not ours to forget.
+// original are the numbers of the user, which an earlier release may have kept. Only a Deployment whose pods move gets others.
 func (o *observed) original() any {
 	if kept, found := o.object.GetAnnotations()[shared.AnnotationOriginal]; found {
 		return kept
 	}
-	if o.deployment == nil {
+	if o.deployment == nil || o.canary != nil {
 		return nil
 	}
 	return o.numbers.Encode()
@@ -165,7 +169,7 @@ func (o *observed) partition(release *v1beta1.BatchRelease, batch int32, pods in
 // restored is the spec of a workload that goes on by itself. A DaemonSet that was braked keeps the numbers of its type.
 func (o *observed) restored(keep bool) fields {
 	switch {
-	case keep && o.deployment != nil:
+	case keep && o.deployment != nil && o.canary == nil:
 		d := o.deployment.DeepCopy()
 		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
 		return numbersOf(d)

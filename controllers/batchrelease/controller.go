@@ -39,6 +39,8 @@ const (
 
 // +kubebuilder:rbac:groups=rollouts.kruise.io,resources=batchreleases,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=rollouts.kruise.io,resources=batchreleases/status,verbs=patch
+// +kubebuilder:rbac:groups=rollouts.kruise.io,resources=batchreleases/finalizers,verbs=update
+// +kubebuilder:rbac:groups=apps,resources=deployments,verbs=create;delete
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=list;patch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=list

@@ -48,6 +48,9 @@ type observed struct {
 	advanced bool
 	// pods are those that were read.
 	pods []*corev1.Pod
+	// canary is the Deployment beside it for the present template, as it should be; nil: the release has none. canaries are those that are stored.
+	canary   *appsv1.Deployment
+	canaries []*appsv1.Deployment
 	// labeled: the labels of new pods matter.
 	labeled bool
 	// again is when time alone makes another pod ready.
@@ -70,9 +73,12 @@ func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1b
 	case err != nil:
 		return nil, err
 	}
-	name := types.NamespacedName{Namespace: release.Namespace, Name: ref.Name}
-	err := r.read(ctx, o, name)
+	if err := r.readCanaries(ctx, o, release); err != nil {
+		return nil, err
+	}
+	err := r.read(ctx, o, release)
 	if apierrors.IsNotFound(err) || err == nil && o.object.GetDeletionTimestamp() != nil {
+		o.snapshot.Workload = nil
 		return o, nil
 	}
 	if err != nil {
@@ -90,11 +96,12 @@ func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1b
 }
 
 // read reads the workload: ours from the cache, those of Kubernetes past it.
-func (r *Reconciler) read(ctx context.Context, o *observed, name types.NamespacedName) error {
+func (r *Reconciler) read(ctx context.Context, o *observed, release *v1beta1.BatchRelease) error {
+	name := types.NamespacedName{Namespace: release.Namespace, Name: release.Spec.WorkloadRef.Name}
 	o.object = workload.Object(o.row.Kind)
 	switch {
 	case o.row.Kind.Kind == "Deployment":
-		return r.readDeployment(ctx, o, name)
+		return r.readDeployment(ctx, o, name, release)
 	case o.row.Native:
 		if err := r.Live.Get(ctx, name, o.object); err != nil {
 			return err
@@ -109,7 +116,7 @@ func (r *Reconciler) read(ctx context.Context, o *observed, name types.Namespace
 }
 
 // readDeployment reads one with its ReplicaSets.
-func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types.NamespacedName) error {
+func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types.NamespacedName, release *v1beta1.BatchRelease) error {
 	d, err := released.ReadDeployment(ctx, r.Live, name)
 	if err != nil {
 		return err
@@ -123,7 +130,7 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	o.object.SetGroupVersionKind(o.row.Kind)
 	w := &plan.Workload{Workload: o.row, Facts: o.row.FactsOf(o.object)}
 	o.snapshot.Workload = w
-	if !r.deployments && w.Unsupported == "" {
+	if !r.deployments && o.snapshot.Canary == nil && w.Unsupported == "" {
 		w.Unsupported = "the feature gate AdvancedDeployment is off"
 	}
 	o.numbers = rolling.NumbersOf(d.Deployment)
@@ -153,6 +160,7 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 		w.Available += set.Ready
 	}
 	o.newest = newest
+	o.ofCanary(release, d)
 	return nil
 }
 

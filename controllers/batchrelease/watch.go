@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -26,7 +28,7 @@ func (r *Reconciler) follow(ctx context.Context, row rollable.Workload) error {
 	return r.WatchLateSpecs(ctx, object, r.ofWorkload(row))
 }
 
-// ofWorkload names the releases of a workload.
+// ofWorkload names the releases of a workload or canary Deployment.
 func (r *Reconciler) ofWorkload(row rollable.Workload) workload.MapFunc {
 	return func(ctx context.Context, object client.Object) []types.NamespacedName {
 		stored, err := r.List(ctx, r.Kind, client.InNamespace(object.GetNamespace()))
@@ -35,7 +37,8 @@ func (r *Reconciler) ofWorkload(row rollable.Workload) workload.MapFunc {
 		}
 		var releases []types.NamespacedName
 		for i := range stored {
-			if kind, name := workloadOf(&stored[i]); kind == row.Kind.GroupKind() && name == object.GetName() {
+			kind, name := workloadOf(&stored[i])
+			if kind == row.Kind.GroupKind() && (name == object.GetName() || rolling.CanaryOf(name) == object.GetLabels()[shared.LabelCanary]) {
 				releases = append(releases, client.ObjectKeyFromObject(&stored[i]))
 			}
 		}

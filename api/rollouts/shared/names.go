@@ -22,6 +22,8 @@ const (
 	AnnotationAdvancedStrategy = "rollouts.kruise.io/deployment-strategy"
 	// AnnotationAdvancedStatus is OpenKruise's, too.
 	AnnotationAdvancedStatus = "rollouts.kruise.io/deployment-extra-status"
+	// LabelCanary is on a canary Deployment: the name of the Deployment beside it.
+	LabelCanary = "rollouts.kruise.io/canary-deployment"
 	// LabelAdvanced is OpenKruise's, on the same Deployments.
 	LabelAdvanced = "rollouts.kruise.io/controlled-by-advanced-deployment-controller"
 	// RolloutID is a label of pods in a release, and a label or annotation of a workload; there the label wins.
@@ -40,6 +42,8 @@ const (
 	AnnotationHash = "rollouts.kruise.io/hash"
 	// FinalizerRollout keeps a Rollout until its workload has its own strategy back.
 	FinalizerRollout = "rollouts.kruise.io/rollout"
+	// FinalizerCanary is OpenKruise's, on canary Deployments that it has made.
+	FinalizerCanary = "finalizer.rollouts.kruise.io/batch-release"
 	// FinalizerBatchRelease does the same for a BatchRelease.
 	FinalizerBatchRelease = "rollouts.kruise.io/batch-release-finalizer"
 )

@@ -14,6 +14,8 @@ import (
 func (p *pass) move(desired int) Act {
 	w := p.Workload
 	switch {
+	case p.Canary != nil:
+		return p.Canary.move(desired)
 	case w.Rolling != nil:
 		return deployment(*w.Rolling, desired)
 	case w.Partition != nil:

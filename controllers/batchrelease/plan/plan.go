@@ -53,6 +53,9 @@ type Snapshot struct {
 	Now time.Time
 	// Workload is nil when it is not there.
 	Workload *Workload
+	// Canary is nil when the workload's own pods are updated. Else the updated pods of Workload are those of the canary Deployment, until the
+	// release ends.
+	Canary *Canary
 	// Labels: pods get labels of the release. Keeps: a release that is ended early leaves its workload as it is.
 	Labels, Keeps bool
 }
@@ -67,12 +70,15 @@ type Act struct {
 	Rolling *rolling.Step
 	// Delete names pods.
 	Delete []string
+	// Size is the next one of the canary Deployment, which begins with 0. Drop names canary Deployments to delete.
+	Size *int
+	Drop []string
 	// Restore gives the workload its own strategy back. Keep leaves it held: it is only given up.
 	Restore, Keep bool
 }
 
 func (a Act) any() bool {
-	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore
+	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore || a.Size != nil || len(a.Drop) > 0
 }
 
 // Decision is what comes next.
@@ -109,10 +115,10 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 	}
 	switch {
 	case s.Workload == nil: // 1
-		p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, true
+		p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, !p.drop(true)
 	case b.DeletionTimestamp != nil && (s.Workload.InRelease || b.Status.Phase == v1beta1.BatchReleasePhaseCompleted): // 2
 		// Another BatchRelease follows, or there is nothing to restore.
-		p.Ended = true
+		p.Ended = !p.drop(false)
 	case p.refused(): // 3
 	case b.DeletionTimestamp != nil || b.Spec.ReleasePlan.BatchPartition == nil: // 4
 		p.finalize()
@@ -148,7 +154,7 @@ func (p *pass) refused() bool {
 		return false
 	case w.Unsupported != "":
 		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, w.Unsupported
-	case style != "" && style != v1beta1.PartitionRollingStyle:
+	case style != "" && style != v1beta1.PartitionRollingStyle && style != v1beta1.CanaryRollingStyle:
 		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, fmt.Sprintf("the style %s is not supported", style)
 	case w.Other != "":
 		p.stalled, p.why = v1beta1.ReasonControlledByOther, fmt.Sprintf("the BatchRelease %s has the %s", w.Other, w.Kind.Kind)
@@ -175,9 +181,13 @@ func (p *pass) prepare() {
 // finalize gives the workload its own strategy back.
 func (p *pass) finalize() {
 	w := p.Workload
+	if p.held() {
+		p.prepare()
+		return
+	}
 	p.Status.Phase, p.Moving = v1beta1.BatchReleasePhaseFinalizing, true
 	// The brake caught another template: the next release has it.
-	other := w.InRelease && p.Status.UpdateRevision != "" && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
+	other := w.InRelease && !w.Foreign && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
 	switch {
 	case w.had() && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
 		// Its controller would count by what it saw earlier.
@@ -190,21 +200,36 @@ func (p *pass) finalize() {
 	case !other && len(w.Blocked) > 0:
 		p.Act.Delete = w.Blocked
 		return
-	case !other && p.release.Spec.ReleasePlan.FinalizingPolicy == v1beta1.WaitResumeFinalizingPolicyType && p.release.DeletionTimestamp == nil:
+	case (other || !p.needed()) && p.drop(true):
+		return
+	case !other && (p.needed() || !p.early() && !w.rolled()):
 		p.count()
-		if w.Updated < w.Replicas || w.Available < w.Replicas-w.MaxUnavailable {
-			p.Status.Message = p.blockers()
-			return
-		}
+		p.Status.Message = p.blockers()
+		return
 	}
 	p.Moving = false
 	p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, p.release.DeletionTimestamp != nil
 }
 
-// keeps: the release ends before its last batch, its template is not the one from before, and its workload stays held.
+// held: the release ends before this BatchRelease had the workload. The brake or an earlier one may hold it, so it is taken over first.
+func (p *pass) held() bool {
+	phase := p.Status.Phase
+	return !p.Workload.had() && !p.Workload.InRelease && p.release.DeletionTimestamp == nil && (phase == "" || phase == v1beta1.BatchReleasePhasePreparing)
+}
+
+// rolled: all its pods are updated, and as many as its user asks for are ready.
+func (w *Workload) rolled() bool {
+	return w.Updated >= w.Replicas && w.Available >= w.Replicas-w.MaxUnavailable
+}
+
+// early: the release ends before its last batch.
+func (p *pass) early() bool {
+	return p.release.DeletionTimestamp != nil || p.release.Spec.ReleasePlan.FinalizingPolicy != v1beta1.WaitResumeFinalizingPolicyType
+}
+
+// keeps: the release ends early, its template is not the one from before, and its workload stays held.
 func (p *pass) keeps() bool {
-	early := p.release.DeletionTimestamp != nil || p.release.Spec.ReleasePlan.FinalizingPolicy != v1beta1.WaitResumeFinalizingPolicyType
-	return p.Keeps && early && p.Workload.Revision != p.Status.StableRevision
+	return p.Keeps && p.early() && p.Workload.Revision != p.Status.StableRevision
 }
 
 // progress takes the present batch further.

@@ -252,6 +252,27 @@ func TestTheEndOfABatchRelease(t *testing.T) {
 	}
 }
 
+func TestTheEndOfOneThatHadNothingYet(t *testing.T) {
+	w := newWorld(t, "apps/v1", "Deployment", 4, "1")
+	w.w.Controlled, w.w.InRelease, w.release.Spec.ReleasePlan.BatchPartition = false, false, nil
+	w.pass()
+	if d := w.pass(); !d.Act.Control {
+		t.Fatalf("what the brake holds is not taken over: %+v", d)
+	}
+	w.w.Controlled = true
+	w.pass()
+	if d := w.pass(); w.w.Controlled || d.Status.Phase == v1beta1.BatchReleasePhasePreparing {
+		t.Errorf("it is not given back: %+v", d)
+	}
+	w = newWorld(t, "apps/v1", "Deployment", 4, "1")
+	w.w.Controlled, w.release.Spec.ReleasePlan.BatchPartition = false, nil
+	for range 4 {
+		if d := w.pass(); d.Act.any() {
+			t.Errorf("another change is held, and gets %+v", d.Act)
+		}
+	}
+}
+
 func TestTheEndWaitsForPods(t *testing.T) {
 	w := newWorld(t, "apps/v1", "StatefulSet", 4, "100%")
 	w.until(0)

@@ -21,7 +21,6 @@ import (
 const (
 	noTraffic   = "requests are not routed by this version of the operator"
 	noBlueGreen = "releases with two full sets of pods are not part of this version of the operator"
-	noExtra     = "this version of the operator makes no Deployment beside the workload: leave it out, and in v1alpha1 set the annotation rollouts.kruise.io/rolling-style to partition"
 	inRelease   = "cannot be changed while a release goes on"
 )
 
@@ -45,9 +44,6 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 	}
 	if canary.TrafficRoutingRef != "" {
 		errs = append(errs, field.Forbidden(path.Child("trafficRoutingRef"), noTraffic))
-	}
-	if row, found := rollable.Of(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind); found && row.Extra && canary.EnableExtraWorkloadForCanary {
-		errs = append(errs, field.Forbidden(path.Child("enableExtraWorkloadForCanary"), noExtra))
 	}
 	if canary.FailureThreshold != nil && *canary.FailureThreshold != intstr.FromInt32(0) {
 		if _, _, err := rollable.Size(*canary.FailureThreshold); err != nil {
@@ -107,7 +103,7 @@ func validateSteps(steps []v1beta1.CanaryStep, path *field.Path) field.ErrorList
 
 // ValidateUpdate returns what may not change while a release goes on.
 func ValidateUpdate(r, old *v1beta1.Rollout) field.ErrorList {
-	if !slices.Contains([]v1beta1.RolloutPhase{v1beta1.RolloutPhaseProgressing, v1beta1.RolloutPhaseTerminating}, old.Status.Phase) {
+	if !slices.Contains([]v1beta1.RolloutPhase{v1beta1.RolloutPhaseProgressing, v1beta1.RolloutPhaseDisabling, v1beta1.RolloutPhaseTerminating}, old.Status.Phase) {
 		return nil
 	}
 	var errs field.ErrorList

@@ -78,7 +78,7 @@ func TestValidate(t *testing.T) {
 		"a traffic without percent":   {spec: canary(`"steps":[{"replicas":1,"traffic":"20"}]`), want: at + "steps[0].traffic Invalid"},
 		"a route":                     {spec: canary(steps("1") + `,"trafficRoutings":[{"service":"web"}]`), want: at + "trafficRoutings Forbidden"},
 		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`), want: at + "trafficRoutingRef Forbidden"},
-		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`), want: at + "enableExtraWorkloadForCanary Forbidden"},
+		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`)},
 		"a threshold in words":        {spec: canary(steps("1") + `,"failureThreshold":"many"`), want: at + "failureThreshold Invalid"},
 		"a label that cannot be":      {spec: canary(steps("1") + `,"patchPodTemplateMetadata":{"labels":{"a b":"c"}}`), want: at + "patchPodTemplateMetadata.labels Invalid"},
 	} {
@@ -113,7 +113,7 @@ func TestValidateUpdate(t *testing.T) {
 			if got := texts(ValidateUpdate(now, old)); got != "" {
 				t.Errorf("without a release: %s", got)
 			}
-			for _, phase := range []v1beta1.RolloutPhase{v1beta1.RolloutPhaseProgressing, v1beta1.RolloutPhaseTerminating} {
+			for _, phase := range []v1beta1.RolloutPhase{v1beta1.RolloutPhaseProgressing, v1beta1.RolloutPhaseDisabling, v1beta1.RolloutPhaseTerminating} {
 				old.Status.Phase = phase
 				if got := texts(ValidateUpdate(now, old)); got != tc.want {
 					t.Errorf("%s: got %q, want %q", phase, got, tc.want)

@@ -74,7 +74,7 @@ func (p *pass) initialize(sub *v1beta1.CanaryStatus) {
 
 // reached is the first step that allows as many pods as are new already, after a change that went unseen.
 func (p *pass) reached() int32 {
-	if p.Workload.Revision == p.Workload.Stable {
+	if p.Workload.Revision == p.Workload.Stable || p.extra() {
 		return 1
 	}
 	for i, step := range p.steps() {
@@ -275,6 +275,11 @@ func (p *pass) wait(sub *v1beta1.CanaryStatus, step v1beta1.CanaryStep, where st
 	}
 }
 
+// extra: new pods go into a Deployment beside the workload. Other kinds than Deployments are updated in place all the same.
+func (p *pass) extra() bool {
+	return p.Workload.Extra && p.rollout.Spec.Strategy.Canary.EnableExtraWorkloadForCanary
+}
+
 // order is what the BatchRelease should do in a step.
 func (p *pass) order(step int32) *v1beta1.BatchReleaseSpec {
 	canary := p.rollout.Spec.Strategy.Canary
@@ -283,7 +288,7 @@ func (p *pass) order(step int32) *v1beta1.BatchReleaseSpec {
 		BatchPartition: &partition, RolloutID: p.Status.CanaryStatus.ObservedRolloutID, FailureThreshold: canary.FailureThreshold,
 		PatchPodTemplateMetadata: canary.PatchPodTemplateMetadata, RollingStyle: v1beta1.PartitionRollingStyle,
 	}
-	if canary.EnableExtraWorkloadForCanary && p.Workload.Extra {
+	if p.extra() {
 		plan.RollingStyle, plan.EnableExtraWorkloadForCanary = v1beta1.CanaryRollingStyle, true
 	}
 	for _, s := range canary.Steps {

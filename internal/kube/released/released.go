@@ -32,6 +32,8 @@ var ErrMoved = errors.New("it changed while it was read")
 type Deployment struct {
 	*appsv1.Deployment
 	Sets []*appsv1.ReplicaSet
+	// Others are ReplicaSets of its selector with another owner.
+	Others []*appsv1.ReplicaSet
 }
 
 // ReadDeployment reads a Deployment and its ReplicaSets. It fails with ErrMoved when the first changes meanwhile.
@@ -58,14 +60,30 @@ func ReadDeployment(ctx context.Context, live client.Reader, name types.Namespac
 	for i := range sets.Items {
 		if metav1.IsControlledBy(&sets.Items[i], d.Deployment) {
 			d.Sets = append(d.Sets, &sets.Items[i])
+		} else {
+			d.Others = append(d.Others, &sets.Items[i])
 		}
 	}
 	return d, nil
 }
 
-// PodHash is the label of pods of its template; empty while there is no ReplicaSet for it.
+// CanarySet is the newest ReplicaSet of a canary Deployment; nil: there is none.
+func (d *Deployment) CanarySet(canary string) (newest *appsv1.ReplicaSet) {
+	for _, set := range d.Others {
+		owner := metav1.GetControllerOfNoCopy(set)
+		if owner != nil && owner.Kind == "Deployment" && owner.Name == canary && (newest == nil || newest.CreationTimestamp.Before(&set.CreationTimestamp)) {
+			newest = set
+		}
+	}
+	return newest
+}
+
+// PodHash is the label of pods of its template, its own or of its canary Deployment; empty while there is no ReplicaSet for it.
 func (d *Deployment) PodHash() string {
 	_, newest, _ := rolling.Read(d.Deployment, d.Sets, rolling.Numbers{})
+	if newest == nil {
+		newest = d.CanarySet(rolling.CanaryName(d.Name, rolling.Revision(&d.Spec.Template)))
+	}
 	if newest == nil {
 		return ""
 	}

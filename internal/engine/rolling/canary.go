@@ -1,0 +1,72 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rolling
+
+import (
+	"hash/fnv"
+	"maps"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+)
+
+// longestName leaves room for the end of a ReplicaSet's name.
+const longestName = validation.DNS1123SubdomainMaxLength - len("-1234567890")
+
+// CanaryName is the name of the canary Deployment of a revision. It is the same after a crash.
+func CanaryName(deployment, revision string) string {
+	end := "-canary-" + revision
+	return shortened(deployment, longestName-len(end)) + end
+}
+
+// CanaryOf is the value of the label of canary Deployments.
+func CanaryOf(deployment string) string {
+	return shortened(deployment, validation.LabelValueMaxLength)
+}
+
+// shortened keeps the begin of a name, and a hash of all of it.
+func shortened(name string, longest int) string {
+	if len(name) <= longest {
+		return name
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write([]byte(name))
+	end := "-" + strconv.FormatUint(sum.Sum64(), 36)
+	return strings.TrimRight(name[:longest-len(end)], ".-") + end
+}
+
+// Canary is the canary Deployment of a Deployment, without pods. Services select its pods, too.
+func Canary(d *appsv1.Deployment, labels, annotations map[string]string) *appsv1.Deployment {
+	c := &appsv1.Deployment{Spec: *d.Spec.DeepCopy()}
+	c.ObjectMeta = metav1.ObjectMeta{
+		Namespace: d.Namespace, Name: CanaryName(d.Name, Revision(&d.Spec.Template)), Labels: map[string]string{shared.LabelCanary: CanaryOf(d.Name)},
+	}
+	c.Spec.Paused, c.Spec.Replicas = false, ptr.To[int32](0)
+	template := &c.Spec.Template
+	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
+	template.Labels, template.Annotations = merged(template.Labels, labels), merged(template.Annotations, annotations)
+	return c
+}
+
+func merged(all, more map[string]string) map[string]string {
+	if len(more) == 0 {
+		return all
+	}
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, more)
+	return all
+}
+
+// IsCanary says that a canary Deployment has the template of the wanted one. Those of OpenKruise have other names.
+func IsCanary(c, wanted *appsv1.Deployment) bool {
+	return c.Name == wanted.Name || sameTemplate(&c.Spec.Template, &wanted.Spec.Template)
+}
