@@ -62,9 +62,11 @@ func newTwin(t *testing.T, rollout string) *twin {
 	w := &twin{rolled: &rolled{Namespace: env.Namespace(t), t: t, kind: appsv1.SchemeGroupVersion.WithKind("Deployment")}}
 	w.Apply(rollout + deployed)
 	w.has("v1", 6, 6)
-	w.until("it is guarded", func(o *v1beta1.Rollout) bool { return condition(o, v1beta1.RolloutConditionGuarded).Status == metav1.ConditionTrue })
+	w.until("it is guarded", func(o *v1beta1.Rollout) bool {
+		return condition(o, v1beta1.RolloutConditionGuarded).Status == metav1.ConditionTrue
+	})
 	w.before = w.stable()
-	w.patch(w.kind, "", `[{"op":"add","path":"/metadata/labels","value":{"rollouts.kruise.io/rollout-id":"r2"}},
+	w.patch(w.kind, "", `[{"op":"add","path":"/metadata/labels/rollouts.kruise.io~1rollout-id","value":"r2"},
 		{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/shop:v2"}]`)
 	w.waits(1)
 	w.is("v2", 1)
@@ -161,8 +163,8 @@ func TestACanaryDeploymentGoes(t *testing.T) {
 	remove := func(w *twin, o client.Object) {
 		o.SetNamespace(w.Name)
 		o.SetName("shop")
-		if err := w.Client.Delete(t.Context(), o); err != nil {
-			t.Fatal(err)
+		if err := w.Client.Delete(w.t.Context(), o); err != nil {
+			w.t.Fatal(err)
 		}
 	}
 	for name, end := range map[string]func(*twin){
