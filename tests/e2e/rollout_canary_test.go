@@ -16,10 +16,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsshared "github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -99,7 +104,7 @@ func (w *twin) untouched() {
 
 func (w *twin) canaries(ctx context.Context) ([]appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
-	err := w.Client.List(ctx, &list, client.InNamespace(w.Name), client.MatchingLabels{shared.LabelCanary: "shop"})
+	err := w.Client.List(ctx, &list, client.InNamespace(w.Name), client.HasLabels{shared.LabelCanary})
 	return list.Items, err
 }
 
@@ -146,6 +151,8 @@ func TestACanaryDeploymentReleasesInSteps(t *testing.T) {
 		sub := o.Status.CanaryStatus
 		return sub.CanaryReplicas == 1 && sub.CanaryReadyReplicas == 1 && sub.PodTemplateHash == pods[0].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	})
+	w.patch(w.kind, "", `[{"op":"replace","path":"/spec/paused","value":false}]`)
+	w.is("v2", 1) // the brake keeps it paused
 	w.approve()
 	w.waits(2)
 	w.is("v2", 3)
@@ -231,6 +238,51 @@ func TestAnOlderRolloutHasACanaryDeployment(t *testing.T) {
 	w.alone("v2")
 	w.ends("True")
 	w.clean()
+}
+
+// A canary Deployment of OpenKruise's has another name, owner and finalizer. The release goes on with it.
+func TestACanaryDeploymentOfOpenKruise(t *testing.T) {
+	t.Parallel()
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	r := newRelease(t, row)
+	d := &appsv1.Deployment{}
+	if err := r.Client.Get(t.Context(), types.NamespacedName{Namespace: r.Name, Name: "web"}, d); err != nil {
+		t.Fatal(err)
+	}
+	b := &v1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "web", Annotations: map[string]string{appsshared.AnnotationPaused: "true"}}}
+	b.Spec.WorkloadRef = v1beta1.ObjectRef{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}
+	b.Spec.ReleasePlan = v1beta1.ReleasePlan{
+		BatchPartition: new(int32), Batches: []v1beta1.ReleaseBatch{{CanaryReplicas: intstr.FromString("50%")}}, RollingStyle: v1beta1.CanaryRollingStyle, EnableExtraWorkloadForCanary: true,
+	}
+	if err := r.Client.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	owner := *metav1.NewControllerRef(b, v1beta1.GroupVersion().WithKind("BatchRelease"))
+	c := rolling.Canary(d, nil, nil)
+	c.Name, c.Finalizers, c.OwnerReferences, c.Spec.Replicas = "web-x7k2p", []string{shared.FinalizerCanary}, []metav1.OwnerReference{owner}, ptr.To[int32](1)
+	if err := r.Client.Create(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	control := fmt.Sprintf(`{"apiVersion":"rollouts.kruise.io/v1beta1","kind":"BatchRelease","name":"web","uid":"%s","controller":true}`, b.UID)
+	if err := r.Client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, shared.AnnotationControl, control))); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Client.Patch(t.Context(), b, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the batch is ready", func(s *v1beta1.BatchReleaseStatus) bool {
+		return s.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady && s.CanaryStatus.UpdatedReadyReplicas == releasedPods/2
+	})
+	w := &twin{rolled: &rolled{Namespace: r.Namespace, t: t}}
+	if all, err := w.canaries(t.Context()); err != nil || len(all) != 1 || all[0].Name != c.Name {
+		t.Errorf("canary Deployments: %+v, %v", all, err)
+	}
+	r.plan(`"batchPartition":null,"finalizingPolicy":"WaitResume"`)
+	r.over()
+	r.has(releasedPods)
+	if all, err := w.canaries(t.Context()); err != nil || len(all) > 0 {
+		t.Errorf("canary Deployments are left: %+v, %v", all, err)
+	}
 }
 
 // A release that is ended before its first step is not held for ever.

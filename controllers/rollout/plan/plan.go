@@ -126,12 +126,15 @@ func (p *pass) copyUp() {
 	}
 }
 
-func (p *pass) steps() []v1beta1.CanaryStep {
+// strategy is an empty one when OpenKruise has stored another.
+func (p *pass) strategy() *v1beta1.CanaryStrategy {
 	if p.rollout.Spec.Strategy.Canary == nil {
-		return nil
+		return &v1beta1.CanaryStrategy{}
 	}
-	return p.rollout.Spec.Strategy.Canary.Steps
+	return p.rollout.Spec.Strategy.Canary
 }
+
+func (p *pass) steps() []v1beta1.CanaryStep { return p.strategy().Steps }
 
 // terminate ends the release of a Rollout that is being deleted.
 func (p *pass) terminate() {

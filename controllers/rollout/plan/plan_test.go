@@ -347,3 +347,33 @@ func TestTheOrder(t *testing.T) {
 		t.Errorf("got %+v", plan)
 	}
 }
+
+// New pods of the workload itself say nothing about the step of a canary Deployment.
+func TestACanaryDeploymentBeginsAtTheFirstStep(t *testing.T) {
+	for extra, want := range map[bool]int32{false: 2, true: 1} {
+		p := &pass{rollout: newWorld().Rollout, Snapshot: newWorld().snapshot()}
+		p.rollout.Spec.Strategy.Canary.EnableExtraWorkloadForCanary = extra
+		p.Workload.Revision, p.Workload.Updated = "v2", 2
+		if got := p.reached(); got != want {
+			t.Errorf("extra %t: step %d, want %d", extra, got, want)
+		}
+	}
+}
+
+// One that OpenKruise has stored has no steps here. It can be deleted all the same.
+func TestAStoredBlueGreenRollout(t *testing.T) {
+	w := resting()
+	w.apply("v2")
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+	w.Rollout.Spec.Strategy = v1beta1.RolloutStrategy{BlueGreen: &v1beta1.BlueGreenStrategy{}}
+	for range 6 {
+		w.turn()
+	}
+	w.Rollout.DeletionTimestamp = &metav1.Time{Time: now}
+	for range 20 {
+		w.turn()
+	}
+	if w.Rollout != nil || w.Release != nil || w.Braked {
+		t.Errorf("got %s", w.key())
+	}
+}

@@ -277,12 +277,12 @@ func (p *pass) wait(sub *v1beta1.CanaryStatus, step v1beta1.CanaryStep, where st
 
 // extra: new pods go into a Deployment beside the workload. Other kinds than Deployments are updated in place all the same.
 func (p *pass) extra() bool {
-	return p.Workload.Extra && p.rollout.Spec.Strategy.Canary.EnableExtraWorkloadForCanary
+	return p.Workload.Extra && p.strategy().EnableExtraWorkloadForCanary
 }
 
 // order is what the BatchRelease should do in a step.
 func (p *pass) order(step int32) *v1beta1.BatchReleaseSpec {
-	canary := p.rollout.Spec.Strategy.Canary
+	canary := p.strategy()
 	partition := step - 1
 	plan := v1beta1.ReleasePlan{
 		BatchPartition: &partition, RolloutID: p.Status.CanaryStatus.ObservedRolloutID, FailureThreshold: canary.FailureThreshold,
