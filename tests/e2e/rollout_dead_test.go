@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -157,6 +158,16 @@ func rowsWithoutOperator() []withoutOperator {
 			r.unlabel()
 			r.merge(`{"spec":{"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}}}`)
 			r.mended()
+		}, back: tookOver},
+		{name: "a canary Deployment is deleted", kind: "Deployment", before: func(r *rolled) {
+			r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "", `[{"op":"add","path":"/spec/strategy/canary/enableExtraWorkloadForCanary","value":true}]`)
+			r.image("v2")
+			r.waits(1)
+			r.has("v2", 1, 7)
+		}, dead: func(r *rolled) {
+			r.resume()
+			r.kubectl("delete", "deployment", "-l", shared.LabelCanary+"=shop")
+			r.has("v2", 6, 6)
 		}, back: tookOver},
 		{name: "the template is set back", kind: "Deployment", before: first, dead: func(r *rolled) {
 			r.image("v1")

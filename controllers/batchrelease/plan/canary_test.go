@@ -88,7 +88,7 @@ func (w *twins) snapshot() Snapshot {
 		}
 	}
 	s.Workload = &Workload{Workload: row, Controlled: w.Controlled, Rolling: &rolling.View{Observed: true, CaughtUp: true, Refused: w.Refused}, Facts: rollable.Facts{
-		Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Revision: w.Template, Stable: stable, Updated: w.Pods[w.Template],
+		Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Guarded: true, Revision: w.Template, Stable: stable, Updated: w.Pods[w.Template],
 	}}
 	for _, pods := range w.Pods {
 		s.Workload.Available += pods

@@ -122,16 +122,18 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 	case p.refused(): // 3
 	case b.DeletionTimestamp != nil || b.Spec.ReleasePlan.BatchPartition == nil: // 4
 		p.finalize()
-	case !s.Workload.Settled: // 5
+	case s.Workload.InRelease && !s.Workload.Guarded: // 5
+		p.Status.Message = "somebody took the workload over; the Rollout decides about it"
+	case !s.Workload.Settled: // 6
 		p.Moving = true
-	case p.begun() && p.Status.UpdateRevision != s.Workload.Revision: // 6
+	case p.begun() && p.Status.UpdateRevision != s.Workload.Revision: // 7
 		p.Status.Message = "the template has changed; the Rollout decides about it"
 		if !s.Workload.InRelease {
 			p.stalled, p.why = v1beta1.ReasonOtherTemplate, p.Status.Message
 		}
-	case !s.Workload.Controlled: // 7
+	case !s.Workload.Controlled: // 8
 		p.prepare()
-	default: // 8
+	default: // 9
 		p.progress()
 	}
 	p.conditions()

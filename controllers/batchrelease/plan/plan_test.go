@@ -45,7 +45,7 @@ func newWorld(t *testing.T, version, kind string, replicas int, batches ...strin
 	}
 	w := &world{T: t, release: b, pods: make([]bool, replicas), w: &Workload{
 		Workload: row, Controlled: true,
-		Facts: rollable.Facts{Settled: true, InRelease: true, Replicas: replicas, MaxUnavailable: 1, Revision: "v2", Stable: "v1", Kept: 32767},
+		Facts: rollable.Facts{Settled: true, InRelease: true, Guarded: true, Replicas: replicas, MaxUnavailable: 1, Revision: "v2", Stable: "v1", Kept: 32767},
 	}}
 	w.order(0)
 	switch {
@@ -220,6 +220,16 @@ func TestAnotherTemplateIsTheRollouts(t *testing.T) {
 	w.w.Revision = "v3"
 	w.order(1)
 	if d := w.pass(); d.Act.Partition != nil || d.Act.Restore {
+		t.Errorf("it goes on: %+v", d.Act)
+	}
+}
+
+func TestAWorkloadThatSomebodyTookIsTheRollouts(t *testing.T) {
+	w := newWorld(t, "apps/v1", "StatefulSet", 4, "1", "100%")
+	w.until(0)
+	w.w.Guarded = false
+	w.order(1)
+	if d := w.pass(); d.Act.any() || d.Status.Message == "" {
 		t.Errorf("it goes on: %+v", d.Act)
 	}
 }
