@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -286,6 +288,48 @@ func TestRolloutsWithoutTheOperator(t *testing.T) {
 		t.Fatal(err)
 	}
 	each("back", func(row withoutOperator) func(*rolled) { return row.back })
+	if err := e.Operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	e.Operator.SetArgs("--kinds=CloneSet")
+	if err := e.Operator.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	each("without the kind", func(row withoutOperator) func(*rolled) {
+		if row.kind == "DaemonSet" {
+			return nil
+		}
+		return (*rolled).isFree
+	})
+}
+
+// isFree checks that a workload at rest is not held once the kind is off, although it has its label.
+func (r *rolled) isFree() {
+	r.t.Helper()
+	if _, held := r.workload().GetAnnotations()["rollouts.kruise.io/in-progressing"]; held {
+		return
+	}
+	r.Eventually("the brake is gone", func(ctx context.Context) error {
+		brake := &admissionv1.MutatingAdmissionPolicy{}
+		if err := r.Client.Get(ctx, client.ObjectKey{Name: "kruise-operator-release-brake"}, brake); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("it is there: %w", err)
+		}
+		return nil
+	})
+	r.Eventually("a change is not held", func(ctx context.Context) error { // an API server may learn a moment later
+		w, err := r.stored(ctx, r.kind)
+		if err != nil {
+			return err
+		}
+		change := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"template":{"metadata":{"annotations":{"try":"dry-run"}}}}}`))
+		err = r.Client.Patch(ctx, w, change, client.DryRunAll)
+		if _, held := w.GetAnnotations()["rollouts.kruise.io/in-progressing"]; err != nil || held {
+			return fmt.Errorf("it is held: %w", err)
+		}
+		return nil
+	})
+	r.image("v5")
+	r.has("v5", 6, 6)
 }
 
 // during is the same for a part of the test.
