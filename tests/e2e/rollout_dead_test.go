@@ -20,6 +20,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
@@ -27,6 +28,8 @@ import (
 // withoutOperator is what a user does while the operator is dead.
 type withoutOperator struct {
 	name, kind string
+	// edits are of the workload.
+	edits []string
 	// before leads to where it dies; nil: at rest.
 	before func(*rolled)
 	// dead ends with what Kubernetes made of it, back with what the Rollout says when the operator is there again.
@@ -166,10 +169,17 @@ func rowsWithoutOperator() []withoutOperator {
 			r.resume()
 			r.has("v2", 6, 6)
 		}, back: tookOver},
-		{name: "a moving Deployment gets its numbers", kind: "Deployment", before: broken, dead: func(r *rolled) {
+		{name: "a moving Deployment gets its numbers", kind: "Deployment", edits: []string{
+			"replicas: 6", "replicas: 6\n  strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}",
+		}, before: func(r *rolled) {
+			broken(r)
+			if seconds, _, _ := unstructured.NestedInt64(r.workload().Object, "spec", "minReadySeconds"); seconds != rolling.MinReadySeconds {
+				r.t.Errorf("minReadySeconds is %d: it does not move", seconds)
+			}
+		}, dead: func(r *rolled) {
 			r.reachesPods(1)
 			r.unlabel()
-			r.merge(`{"spec":{"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":"25%","maxUnavailable":"25%"}}}}`)
+			r.merge(`{"spec":{"paused":false,"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":0}}}}`)
 			r.mended()
 		}, back: tookOver},
 		{name: "a canary Deployment is deleted", kind: "Deployment", before: func(r *rolled) {
@@ -258,7 +268,7 @@ func TestRolloutsWithoutTheOperator(t *testing.T) {
 	var all []*rolled
 	for _, row := range rows {
 		apiVersion := "apps/v1"
-		all = append(all, unrolled(t, e, apiVersion, row.kind, shopOf(apiVersion, row.kind)))
+		all = append(all, unrolled(t, e, apiVersion, row.kind, environment.Edited(shopOf(apiVersion, row.kind), row.edits...)))
 	}
 	each := func(when string, do func(withoutOperator) func(*rolled)) {
 		t.Run(when, func(t *testing.T) {

@@ -303,16 +303,25 @@ func TestARolloutGoesBack(t *testing.T) {
 // A deleted Rollout lets the workload go on to the new version, and leaves nothing.
 func TestADeletedRolloutLetsGo(t *testing.T) {
 	t.Parallel()
-	r := newRolled(t, "apps/v1", "Deployment", deployed)
-	r.image("v2")
-	r.waits(1)
-	o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "shop"}}
-	if err := r.Client.Delete(t.Context(), o); err != nil {
-		t.Fatal(err)
+	for _, row := range rollable.All() {
+		apiVersion, kind := row.Kind.ToAPIVersionAndKind()
+		if kind == "StatefulSet" {
+			continue // as CloneSets, but for their order
+		}
+		t.Run(strings.ToLower(kind)+"-"+strings.Map(letters, row.Kind.Group), func(t *testing.T) {
+			t.Parallel()
+			r := newRolled(t, apiVersion, kind, shopOf(apiVersion, kind))
+			r.image("v2")
+			r.waits(1)
+			o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "shop"}}
+			if err := r.Client.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			r.has("v2", 6, 6)
+			r.gone(o)
+			r.forgotten()
+		})
 	}
-	r.has("v2", 6, 6)
-	r.gone(o)
-	r.forgotten()
 }
 
 // A label whose Rollout is not stored goes again, and what it held goes on.

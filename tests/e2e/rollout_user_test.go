@@ -182,25 +182,30 @@ func TestARolloutIsSteered(t *testing.T) {
 // A third version begins at step 1. Pods of the second go before those of the first.
 func TestARolloutOfAThirdVersion(t *testing.T) {
 	t.Parallel()
-	r := newRolled(t, "apps/v1", "Deployment", deployed)
-	r.steps(threeApprovals)
-	r.image("v2")
-	r.waits(1)
-	r.reaches2()
-	r.image("v3")
-	r.until("step 1 begins", func(o *v1beta1.Rollout) bool { return o.Status.CurrentStepIndex == 1 })
-	r.waits(1)
-	r.has("v3", 1, 6)
-	r.has("v2", 2, 6)
-	r.approve()
-	r.waits(2)
-	r.has("v3", 3, 6)
-	r.has("v1", 3, 6)
-	// The version before the release is still v1: it cancels.
-	r.image("v1")
-	r.ends("False")
-	r.has("v1", 6, 6)
-	r.clean()
+	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := newRolled(t, "apps/v1", kind, shopOf("apps/v1", kind))
+			r.steps(threeApprovals)
+			r.image("v2")
+			r.waits(1)
+			r.reaches2()
+			r.image("v3")
+			r.until("step 1 begins", func(o *v1beta1.Rollout) bool { return o.Status.CurrentStepIndex == 1 })
+			r.waits(1)
+			r.has("v3", 1, 6)
+			r.has("v2", 2, 6)
+			r.approve()
+			r.waits(2)
+			r.has("v3", 3, 6)
+			r.has("v1", 3, 6)
+			// The version before the release is still v1: it cancels.
+			r.image("v1")
+			r.ends("False")
+			r.has("v1", 6, 6)
+			r.clean()
+		})
+	}
 }
 
 // A paused release is canceled by the template from before, too.
