@@ -338,7 +338,8 @@ func (r *rolled) isFree() {
 		}
 		return nil
 	})
-	r.image("v5")
+	r.patch(r.kind, "", `[{"op":"add","path":"/spec/template/metadata/annotations","value":{}},
+		{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/shop:v5"}]`)
 	r.has("v5", 6, 6)
 }
 

@@ -48,7 +48,7 @@ type user struct {
 // patch changes the Rollout, its status, or the workload. What the API server refuses at this moment is no fault.
 func (u *user) patch(object client.Object, subresource, patch string) {
 	u.t.Helper()
-	object.SetNamespace(u.Namespace.Name)
+	object.SetNamespace(u.Name)
 	object.SetName(u.name)
 	raw := client.RawPatch(types.MergePatchType, []byte(patch))
 	var err error
@@ -64,7 +64,7 @@ func (u *user) patch(object client.Object, subresource, patch string) {
 
 func (u *user) rollout(ctx context.Context) (*rolloutsv1beta1.Rollout, error) {
 	r := &rolloutsv1beta1.Rollout{}
-	return r, u.Client.Get(ctx, types.NamespacedName{Namespace: u.Namespace.Name, Name: u.name}, r)
+	return r, u.Client.Get(ctx, types.NamespacedName{Namespace: u.Name, Name: u.name}, r)
 }
 
 func (u *user) workload() *unstructured.Unstructured {
@@ -77,7 +77,7 @@ func (u *user) workload() *unstructured.Unstructured {
 func (u *user) spec() map[string]any {
 	u.t.Helper()
 	o := u.workload()
-	if err := u.Client.Get(u.t.Context(), types.NamespacedName{Namespace: u.Namespace.Name, Name: u.name}, o); err != nil {
+	if err := u.Client.Get(u.t.Context(), types.NamespacedName{Namespace: u.Name, Name: u.name}, o); err != nil {
 		u.t.Fatal(err)
 	}
 	if _, found := o.GetAnnotations()["rollouts.kruise.io/in-progressing"]; found {
