@@ -341,6 +341,18 @@ func TestALabelWithoutARolloutGoes(t *testing.T) {
 	r.clean()
 }
 
+// parked waits until a Deployment is paused between steps, which is a moment after its step waits.
+func (r *rolled) parked() {
+	r.t.Helper()
+	r.Eventually("it is parked", func(ctx context.Context) error {
+		w, err := r.stored(ctx, r.kind)
+		if paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused"); err != nil || !paused {
+			return fmt.Errorf("it is not paused: %w", err)
+		}
+		return nil
+	})
+}
+
 // A client that applies the manifest every few seconds changes nothing, and the release ends.
 func TestARolloutAndGitOps(t *testing.T) {
 	for _, way := range [][]string{{"apply"}, {"apply", "--server-side", "--force-conflicts"}, {"replace"}} {
@@ -361,13 +373,7 @@ func TestARolloutAndGitOps(t *testing.T) {
 			again()
 			r.waits(1)
 			r.has("v2", 1, 6)
-			r.Eventually("it is parked", func(ctx context.Context) error {
-				w, err := r.stored(ctx, r.kind)
-				if paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused"); err != nil || !paused {
-					return fmt.Errorf("it is not paused: %w", err)
-				}
-				return nil
-			})
+			r.parked()
 			before := r.workload()
 			for range 3 {
 				again()
