@@ -6,10 +6,12 @@ package batchrelease
 import (
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -33,5 +35,29 @@ func TestWritesTell(t *testing.T) {
 	deleted := o.actions(&v1beta1.BatchRelease{}, plan.Decision{Act: plan.Act{Delete: []string{"web-1"}}})
 	if len(deleted) != 1 || deleted[0].Verb != planning.VerbDelete || deleted[0].Object.GetName() != "web-1" || !deleted[0].ExactVersion || deleted[0].Success.Reason != "PodDeleted" {
 		t.Errorf("a pod is deleted by %+v", deleted)
+	}
+}
+
+// TestCanariesTell: who makes, scales or deletes a canary Deployment says so. One of OpenKruise's first loses its finalizer.
+func TestCanariesTell(t *testing.T) {
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	named := func(name string, finalizers ...string) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Finalizers: finalizers}}
+	}
+	o := &observed{
+		row: row, canary: named("web-canary-1"), snapshot: plan.Snapshot{Canary: &plan.Canary{}},
+		canaries: []*appsv1.Deployment{named("web-canary-0"), named("web-x7k2p", shared.FinalizerCanary)},
+	}
+	made := o.size(2)
+	if len(made) != 1 || made[0].Verb != planning.VerbCreate || made[0].Success.Reason != "CanaryCreated" || made[0].Failure.Reason != "FailedCanary" {
+		t.Errorf("it is made by %+v", made)
+	}
+	o.snapshot.Canary.Name = "web-canary-0"
+	if scaled := o.size(3); len(scaled) != 1 || scaled[0].Verb != planning.VerbPatch || scaled[0].Success.Reason != "" || scaled[0].Object.GetName() != "web-canary-0" {
+		t.Errorf("it is scaled by %+v", scaled)
+	}
+	gone := o.drop([]string{"web-canary-0", "web-x7k2p"})
+	if len(gone) != 2 || gone[0].Verb != planning.VerbDelete || gone[0].Success.Reason != "CanaryDeleted" || gone[1].Verb != planning.VerbPatch || gone[1].Success.Reason != "" {
+		t.Errorf("they are deleted by %+v", gone)
 	}
 }
