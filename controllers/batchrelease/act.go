@@ -175,6 +175,8 @@ func (o *observed) restored(keep bool) fields {
 		return numbersOf(d)
 	case keep:
 		return nil
+	case o.snapshot.Workload.Held:
+		return fields{"paused": false}
 	case o.deployment != nil:
 		d := o.deployment.DeepCopy()
 		rolling.WriteRestored(d, o.numbers)

@@ -90,6 +90,7 @@ func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1b
 		w.Controlled, w.Foreign = false, true
 	}
 	if o.deployment != nil {
+		w.Held = w.Unsupported != "" && o.deployment.Spec.Paused && !w.Controlled && !w.Foreign
 		return o, r.readSetPods(ctx, o)
 	}
 	return o, r.readPods(ctx, o)

@@ -324,6 +324,23 @@ func TestADeletedRolloutLetsGo(t *testing.T) {
 	}
 }
 
+// A Deployment of type Recreate has no batches: the Rollout says so, and holds nothing once it is deleted.
+func TestADeletedRolloutLetsGoOfAWorkloadWithoutBatches(t *testing.T) {
+	t.Parallel()
+	r := newRolled(t, "apps/v1", "Deployment", environment.Edited(deployed, "  replicas: 6\n", "  replicas: 6\n  strategy: {type: Recreate}\n"))
+	r.image("v2")
+	r.until("it says that it has no batches", func(o *v1beta1.Rollout) bool {
+		return condition(o, v1beta1.RolloutConditionStalled).Reason == v1beta1.ReasonUnsupported
+	})
+	o := &v1beta1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "shop"}}
+	if err := r.Client.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	r.has("v2", 6, 6)
+	r.gone(o)
+	r.forgotten()
+}
+
 // A label whose Rollout is not stored goes again, and what it held goes on.
 func TestALabelWithoutARolloutGoes(t *testing.T) {
 	t.Parallel()

@@ -30,6 +30,8 @@ type Workload struct {
 	// Controlled: the numbers of this release are in its spec. Other is another BatchRelease with it.
 	Controlled bool
 	Other      string
+	// Held: the brake has paused it, and it has no batches.
+	Held bool
 	// Foreign: OpenKruise has it for this release, and named versions in its own way.
 	Foreign bool
 	// Ready are its pods with the Revision that are ready.
@@ -152,7 +154,7 @@ func (p *pass) begun() bool {
 func (p *pass) refused() bool {
 	w, style := p.Workload, p.release.Spec.ReleasePlan.RollingStyle
 	switch {
-	case w.had() || p.release.DeletionTimestamp != nil:
+	case w.had() || p.release.DeletionTimestamp != nil || p.release.Spec.ReleasePlan.BatchPartition == nil && w.Unsupported != "":
 		return false
 	case w.Unsupported != "":
 		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, w.Unsupported
@@ -194,8 +196,8 @@ func (p *pass) finalize() {
 	case w.had() && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
 		// Its controller would count by what it saw earlier.
 		return
-	case w.had() && !other:
-		p.Act.Restore, p.Act.Keep = true, p.keeps()
+	case w.had() && !other, w.Held:
+		p.Act.Restore, p.Act.Keep = true, p.keeps() && w.had()
 		return
 	case !other && !w.Settled:
 		return
@@ -216,7 +218,7 @@ func (p *pass) finalize() {
 // held: the release ends before this BatchRelease had the workload. The brake or an earlier one may hold it, so it is taken over first.
 func (p *pass) held() bool {
 	phase := p.Status.Phase
-	return !p.Workload.had() && !p.Workload.InRelease && p.release.DeletionTimestamp == nil && (phase == "" || phase == v1beta1.BatchReleasePhasePreparing)
+	return !p.Workload.had() && p.Workload.Unsupported == "" && !p.Workload.InRelease && p.release.DeletionTimestamp == nil && (phase == "" || phase == v1beta1.BatchReleasePhasePreparing)
 }
 
 // rolled: all its pods are updated, and as many as its user asks for are ready.

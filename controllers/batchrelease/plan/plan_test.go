@@ -283,6 +283,23 @@ func TestTheEndOfOneThatHadNothingYet(t *testing.T) {
 	}
 }
 
+func TestAWorkloadWithoutBatchesIsLetGoInTheEnd(t *testing.T) {
+	w := newWorld(t, "apps/v1", "Deployment", 4, "1")
+	w.w.Unsupported, w.w.Held, w.w.Controlled, w.w.InRelease = "a Deployment of type Recreate has no batches", true, false, false
+	if d := w.pass(); d.Act.any() || w.release.Status.Phase != "" {
+		t.Fatalf("got %+v", d)
+	}
+	w.release.Spec.ReleasePlan.BatchPartition = nil
+	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); !d.Act.Restore || d.Act.Keep || d.Act.Control {
+		t.Errorf("it stays held: %+v", d.Act)
+	}
+	w.w.Held = false
+	w.w.Updated, w.w.Available = 4, 4
+	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); d.Act.any() || d.Status.Phase != v1beta1.BatchReleasePhaseCompleted {
+		t.Errorf("it does not end: %+v", d)
+	}
+}
+
 func TestTheEndWaitsForPods(t *testing.T) {
 	w := newWorld(t, "apps/v1", "StatefulSet", 4, "100%")
 	w.until(0)
