@@ -7,9 +7,9 @@ import (
 	"context"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
@@ -44,17 +44,19 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 }
 
 func announce(ctx context.Context, d admit.Deps, row rollable.Workload, key types.NamespacedName, rollout string) error {
-	stored := workload.Object(row.Kind)
-	if err := d.Client.Get(ctx, key, stored); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if stored.GetAnnotations()[shared.AnnotationRollout] != rollout || stored.GetLabels()[shared.LabelWorkloadType] == "" {
-		if err := label(ctx, d.Client, row, stored, rollout); err != nil {
+	// A new Deployment is written by its controller, too.
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		stored := workload.Object(row.Kind)
+		if err := d.Client.Get(ctx, key, stored); err != nil {
 			return err
 		}
-	}
-	if !row.Native {
-		return nil // its own admission holds it
+		if stored.GetAnnotations()[shared.AnnotationRollout] == rollout && stored.GetLabels()[shared.LabelWorkloadType] != "" {
+			return nil
+		}
+		return label(ctx, d.Client, row, stored, rollout)
+	})
+	if err != nil || !row.Native { // its own admission holds it
+		return client.IgnoreNotFound(err)
 	}
 	holds := func(ctx context.Context, c client.Client) error {
 		return held(ctx, client.NewDryRunClient(c), row.Kind, key, nil)
@@ -82,7 +84,7 @@ func label(ctx context.Context, c client.Client, row rollable.Workload, stored *
 		if err != nil {
 			return err
 		}
-		if err := c.Patch(ctx, stored.DeepCopy(), client.RawPatch(request.Type, body)); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.Patch(ctx, stored.DeepCopy(), client.RawPatch(request.Type, body)); err != nil {
 			return err
 		}
 	}

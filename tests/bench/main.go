@@ -56,6 +56,7 @@ func main() {
 	flags.BoolVar(&o.installed, "installed", false, "measure the operator that runs in the cluster of $KUBECONFIG, in a namespace of its own that is deleted afterwards")
 	cmd.AddCommand(spreadCommand())
 	cmd.AddCommand(evictionsCommand())
+	cmd.AddCommand(rolloutsCommand())
 	if err := cmd.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
