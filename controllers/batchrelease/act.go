@@ -262,7 +262,7 @@ func (o *observed) labels(release *v1beta1.BatchRelease, wanted []plan.Label) []
 		if i < 0 {
 			continue
 		}
-		var e edit.Edit
+		e := edit.Edit{Fresh: true} // its labels are nobody else's
 		if wanted[i].NoNeed {
 			e.SetLabel(shared.LabelNoNeedUpdate, release.Spec.ReleasePlan.RolloutID)
 		} else {

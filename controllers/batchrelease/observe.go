@@ -58,7 +58,7 @@ type observed struct {
 }
 
 // observe reads the workload of a release, and its pods as far as they matter.
-func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1beta1.BatchRelease) (*observed, error) {
+func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *v1beta1.BatchRelease) (*observed, error) {
 	o := &observed{snapshot: plan.Snapshot{Now: r.Clock.Now(), Labels: r.labels, Keeps: r.keeps}, labeled: r.labels && release.Spec.ReleasePlan.RolloutID != ""}
 	ref := release.Spec.WorkloadRef
 	row, known := rollable.Of(ref.APIVersion, ref.Kind)
@@ -76,7 +76,9 @@ func (r *Reconciler) observe(ctx context.Context, _ *workload.Pass, release *v1b
 	if err := r.readCanaries(ctx, o, release); err != nil {
 		return nil, err
 	}
+	began := r.Clock.Now()
 	err := r.read(ctx, o, release)
+	pass.Waited(r.Clock.Now().Sub(began))
 	if apierrors.IsNotFound(err) || err == nil && o.object.GetDeletionTimestamp() != nil {
 		o.snapshot.Workload = nil
 		return o, nil

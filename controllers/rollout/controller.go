@@ -66,12 +66,14 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pass.Finish(nil)
 	}
 	memory := workload.Own(pass.Memory, func() *own { return &own{} })
+	began := r.Clock.Now()
 	seen, err := r.observe(ctx, rollout)
+	pass.Waited(r.Clock.Now().Sub(began))
 	if err != nil {
 		return r.notObserved(ctx, pass, err)
 	}
 	seen.Fault = memory.fault
-	todo := plan.Plan(rollout, seen.Snapshot)
+	todo := decide(rollout, seen)
 	pass.LookAgain(todo.After)
 	if wait, err := pass.WriteStatus(ctx, todo.Status, moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
 		return pass.Finish(err, wait)
@@ -94,6 +96,36 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	memory.fault = fault
 	return pass.Finish(nil)
+}
+
+// mostStates is how many states of a step follow each other at once.
+const mostStates = 8
+
+// decide plans as far as nothing is to be done or waited for. The states in between need not be stored.
+func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
+	todo, at := plan.Plan(rollout, seen.Snapshot), rollout
+	for range mostStates {
+		if !passes(&at.Status, seen.release, todo) {
+			break
+		}
+		at = at.DeepCopy()
+		at.Status = todo.Status
+		events := todo.Events
+		todo = plan.Plan(at, seen.Snapshot)
+		todo.Events = append(events, todo.Events...)
+	}
+	return todo
+}
+
+// passes: a decision takes a release to another state, and orders nothing new.
+func passes(before *v1beta1.RolloutStatus, release *v1beta1.BatchRelease, d plan.Decision) bool {
+	rolling := func(s *v1beta1.RolloutStatus) bool {
+		return s.Phase == v1beta1.RolloutPhaseProgressing && conditionOf(s, v1beta1.RolloutConditionProgressing).Reason == v1beta1.ReasonInRolling
+	}
+	return rolling(before) && rolling(&d.Status) &&
+		(before.CurrentStepIndex != d.Status.CurrentStepIndex || before.CurrentStepState != d.Status.CurrentStepState) &&
+		!d.Drop && !d.Unmark && !d.Guard && !d.Unguard && !d.Catch && !d.Ended &&
+		(d.Order == nil || release != nil && release.DeletionTimestamp == nil && sameOrder(release.Spec, *d.Order))
 }
 
 // notObserved handles a failed look. A workload that changed meanwhile is looked at again.

@@ -149,7 +149,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s 
 // revisions are those of the template, of the pods before, and the label of new pods.
 func (r *Reconciler) revisions(ctx context.Context, s *seen) (revision, stable, hash string, err error) {
 	if s.row.Kind.Kind == "Deployment" {
-		d, err := released.ReadDeployment(ctx, r.Live, client.ObjectKeyFromObject(s.workload))
+		d, err := released.ReadSpec(ctx, r.Live, client.ObjectKeyFromObject(s.workload))
 		if err != nil {
 			return "", "", "", err
 		}

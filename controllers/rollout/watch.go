@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,7 +81,12 @@ func (l *labeled) follow(ctx context.Context, enqueue func(types.NamespacedName)
 	}
 	for _, informer := range l.informers {
 		_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: tell, DeleteFunc: tell, UpdateFunc: func(before, after any) { tell(after); tell(before) },
+			AddFunc: tell, DeleteFunc: tell, UpdateFunc: func(before, after any) {
+				if tells(before, after) {
+					tell(after)
+					tell(before)
+				}
+			},
 		})
 		if err != nil {
 			return fmt.Errorf("watching workloads: %w", err)
@@ -88,6 +94,14 @@ func (l *labeled) follow(ctx context.Context, enqueue func(types.NamespacedName)
 		go informer.RunWithContext(ctx)
 	}
 	return nil
+}
+
+// tells: more than the status of a workload has changed. What it says about its pods, BatchReleases follow.
+func tells(before, after any) bool {
+	was, isWas := before.(metav1.Object)
+	is, isIs := after.(metav1.Object)
+	return !isWas || !isIs || was.GetUID() != is.GetUID() || was.GetGeneration() != is.GetGeneration() || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) ||
+		!maps.Equal(was.GetLabels(), is.GetLabels()) || !maps.Equal(was.GetAnnotations(), is.GetAnnotations())
 }
 
 // of is the workload of a name; nil: it is not there, or not under the brake.

@@ -23,6 +23,9 @@ import (
 // gather lets a Rollout arrive that was changed together with its workload.
 const gather = 3 * time.Second
 
+// unsettled is when to look again until the controller of a workload has seen its spec. No event tells.
+const unsettled = 250 * time.Millisecond
+
 // Workload is what was read of a workload.
 type Workload struct {
 	rollable.Workload
@@ -201,7 +204,8 @@ func (p *pass) rest() {
 		p.disable()
 		return
 	case p.Workload.InRelease && !p.Workload.Settled:
-		return // its controller will say which version is new
+		p.soon(unsettled) // its controller will say which version is new
+		return
 	case p.Workload.InRelease && !p.Workload.Guarded && p.Status.CanaryStatus != nil:
 		// The brake keeps the label: somebody took it away while a change was held.
 		p.Guard, p.Unmark = false, true

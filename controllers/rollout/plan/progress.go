@@ -30,7 +30,7 @@ func (p *pass) progress() {
 	case !p.Workload.Guarded:
 		p.takenOver()
 	case !p.Workload.Settled:
-		// Its controller will say more.
+		p.soon(unsettled)
 	case reason == v1beta1.ReasonInitializing:
 		p.initialize(sub)
 	default:

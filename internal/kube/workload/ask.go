@@ -37,3 +37,6 @@ func (p *Pass) AskOthers(ctx context.Context, object client.Object, snapshot *po
 	snapshot.Retries = p.Retries()
 	p.LookAgain(templateWait, requestsWait, p.needNodeDaemon(snapshot.Pods))
 }
+
+// Waited says that part of the pass was spent waiting for the API server. It does not count as its cost.
+func (p *Pass) Waited(span time.Duration) { p.asked += span }
