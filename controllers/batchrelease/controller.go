@@ -83,7 +83,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, v1beta1.BatchReleaseStalled)
 	}
-	decision := plan.Plan(release, o.snapshot)
+	decision := decide(release, o.snapshot)
 	pass.LookAgain(decision.After, o.again)
 	switch {
 	case decision.Ended && release.DeletionTimestamp != nil:
@@ -93,23 +93,51 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		apply(ctx, pass, release, finalizers(release, true))
 		return pass.Finish(nil, soon)
 	}
-	// A stored status comes before what is done for it.
-	settled := plan.SameCursor(&release.Status, &decision.Status)
-	if settled {
-		apply(ctx, pass, release, o.actions(release, decision)...)
-		switch {
-		case decision.Moving && decision.Stalled:
-			pass.LookAgain(lookRarely)
-		case decision.Moving:
-			pass.LookAgain(lookEvery)
-		}
-	} else {
-		pass.LookAgain(soon)
+	report := workload.Report{
+		Status: decision.Status, Urgent: plan.Urgent(&release.Status, &decision.Status), Action: "Release", Events: plan.Events(&release.Status, &decision.Status),
 	}
-	return pass.Report(ctx, release, workload.Report{
-		Status: decision.Status, Urgent: !settled || plan.Urgent(&release.Status, &decision.Status), Action: "Release",
-		Events: plan.Events(&release.Status, &decision.Status),
-	})
+	if plan.SameCursor(&release.Status, &decision.Status) {
+		r.act(ctx, pass, release, o, decision)
+		return pass.Report(ctx, release, report)
+	}
+	// A stored status comes before what is done for it.
+	report.Urgent, report.Then = true, func() error {
+		if !decision.Acts() {
+			pass.LookAgain(soon)
+		}
+		r.act(ctx, pass, release, o, decision)
+		return nil
+	}
+	return pass.Report(ctx, release, report)
+}
+
+// mostCursors is how many cursors follow each other at once.
+const mostCursors = 4
+
+// decide plans as far as nothing is to be done. The cursors in between need not be stored; a batch that is ready is told.
+func decide(release *v1beta1.BatchRelease, s plan.Snapshot) plan.Decision {
+	decision, at := plan.Plan(release, s), release
+	for range mostCursors {
+		ready := decision.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady
+		if decision.Acts() || decision.Ended || ready || plan.SameCursor(&at.Status, &decision.Status) {
+			break
+		}
+		at = at.DeepCopy()
+		at.Status = decision.Status
+		decision = plan.Plan(at, s)
+	}
+	return decision
+}
+
+// act does what was decided, and looks again while the workload moves.
+func (r *Reconciler) act(ctx context.Context, pass *workload.Pass, release *v1beta1.BatchRelease, o *observed, d plan.Decision) {
+	apply(ctx, pass, release, o.actions(release, d)...)
+	switch {
+	case d.Moving && d.Stalled:
+		pass.LookAgain(lookRarely)
+	case d.Moving:
+		pass.LookAgain(lookEvery)
+	}
 }
 
 // apply carries out writes. What is refused becomes an event, and is tried again.

@@ -100,6 +100,9 @@ type Decision struct {
 	stalled, why string
 }
 
+// Acts: something is to be written beside the status.
+func (d Decision) Acts() bool { return d.Act.any() || len(d.Label) > 0 }
+
 // pass is one decision in the making.
 type pass struct {
 	release *v1beta1.BatchRelease
