@@ -5,11 +5,14 @@ package batchrelease
 
 import (
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
@@ -59,5 +62,32 @@ func TestCanariesTell(t *testing.T) {
 	gone := o.drop([]string{"web-canary-0", "web-x7k2p"})
 	if len(gone) != 2 || gone[0].Verb != planning.VerbDelete || gone[0].Success.Reason != "CanaryDeleted" || gone[1].Verb != planning.VerbPatch || gone[1].Success.Reason != "" {
 		t.Errorf("they are deleted by %+v", gone)
+	}
+}
+
+// TestDecisionsInOnePass: cursors that nothing is done for are not stored, and a batch that is ready is.
+func TestDecisionsInOnePass(t *testing.T) {
+	row, _ := rollable.Of("apps/v1", "StatefulSet")
+	release := &v1beta1.BatchRelease{ObjectMeta: metav1.ObjectMeta{Generation: 1}}
+	release.Spec.ReleasePlan.Batches = []v1beta1.ReleaseBatch{{CanaryReplicas: intstr.FromInt32(1)}, {CanaryReplicas: intstr.FromInt32(3)}}
+	release.Spec.ReleasePlan.BatchPartition = ptr.To[int32](1)
+	w := &plan.Workload{Workload: row, Facts: rollable.Facts{Settled: true, Replicas: 3, Revision: "v2", Stable: "v1", Kept: 3, Ordered: true}}
+	s := plan.Snapshot{Now: time.Unix(1, 0), Workload: w}
+
+	taken := decide(release, s)
+	if taken.Status.Phase != v1beta1.BatchReleasePhasePreparing || !taken.Act.Control {
+		t.Errorf("a new release is %s, and does %+v", taken.Status.Phase, taken.Act)
+	}
+	w.Controlled, release.Status = true, taken.Status
+	begun := decide(release, s)
+	if begun.Status.CanaryStatus.CurrentBatchState != v1beta1.BatchStateUpgrading || begun.Act.Partition == nil || *begun.Act.Partition != 1 && *begun.Act.Partition != 2 {
+		t.Errorf("the first batch is %+v, and does %+v", begun.Status.CanaryStatus, begun.Act)
+	}
+	release.Status = begun.Status
+	w.Kept, w.Updated, w.Ready = *begun.Act.Partition, 3-*begun.Act.Partition, 3-*begun.Act.Partition
+	if done := decide(release, s); done.Status.CanaryStatus.CurrentBatchState != v1beta1.BatchStateReady || done.Status.CanaryStatus.CurrentBatch != begun.Status.CanaryStatus.CurrentBatch {
+		t.Errorf("a batch that is ready is %+v", done.Status.CanaryStatus)
+	} else if release.Status = done.Status; decide(release, s).Act.Partition == nil {
+		t.Error("the next batch does not begin")
 	}
 }

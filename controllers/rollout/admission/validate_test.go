@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +46,34 @@ func steps(replicas ...string) string {
 }
 
 func canary(fields string) string { return deployment + `,"strategy":{"canary":{` + fields + `}}` }
+
+func TestWarnings(t *testing.T) {
+	const path, effect = "spec.strategy.canary.", ": has no effect, since no requests are routed"
+	for name, tc := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"nothing":              {canary(steps("1")), nil},
+		"a weight of v1alpha1": {canary(`"steps":[{"replicas":"20%","traffic":"20%"}]`), nil},
+		"all of them": {
+			canary(`"disableGenerateCanaryService":true,"steps":[{"replicas":1},{"replicas":2,"traffic":"20%","matches":[{}],"requestHeaderModifier":{}}]`),
+			[]string{path + "disableGenerateCanaryService", path + "steps[1].traffic", path + "steps[1].matches", path + "steps[1].requestHeaderModifier"},
+		},
+		"with routes":        {canary(`"trafficRoutings":[{}],"steps":[{"replicas":1,"traffic":"20%"}]`), nil},
+		"another strategy":   {deployment + `,"strategy":{"blueGreen":{}}`, nil},
+		"without a strategy": {deployment, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := warnings(decoded(t, tc.spec), nil)
+			for i := range tc.want {
+				tc.want[i] += effect
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+}
 
 func TestValidate(t *testing.T) {
 	workload := func(version, kind, name string) string {

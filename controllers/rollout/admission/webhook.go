@@ -45,6 +45,7 @@ func Kind(others Others, announce func(context.Context, *unstructured.Unstructur
 		ValidateUpdate:   ValidateUpdate,
 		LookUp:           others.check,
 		Announce:         announce,
+		Warnings:         warnings,
 		ChecksMetadata:   true,
 	}
 }
