@@ -100,7 +100,7 @@ type Decision struct {
 	stalled, why string
 }
 
-// Acts: something is to be written beside the status.
+// Acts says that something is to be written beside the status.
 func (d Decision) Acts() bool { return d.Act.any() || len(d.Label) > 0 }
 
 // pass is one decision in the making.
