@@ -15,17 +15,26 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/hooks"
+	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // announceTimeout leaves time to answer the request for the Rollout.
 const announceTimeout = 5 * time.Second
 
+// announcer is what admission has for it. Without Hooks and Servers controllers register the brake.
+type announcer struct {
+	client  client.Client
+	hooks   *hooks.Registrar
+	servers *apiservers.Servers
+	acts    func() bool
+}
+
 // announcing puts the workload of a new Rollout under the brake before that is stored. So what the same client changes next is held.
-func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) []string {
+func announcing(d announcer) func(context.Context, *unstructured.Unstructured) []string {
 	return func(ctx context.Context, object *unstructured.Unstructured) []string {
-		if d.Acts != nil && !d.Acts() {
+		if d.acts != nil && !d.acts() {
 			return nil
 		}
 		ref, _, _ := unstructured.NestedStringMap(object.Object, "spec", "workloadRef")
@@ -43,17 +52,17 @@ func announcing(d admit.Deps) func(context.Context, *unstructured.Unstructured) 
 	}
 }
 
-func announce(ctx context.Context, d admit.Deps, row rollable.Workload, key types.NamespacedName, rollout string) error {
+func announce(ctx context.Context, d announcer, row rollable.Workload, key types.NamespacedName, rollout string) error {
 	// A new Deployment is written by its controller, too.
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		stored := workload.Object(row.Kind)
-		if err := d.Client.Get(ctx, key, stored); err != nil {
+		if err := d.client.Get(ctx, key, stored); err != nil {
 			return err
 		}
 		if stored.GetAnnotations()[shared.AnnotationRollout] == rollout && stored.GetLabels()[shared.LabelWorkloadType] != "" {
 			return nil
 		}
-		return label(ctx, d.Client, row, stored, rollout)
+		return label(ctx, d.client, row, stored, rollout)
 	})
 	if err != nil || !row.Native { // its own admission holds it
 		return client.IgnoreNotFound(err)
@@ -61,16 +70,16 @@ func announce(ctx context.Context, d admit.Deps, row rollable.Workload, key type
 	holds := func(ctx context.Context, c client.Client) error {
 		return held(ctx, client.NewDryRunClient(c), row.Kind, key, nil)
 	}
-	if holds(ctx, d.Client) == nil || d.Hooks == nil {
+	if holds(ctx, d.client) == nil || d.hooks == nil {
 		return nil
 	}
-	if err := d.Hooks.Announce(ctx, Hook()); err != nil {
+	if err := d.hooks.Announce(ctx, Hook()); err != nil {
 		return err
 	}
-	if d.Servers == nil {
+	if d.servers == nil {
 		return nil
 	}
-	return d.Servers.Until(ctx, holds)
+	return d.servers.Until(ctx, holds)
 }
 
 // label puts a workload under the brake.

@@ -36,7 +36,7 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.Others{Reader: d.Client}, announcing(d))
+			return admission.Kind(admission.Others{Reader: d.Client}, announcing(announcer{client: d.Client, hooks: d.Hooks, servers: d.Servers, acts: d.Acts}))
 		},
 		Convert:  convert.Converter,
 		Policies: Policies,
@@ -60,7 +60,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if r.labeled, err = newLabeled(watches, mgr.GetRESTMapper(), d.Denied); err != nil {
 		return err
 	}
-	if err := r.Base.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Further: r.labeled.follow}); err != nil {
+	if err := r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Further: r.labeled.follow}); err != nil {
 		return err
 	}
 	r.Metrics.Rollouts.Count(r.standings)
