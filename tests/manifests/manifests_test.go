@@ -60,7 +60,7 @@ func TestRightsOfTheManagerAreNarrow(t *testing.T) {
 				t.Errorf("to %s is not for one Secret in the operator's namespace", right)
 			}
 		case "mutatingadmissionpolicies":
-			if right.Name != "kruise-operator-sidecars" && right.Name != "kruise-operator-launch-priority" {
+			if !slices.Contains([]string{"kruise-operator-sidecars", "kruise-operator-launch-priority", "kruise-operator-release-brake"}, right.Name) {
 				t.Errorf("to %s is not for the operator's own", right)
 			}
 		case "customresourcedefinitions", "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
