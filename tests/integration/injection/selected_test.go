@@ -275,8 +275,9 @@ func TestOnlyPodsWithABudgetMeetItsHook(t *testing.T) {
 	pod := func(namespace, name string, ready bool, labels, annotations string) *corev1.Pod {
 		pod, err := w.keep(t, namespace, "metadata: {name: "+name+", labels: {app: web"+labels+"}, annotations: {"+annotations+"}}\nspec: {containers: [{name: main, image: example/main}]}\n")
 		if err == nil && ready {
+			before := client.MergeFrom(pod.DeepCopy()) // the scheduler writes, too
 			pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-			err = w.client.Status().Update(t.Context(), pod)
+			err = w.client.Status().Patch(t.Context(), pod, before)
 		}
 		if err != nil {
 			t.Fatal(err)
