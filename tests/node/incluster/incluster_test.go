@@ -442,7 +442,7 @@ spec:
       - name: manager
         volumeMounts: [{name: webhook-cert, mountPath: /tmp/k8s-webhook-server/serving-certs, readOnly: true}]
 `)
-	kubectl(t, "--namespace="+namespace, "rollout", "status", "--timeout=60s", "deployment", manager)
+	kubectl(t, "--namespace="+namespace, "rollout", "status", "--timeout=3m", "deployment", manager)
 	pods := ready(n, 2)
 	t.Logf("measured: exchanged managers while %d questions were answered", p.end(t))
 	pair, err := tls.X509KeyPair(bundle.Cert, bundle.Key)
