@@ -102,16 +102,14 @@ func TestChaos(t *testing.T) {
 			})
 		}
 	})
-	// SidecarSets' registrations are cluster-wide, and an operator without this kind would
-	// remove them.
-	alone := wanted(sidecarSets())
+	single := wanted(alone())
 	set.limit /= 4
 	if !set.full {
 		set.quiet = min(set.quiet, 12*time.Second) // one after the other
 	}
-	for _, s := range alone {
+	for _, s := range single {
 		b := newBatch(set, coverage)
-		b.limit /= time.Duration(len(alone))
+		b.limit /= time.Duration(len(single))
 		b.undisturbed.Add(1)
 		t.Run(s.Kind+"/"+s.Name, func(t *testing.T) { b.run(t, s) })
 	}
@@ -213,8 +211,11 @@ func beside() []chaos.Scenario {
 	)
 }
 
+// alone are the scenarios whose registrations are cluster-wide: an operator without these kinds would remove them.
+func alone() []chaos.Scenario { return append(sidecarSets(), rollouts()...) }
+
 // all are the scenarios of all kinds.
-func all() []chaos.Scenario { return append(beside(), sidecarSets()...) }
+func all() []chaos.Scenario { return append(beside(), alone()...) }
 
 func TestEachDayHasScenariosOfEachKind(t *testing.T) {
 	kinds, had := map[string]bool{}, map[string]bool{}

@@ -65,8 +65,11 @@ func reconciled(kind, name string, reasons ...string) func(context.Context, *cha
 func read(ctx context.Context, w *chaos.World, kind, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
 	group := "apps.kruise.io"
-	if kind == "PodUnavailableBudget" {
+	switch kind {
+	case "PodUnavailableBudget":
 		group = "policy.kruise.io"
+	case "Rollout":
+		group = "rollouts.kruise.io"
 	}
 	object.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: kind})
 	return object, w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: name}, object)

@@ -53,7 +53,9 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"imagelistpulljobs.apps.kruise.io":         ours("ImageListPullJob"),
 		"imagepulljobs.apps.kruise.io":             ours("ImagePullJob"),
 		"persistentpodstates.apps.kruise.io":       ours("PersistentPodState"),
+		"batchreleases.rollouts.kruise.io":         {Group: "rollouts.kruise.io", Version: "v1beta1", Kind: "BatchRelease"},
 		"resourcedistributions.apps.kruise.io":     ours("ResourceDistribution"),
+		"rollouts.rollouts.kruise.io":              {Group: "rollouts.kruise.io", Version: "v1beta1", Kind: "Rollout"},
 		"podunavailablebudgets.policy.kruise.io":   {Group: "policy.kruise.io", Version: "v1beta1", Kind: "PodUnavailableBudget"},
 		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":              ours("StatefulSet"),
@@ -167,6 +169,8 @@ func changing() []change {
 		{regexp.MustCompile(`\\"generation\\":\d+`), `\"generation\":N`},                                                             // in an annotation: of two owners, either may update the pod first
 		{regexp.MustCompile(`\\"lastContainerStatuses\\":\{\\"(agent[^"\\]*)\\":\{[^}]*\}`), `\"lastContainerStatuses\":{\"$1\":{}`}, // empty when it had not started yet
 		{regexp.MustCompile(`("version(?:alt)?\.sidecarset\.kruise\.io/[^"]+":)"\d{2,}"`), `$1"VERSION"`},                            // of the set when the pod was upgraded
+		{regexp.MustCompile(`("rollouts.kruise.io/control-sequence":)"\d+"`), `$1"N"`},                                               // the number of writes to the workload
+		{regexp.MustCompile(`"observedWorkloadGeneration":\d+`), `"observedWorkloadGeneration":N`},                                   // the same
 		{regexp.MustCompile(`"IP":"[0-9a-f.:]+"`), `"IP":"IP"`},
 		{regexp.MustCompile(`containerd://[0-9a-f]+`), "CONTAINER"},
 		{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UID"},
@@ -214,7 +218,8 @@ func essence(resource string, object map[string]any, lenient bool) map[string]an
 		e["resources"] = get("spec", "resources")
 	default:
 		e["spec"], e["status"] = get("spec"), withoutTimes(get("status"))
-		if status, is := e["status"].(map[string]any); is && get("metadata", "ownerReferences") != nil {
+		released := get("metadata", "annotations", "rollouts.kruise.io/control-sequence") != nil
+		if status, is := e["status"].(map[string]any); is && (released || get("metadata", "ownerReferences") != nil) {
 			delete(status, "observedGeneration") // how many steps the operator took to change it is up to the order of events
 		}
 	}
