@@ -19,11 +19,11 @@ import (
 // Share is what the new version gets. Requests that match all go to it; of the others it gets a weight.
 type Share struct {
 	// Weight is in percent; nil: the other requests go as before the release.
-	Weight *int32
+	Weight *int32 `json:"weight,omitempty"`
 	// Matches choose requests; one of them has to match.
-	Matches []v1beta1.HTTPRouteMatch
+	Matches []v1beta1.HTTPRouteMatch `json:"matches,omitempty"`
 	// Headers are changed in requests to the new version.
-	Headers *v1beta1.HTTPHeaderFilter
+	Headers *v1beta1.HTTPHeaderFilter `json:"headers,omitempty"`
 }
 
 // None: the new version gets nothing, and routes are as before the release.
