@@ -131,3 +131,15 @@ type GatewayTrafficRouting struct {
 	// +kubebuilder:validation:MaxLength=253
 	HTTPRouteName *string `json:"httpRouteName,omitempty"`
 }
+
+// The steps of ending a release that are about requests.
+const (
+	// FinalisingStepRestoreStableService: the Service of the user has the pods of all versions again.
+	FinalisingStepRestoreStableService FinalisingStep = "RestoreStableService"
+	// FinalisingStepRouteTrafficToStable: routes are as before the release.
+	FinalisingStepRouteTrafficToStable FinalisingStep = "RouteTrafficToStable"
+	// FinalisingStepRouteTrafficToNew: the new version gets all requests.
+	FinalisingStepRouteTrafficToNew FinalisingStep = "RouteTrafficToNew"
+	// FinalisingStepRemoveCanaryService: the Service of the new version is deleted.
+	FinalisingStepRemoveCanaryService FinalisingStep = "RemoveCanaryService"
+)

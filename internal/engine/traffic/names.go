@@ -20,10 +20,15 @@ func Name(a, b string) string {
 	if len(name) <= longest {
 		return name
 	}
+	return cut(a+"/"+b, longest) // a slash is in no name
+}
+
+// cut shortens a name, with what stands for all of it.
+func cut(name string, longest int) string {
 	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(a + "/" + b)) // a slash is in no name
+	_, _ = sum.Write([]byte(name))
 	tail := "-" + strconv.FormatUint(sum.Sum64(), 36)
-	return strings.TrimRight(name[:longest-len(tail)], "-.") + tail
+	return strings.TrimRight(strings.ReplaceAll(name, "/", "-")[:longest-len(tail)], "-.") + tail
 }
 
 // CopyMetadata copies namespace, labels and annotations of the object of a user for one beside it. What tools write about the object

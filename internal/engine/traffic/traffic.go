@@ -26,10 +26,10 @@ type Share struct {
 	Headers *v1beta1.HTTPHeaderFilter `json:"headers,omitempty"`
 }
 
-// None: the new version gets nothing, and routes are as before the release.
+// None says that the new version gets nothing, and routes are as before the release.
 func (s Share) None() bool { return s.Weight == nil && len(s.Matches) == 0 }
 
-// Routed: some request goes to the new version.
+// Routed says that some request goes to the new version.
 func (s Share) Routed() bool { return len(s.Matches) > 0 || s.Weight != nil && *s.Weight > 0 }
 
 // Names are those of a Rollout and of its Services.
@@ -41,20 +41,20 @@ type Names struct {
 	Keep bool
 }
 
-// Change makes an object as it should be.
+// Change makes objects as they should be.
 type Change struct {
 	// Patch is for the object of the user; empty: it stays.
 	Patch []tree.Op
-	// Own are objects that the Rollout owns, as they should be.
+	// Own are objects of the Rollout to create or replace.
 	Own []map[string]any
-	// Gone are such objects that should not be there.
-	Gone []Object
+	// Gone are objects of the Rollout to delete. Later are those to delete when the gateway has seen the rest.
+	Gone, Later []Object
 	// Corrected: somebody else changed what the operator had set.
 	Corrected bool
 }
 
-// Done: the object of the user is as it should be.
-func (c Change) Done() bool { return len(c.Patch) == 0 }
+// Done says that all is as it should be, but for what is deleted later.
+func (c Change) Done() bool { return len(c.Patch)+len(c.Own)+len(c.Gone) == 0 }
 
 // Object names an object in the namespace of the Rollout.
 type Object struct{ APIVersion, Kind, Name string }
@@ -86,14 +86,17 @@ func (r *Refusal) Error() string { return r.Reason }
 // Refuse makes a Refusal.
 func Refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
 
-// Provider is a way of routing requests.
+// Provider is a way of routing requests. It gets the object of the user as it is stored, and those of the Rollout that are there.
 type Provider interface {
 	// Check says what of a share it can never express; path is that of the step.
 	Check(share Share, names Names, path *field.Path) field.ErrorList
+	// Beside names the objects that a Rollout may have beside one of the user.
+	Beside(name string, names Names) []Object
 	// Want says how the object becomes what the share needs. A fault of the object or of the share is a Refusal.
-	Want(object map[string]any, names Names, share Share) (Change, error)
-	// Seen says whether the gateway has seen the object, and those of the Rollout beside it.
+	Want(object map[string]any, own []map[string]any, names Names, share Share) (Change, error)
+	// Seen says whether the gateway has seen all of them.
 	Seen(object map[string]any, own []map[string]any) (Sight, string)
-	// End says how the object becomes what it was before the release, with the edits that its user made meanwhile.
-	End(object map[string]any, names Names) (Change, error)
+	// End says how the object becomes what it was before the release, with the edits that its user made meanwhile. It may be nil: then only
+	// the Rollout's own are left to end.
+	End(object map[string]any, own []map[string]any, names Names) (Change, error)
 }

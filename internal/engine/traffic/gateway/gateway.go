@@ -49,8 +49,13 @@ func (p Provider) Check(share traffic.Share, names traffic.Names, path *field.Pa
 	return errs
 }
 
+// Beside implements traffic.Provider.
+func (p Provider) Beside(name string, names traffic.Names) []traffic.Object {
+	return []traffic.Object{{APIVersion: Group + "/v1", Kind: p.Kind, Name: traffic.Name(name, names.Rollout)}}
+}
+
 // Want implements traffic.Provider.
-func (p Provider) Want(object map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (p Provider) Want(object map[string]any, own []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	original, noted := recovered(object, names)
 	if !sends(original, names.Stable) {
 		return traffic.Change{}, traffic.Refuse("no rule of %s %s sends requests to the Service %s", p.Kind, tree.Text(object, "metadata", "name"), names.Stable)
@@ -71,23 +76,46 @@ func (p Provider) Want(object map[string]any, names traffic.Names, share traffic
 	}
 	change.Patch = tree.Patch(object, after)
 	if len(share.Matches) == 0 {
-		change.Gone = p.own(object, names)
+		change.Own, change.Later = leadBack(own, names)
 		return change, nil
 	}
 	route, err := p.beside(original, names, share)
-	change.Own = []map[string]any{route}
+	if err == nil {
+		change.Own = traffic.Differing(own, route)
+	}
 	return change, err
 }
 
 // End implements traffic.Provider.
-func (p Provider) End(object map[string]any, names traffic.Names) (traffic.Change, error) {
-	after, _ := recovered(object, names)
-	if names.Keep {
-		after = kept(after, names)
+func (p Provider) End(object map[string]any, own []map[string]any, names traffic.Names) (traffic.Change, error) {
+	var change traffic.Change
+	if object != nil {
+		after, _ := recovered(object, names)
+		if names.Keep {
+			after = kept(after, names)
+		}
+		change.Patch = tree.Patch(object, after)
 	}
-	return traffic.Change{Patch: tree.Patch(object, after), Gone: p.own(object, names)}, nil
+	change.Own, change.Later = leadBack(own, names)
+	return change, nil
 }
 
-func (p Provider) own(object map[string]any, names traffic.Names) []traffic.Object {
-	return []traffic.Object{{APIVersion: tree.Text(object, "apiVersion"), Kind: p.Kind, Name: nameOf(object, names)}}
+// leadBack lets routes of the Rollout send everything to the stable Service. A gateway says that it has seen that, and would not say that
+// it has seen a route go.
+func leadBack(own []map[string]any, names traffic.Names) (changed []map[string]any, later []traffic.Object) {
+	for _, route := range own {
+		back := tree.Clone(route)
+		for _, rule := range tree.Items(back, "spec", "rules") {
+			for _, ref := range tree.Items(rule, "backendRefs") {
+				if refersTo(ref, back, names.Canary) {
+					ref["name"] = names.Stable
+				}
+			}
+		}
+		if !tree.Same(back, route) {
+			changed = append(changed, back)
+		}
+		later = append(later, traffic.ObjectOf(route))
+	}
+	return changed, later
 }

@@ -56,13 +56,10 @@ func (p Provider) beside(original map[string]any, names traffic.Names, share tra
 func (p Provider) route(original map[string]any, names traffic.Names, rules []map[string]any) map[string]any {
 	spec := tree.Clone(tree.Map(original, "spec"))
 	spec["rules"] = tree.List(rules)
-	metadata := map[string]any{"name": nameOf(original, names)}
+	name := p.Beside(tree.Text(original, "metadata", "name"), names)[0]
+	metadata := map[string]any{"name": name.Name}
 	traffic.CopyMetadata(metadata, original)
 	return map[string]any{"apiVersion": original["apiVersion"], "kind": p.Kind, "metadata": metadata, "spec": spec}
-}
-
-func nameOf(object map[string]any, names traffic.Names) string {
-	return traffic.Name(tree.Text(object, "metadata", "name"), names.Rollout)
 }
 
 func (p Provider) ruled(original, rule map[string]any, names traffic.Names, matches []map[string]any, headers *v1beta1.HTTPHeaderFilter) map[string]any {

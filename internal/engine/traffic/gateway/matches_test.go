@@ -34,13 +34,14 @@ func match(matches ...v1beta1.HTTPRouteMatch) traffic.Share { return traffic.Sha
 // besides is the route of the Rollout: per rule the matches and backends.
 func besides(t *testing.T, object map[string]any, share traffic.Share) (map[string]any, error) {
 	t.Helper()
-	change, err := (Provider{Kind: tree.Text(object, "kind")}).Want(object, web, share)
+	change, err := (Provider{Kind: tree.Text(object, "kind")}).Want(object, nil, web, share)
 	if err != nil {
 		return nil, err
 	}
-	if !change.Done() || len(change.Own) != 1 {
+	if len(change.Patch) > 0 || len(change.Own) != 1 {
 		t.Fatalf("the route of the user changes by %v, and there are %d others", change.Patch, len(change.Own))
 	}
+	tree.Set(change.Own[0], nil, "metadata", "annotations", traffic.AnnotationContent)
 	return change.Own[0], nil
 }
 
@@ -156,6 +157,30 @@ spec:
 	same(t, got, want)
 }
 
+// A route of the Rollout first leads back, so that its gateway can say that it has seen that.
+func TestRouteBesideLeadsBack(t *testing.T) {
+	object := patched.YAML(t, route+`  - backendRefs: [{name: web, port: 80, weight: 1}]`)
+	own, err := besides(t, object, match(v1beta1.HTTPRouteMatch{Headers: header("h", "1")}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := (Provider{Kind: "HTTPRoute"}).End(object, []map[string]any{own}, web)
+	if err != nil || len(change.Own) != 1 || len(change.Later) != 1 || change.Later[0].Name != "shop-web" {
+		t.Fatalf("%v %v", change, err)
+	}
+	if got := shape(change.Own[0], 0); got != "web:80=1 " {
+		t.Error(got)
+	}
+	for _, object := range []map[string]any{object, nil} {
+		if again, err := (Provider{Kind: "HTTPRoute"}).End(object, change.Own, web); err != nil || !again.Done() || len(again.Later) != 1 {
+			t.Errorf("%v %v", again, err)
+		}
+	}
+	if weights, err := (Provider{Kind: "HTTPRoute"}).Want(object, []map[string]any{own}, web, weightOf(5)); err != nil || len(weights.Own) != 1 || len(weights.Later) != 1 {
+		t.Errorf("a step by weight after one by header: %v %v", weights, err)
+	}
+}
+
 func TestGRPCRoute(t *testing.T) {
 	object := patched.YAML(t, `
 apiVersion: gateway.networking.k8s.io/v1
@@ -213,7 +238,7 @@ func TestRefusals(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := (Provider{Kind: "HTTPRoute"}).Want(patched.YAML(t, route+c.rules), web, c.share)
+			_, err := (Provider{Kind: "HTTPRoute"}).Want(patched.YAML(t, route+c.rules), nil, web, c.share)
 			var refusal *traffic.Refusal
 			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)

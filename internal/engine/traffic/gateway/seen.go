@@ -12,7 +12,12 @@ import (
 
 // Seen implements traffic.Provider: each parent of each route has accepted its last generation.
 func (p Provider) Seen(object map[string]any, own []map[string]any) (traffic.Sight, string) {
-	sight, why := p.seen(object)
+	sight, why := traffic.Silent, "the route is not there"
+	if object != nil {
+		sight, why = p.seen(object)
+	} else if len(own) > 0 {
+		return p.Seen(own[0], own[1:])
+	}
 	if sight == traffic.Refused || sight == traffic.Behind {
 		return sight, why
 	}
@@ -60,10 +65,10 @@ func spoken(route, parent map[string]any) (traffic.Sight, string) {
 			continue
 		}
 		sight, reason := said(status, generation)
-		switch {
-		case sight == traffic.Refused, sight == traffic.Seen:
+		switch sight {
+		case traffic.Refused, traffic.Seen:
 			return sight, name + ": " + reason
-		case sight == traffic.Behind:
+		case traffic.Behind:
 			result, why = sight, "the parent "+name+" has not seen its last change"
 		}
 	}

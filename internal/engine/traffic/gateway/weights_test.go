@@ -34,12 +34,12 @@ func weightOf(percent int32) traffic.Share { return traffic.Share{Weight: &perce
 
 func apply(t testing.TB, object map[string]any, names traffic.Names, share traffic.Share) map[string]any {
 	t.Helper()
-	change, err := (Provider{Kind: tree.Text(object, "kind")}).Want(object, names, share)
+	change, err := (Provider{Kind: tree.Text(object, "kind")}).Want(object, nil, names, share)
 	if err != nil {
 		t.Fatal(err)
 	}
 	after := patched.Object(t, object, change.Patch)
-	again, err := (Provider{Kind: tree.Text(object, "kind")}).Want(after, names, share)
+	again, err := (Provider{Kind: tree.Text(object, "kind")}).Want(after, change.Own, names, share)
 	if err != nil || !again.Done() || again.Corrected {
 		t.Fatalf("a second pass changes %v, corrected %v, error %v", again.Patch, again.Corrected, err)
 	}
@@ -48,7 +48,7 @@ func apply(t testing.TB, object map[string]any, names traffic.Names, share traff
 
 func end(t testing.TB, object map[string]any, names traffic.Names) map[string]any {
 	t.Helper()
-	change, err := (Provider{Kind: tree.Text(object, "kind")}).End(object, names)
+	change, err := (Provider{Kind: tree.Text(object, "kind")}).End(object, nil, names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestAnotherWritesWeights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			at := apply(t, before, web, weightOf(20))
 			tree.Items(at, "spec", "rules")[0]["backendRefs"] = patched.YAML(t, "refs: "+refs)["refs"]
-			change, err := (Provider{Kind: "HTTPRoute"}).Want(at, web, weightOf(20))
+			change, err := (Provider{Kind: "HTTPRoute"}).Want(at, nil, web, weightOf(20))
 			if err != nil || !change.Corrected {
 				t.Fatalf("corrected %v, error %v", change.Corrected, err)
 			}
@@ -161,7 +161,7 @@ func TestAnotherWritesWeights(t *testing.T) {
 
 func TestStaleRoutePatchFails(t *testing.T) {
 	before := patched.YAML(t, route+"  - backendRefs: [{name: web, port: 80, weight: 1}]")
-	change, err := (Provider{Kind: "HTTPRoute"}).Want(before, web, weightOf(20))
+	change, err := (Provider{Kind: "HTTPRoute"}).Want(before, nil, web, weightOf(20))
 	if err != nil || change.Patch[0] != (tree.Op{Op: "test", Path: "/metadata/resourceVersion", Value: "1"}) {
 		t.Fatalf("%v %v", change.Patch, err)
 	}

@@ -29,16 +29,21 @@ func Of(name string) (Provider, bool) {
 	return Provider{c}, found
 }
 
+// Beside implements traffic.Provider.
+func (p Provider) Beside(name string, _ traffic.Names) []traffic.Object {
+	return []traffic.Object{{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: traffic.Name(name, "canary")}}
+}
+
 // Want implements traffic.Provider.
-func (p Provider) Want(object map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (p Provider) Want(object map[string]any, own []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	if !share.Routed() {
-		return p.End(object, names)
+		return p.End(object, own, names)
 	}
-	own, err := p.beside(object, names, share)
+	second, err := p.beside(object, names, share)
 	if err != nil {
 		return traffic.Change{}, err
 	}
-	return traffic.Change{Own: []map[string]any{own}}, nil
+	return traffic.Change{Own: traffic.Differing(own, second)}, nil
 }
 
 // Seen implements traffic.Provider. The status of an Ingress says nothing about its generation.
@@ -47,12 +52,12 @@ func (p Provider) Seen(map[string]any, []map[string]any) (traffic.Sight, string)
 }
 
 // End implements traffic.Provider. Nothing is left, not even a second Ingress that does nothing.
-func (p Provider) End(object map[string]any, _ traffic.Names) (traffic.Change, error) {
-	return traffic.Change{Gone: []traffic.Object{{APIVersion: tree.Text(object, "apiVersion"), Kind: "Ingress", Name: nameOf(object)}}}, nil
-}
-
-func nameOf(object map[string]any) string {
-	return traffic.Name(tree.Text(object, "metadata", "name"), "canary")
+func (p Provider) End(_ map[string]any, own []map[string]any, _ traffic.Names) (traffic.Change, error) {
+	var change traffic.Change
+	for _, second := range own {
+		change.Gone = append(change.Gone, traffic.ObjectOf(second))
+	}
+	return change, nil
 }
 
 // beside is the second Ingress.
@@ -77,7 +82,7 @@ func (p Provider) beside(object map[string]any, names traffic.Names, share traff
 		return nil, traffic.Refuse("no path of Ingress %s has the Service %s; its default backend cannot be shared", tree.Text(object, "metadata", "name"), names.Stable)
 	}
 	spec["rules"] = tree.List(rules)
-	metadata := map[string]any{"name": nameOf(object)}
+	metadata := map[string]any{"name": p.Beside(tree.Text(object, "metadata", "name"), names)[0].Name}
 	traffic.CopyMetadata(metadata, object)
 	annotations, err := p.Annotations(tree.Texts(metadata, "annotations"), share, names)
 	if err != nil {

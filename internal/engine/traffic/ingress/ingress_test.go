@@ -14,6 +14,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/patched"
 )
 
@@ -177,10 +178,14 @@ spec:
 
 func TestSecondIngress(t *testing.T) {
 	object := patched.YAML(t, shop)
-	change, err := of(t, "nginx").Want(object, web, traffic.Share{Weight: ptr.To(int32(20))})
-	if err != nil || !change.Done() || len(change.Gone) > 0 || len(change.Own) != 1 {
+	change, err := of(t, "nginx").Want(object, nil, web, traffic.Share{Weight: ptr.To(int32(20))})
+	if err != nil || len(change.Patch)+len(change.Gone) > 0 || len(change.Own) != 1 {
 		t.Fatalf("%v %v", change, err)
 	}
+	if again, err := of(t, "nginx").Want(object, change.Own, web, traffic.Share{Weight: ptr.To(int32(20))}); err != nil || !again.Done() {
+		t.Errorf("a second pass: %v %v", again, err)
+	}
+	tree.Set(change.Own[0], nil, "metadata", "annotations", traffic.AnnotationContent)
 	want := patched.YAML(t, `
 apiVersion: networking.k8s.io/v1
 kind: Ingress
@@ -207,15 +212,32 @@ spec:
 
 // A second Ingress that is left makes ingress-nginx refuse edits of the first one.
 func TestNothingIsLeft(t *testing.T) {
-	for name, share := range map[string]traffic.Share{"no traffic": {}, "weight 0": {Weight: ptr.To(int32(0))}} {
-		for _, class := range []string{"nginx", "higress", "aliyun-alb", "mse"} {
-			change, err := of(t, class).Want(patched.YAML(t, shop), web, share)
-			ended, endErr := of(t, class).End(patched.YAML(t, shop), web)
-			want := traffic.Change{Gone: []traffic.Object{{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: "shop-canary"}}}
-			if diff := cmp.Diff([]traffic.Change{want, want}, []traffic.Change{change, ended}); err != nil || endErr != nil || diff != "" {
-				t.Errorf("%s, %s: %v %v %s", class, name, err, endErr, diff)
+	object := patched.YAML(t, shop)
+	for _, class := range []string{"nginx", "higress", "aliyun-alb", "mse"} {
+		p := of(t, class)
+		routed, err := p.Want(object, nil, web, traffic.Share{Weight: ptr.To(int32(20))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := traffic.Change{Gone: p.Beside("shop", web)}
+		for name, end := range map[string]func() (traffic.Change, error){
+			"no traffic": func() (traffic.Change, error) { return p.Want(object, routed.Own, web, traffic.Share{}) },
+			"weight 0": func() (traffic.Change, error) {
+				return p.Want(object, routed.Own, web, traffic.Share{Weight: ptr.To(int32(0))})
+			},
+			"the end":                     func() (traffic.Change, error) { return p.End(object, routed.Own, web) },
+			"the end without the Ingress": func() (traffic.Change, error) { return p.End(nil, routed.Own, web) },
+		} {
+			if change, err := end(); err != nil || cmp.Diff(want, change) != "" {
+				t.Errorf("%s, %s: %v %v", class, name, change, err)
 			}
 		}
+		if change, err := p.End(object, nil, web); err != nil || !change.Done() {
+			t.Errorf("%s: %v %v", class, change, err)
+		}
+	}
+	if diff := cmp.Diff(patched.YAML(t, shop), object); diff != "" {
+		t.Errorf("the Ingress of the user changed:\n%s", diff)
 	}
 }
 
@@ -223,7 +245,7 @@ func TestIngressWithoutTheService(t *testing.T) {
 	var refusal *traffic.Refusal
 	for _, spec := range []string{"{}", "{defaultBackend: {service: {name: web}}}", "{rules: [{http: {paths: [{backend: {service: {name: api}}}]}}]}"} {
 		object := patched.YAML(t, "{metadata: {name: shop}, spec: "+spec+"}")
-		if _, err := of(t, "nginx").Want(object, web, traffic.Share{Weight: ptr.To(int32(1))}); !errors.As(err, &refusal) {
+		if _, err := of(t, "nginx").Want(object, nil, web, traffic.Share{Weight: ptr.To(int32(1))}); !errors.As(err, &refusal) {
 			t.Errorf("%s: %v", spec, err)
 		}
 	}

@@ -73,8 +73,11 @@ func (p Provider) Check(share traffic.Share, _ traffic.Names, path *field.Path) 
 	return errs
 }
 
+// Beside implements traffic.Provider.
+func (Provider) Beside(string, traffic.Names) []traffic.Object { return nil }
+
 // Want implements traffic.Provider.
-func (p Provider) Want(object map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (p Provider) Want(object map[string]any, _ []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	original, was, err := p.recovered(object, names)
 	if err != nil {
 		return traffic.Change{}, err
@@ -133,7 +136,10 @@ func (p Provider) Seen(object map[string]any, _ []map[string]any) (traffic.Sight
 }
 
 // End implements traffic.Provider.
-func (p Provider) End(object map[string]any, names traffic.Names) (traffic.Change, error) {
+func (p Provider) End(object map[string]any, _ []map[string]any, names traffic.Names) (traffic.Change, error) {
+	if object == nil {
+		return traffic.Change{}, nil
+	}
 	after, _, err := p.recovered(object, names)
 	return traffic.Change{Patch: tree.Patch(object, after)}, err
 }

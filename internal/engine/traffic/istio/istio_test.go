@@ -52,12 +52,12 @@ func path(kind, value string) *v1beta1.HTTPMatch {
 func apply(t testing.TB, object map[string]any, names traffic.Names, share traffic.Share) map[string]any {
 	t.Helper()
 	p := Provider{Kind: tree.Text(object, "kind")}
-	change, err := p.Want(object, names, share)
+	change, err := p.Want(object, nil, names, share)
 	if err != nil {
 		t.Fatal(err)
 	}
 	after := patched.Object(t, object, change.Patch)
-	if again, err := p.Want(after, names, share); err != nil || !again.Done() || again.Corrected {
+	if again, err := p.Want(after, nil, names, share); err != nil || !again.Done() || again.Corrected {
 		t.Fatalf("a second pass changes %v, corrected %v, error %v", again.Patch, again.Corrected, err)
 	}
 	return after
@@ -65,7 +65,7 @@ func apply(t testing.TB, object map[string]any, names traffic.Names, share traff
 
 func end(t testing.TB, object map[string]any, names traffic.Names) map[string]any {
 	t.Helper()
-	change, err := Provider{Kind: tree.Text(object, "kind")}.End(object, names)
+	change, err := Provider{Kind: tree.Text(object, "kind")}.End(object, nil, names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,6 @@ func TestMatches(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	const all = `http: [{route: [{destination: {host: web}}]}]`
 	cases := map[string]struct {
 		spec  string
 		share traffic.Share
@@ -220,7 +219,7 @@ func TestRefusals(t *testing.T) {
 			if strings.HasPrefix(name, "a note") {
 				tree.Set(object, "{", "metadata", "annotations", traffic.AnnotationOriginal)
 			}
-			_, err := Provider{Kind: virtualService}.Want(object, web, c.share)
+			_, err := Provider{Kind: virtualService}.Want(object, nil, web, c.share)
 			var refusal *traffic.Refusal
 			if !errors.As(err, &refusal) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %s", err, c.want)
@@ -255,7 +254,7 @@ spec:
 			}
 		})
 	}
-	_, err := Provider{Kind: destinationRule}.Want(patched.YAML(t, rule), traffic.Names{Stable: "api", Canary: "api"}, weightOf(5))
+	_, err := Provider{Kind: destinationRule}.Want(patched.YAML(t, rule), nil, traffic.Names{Stable: "api", Canary: "api"}, weightOf(5))
 	if err == nil || !strings.Contains(err.Error(), "is for web") {
 		t.Error(err)
 	}
@@ -304,7 +303,7 @@ func TestSomebodyElseWritesWeights(t *testing.T) {
 		for i, to := range tree.Items(tree.Items(at, "spec", "http")[0], "route") {
 			to["weight"] = weights[i]
 		}
-		change, err := Provider{Kind: virtualService}.Want(at, web, weightOf(20))
+		change, err := Provider{Kind: virtualService}.Want(at, nil, web, weightOf(20))
 		if err != nil || !change.Corrected {
 			t.Errorf("%v: corrected %v %v", weights, change.Corrected, err)
 		}
@@ -404,7 +403,7 @@ func TestEndIsTheOriginalWithTheEditsOfItsUser(t *testing.T) {
 		for range u.random.IntN(8) {
 			share := pick(u.random, traffic.Share{}, match(header("x", "1")), weightOf(0), weightOf(100), weightOf(u.random.Int32N(101)))
 			did = append(did, fmt.Sprint(ptr.Deref(share.Weight, -1)))
-			if change, err := (Provider{Kind: virtualService}).Want(u.store, web, share); err != nil {
+			if change, err := (Provider{Kind: virtualService}).Want(u.store, nil, web, share); err != nil {
 				did = append(did, err.Error()) // no rule is left to share
 			} else if u.store = patched.Object(t, u.store, change.Patch); true {
 				apply(t, u.store, web, share)

@@ -59,6 +59,12 @@ type budget struct {
 	spent chan struct{}
 }
 
+func limited(ctx context.Context) context.Context {
+	spent := make(chan struct{})
+	close(spent)
+	return &budget{Context: ctx, left: instructions, spent: spent}
+}
+
 func (b *budget) Done() <-chan struct{} {
 	if b.left--; b.left < 0 {
 		return b.spent
@@ -88,12 +94,10 @@ func run(ctx context.Context, text string, input map[string]any) (map[string]any
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	spent := make(chan struct{})
-	close(spent)
 	m := &machine{LState: lua.NewState(lua.Options{CallStackSize: calls, RegistrySize: 1 << 10, RegistryMaxSize: registry, SkipOpenLibs: true}), left: written}
 	defer m.Close()
 	m.open()
-	m.SetContext(&budget{Context: ctx, left: instructions, spent: spent})
+	m.SetContext(limited(ctx))
 	return m.result(proto, input)
 }
 

@@ -21,8 +21,11 @@ func parts() []string { return []string{"spec", "labels", "annotations"} }
 // Check implements traffic.Provider. Only the script knows.
 func (Object) Check(traffic.Share, traffic.Names, *field.Path) field.ErrorList { return nil }
 
+// Beside implements traffic.Provider.
+func (Object) Beside(string, traffic.Names) []traffic.Object { return nil }
+
 // Want implements traffic.Provider. The script always begins with the object as its user wants it.
-func (o Object) Want(object map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (o Object) Want(object map[string]any, _ []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	original, lost, err := o.recovered(object, names)
 	if err != nil {
 		return traffic.Change{}, err
@@ -46,7 +49,10 @@ func (Object) Seen(object map[string]any, _ []map[string]any) (traffic.Sight, st
 }
 
 // End implements traffic.Provider.
-func (o Object) End(object map[string]any, names traffic.Names) (traffic.Change, error) {
+func (o Object) End(object map[string]any, _ []map[string]any, names traffic.Names) (traffic.Change, error) {
+	if object == nil {
+		return traffic.Change{}, nil
+	}
 	original, lost, err := o.recovered(object, names)
 	return traffic.Change{Patch: tree.Patch(object, original), Corrected: lost}, err
 }

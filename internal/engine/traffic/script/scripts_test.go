@@ -135,7 +135,7 @@ func TestFaultsOfScripts(t *testing.T) {
 		"return {spec = obj.data.spec, labels = {a={}}}": "the script returned the labels a",
 		"error('no')": "the script of Route: script:1: no",
 	} {
-		if _, err := (Object{New().Script(t.Context(), text)}).Want(object, web, traffic.Share{Weight: ptr.To(int32(1))}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := (Object{New().Script(t.Context(), text)}).Want(object, nil, web, traffic.Share{Weight: ptr.To(int32(1))}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
@@ -172,18 +172,18 @@ func without(object map[string]any) map[string]any {
 func TestObject(t *testing.T) {
 	o := Object{New().Script(t.Context(), routeScript)}
 	apply := func(at map[string]any, share traffic.Share) map[string]any {
-		change, err := o.Want(at, web, share)
+		change, err := o.Want(at, nil, web, share)
 		if err != nil {
 			t.Fatal(err)
 		}
 		at = patched.Object(t, at, change.Patch)
-		if again, err := o.Want(at, web, share); err != nil || !again.Done() {
+		if again, err := o.Want(at, nil, web, share); err != nil || !again.Done() {
 			t.Fatalf("again %v %v", again.Patch, err)
 		}
 		return at
 	}
 	end := func(at map[string]any) (map[string]any, bool) {
-		change, err := o.End(at, web)
+		change, err := o.End(at, nil, web)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestObject(t *testing.T) {
 	t.Run("what is written over the script is corrected", func(t *testing.T) {
 		edited := tree.Clone(at)
 		tree.Items(edited, "spec", "backends")[0]["weight"] = int64(7)
-		change, err := o.Want(edited, web, traffic.Share{Weight: ptr.To(int32(20))})
+		change, err := o.Want(edited, nil, web, traffic.Share{Weight: ptr.To(int32(20))})
 		if err != nil || !change.Corrected || cmp.Diff(without(patched.Object(t, edited, change.Patch)), without(at)) != "" {
 			t.Error(change, err)
 		}
