@@ -236,6 +236,11 @@ func (w World) settled() (Act, string) {
 
 // back is the way down. What is not there is done.
 func (w World) back() (Act, string) {
+	for _, r := range w.Routes {
+		if !r.Back && r.Fault != "" {
+			return Stuck, r.Fault
+		}
+	}
 	if !w.isBack() {
 		return EndRoutes, ""
 	}
