@@ -66,6 +66,26 @@ func fits(stored, want any) bool {
 	return tree.Same(stored, want)
 }
 
+// FieldManager is who writes routes in a release.
+const FieldManager = "kruise-operator-rollout"
+
+// Disown removes what the managed fields say of the operator: at the end nobody owns what it no longer has, and the next apply of the user
+// owns all again. Lists such as rules have one owner, so meanwhile they are the operator's.
+func Disown(object map[string]any) []tree.Op {
+	entries := tree.Items(object, "metadata", "managedFields")
+	left := slices.DeleteFunc(slices.Clone(entries), func(e map[string]any) bool { return tree.Text(e, "manager") == FieldManager })
+	if len(left) == len(entries) {
+		return nil
+	}
+	if len(left) == 0 {
+		left = []map[string]any{{}} // an empty list would change nothing
+	}
+	return []tree.Op{
+		{Op: "test", Path: "/metadata/resourceVersion", Value: tree.Text(object, "metadata", "resourceVersion")},
+		{Op: "replace", Path: "/metadata/managedFields", Value: tree.List(left)},
+	}
+}
+
 // Written is when somebody last wrote an object, by its managed fields; zero: unknown.
 func Written(object map[string]any) metav1.Time {
 	var last metav1.Time

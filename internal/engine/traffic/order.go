@@ -84,8 +84,8 @@ type RouteState struct {
 	Exists bool
 	// Current: all is as the share needs it. Back: nothing sends requests to the new version, and the route is as before the release.
 	Current, Back bool
-	// Rest: something beside it is left to be deleted.
-	Rest bool
+	// Rest: something beside it is left to be deleted. Marked: its managed fields name the operator.
+	Rest, Marked bool
 	// Fault is a Refusal of its provider.
 	Fault string
 	Sight Sight
@@ -117,6 +117,8 @@ const (
 	EndRoutes Act = "EndRoutes"
 	// ClearRoutes deletes what is left beside them.
 	ClearRoutes Act = "ClearRoutes"
+	// DisownRoutes takes the operator out of their managed fields.
+	DisownRoutes Act = "DisownRoutes"
 )
 
 // Next is the one thing to do, and why nothing is done. The order of the rules is the order of the writes.
@@ -244,7 +246,15 @@ func (w World) back() (Act, string) {
 	if !w.isBack() {
 		return EndRoutes, ""
 	}
-	return first(func() (Act, string) { return w.seen(true) }, w.clear)
+	return first(func() (Act, string) { return w.seen(true) }, w.clear, w.disown)
+}
+
+// disown comes last: until then managed fields tell when routes were written.
+func (w World) disown() (Act, string) {
+	if slices.ContainsFunc(w.Routes, func(r RouteState) bool { return r.Marked }) {
+		return DisownRoutes, ""
+	}
+	return Done, ""
 }
 
 func (w World) isBack() bool {

@@ -3,14 +3,19 @@
 
 package traffic
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
 
 // Reading is one route as it was read, and what its provider would change.
 type Reading struct {
 	RouteState
-	// Set is the change of SetRoutes, End that of EndRoutes. ClearRoutes deletes Clear.
+	// Set is the change of SetRoutes, End that of EndRoutes. ClearRoutes deletes Clear. DisownRoutes patches with Disown.
 	Set, End Change
 	Clear    []Object
+	Disown   []tree.Op
 }
 
 // Read asks a provider about a route; object is nil when it is not there, own are those of Beside that are.
@@ -27,7 +32,8 @@ func Read(p Provider, name string, object map[string]any, own []map[string]any, 
 		}
 		r.Current, r.Clear = r.Set.Done() && err == nil, r.Set.Later
 	}
-	r.Rest = len(r.Clear) > 0
+	r.Disown = Disown(object)
+	r.Rest, r.Marked = len(r.Clear) > 0, len(r.Disown) > 0
 	r.Sight, r.Why = p.Seen(object, own)
 	return r, nil
 }

@@ -132,12 +132,16 @@ func (s *sim) do(act traffic.Act, readings []traffic.Reading) {
 			p.write(s, readings[i].End)
 		case traffic.ClearRoutes:
 			p.remove(readings[i].Clear)
+		case traffic.DisownRoutes:
+			p.stored = patched.Object(s.t, p.stored, readings[i].Disown)
 		}
 	}
 }
 
 func (p *place) write(s *sim, change traffic.Change) {
-	p.stored = patched.Object(s.t, p.stored, change.Patch)
+	if p.stored = patched.Object(s.t, p.stored, change.Patch); len(change.Patch) > 0 {
+		tree.Set(p.stored, []any{map[string]any{"manager": "kubectl"}, map[string]any{"manager": traffic.FieldManager}}, "metadata", "managedFields")
+	}
 	for _, object := range change.Own {
 		i := slices.IndexFunc(p.own, func(o map[string]any) bool { return traffic.ObjectOf(o) == traffic.ObjectOf(object) })
 		if i < 0 {
@@ -219,6 +223,12 @@ func (s *sim) finish(style v1beta1.RollingStyleType, reason traffic.Reason) {
 	}
 	for _, p := range s.places {
 		delete(p.stored, "status")
+		for _, entry := range tree.Items(p.stored, "metadata", "managedFields") {
+			if tree.Text(entry, "manager") == traffic.FieldManager {
+				s.fail("a managed field is left")
+			}
+		}
+		tree.Set(p.stored, nil, "metadata", "managedFields")
 		for _, o := range []map[string]any{p.stored, p.wants} {
 			tree.Set(o, nil, "metadata", "resourceVersion")
 			tree.Set(o, nil, "metadata", "generation")

@@ -178,6 +178,18 @@ func TestDiffering(t *testing.T) {
 	}
 }
 
+func TestDisown(t *testing.T) {
+	object := patched.YAML(t, `{metadata: {resourceVersion: "1", managedFields: [{manager: kubectl}, {manager: kruise-operator-rollout}]}}`)
+	after := patched.Object(t, object, Disown(object))
+	if diff := cmp.Diff([]any{map[string]any{"manager": "kubectl"}}, tree.Map(after, "metadata")["managedFields"]); diff != "" || Disown(after) != nil {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	alone := patched.YAML(t, `{metadata: {resourceVersion: "1", managedFields: [{manager: kruise-operator-rollout}]}}`)
+	if ops := Disown(alone); !tree.Same(ops[1].Value, []any{map[string]any{}}) {
+		t.Errorf("%v", ops)
+	}
+}
+
 func TestWritten(t *testing.T) {
 	object := patched.YAML(t, `{metadata: {managedFields: [{time: "2026-01-01T00:00:02Z"}, {time: "2026-01-01T00:00:01Z"}, {time: "2026-01-01T00:00:09Z", subresource: status}, {}]}}`)
 	if at := Written(object); at.UTC().Second() != 2 {
@@ -273,6 +285,7 @@ func TestNext(t *testing.T) {
 		"a route to another version goes first":        {World{Goal: Route, Share: share, Stable: pinned, Canary: ServiceState{Exists: true}, Routes: seen}, EndRoutes, ""},
 		"the way back does not wait":                   {World{Goal: Return, Stable: pinned, Canary: there, Routes: seen}, EndRoutes, ""},
 		"what leads back goes when it was seen":        {World{Goal: Return, Routes: []RouteState{{Exists: true, Back: true, Rest: true, Sight: Seen}}}, ClearRoutes, ""},
+		"who wrote it goes last":                       {World{Goal: Return, Routes: []RouteState{{Exists: true, Back: true, Marked: true, Sight: Seen}}}, DisownRoutes, ""},
 		"a gateway that is gone":                       {World{Goal: Return, Overdue: true, Routes: []RouteState{{Exists: true, Back: true, Sight: Behind}}}, Done, ""},
 		"no Service goes before its routes":            {World{Goal: Remove, Canary: there, Waited: true, Routes: seen}, EndRoutes, ""},
 		"a step without traffic opens first":           {World{Goal: Open, Stable: pinned, Canary: there, Waited: true, Routes: seen}, OpenStable, ""},
