@@ -365,6 +365,8 @@ const (
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonUnsupported: the workload has no batches as it is.
 	ReasonUnsupported = "Unsupported"
+	// ReasonNotRouted: a route or Service is not as the release needs it.
+	ReasonNotRouted = "NotRouted"
 	// ReasonInForce: the brake holds.
 	ReasonInForce = "InForce"
 	// ReasonRegistering: the brake is being set up.
@@ -381,6 +383,8 @@ const (
 const (
 	// ReasonCaughtLate: a change was held after it began.
 	ReasonCaughtLate = "CaughtLate"
+	// ReasonRouteCorrected: somebody else changed the share of the new version in a route.
+	ReasonRouteCorrected = "RouteCorrected"
 	// ReasonUncontrolled: a change was no release, since the rollout-id stayed.
 	ReasonUncontrolled = "UncontrolledChange"
 )

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 )
 
 // gather lets a Rollout arrive that was changed together with its workload.
@@ -65,6 +66,10 @@ type Snapshot struct {
 	HookFault   string
 	// Fault is a write that the API server refuses.
 	Fault string
+	// World is what was read of requests, for what was Wanted; nil when that was nothing.
+	World *traffic.World
+	// Corrected is a route that somebody else changed after the operator; empty: none.
+	Corrected string
 }
 
 // Event is for the user.
@@ -84,6 +89,8 @@ type Decision struct {
 	Unmark bool
 	// Guard puts the label of the brake on the workload, Unguard takes it away. Catch brakes a change that went unseen.
 	Guard, Unguard, Catch bool
+	// Act is the one thing to do about requests; empty: nothing.
+	Act traffic.Act
 	// Ended: the finalizer can go.
 	Ended bool
 	// After is when time alone may change the answer; 0 is never.
@@ -96,6 +103,8 @@ type pass struct {
 	rollout *v1beta1.Rollout
 	Snapshot
 	Decision
+	// blocked is what the user has to change before requests can be routed.
+	blocked string
 }
 
 // Plan decides the next step. The rules are in the order of their numbers; the first one that fits is taken.
@@ -189,6 +198,9 @@ func (p *pass) disable() {
 
 // forget is for a workload that is not there.
 func (p *pass) forget() {
+	if !p.returned() {
+		return
+	}
 	p.Drop = p.Release != nil
 	p.Status = v1beta1.RolloutStatus{ObservedGeneration: p.rollout.Generation, Phase: v1beta1.RolloutPhaseInitial, Message: "Workload Not Found"}
 }
