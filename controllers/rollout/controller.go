@@ -14,6 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -39,11 +40,14 @@ type Reconciler struct {
 	labeled *labeled
 	own     []rollable.Workload
 	strays  strays
+	// scripts runs those of the administrator, from a ConfigMap in the namespace of the operator.
+	scripts   script.Machine
+	namespace string
 }
 
 // New returns a Reconciler without watches.
 func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, kind(), d)}
+	return &Reconciler{Base: workload.New(Name, kind(), d), scripts: script.New()}
 }
 
 // own is what is remembered of a Rollout.
@@ -75,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	seen.Fault = memory.fault
 	todo := decide(rollout, seen)
 	pass.LookAgain(todo.After)
-	if wait, err := pass.WriteStatus(ctx, todo.Status, moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
+	if wait, err := pass.WriteStatus(ctx, todo.Status, todo.Act != "" || moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
 		return pass.Finish(err, wait)
 	}
 	if result := ended(&rollout.Status, &todo.Status); result != "" {

@@ -131,6 +131,9 @@ func (p *pass) backInBatches() bool {
 func (p *pass) roll(sub *v1beta1.CanaryStatus) {
 	switch {
 	case p.changed(sub): // 1: another template
+	case sub.FinalisingStep != "": // the workload was gone, and is back
+		sub.FinalisingStep = ""
+		p.enter(sub, sub.CurrentStepIndex)
 	case p.rollout.Spec.Strategy.Paused: // 2
 		p.Status.Message = "Rollout has been paused, you can resume it by kube-cli"
 		p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionTrue, v1beta1.ReasonPaused, p.Status.Message)

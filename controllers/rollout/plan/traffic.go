@@ -119,12 +119,13 @@ func (p *pass) ending() []v1beta1.FinalisingStep {
 		}
 	}
 	reason := traffic.Leave
-	switch p.reason() {
-	case v1beta1.ReasonInitializing:
-		reason = traffic.Again
-	case v1beta1.ReasonCancelling:
+	switch why := p.reason(); {
+	case why == v1beta1.ReasonCancelling:
 		reason = traffic.Rollback
-	case v1beta1.ReasonFinalising:
+	case p.Status.Phase != v1beta1.RolloutPhaseProgressing:
+	case why == v1beta1.ReasonInitializing:
+		reason = traffic.Again
+	case why == v1beta1.ReasonFinalising:
 		reason = traffic.Success
 	}
 	return traffic.Ending(p.style(), reason)
