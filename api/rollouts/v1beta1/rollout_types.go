@@ -58,7 +58,7 @@ type CanaryStrategy struct {
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Steps []CanaryStep `json:"steps,omitempty"`
-	// trafficRoutings say how requests get to the new version. This version refuses them.
+	// trafficRoutings say how requests get to the new version. There is at most one.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
@@ -80,7 +80,8 @@ type CanaryStrategy struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TrafficRoutingRef string `json:"trafficRoutingRef,omitempty"`
-	// disableGenerateCanaryService makes no Service for new pods.
+	// disableGenerateCanaryService makes no Service for new pods: routes tell versions apart by the Service of the user alone. False
+	// when omitted.
 	// +optional
 	DisableGenerateCanaryService bool `json:"disableGenerateCanaryService,omitempty"`
 }
