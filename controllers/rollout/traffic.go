@@ -78,7 +78,7 @@ func labelOf(row rollable.Workload) string {
 
 // observeRequests reads Services and routes, past the cache, and only when the release needs something of them.
 func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s *seen) error {
-	want := plan.Wanted(o, s.Workload)
+	want := plan.Wanted(o, s.Workload, s.release)
 	if want == nil {
 		return nil
 	}
@@ -137,7 +137,7 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	}
 	pinned := traffic.Pinned(q.stable, q.label)
 	w.Stable = traffic.ServiceState{Exists: q.stable != nil, Pinned: pinned != "" && (!q.up() || q.want.Empties || pinned == q.stableHash)}
-	if q.up() && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
+	if q.up() && !q.want.Ahead && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
 		if w.StableReady, err = r.stableReady(ctx, q); err != nil {
 			return err
 		}

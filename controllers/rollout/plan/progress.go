@@ -294,6 +294,8 @@ func (p *pass) route(sub *v1beta1.CanaryStatus, where string) {
 // leave ends a step. Pods come first, whatever somebody wrote into the status.
 func (p *pass) leave(sub *v1beta1.CanaryStatus) {
 	switch i := sub.CurrentStepIndex; {
+	case !p.ready(i) && !p.wasReady(sub) && p.routed():
+		p.state(sub, v1beta1.CanaryStepStateInit)
 	case !p.ready(i) && !p.wasReady(sub):
 		p.state(sub, v1beta1.CanaryStepStateUpgrade)
 	case int(i) < len(p.steps()):

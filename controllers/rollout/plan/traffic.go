@@ -24,11 +24,13 @@ type Want struct {
 	Share traffic.Share
 	// Empties: after the step no pod of the old version is left.
 	Empties bool
+	// Ahead: more pods are new than the step allows, as after a jump back, and the last old one may go. So no Service is to have those alone.
+	Ahead bool
 }
 
 // Wanted says what a stored status needs of requests; nil: nothing, and nobody has to look. w is nil when the workload is not there.
-func Wanted(r *v1beta1.Rollout, w *Workload) *Want {
-	p := &pass{rollout: r, Snapshot: Snapshot{Workload: w}}
+func Wanted(r *v1beta1.Rollout, w *Workload, release *v1beta1.BatchRelease) *Want {
+	p := &pass{rollout: r, Snapshot: Snapshot{Workload: w, Release: release}}
 	p.Status = r.Status
 	sub := r.Status.CanaryStatus
 	if sub == nil || !p.routed() {
@@ -41,7 +43,7 @@ func Wanted(r *v1beta1.Rollout, w *Workload) *Want {
 	if w == nil || r.Status.Phase != v1beta1.RolloutPhaseProgressing || p.reason() != v1beta1.ReasonInRolling || i < 1 || i > len(p.steps()) {
 		return nil
 	}
-	want := &Want{Share: p.share(i), Empties: p.empties(i)}
+	want := &Want{Share: p.share(i), Empties: p.empties(i), Ahead: p.ahead(i)}
 	switch sub.CurrentStepState {
 	case v1beta1.CanaryStepStateInit:
 		if want.Goal = traffic.Prepare; want.Share.None() {
@@ -65,6 +67,18 @@ func (p *pass) share(step int) traffic.Share {
 // empties: after a step no pod of the old version is left.
 func (p *pass) empties(step int) bool {
 	return !p.extra() && p.limit(p.steps()[step-1].Replicas) >= p.Workload.Replicas
+}
+
+// ahead: more pods are or may become new than a step allows.
+func (p *pass) ahead(step int) bool {
+	if p.Release == nil || p.extra() {
+		return false
+	}
+	limit, plan := p.limit(p.steps()[step-1].Replicas), p.Release.Spec.ReleasePlan
+	if at := plan.BatchPartition; at != nil && int(*at) < len(plan.Batches) && p.limit(&plan.Batches[*at].CanaryReplicas) > limit {
+		return true
+	}
+	return p.Release.Status.UpdateRevision == p.Workload.Revision && int(p.Release.Status.CanaryStatus.UpdatedReplicas) > limit
 }
 
 // routes: requests are routed after the pods of a step. Where the old version ends, its Service has all pods.
@@ -157,10 +171,10 @@ func (p *pass) again(sub *v1beta1.CanaryStatus) bool {
 	}
 	_, requests := traffic.GoalOf(sub.FinalisingStep)
 	switch {
-	case sub.FinalisingStep == v1beta1.FinalisingStepTypeEnd:
-		sub.FinalisingStep = ""
 	case requests && p.reach(sub, "requests leave the version before"), !requests && p.Release == nil:
-		p.finalised(sub)
+		if p.finalised(sub); sub.FinalisingStep == v1beta1.FinalisingStepTypeEnd {
+			sub.FinalisingStep = "" // END is for releases that are over
+		}
 	case !requests:
 		p.Drop = !p.leaving()
 	}
