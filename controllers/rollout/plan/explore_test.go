@@ -150,6 +150,9 @@ func (w *world) batch() {
 	}
 	if b.Spec.ReleasePlan.BatchPartition == nil {
 		if !w.InRelease || b.Status.UpdateRevision == "" || b.Status.UpdateRevision == w.Template || w.Template == w.Stable {
+			if w.Net != nil {
+				w.Net.Raced = w.Net.Raced || w.InRelease
+			}
 			w.release()
 		}
 		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted
@@ -160,8 +163,9 @@ func (w *world) batch() {
 	}
 	at := *b.Spec.ReleasePlan.BatchPartition
 	deployment, _ := rollable.Of("apps/v1", "Deployment")
+	before := w.New
 	w.New = max(w.New, deployment.Limit(b.Spec.ReleasePlan.Batches[at].CanaryReplicas, w.Replicas))
-	w.Middle = min(w.Middle, w.Replicas-w.New)
+	w.Middle = max(0, w.Middle-(w.New-before)) // the version from before the release goes last
 	b.Status.UpdateRevision, b.Status.ObservedGeneration, b.Status.ObservedWorkloadReplicas = w.Template, b.Generation, int32(w.Replicas)
 	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady, UpdatedReplicas: int32(w.New)}
 }
@@ -173,10 +177,10 @@ func (w *world) release() {
 
 // apply is a template with the brake of admission.
 func (w *world) apply(template string) {
-	w.Template = template
-	if w.Braked {
+	if w.Braked && w.Template != w.Stable {
 		w.Middle += w.New
 	}
+	w.Template = template
 	w.New = 0
 	if template == w.Stable && !w.Braked {
 		w.New = w.Replicas
@@ -278,6 +282,9 @@ func (w *world) broken() string {
 
 // end lets everything go on, with an approving user, and says what is missing then.
 func (w *world) end() string {
+	if w.Net != nil && w.Net.Dead && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil {
+		w.act("delete") // nothing else helps
+	}
 	for range 200 {
 		before := w.key()
 		w.pass(false)

@@ -23,8 +23,9 @@ type net struct {
 	Route, Seen    int
 	Marked         bool
 	Refusing, Dead bool
-	// Gone: the user deleted the route. Spoilt: he deleted a Service that had requests.
-	Gone, Spoilt bool
+	// Gone: the user deleted the route. Spoilt: he deleted a Service that had requests. Raced: a version came between the order to let the
+	// workload go, after a cancel before the first batch, and its execution.
+	Gone, Spoilt, Raced bool
 }
 
 // newRouted is a world whose first step has traffic.
@@ -46,8 +47,6 @@ func (w *world) pods(version string) int {
 		return w.New
 	case version == w.Stable:
 		return w.Replicas - w.New - w.Middle
-	case version == "v1":
-		return 0 // it was the old version
 	}
 	return w.Middle
 }
@@ -122,7 +121,7 @@ func (n *net) act(action string) bool {
 	case "drop":
 		n.Spoilt, n.Canary = n.Spoilt || n.Route >= 0 || n.Seen >= 0, ""
 	case "unroute":
-		n.Gone, n.Marked = true, false
+		n.Gone, n.Marked, n.Route = true, false, -1
 	case "die":
 		n.Dead = true
 	}
@@ -138,7 +137,7 @@ func (w *world) lost() string {
 		return "I1, I8: requests go to a version without pods"
 	case (n.Route >= 0 || n.Seen >= 0) && n.Canary == "" && !free:
 		return "I2: a route names a Service that is not there"
-	case n.Pinned != "" && w.pods(n.Pinned) == 0 && !w.Took:
+	case n.Pinned != "" && (n.Pinned != w.Stable || w.pods(n.Pinned) == 0) && !w.Took && !n.Raced:
 		return "I3: the Service of the user has no pods"
 	}
 	return ""

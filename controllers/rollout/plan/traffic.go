@@ -156,7 +156,7 @@ func (p *pass) returned() bool {
 		return !requests && s != v1beta1.FinalisingStepTypeEnd
 	})
 	switch at := slices.Index(order, sub.FinalisingStep); {
-	case at < 0:
+	case at < 0, at == len(order)-2 && p.World != nil && p.World.Stable.Pinned: // it was in the middle of another order
 		sub.FinalisingStep, sub.LastUpdateTime = order[0], p.time()
 	case p.reach(sub, "requests go as before the release"):
 		sub.FinalisingStep, sub.LastUpdateTime = order[at+1], p.time()
