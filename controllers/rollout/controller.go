@@ -107,7 +107,9 @@ const mostStates = 8
 
 // decide plans as far as nothing is to be done or waited for. The states in between need not be stored.
 func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
-	todo, at := plan.Plan(rollout, seen.Snapshot), rollout
+	snapshot := seen.Snapshot
+	todo, at := plan.Plan(rollout, snapshot), rollout
+	snapshot.World = nil // it is what the stored status needs
 	for range mostStates {
 		if !passes(&at.Status, seen.release, todo) {
 			break
@@ -115,7 +117,7 @@ func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
 		at = at.DeepCopy()
 		at.Status = todo.Status
 		events := todo.Events
-		todo = plan.Plan(at, seen.Snapshot)
+		todo = plan.Plan(at, snapshot)
 		todo.Events = append(events, todo.Events...)
 	}
 	return todo

@@ -99,7 +99,7 @@ func (p *pass) reach(sub *v1beta1.CanaryStatus, about string) bool {
 		return true
 	}
 	if p.World == nil {
-		p.soon(gateways) // the status was another one when it was read
+		p.soon(unsettled) // it was read for another state
 		return false
 	}
 	act, why := traffic.Next(*p.World)
