@@ -77,6 +77,9 @@ func told(all []planning.Action) string {
 				text += fmt.Sprintf(", at %v", ops[0].Value)
 			}
 		}
+		if a.Failure.Reason != "FailedTraffic" {
+			text += " without an event"
+		}
 		if a.Verb == planning.VerbCreate && (len(a.Object.GetOwnerReferences()) != 1 || a.Object.GetNamespace() != "shop") {
 			text += " of nobody"
 		}
