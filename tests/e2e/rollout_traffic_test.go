@@ -179,7 +179,41 @@ func (r *routed) pinned(name string, want bool) {
 
 const byGateway = `gateway: {httpRouteName: shop}`
 
-// Examples E3 and E4 of the specification: weights, then a header, then all pods. What the user edits meanwhile stays.
+// Example E3 of the specification: new pods are in a canary Deployment, and old ones stay until the end.
+func TestACanaryDeploymentGetsRequests(t *testing.T) {
+	t.Parallel()
+	r := newRouted(t, "apps/v1", "Deployment", byGateway)
+	r.configure("strategy/canary/enableExtraWorkloadForCanary", "true")
+	r.steps(`[{"replicas":"20%","traffic":"5%"},{"replicas":"60%","traffic":"50%"},{"replicas":"100%","traffic":"100%"}]`)
+	r.image("v2")
+	for step, want := range []string{"shop 95, shop-canary 5", "shop 50, shop-canary 50"} {
+		r.waits(int32(step) + 1)
+		r.has("v2", 2+2*step, 8+2*step)
+		r.leads(want)
+		r.pinned("shop", true)
+		r.approve()
+	}
+	r.ends("True")
+	r.has("v2", 6, 6)
+	r.asBefore()
+}
+
+// A workload that somebody takes over in the middle has all requests again.
+func TestWhoTakesOverHasAllRequests(t *testing.T) {
+	t.Parallel()
+	r := newRouted(t, "apps/v1", "Deployment", byGateway)
+	r.image("v2")
+	r.waits(1)
+	r.patch(r.kind, "", `[{"op":"remove","path":"/metadata/labels/rollouts.kruise.io~1workload-type"}]`)
+	r.until("it was taken over", func(o *v1beta1.Rollout) bool {
+		return condition(o, v1beta1.RolloutConditionSucceeded).Reason == v1beta1.ReasonTakenOver
+	})
+	if diff := cmp.Diff(r.before, r.network()); diff != "" {
+		t.Errorf("something of the release is left:\n%s", diff)
+	}
+}
+
+// Example E4 of the specification, after a step with a weight: then a header, then all pods. What the user edits meanwhile stays.
 func TestARolloutRoutesRequests(t *testing.T) {
 	t.Parallel()
 	for _, tc := range [][]string{{"apps/v1", "Deployment"}, {"apps.kruise.io/v1beta1", "CloneSet"}, {"apps/v1", "StatefulSet"}} {
