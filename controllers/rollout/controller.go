@@ -120,7 +120,7 @@ func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
 // passes: a decision takes a release to another state, and orders nothing new.
 func passes(before *v1beta1.RolloutStatus, release *v1beta1.BatchRelease, d plan.Decision) bool {
 	rolling := func(s *v1beta1.RolloutStatus) bool {
-		return s.Phase == v1beta1.RolloutPhaseProgressing && conditionOf(s, v1beta1.RolloutConditionProgressing).Reason == v1beta1.ReasonInRolling
+		return s.Phase == v1beta1.RolloutPhaseProgressing && plan.ConditionOf(s, v1beta1.RolloutConditionProgressing).Reason == v1beta1.ReasonInRolling
 	}
 	return rolling(before) && rolling(&d.Status) &&
 		(before.CurrentStepIndex != d.Status.CurrentStepIndex || before.CurrentStepState != d.Status.CurrentStepState) &&

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
@@ -30,7 +31,7 @@ func (r *Reconciler) standings(yield func(string, time.Time) bool) {
 		if !yield(standing(o)) {
 			return
 		}
-		guarded := conditionOf(&o.Status, v1beta1.RolloutConditionGuarded)
+		guarded := plan.ConditionOf(&o.Status, v1beta1.RolloutConditionGuarded)
 		if guarded.Status == metav1.ConditionFalse && guarded.Reason != v1beta1.ReasonWorkloadNotFound && !yield(metrics.RolloutUnguarded, guarded.LastTransitionTime.Time) {
 			return
 		}
@@ -39,7 +40,7 @@ func (r *Reconciler) standings(yield func(string, time.Time) bool) {
 
 // standing is the state of a Rollout, and since when it is in it.
 func standing(o *v1beta1.Rollout) (state string, since time.Time) {
-	sub, progressing := o.Status.CanaryStatus, conditionOf(&o.Status, v1beta1.RolloutConditionProgressing)
+	sub, progressing := o.Status.CanaryStatus, plan.ConditionOf(&o.Status, v1beta1.RolloutConditionProgressing)
 	since = o.CreationTimestamp.Time
 	if sub != nil && sub.LastUpdateTime != nil {
 		since = sub.LastUpdateTime.Time
@@ -72,7 +73,7 @@ func ended(before, after *v1beta1.RolloutStatus) string {
 	case v1beta1.RolloutPhaseDisabling, v1beta1.RolloutPhaseTerminating:
 		return "LetGo"
 	}
-	was, is := conditionOf(before, v1beta1.RolloutConditionSucceeded), conditionOf(after, v1beta1.RolloutConditionSucceeded)
+	was, is := plan.ConditionOf(before, v1beta1.RolloutConditionSucceeded), plan.ConditionOf(after, v1beta1.RolloutConditionSucceeded)
 	switch {
 	case was.Status != "" || is.Status == "":
 		return ""
@@ -82,13 +83,4 @@ func ended(before, after *v1beta1.RolloutStatus) string {
 		return "TakenOver"
 	}
 	return "Canceled"
-}
-
-func conditionOf(s *v1beta1.RolloutStatus, kind string) v1beta1.RolloutCondition {
-	for _, c := range s.Conditions {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return v1beta1.RolloutCondition{}
 }

@@ -48,10 +48,7 @@ func (r *Reconciler) quiet(o *v1beta1.Rollout) bool {
 		return false
 	}
 	_, releasing := w.GetAnnotations()[shared.AnnotationInProgressing]
-	guarded := false
-	for _, c := range s.Conditions {
-		guarded = guarded || c.Type == v1beta1.RolloutConditionGuarded && c.Status == metav1.ConditionTrue
-	}
+	guarded := plan.ConditionOf(&s, v1beta1.RolloutConditionGuarded).Status == metav1.ConditionTrue
 	return guarded && !releasing && w.GetAnnotations()[shared.AnnotationRollout] == o.Name &&
 		w.GetGeneration() == sub.ObservedWorkloadGeneration && rolloutID(w) == sub.ObservedRolloutID
 }

@@ -7,8 +7,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"strconv"
 	"strings"
 	"time"
 
@@ -363,7 +361,5 @@ func Hash(plan *v1beta1.ReleasePlan) string {
 	if err != nil {
 		return ""
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(text)
-	return strconv.FormatUint(sum.Sum64(), 36)
+	return rollable.Digest(text)
 }

@@ -88,9 +88,12 @@ func (p *pass) end(policy v1beta1.FinalizingPolicyType, revision string, success
 // reason is that of the condition Progressing.
 func (p *pass) reason() string { return p.found(v1beta1.RolloutConditionProgressing).Reason }
 
-// found is a condition; an empty one when there is none.
-func (p *pass) found(kind string) v1beta1.RolloutCondition {
-	for _, c := range p.Status.Conditions {
+// found is a condition of the status in the making.
+func (p *pass) found(kind string) v1beta1.RolloutCondition { return ConditionOf(&p.Status, kind) }
+
+// ConditionOf is a condition of a status; an empty one when there is none.
+func ConditionOf(s *v1beta1.RolloutStatus, kind string) v1beta1.RolloutCondition {
+	for _, c := range s.Conditions {
 		if c.Type == kind {
 			return c
 		}

@@ -9,8 +9,6 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
-	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -304,9 +302,7 @@ func Hash(r *v1beta1.Rollout) string {
 	if err != nil {
 		return ""
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(text)
-	return strconv.FormatUint(sum.Sum64(), 36)
+	return rollable.Digest(text)
 }
 
 // limit is how many pods a step allows to be new.

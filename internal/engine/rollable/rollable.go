@@ -6,6 +6,7 @@ package rollable
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,4 +104,11 @@ func Size(step intstr.IntOrString) (value int, percent bool, err error) {
 		return 0, percent, fmt.Errorf("must be at most 100%%")
 	}
 	return value, percent, nil
+}
+
+// Digest stands for a text, in at most 13 letters and digits.
+func Digest(text []byte) string {
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	return strconv.FormatUint(sum.Sum64(), 36)
 }

@@ -4,9 +4,7 @@
 package rolling
 
 import (
-	"hash/fnv"
 	"maps"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 )
 
 // longestName leaves room for the end of a ReplicaSet's name.
@@ -36,9 +35,7 @@ func shortened(name string, longest int) string {
 	if len(name) <= longest {
 		return name
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(name))
-	end := "-" + strconv.FormatUint(sum.Sum64(), 36)
+	end := "-" + rollable.Digest([]byte(name))
 	return strings.TrimRight(name[:longest-len(end)], ".-") + end
 }
 

@@ -5,12 +5,12 @@ package rolling
 
 import (
 	"encoding/json"
-	"hash/fnv"
-	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 )
 
 // Revision stands for a template of a Deployment or ReplicaSet. It is known before there is a ReplicaSet.
@@ -21,9 +21,7 @@ func Revision(template *corev1.PodTemplateSpec) string {
 	if err != nil {
 		return ""
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(text)
-	return strconv.FormatUint(sum.Sum64(), 36)
+	return rollable.Digest(text)
 }
 
 // Stable is the revision of the oldest of the old ReplicaSets with pods; without one it is that of the Deployment.
