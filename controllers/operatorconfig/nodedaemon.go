@@ -61,7 +61,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=bind
-// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets;kruise-operator-read-pull-secrets;kruise-operator-distribute-secrets,verbs=get;patch
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=kruise-daemon;kruise-daemon-secrets;kruise-operator-pull-secrets;kruise-operator-read-pull-secrets;kruise-operator-distribute-secrets;kruise-operator-route-istio,verbs=get;patch
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterrolebindings,resourceNames=kruise-daemon,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=kruise-daemon-secrets;kruise-operator-pull-secrets,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies,resourceNames=kruise-daemon-own-node,verbs=get;list;watch;create;patch;delete
@@ -271,7 +271,10 @@ func (n *NodeDaemon) Conflict() string {
 
 // roles are the ClusterRoles installed beside the operator's own.
 func roles() []string {
-	return []string{"kruise-daemon", "kruise-daemon-secrets", "kruise-operator-pull-secrets", "kruise-operator-read-pull-secrets", "kruise-operator-distribute-secrets"}
+	return []string{
+		"kruise-daemon", "kruise-daemon-secrets", "kruise-operator-pull-secrets", "kruise-operator-read-pull-secrets", "kruise-operator-distribute-secrets",
+		"kruise-operator-route-istio",
+	}
 }
 
 // ownRoles makes the roles go with the installation and reserves the namespace, once per start: the Operator

@@ -14,6 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -39,11 +40,14 @@ type Reconciler struct {
 	labeled *labeled
 	own     []rollable.Workload
 	strays  strays
+	// scripts runs those of the administrator, from a ConfigMap in the namespace of the operator.
+	scripts   script.Machine
+	namespace string
 }
 
 // New returns a Reconciler without watches.
 func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, kind(), d)}
+	return &Reconciler{Base: workload.New(Name, kind(), d), scripts: script.New()}
 }
 
 // own is what is remembered of a Rollout.
@@ -75,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	seen.Fault = memory.fault
 	todo := decide(rollout, seen)
 	pass.LookAgain(todo.After)
-	if wait, err := pass.WriteStatus(ctx, todo.Status, moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
+	if wait, err := pass.WriteStatus(ctx, todo.Status, todo.Act != "" || moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
 		return pass.Finish(err, wait)
 	}
 	if result := ended(&rollout.Status, &todo.Status); result != "" {
@@ -103,7 +107,9 @@ const mostStates = 8
 
 // decide plans as far as nothing is to be done or waited for. The states in between need not be stored.
 func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
-	todo, at := plan.Plan(rollout, seen.Snapshot), rollout
+	snapshot := seen.Snapshot
+	todo, at := plan.Plan(rollout, snapshot), rollout
+	snapshot.World = nil // it is what the stored status needs
 	for range mostStates {
 		if !passes(&at.Status, seen.release, todo) {
 			break
@@ -111,7 +117,7 @@ func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
 		at = at.DeepCopy()
 		at.Status = todo.Status
 		events := todo.Events
-		todo = plan.Plan(at, seen.Snapshot)
+		todo = plan.Plan(at, snapshot)
 		todo.Events = append(events, todo.Events...)
 	}
 	return todo

@@ -14,6 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 )
 
 // A step that is done leads to the next order in one pass, unless it waits.
@@ -84,5 +85,30 @@ func TestWhatHasAWorkloadPlanned(t *testing.T) {
 		if got := tells(same, tc.after); got != tc.want {
 			t.Errorf("%s: %t", name, got)
 		}
+	}
+}
+
+// What was read of requests is for the stored state. States that follow in the pass read anew.
+func TestRequestsAreReadForEachState(t *testing.T) {
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	rollout := progressing(func(o *v1beta1.Rollout) {
+		o.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: "web"}}
+		for i, size := range []intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2)} {
+			o.Spec.Strategy.Canary.Steps[i].Replicas, o.Spec.Strategy.Canary.Steps[i].Traffic = &size, ptr.To("20%")
+		}
+		o.Spec.Strategy.Canary.Steps[0].Pause.Duration = ptr.To[int32](0)
+		sub := o.Status.CanaryStatus
+		sub.CurrentStepState, sub.NextStepIndex, sub.CanaryRevision, sub.StableRevision, sub.RolloutHash = v1beta1.CanaryStepStateTrafficRouting, 2, "v2", "v1", plan.Hash(o)
+	})
+	s := &seen{row: row, Snapshot: plan.Snapshot{
+		Now: time.Unix(100, 0), World: &traffic.World{Goal: traffic.Route, OneService: true},
+		Workload: &plan.Workload{Workload: row, Settled: true, Replicas: 3, InRelease: true, Guarded: true, Revision: "v2", Stable: "v1"},
+	}}
+	release := &v1beta1.BatchRelease{Spec: *plan.Plan(rollout.DeepCopy(), s.Snapshot).Order}
+	release.Status = v1beta1.BatchReleaseStatus{UpdateRevision: "v2", ObservedWorkloadReplicas: 3}
+	release.Status.CanaryStatus.CurrentBatchState = v1beta1.BatchStateReady
+	s.release, s.Release = release, release
+	if sub := decide(rollout, s).Status.CanaryStatus; sub.CurrentStepState != v1beta1.CanaryStepStateInit || sub.CurrentStepIndex != 2 {
+		t.Errorf("step %d, %s", sub.CurrentStepIndex, sub.CurrentStepState)
 	}
 }

@@ -34,6 +34,10 @@ type seen struct {
 	// workload and release are as stored; nil: not there.
 	workload *unstructured.Unstructured
 	release  *v1beta1.BatchRelease
+	// stableHash is the label of pods of the version before the release.
+	stableHash string
+	// requests are nil when nobody needs them.
+	requests *requests
 }
 
 // quiet: nothing has changed since the last look at a workload at rest. This costs no request.
@@ -86,13 +90,19 @@ func (r *Reconciler) observe(ctx context.Context, o *v1beta1.Rollout) (*seen, er
 	stored := workload.Object(row.Kind)
 	err := r.Writer.Read(ctx, keyOf(o), stored)
 	if apierrors.IsNotFound(err) {
-		return s, r.awaited(ctx, row)
+		if err := r.awaited(ctx, row); err != nil {
+			return nil, err
+		}
+		return s, r.observeRequests(ctx, o, s)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading the workload: %w", err)
 	}
 	s.workload = stored
-	return s, r.observeWorkload(ctx, o, s)
+	if err := r.observeWorkload(ctx, o, s); err != nil {
+		return nil, err
+	}
+	return s, r.observeRequests(ctx, o, s)
 }
 
 // observeRelease reads the BatchRelease. It is watched from the first Rollout on.
@@ -136,15 +146,15 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s 
 	}
 	s.Workload = w
 	var err error
-	if w.Revision, w.Stable, w.PodHash, err = r.revisions(ctx, s); err != nil {
+	if w.Revision, w.Stable, w.PodHash, err = r.revisions(ctx, o, s); err != nil {
 		return err
 	}
 	w.Moving = w.Stable != "" && w.Stable != w.Revision && facts.Kept == 0 && facts.Updated < facts.Replicas && rolls(s.workload)
 	return nil
 }
 
-// revisions are those of the template, of the pods before, and the label of new pods.
-func (r *Reconciler) revisions(ctx context.Context, s *seen) (revision, stable, hash string, err error) {
+// revisions are those of the template, of the pods before, and the label of new pods. That of pods before the release is noted, too.
+func (r *Reconciler) revisions(ctx context.Context, o *v1beta1.Rollout, s *seen) (revision, stable, hash string, err error) {
 	if s.row.Kind.Kind == "Deployment" {
 		d, err := released.ReadSpec(ctx, r.Live, client.ObjectKeyFromObject(s.workload))
 		if err != nil {
@@ -154,17 +164,25 @@ func (r *Reconciler) revisions(ctx context.Context, s *seen) (revision, stable, 
 			return "", "", "", errMoved
 		}
 		revision, stable = d.Revisions()
+		if sub := o.Status.CanaryStatus; sub != nil {
+			s.stableHash = d.HashOf(sub.StableRevision)
+		}
 		return revision, stable, d.PodHash(), nil
 	}
 	revision, stable, err = released.Revisions(ctx, r.Live, s.row, s.workload)
 	if err != nil {
 		return "", "", "", err
 	}
-	hash = revision
-	if !s.row.Native && s.row.Kind.Kind != "StatefulSet" {
-		hash = strings.TrimPrefix(revision, s.workload.GetName()+"-")
+	short := func(revision string) string {
+		if s.row.Native || s.row.Kind.Kind == "StatefulSet" {
+			return revision
+		}
+		return strings.TrimPrefix(revision, s.workload.GetName()+"-")
 	}
-	return revision, stable, hash, nil
+	if sub := o.Status.CanaryStatus; sub != nil {
+		s.stableHash = short(sub.StableRevision)
+	}
+	return revision, stable, short(revision), nil
 }
 
 // rolls: nothing of its user keeps a workload from replacing pods.

@@ -192,6 +192,8 @@ func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) ([]planning.Action
 			Verb: planning.VerbDelete, Step: stepDrop, Kind: releaseKind(), Object: seen.release, Reason: "Done", Propagation: metav1.DeletePropagationBackground,
 			Failure: planning.Event{Warning: true, Reason: "FailedRelease", Message: "Deleting the BatchRelease"},
 		}}, nil
+	case d.Act != "":
+		return trafficActions(r, seen.requests, d.Act)
 	case d.Order != nil:
 		return order(r, seen.release, d.Order)
 	case d.Ended && has:

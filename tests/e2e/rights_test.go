@@ -73,6 +73,12 @@ func neededElsewhere() []rights.Excuse {
 			},
 		},
 		{
+			Why: "routes that are like HTTPRoutes, and those of Istio, whose role an administrator binds; the engine has tests for both",
+			Covers: func(r rights.Right) bool {
+				return r.Resource == "grpcroutes" || r.Name == "kruise-operator-route-istio"
+			},
+		},
+		{
 			Why:    "what is protected from deletion, which a gate turns on; tests/integration/operatorconfig has some",
 			Covers: rights.With("validatingadmissionpolicies", "validatingadmissionpolicybindings", "clusterrolebindings"),
 		},

@@ -58,7 +58,7 @@ type CanaryStrategy struct {
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Steps []CanaryStep `json:"steps,omitempty"`
-	// trafficRoutings say how requests get to the new version. This version refuses them.
+	// trafficRoutings say how requests get to the new version. There is at most one.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10
@@ -80,7 +80,8 @@ type CanaryStrategy struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TrafficRoutingRef string `json:"trafficRoutingRef,omitempty"`
-	// disableGenerateCanaryService makes no Service for new pods.
+	// disableGenerateCanaryService makes no Service for new pods: routes tell versions apart by the Service of the user alone. False
+	// when omitted.
 	// +optional
 	DisableGenerateCanaryService bool `json:"disableGenerateCanaryService,omitempty"`
 }
@@ -365,6 +366,8 @@ const (
 	ReasonRequestFailed = "RequestFailed"
 	// ReasonUnsupported: the workload has no batches as it is.
 	ReasonUnsupported = "Unsupported"
+	// ReasonNotRouted: a route or Service is not as the release needs it.
+	ReasonNotRouted = "NotRouted"
 	// ReasonInForce: the brake holds.
 	ReasonInForce = "InForce"
 	// ReasonRegistering: the brake is being set up.
@@ -381,6 +384,8 @@ const (
 const (
 	// ReasonCaughtLate: a change was held after it began.
 	ReasonCaughtLate = "CaughtLate"
+	// ReasonRouteCorrected: somebody else changed the share of the new version in a route.
+	ReasonRouteCorrected = "RouteCorrected"
 	// ReasonUncontrolled: a change was no release, since the rollout-id stayed.
 	ReasonUncontrolled = "UncontrolledChange"
 )

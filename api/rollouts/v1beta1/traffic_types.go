@@ -3,13 +3,13 @@
 
 package v1beta1
 
-// TrafficRoutingStrategy is the traffic of a step. This version refuses its fields.
+// TrafficRoutingStrategy is the traffic of a step. Without trafficRoutings it has no effect.
 type TrafficRoutingStrategy struct {
-	// traffic is the share of requests for the new version, such as 20%.
+	// traffic is the share of requests for the new version, from 1% to 100%. With matches it is about the requests that do not match.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
 	Traffic *string `json:"traffic,omitempty"`
-	// requestHeaderModifier changes the headers of requests for the new version.
+	// requestHeaderModifier changes the headers of requests for the new version. A route of the Gateway API needs matches for it.
 	// +optional
 	RequestHeaderModifier *HTTPHeaderFilter `json:"requestHeaderModifier,omitempty"`
 	// matches choose requests for the new version; one of them has to match.
@@ -131,3 +131,15 @@ type GatewayTrafficRouting struct {
 	// +kubebuilder:validation:MaxLength=253
 	HTTPRouteName *string `json:"httpRouteName,omitempty"`
 }
+
+// The steps of ending a release that are about requests.
+const (
+	// FinalisingStepRestoreStableService: the Service of the user has the pods of all versions again.
+	FinalisingStepRestoreStableService FinalisingStep = "RestoreStableService"
+	// FinalisingStepRouteTrafficToStable: routes are as before the release.
+	FinalisingStepRouteTrafficToStable FinalisingStep = "RouteTrafficToStable"
+	// FinalisingStepRouteTrafficToNew: the new version gets all requests.
+	FinalisingStepRouteTrafficToNew FinalisingStep = "RouteTrafficToNew"
+	// FinalisingStepRemoveCanaryService: the Service of the new version is deleted.
+	FinalisingStepRemoveCanaryService FinalisingStep = "RemoveCanaryService"
+)

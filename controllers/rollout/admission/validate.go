@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	noTraffic   = "requests are not routed by this version of the operator"
+	noShared    = "TrafficRoutings are not part of this version of the operator: use trafficRoutings"
 	noBlueGreen = "releases with two full sets of pods are not part of this version of the operator"
 	inRelease   = "cannot be changed while a release goes on"
 )
@@ -29,7 +29,7 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateWorkload(r.Spec.WorkloadRef, spec.Child("workloadRef"))
 	if r.Annotations[shared.AnnotationTrafficRouting] != "" {
-		errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(shared.AnnotationTrafficRouting), noTraffic))
+		errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(shared.AnnotationTrafficRouting), noShared))
 	}
 	canary, path := r.Spec.Strategy.Canary, spec.Child("strategy")
 	switch {
@@ -39,11 +39,8 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 		return append(errs, field.Required(path.Child("canary"), "the steps of a release"))
 	}
 	path = path.Child("canary")
-	if len(canary.TrafficRoutings) > 0 {
-		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), noTraffic))
-	}
 	if canary.TrafficRoutingRef != "" {
-		errs = append(errs, field.Forbidden(path.Child("trafficRoutingRef"), noTraffic))
+		errs = append(errs, field.Forbidden(path.Child("trafficRoutingRef"), noShared))
 	}
 	if canary.FailureThreshold != nil && *canary.FailureThreshold != intstr.FromInt32(0) {
 		if _, _, err := rollable.Size(*canary.FailureThreshold); err != nil {
@@ -54,6 +51,7 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 		at := path.Child("patchPodTemplateMetadata")
 		errs = append(errs, metav1validation.ValidateLabels(patch.Labels, at.Child("labels"))...)
 	}
+	errs = append(errs, validateTraffic(r, path)...)
 	return append(errs, validateSteps(canary.Steps, path.Child("steps"))...)
 }
 

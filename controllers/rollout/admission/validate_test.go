@@ -105,7 +105,6 @@ func TestValidate(t *testing.T) {
 		"a smaller percentage":        {spec: canary(steps(`"30%"`, `"20%"`)), want: at + "steps[1].replicas Invalid"},
 		"a traffic of zero":           {spec: canary(`"steps":[{"replicas":1,"traffic":"0%"}]`), want: at + "steps[0].traffic Invalid"},
 		"a traffic without percent":   {spec: canary(`"steps":[{"replicas":1,"traffic":"20"}]`), want: at + "steps[0].traffic Invalid"},
-		"a route":                     {spec: canary(steps("1") + `,"trafficRoutings":[{"service":"web"}]`), want: at + "trafficRoutings Forbidden"},
 		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`), want: at + "trafficRoutingRef Forbidden"},
 		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`)},
 		"a threshold in words":        {spec: canary(steps("1") + `,"failureThreshold":"many"`), want: at + "failureThreshold Invalid"},

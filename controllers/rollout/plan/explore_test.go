@@ -34,6 +34,9 @@ type world struct {
 	Actions []string
 	// Over: somebody allowed more pods than the present step.
 	Over bool
+	// Middle are pods of a version that another one followed. Net are requests; nil: nobody cares.
+	Middle int
+	Net    *net
 }
 
 var now = time.Unix(1_000_000, 0)
@@ -62,6 +65,10 @@ func (w *world) copy() *world {
 		c.Rollout = w.Rollout.DeepCopy()
 	}
 	c.Release = w.Release.DeepCopy()
+	if w.Net != nil {
+		n := *w.Net
+		c.Net = &n
+	}
 	return &c
 }
 
@@ -73,6 +80,9 @@ func (w *world) snapshot() Snapshot {
 			Workload: deployment, Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Guarded: w.Guarded,
 			Revision: w.Template, Stable: w.Stable, Generation: 1,
 		}
+	}
+	if w.Net != nil && w.Rollout != nil {
+		s.World = w.requests(s.Workload)
 	}
 	return s
 }
@@ -102,6 +112,9 @@ func (w *world) do(d Decision) {
 		w.InRelease = false
 	}
 	w.Guarded = w.Guarded && !d.Unguard || d.Guard
+	if w.Net != nil {
+		w.Net.do(d.Act, w)
+	}
 	switch {
 	case d.Drop && w.Release.DeletionTimestamp == nil:
 		w.Release.DeletionTimestamp = &metav1.Time{Time: now}
@@ -137,6 +150,9 @@ func (w *world) batch() {
 	}
 	if b.Spec.ReleasePlan.BatchPartition == nil {
 		if !w.InRelease || b.Status.UpdateRevision == "" || b.Status.UpdateRevision == w.Template || w.Template == w.Stable {
+			if w.Net != nil {
+				w.Net.Raced = w.Net.Raced || w.InRelease
+			}
 			w.release()
 		}
 		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted
@@ -147,18 +163,23 @@ func (w *world) batch() {
 	}
 	at := *b.Spec.ReleasePlan.BatchPartition
 	deployment, _ := rollable.Of("apps/v1", "Deployment")
+	before := w.New
 	w.New = max(w.New, deployment.Limit(b.Spec.ReleasePlan.Batches[at].CanaryReplicas, w.Replicas))
+	w.Middle = max(0, w.Middle-(w.New-before)) // the version from before the release goes last
 	b.Status.UpdateRevision, b.Status.ObservedGeneration, b.Status.ObservedWorkloadReplicas = w.Template, b.Generation, int32(w.Replicas)
 	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady, UpdatedReplicas: int32(w.New)}
 }
 
 // release lets the workload go on by itself.
 func (w *world) release() {
-	w.Braked, w.New, w.Stable = false, w.Replicas, w.Template
+	w.Braked, w.New, w.Stable, w.Middle = false, w.Replicas, w.Template, 0
 }
 
 // apply is a template with the brake of admission.
 func (w *world) apply(template string) {
+	if w.Braked && w.Template != w.Stable {
+		w.Middle += w.New
+	}
 	w.Template = template
 	w.New = 0
 	if template == w.Stable && !w.Braked {
@@ -217,6 +238,8 @@ func (w *world) act(action string) bool {
 			return false
 		}
 		w.Guarded, w.Took = false, true
+	default:
+		return w.Net.act(action)
 	}
 	return true
 }
@@ -237,6 +260,11 @@ func (w *world) wait() {
 
 // broken says what must not be.
 func (w *world) broken() string {
+	if w.Net != nil && !w.Missing {
+		if broken := w.lost(); broken != "" {
+			return broken
+		}
+	}
 	switch {
 	case w.Free && !w.Took && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil && !w.Rollout.Spec.Disabled:
 		return "a release ran without control"
@@ -254,11 +282,18 @@ func (w *world) broken() string {
 
 // end lets everything go on, with an approving user, and says what is missing then.
 func (w *world) end() string {
+	if w.Net != nil && w.Net.Dead && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil {
+		w.act("delete") // nothing else helps
+	}
 	for range 200 {
 		before := w.key()
 		w.pass(false)
 		w.batch()
 		w.wait()
+		if w.Net != nil {
+			w.Net.Refusing, w.Net.Gone = false, false
+			w.Net.sees()
+		}
 		if w.Rollout != nil && !w.Rollout.Spec.Strategy.Paused {
 			w.approve()
 		}
@@ -266,10 +301,14 @@ func (w *world) end() string {
 			break
 		}
 	}
+	paused := w.Rollout != nil && w.Rollout.Spec.Strategy.Paused && !w.Rollout.Spec.Disabled && !w.Missing
+	if left := w.Net.left(); left != "" && !paused {
+		return left
+	}
 	switch {
 	case w.Rollout != nil && (w.Rollout.DeletionTimestamp != nil):
 		return "the Rollout is still there"
-	case w.Rollout != nil && w.Rollout.Spec.Strategy.Paused && !w.Rollout.Spec.Disabled && !w.Missing, w.Took:
+	case paused, w.Took:
 		return ""
 	case w.Missing:
 		if w.Release != nil {
@@ -308,28 +347,34 @@ func TestExploreUsers(t *testing.T) {
 			if len(actions) > 3 && !sample.Has(i, 4) {
 				t.Skip("left to another day")
 			}
-			visited := map[string]bool{}
-			todo := []*world{newWorld(actions...)}
-			for len(todo) > 0 {
-				w := todo[len(todo)-1]
-				todo = todo[:len(todo)-1]
-				for _, next := range w.next(t) {
-					if key := next.key(); !visited[key] {
-						visited[key] = true
-						todo = append(todo, next)
-					}
-				}
-				if len(visited) > 1000 && len(visited)%10 != 0 {
-					continue // most of the time goes into ends
-				}
-				rest := w.copy()
-				if wrong := rest.end(); wrong != "" {
-					t.Fatalf("%s\nfrom %s\nend %s", wrong, w.key(), rest.key())
-				}
-			}
-			t.Logf("%d states", len(visited))
+			exploreFrom(t, newWorld(actions...))
 		})
 	}
+}
+
+// exploreFrom visits all that can follow a state.
+func exploreFrom(t *testing.T, start *world) {
+	t.Helper()
+	visited := map[string]bool{}
+	todo := []*world{start}
+	for len(todo) > 0 {
+		w := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		for _, next := range w.next(t) {
+			if key := next.key(); !visited[key] {
+				visited[key] = true
+				todo = append(todo, next)
+			}
+		}
+		if len(visited) > 1000 && len(visited)%10 != 0 {
+			continue // most of the time goes into ends
+		}
+		rest := w.copy()
+		if wrong := rest.end(); wrong != "" {
+			t.Fatalf("%s\nfrom %s\nend %s", wrong, w.key(), rest.key())
+		}
+	}
+	t.Logf("%d states", len(visited))
 }
 
 // next are the states one step further.
@@ -351,6 +396,9 @@ func (w *world) next(t *testing.T) (all []*world) {
 	add("a batch", always((*world).batch))
 	add("time", always((*world).wait))
 	add("approved", always((*world).approve))
+	if w.Net != nil {
+		add("the gateway", always(func(n *world) { n.Net.sees() }))
+	}
 	for i, action := range w.Actions {
 		add(action, func(n *world) bool {
 			n.Actions = slices.Delete(n.Actions, i, i+1)

@@ -11,20 +11,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 )
 
-// order of ending a release without traffic, for every reason.
-func finalisingSteps() []v1beta1.FinalisingStep {
-	return []v1beta1.FinalisingStep{
-		v1beta1.FinalisingStepResumeWorkload, v1beta1.FinalisingStepReleaseWorkloadControl, v1beta1.FinalisingStepTypeEnd,
-	}
-}
-
 // beginFinalising stores where ending begins.
 func (p *pass) beginFinalising() {
 	if p.Status.CanaryStatus == nil && p.Workload != nil {
 		p.completed()
 	}
 	if p.Status.CanaryStatus != nil {
-		p.Status.CanaryStatus.FinalisingStep, p.Status.CanaryStatus.LastUpdateTime = finalisingSteps()[0], p.time()
+		p.Status.CanaryStatus.FinalisingStep, p.Status.CanaryStatus.LastUpdateTime = p.ending()[0], p.time()
 	}
 }
 
@@ -33,6 +26,9 @@ func (p *pass) beginFinalising() {
 func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string) bool {
 	sub := p.Status.CanaryStatus
 	if sub == nil || p.Workload == nil {
+		if !p.returned() {
+			return false
+		}
 		p.Drop = p.Release != nil && !p.leaving()
 		return p.Release == nil
 	}
@@ -53,6 +49,10 @@ func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string)
 		if p.Release == nil {
 			p.finalised(sub)
 		}
+	case v1beta1.FinalisingStepRestoreStableService, v1beta1.FinalisingStepRouteTrafficToStable, v1beta1.FinalisingStepRemoveCanaryService:
+		if p.reach(sub, "requests go as before the release") {
+			p.finalised(sub)
+		}
 	default:
 		return true
 	}
@@ -66,7 +66,7 @@ func (p *pass) resumed() bool {
 }
 
 func (p *pass) finalised(sub *v1beta1.CanaryStatus) {
-	order := finalisingSteps()
+	order := p.ending()
 	sub.FinalisingStep, sub.LastUpdateTime = order[slices.Index(order, sub.FinalisingStep)+1], p.time()
 }
 

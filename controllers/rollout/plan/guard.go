@@ -75,6 +75,8 @@ func (p *pass) stalled() {
 		p.stall(v1beta1.ReasonRequestFailed, p.Fault)
 	case p.Workload != nil && p.Workload.Unsupported != "" && p.rollout.DeletionTimestamp == nil && !p.rollout.Spec.Disabled:
 		p.stall(v1beta1.ReasonUnsupported, p.Workload.Unsupported)
+	case p.blocked != "":
+		p.stall(v1beta1.ReasonNotRouted, p.blocked)
 	case sub != nil && p.Status.Phase == v1beta1.RolloutPhaseProgressing && p.reason() == v1beta1.ReasonInRolling && sub.CurrentStepState == v1beta1.CanaryStepStateUpgrade:
 		p.deadline(sub)
 	default:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 )
 
 // gather lets a Rollout arrive that was changed together with its workload.
@@ -63,6 +64,10 @@ type Snapshot struct {
 	HookFault   string
 	// Fault is a write that the API server refuses.
 	Fault string
+	// World is what was read of requests, for what was Wanted; nil when that was nothing.
+	World *traffic.World
+	// Corrected is a route that somebody else changed after the operator; empty: none.
+	Corrected string
 }
 
 // Event is for the user.
@@ -82,6 +87,8 @@ type Decision struct {
 	Unmark bool
 	// Guard puts the label of the brake on the workload, Unguard takes it away. Catch brakes a change that went unseen.
 	Guard, Unguard, Catch bool
+	// Act is the one thing to do about requests; empty: nothing.
+	Act traffic.Act
 	// Ended: the finalizer can go.
 	Ended bool
 	// After is when time alone may change the answer; 0 is never.
@@ -94,6 +101,8 @@ type pass struct {
 	rollout *v1beta1.Rollout
 	Snapshot
 	Decision
+	// blocked is what the user has to change before requests can be routed.
+	blocked string
 }
 
 // Plan decides the next step. The rules are in the order of their numbers; the first one that fits is taken.
@@ -187,6 +196,9 @@ func (p *pass) disable() {
 
 // forget is for a workload that is not there.
 func (p *pass) forget() {
+	if !p.returned() {
+		return
+	}
 	p.Drop = p.Release != nil
 	p.Status = v1beta1.RolloutStatus{ObservedGeneration: p.rollout.Generation, Phase: v1beta1.RolloutPhaseInitial, Message: "Workload Not Found"}
 }

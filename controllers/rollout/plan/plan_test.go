@@ -20,6 +20,9 @@ func (w *world) turn() {
 	w.pass(false)
 	w.batch()
 	w.wait()
+	if w.Net != nil {
+		w.Net.sees()
+	}
 }
 
 // until takes turns until the status is so.

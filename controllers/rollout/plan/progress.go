@@ -40,6 +40,9 @@ func (p *pass) progress() {
 
 // takenOver is for a workload that somebody took out of control.
 func (p *pass) takenOver() {
+	if !p.returned() {
+		return
+	}
 	p.Unmark, p.Drop = p.Workload.InRelease, p.Release != nil && !p.leaving()
 	if !p.Unmark && p.Release == nil {
 		p.tookOver()
@@ -55,6 +58,9 @@ func (p *pass) tookOver() {
 
 // initialize waits until nothing is left of an earlier release, and a moment.
 func (p *pass) initialize(sub *v1beta1.CanaryStatus) {
+	if !p.again(sub) {
+		return
+	}
 	if p.Release != nil && p.Release.Status.UpdateRevision != "" && p.Release.Status.UpdateRevision != p.Workload.Revision || p.leaving() {
 		p.Drop = !p.leaving()
 		return
@@ -109,6 +115,9 @@ func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 		stable := sub.StableRevision
 		p.begin()
 		p.Status.CanaryStatus.StableRevision = stable
+		if p.routed() {
+			p.Status.CanaryStatus.FinalisingStep = p.ending()[0]
+		}
 	}
 	return true
 }
@@ -122,6 +131,9 @@ func (p *pass) backInBatches() bool {
 func (p *pass) roll(sub *v1beta1.CanaryStatus) {
 	switch {
 	case p.changed(sub): // 1: another template
+	case sub.FinalisingStep != "": // the workload was gone, and is back
+		sub.FinalisingStep = ""
+		p.enter(sub, sub.CurrentStepIndex)
 	case p.rollout.Spec.Strategy.Paused: // 2
 		p.Status.Message = "Rollout has been paused, you can resume it by kube-cli"
 		p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionTrue, v1beta1.ReasonPaused, p.Status.Message)
@@ -160,6 +172,7 @@ func (p *pass) replan(sub *v1beta1.CanaryStatus) {
 	}
 	if at < len(steps) && p.limit(steps[at].Replicas) == have {
 		sub.NextStepIndex = p.after(sub.CurrentStepIndex)
+		p.reroute(sub)
 		return
 	}
 	to := len(steps)
@@ -184,7 +197,22 @@ func (p *pass) jump(sub *v1beta1.CanaryStatus) bool {
 	}
 	p.event("jumping from step %d to step %d", sub.CurrentStepIndex, to)
 	p.enter(sub, to)
+	if r := p.Release; r != nil && p.routes(to) && p.limit(p.steps()[to-1].Replicas) == int(r.Status.CanaryStatus.UpdatedReplicas) {
+		p.state(sub, v1beta1.CanaryStepStateTrafficRouting)
+	}
 	return true
+}
+
+// reroute lets requests follow another plan for a step that has its pods.
+func (p *pass) reroute(sub *v1beta1.CanaryStatus) {
+	switch sub.CurrentStepState {
+	case v1beta1.CanaryStepStateTrafficRouting, v1beta1.CanaryStepStateMetricsAnalysis, v1beta1.CanaryStepStatePaused:
+		if p.routes(sub.CurrentStepIndex) {
+			p.state(sub, v1beta1.CanaryStepStateTrafficRouting)
+		} else if p.routed() {
+			p.state(sub, v1beta1.CanaryStepStateInit)
+		}
+	}
 }
 
 // enter begins a step.
@@ -213,12 +241,22 @@ func (p *pass) step(sub *v1beta1.CanaryStatus) {
 		p.Order = p.order(i)
 		p.say(sub, where+"and upgrade workload to new version")
 		if p.ready(i) {
-			p.state(sub, v1beta1.CanaryStepStatePaused)
 			p.event("upgrade step(%d) canary pods with new versions done", i)
+			if p.routes(i) {
+				p.state(sub, v1beta1.CanaryStepStateTrafficRouting)
+				return
+			}
+			p.state(sub, v1beta1.CanaryStepStatePaused)
 			p.wait(sub, step, where)
 		} else if p.Release != nil && p.Release.Status.Message != "" {
 			p.say(sub, where+"and upgrade workload to new version: "+p.Release.Status.Message)
 		}
+	case v1beta1.CanaryStepStateTrafficRouting:
+		p.Order = p.order(i)
+		p.route(sub, where)
+	case v1beta1.CanaryStepStateMetricsAnalysis:
+		p.state(sub, v1beta1.CanaryStepStatePaused)
+		p.wait(sub, step, where)
 	case v1beta1.CanaryStepStatePaused:
 		p.Order = p.order(i)
 		if p.wait(sub, step, where) {
@@ -229,14 +267,35 @@ func (p *pass) step(sub *v1beta1.CanaryStatus) {
 	case v1beta1.CanaryStepStateCompleted:
 		p.finish(sub)
 	default:
-		p.state(sub, v1beta1.CanaryStepStateUpgrade)
-		p.say(sub, where+"and upgrade workload to new version")
+		if p.reach(sub, where+"and requests are kept from new pods") {
+			p.state(sub, v1beta1.CanaryStepStateUpgrade)
+			p.say(sub, where+"and upgrade workload to new version")
+		}
+	}
+}
+
+// route gives new pods the requests of their step. Pods that fail meanwhile hold it up.
+func (p *pass) route(sub *v1beta1.CanaryStatus, where string) {
+	switch i := sub.CurrentStepIndex; {
+	case !p.routes(i):
+		p.state(sub, v1beta1.CanaryStepStateInit) // the plan or the size is another one
+	case !p.reach(sub, where+"and requests are routed to the new version"):
+	case !p.ready(i):
+		p.say(sub, where+"and new pods are to become ready")
+		if p.Release == nil || p.Release.Status.UpdateRevision != p.Workload.Revision {
+			p.state(sub, v1beta1.CanaryStepStateUpgrade)
+		}
+	default:
+		p.state(sub, v1beta1.CanaryStepStateMetricsAnalysis)
+		p.event("traffic of step(%d) is %s", i, p.share(int(i)))
 	}
 }
 
 // leave ends a step. Pods come first, whatever somebody wrote into the status.
 func (p *pass) leave(sub *v1beta1.CanaryStatus) {
 	switch i := sub.CurrentStepIndex; {
+	case !p.ready(i) && !p.wasReady(sub) && p.routed():
+		p.state(sub, v1beta1.CanaryStepStateInit)
 	case !p.ready(i) && !p.wasReady(sub):
 		p.state(sub, v1beta1.CanaryStepStateUpgrade)
 	case int(i) < len(p.steps()):

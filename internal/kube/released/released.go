@@ -99,6 +99,16 @@ func (d *Deployment) PodHash() string {
 	return newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 }
 
+// HashOf is the label of pods of a revision; empty when no ReplicaSet has it.
+func (d *Deployment) HashOf(revision string) string {
+	for _, set := range d.Sets {
+		if rolling.Revision(&set.Spec.Template) == revision {
+			return set.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		}
+	}
+	return ""
+}
+
 // Revisions are those of its template and of its pods before.
 func (d *Deployment) Revisions() (revision, stable string) {
 	_, _, old := rolling.Read(d.Deployment, d.Sets, rolling.Numbers{})

@@ -237,7 +237,7 @@ func removeRedundant(manifests string) error {
 		case "ClusterRole":
 			// Roles bound later. OLM leaves them behind; their owners, set by the operator,
 			// take them along.
-			if name := object.GetName(); !strings.HasPrefix(name, "kruise-daemon") && !strings.HasSuffix(name, "-secrets") {
+			if name := object.GetName(); !strings.HasPrefix(name, "kruise-daemon") && !strings.HasSuffix(name, "-secrets") && name != "kruise-operator-route-istio" {
 				return fmt.Errorf("config/manifests holds ClusterRole %s, and OLM would leave it behind", name)
 			}
 		case "Service":

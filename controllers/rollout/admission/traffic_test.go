@@ -1,0 +1,63 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package admission
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func TestValidateTraffic(t *testing.T) {
+	const at = "spec.strategy.canary."
+	const gateway, nginx = `"gateway":{"httpRouteName":"web"}`, `"ingress":{"name":"web"}`
+	const header, two = `"matches":[{"headers":[{"name":"user","value":"a"}]}]`, `"matches":[{"headers":[{"name":"a","value":"b"}]},{"headers":[{"name":"c","value":"d"}]}]`
+	rollout := func(routing, step string) string {
+		return canary(`"trafficRoutings":[` + routing + `],"steps":[` + step + `,{"replicas":"100%"}]`)
+	}
+	web := func(fields string) string { return `{"service":"web",` + fields + `}` }
+	step := func(fields string) string { return `{"replicas":1,` + fields + `}` }
+	for name, tc := range map[string]struct{ spec, want string }{
+		"a weight":                    {spec: rollout(web(gateway), step(`"traffic":"20%"`))},
+		"a header":                    {spec: rollout(web(gateway), step(header))},
+		"several kinds of routes":     {spec: rollout(web(gateway+","+nginx), step(`"traffic":"20%"`))},
+		"a step without traffic":      {spec: rollout(web(gateway), `{"replicas":1}`)},
+		"an Istio route":              {spec: rollout(web(`"customNetworkRefs":[{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","name":"web"}]`), step(`"traffic":"5%"`))},
+		"a class of its own":          {spec: rollout(web(`"ingress":{"classType":"own","name":"web"}`), step(two))},
+		"half of the pods":            {spec: rollout(web(gateway), `{"replicas":"50%","traffic":"20%"}`)},
+		"most of the pods":            {spec: rollout(web(gateway), `{"replicas":"51%","traffic":"20%"}`), want: at + "steps[0].replicas Invalid"},
+		"most of the pods beside":     {spec: rollout(web(gateway), `{"replicas":"51%","traffic":"20%"}`) + "extra"},
+		"two":                         {spec: rollout(web(gateway)+","+web(nginx), step(header)), want: at + "trafficRoutings TooMany"},
+		"no Service":                  {spec: rollout(`{`+gateway+`}`, step(header)), want: at + "trafficRoutings[0].service Required"},
+		"a Service in another place":  {spec: rollout(`{"service":"web.other",`+gateway+`}`, step(header)), want: at + "trafficRoutings[0].service Invalid"},
+		"a negative time":             {spec: rollout(web(gateway+`,"gracePeriodSeconds":-1`), step(header)), want: at + "trafficRoutings[0].gracePeriodSeconds Invalid"},
+		"no route":                    {spec: rollout(`{"service":"web"}`, step(header)), want: at + "trafficRoutings[0] Required"},
+		"a route without a name":      {spec: rollout(web(`"gateway":{"httpRouteName":""}`), step(header)), want: at + "trafficRoutings[0].gateway.httpRouteName Required"},
+		"an Ingress without a name":   {spec: rollout(web(`"ingress":{"name":""}`), step(header)), want: at + "trafficRoutings[0].ingress Required"},
+		"an object without a kind":    {spec: rollout(web(`"customNetworkRefs":[{"apiVersion":"a/v1","kind":"","name":"web"}]`), step(header)), want: at + "trafficRoutings[0].customNetworkRefs[0] Invalid"},
+		"a list that nginx lacks":     {spec: rollout(web(nginx), step(two)), want: at + "steps[0].matches[1].headers Forbidden"},
+		"an expression at a gateway":  {spec: rollout(web(gateway), step(`"matches":[{"path":{"type":"RegularExpression","value":"/a.*"}}]`)), want: at + "steps[0].matches[0].path.type Forbidden"},
+		"headers without matches":     {spec: rollout(web(gateway), step(`"traffic":"20%","requestHeaderModifier":{"remove":["a"]}`)), want: at + "steps[0].requestHeaderModifier Forbidden"},
+		"a weight and one Service":    {spec: rollout(web(gateway), step(`"traffic":"20%"`)) + "one", want: at + "steps[0].traffic Forbidden"},
+		"a DaemonSet":                 {spec: rollout(web(gateway), step(header)) + "daemon", want: at + "trafficRoutings Forbidden"},
+		"an empty match":              {spec: rollout(web(gateway), step(`"matches":[{}]`)), want: at + "steps[0].matches[0] Required"},
+		"a route that is named twice": {spec: rollout(web(gateway+`,"customNetworkRefs":[{"apiVersion":"gateway.networking.k8s.io/v1","kind":"HTTPRoute","name":"web"}]`), step(header)), want: at + "trafficRoutings[0].customNetworkRefs[0] Duplicate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec, is := tc.spec, func(word string) bool { return strings.HasSuffix(tc.spec, word) }
+			spec = strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(spec, "extra"), "one"), "daemon")
+			r := decoded(t, spec)
+			r.Spec.Strategy.Canary.EnableExtraWorkloadForCanary = is("extra")
+			r.Spec.Strategy.Canary.DisableGenerateCanaryService = is("one")
+			if is("daemon") {
+				r.Spec.WorkloadRef.Kind = "DaemonSet"
+			}
+			got := texts(validateTraffic(r, field.NewPath("spec", "strategy", "canary")))
+			if got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,96 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package routing finds the provider of each route that a Rollout names.
+package routing
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/gateway"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/ingress"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/istio"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
+)
+
+// DefaultClass is the class of an Ingress that names none.
+const DefaultClass = "nginx"
+
+// Route is one object that leads requests to a workload.
+type Route struct {
+	traffic.Provider
+	Kind schema.GroupVersionKind
+	Name string
+	// Field is where the Rollout names it.
+	Field *field.Path
+	// Key is the entry of the ConfigMap with a script for it. Scripted: there is no other way.
+	Key      string
+	Scripted bool
+}
+
+// Of are the routes of one of the trafficRoutings; path is its own.
+func Of(ref v1beta1.TrafficRoutingRef, path *field.Path) (all []Route) {
+	if ref.Gateway != nil && ref.Gateway.HTTPRouteName != nil {
+		all = append(all, Route{
+			Provider: gateway.Provider{Kind: "HTTPRoute"}, Kind: schema.GroupVersionKind{Group: gateway.Group, Version: "v1", Kind: "HTTPRoute"},
+			Name: *ref.Gateway.HTTPRouteName, Field: path.Child("gateway", "httpRouteName"),
+		})
+	}
+	if ref.Ingress != nil {
+		all = append(all, ofIngress(*ref.Ingress, path.Child("ingress")))
+	}
+	for i, custom := range ref.CustomNetworkRefs {
+		all = append(all, ofCustom(custom, path.Child("customNetworkRefs").Index(i)))
+	}
+	return all
+}
+
+func ofIngress(ref v1beta1.IngressTrafficRouting, path *field.Path) Route {
+	class := ref.ClassType
+	if class == "" {
+		class = DefaultClass
+	}
+	r := Route{Kind: schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, Name: ref.Name, Field: path, Key: script.IngressKey(class)}
+	known, found := ingress.Of(class)
+	if r.Provider = known; !found {
+		r.Scripted, r.Provider = true, ingress.Provider{Annotator: script.Annotator{}}
+	}
+	return r
+}
+
+func ofCustom(ref v1beta1.ObjectRef, path *field.Path) Route {
+	r := Route{Kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Name: ref.Name, Field: path}
+	r.Key = script.ObjectKey(r.Kind.Kind, r.Kind.Group)
+	known, found := istio.Of(r.Kind.Group, r.Kind.Kind)
+	switch {
+	case found:
+		r.Provider = known
+	case r.Kind.Group == gateway.Group && (r.Kind.Kind == "HTTPRoute" || r.Kind.Kind == gateway.GRPCRoute):
+		r.Provider = gateway.Provider{Kind: r.Kind.Kind}
+	default:
+		r.Scripted, r.Provider = true, script.Object{}
+	}
+	return r
+}
+
+// With lets a script of the administrator do instead.
+func (r Route) With(run script.Run) Route {
+	if r.Scripted = false; r.Kind.Kind == "Ingress" {
+		r.Provider = ingress.Provider{Annotator: script.Annotator{Run: run}}
+	} else {
+		r.Provider = script.Object{Run: run}
+	}
+	return r
+}
+
+// Names are those of a Rollout and its Services.
+func Names(rollout string, canary *v1beta1.CanaryStrategy) traffic.Names {
+	n := traffic.Names{Rollout: rollout, Stable: canary.TrafficRoutings[0].Service}
+	if n.Canary = traffic.CanaryName(n.Stable); canary.DisableGenerateCanaryService {
+		n.Canary = n.Stable
+	}
+	return n
+}

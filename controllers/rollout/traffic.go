@@ -1,0 +1,311 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout/routing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=list
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes;grpcroutes,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=kruise-system,resources=configmaps,resourceNames=kruise-rollout-configuration,verbs=get
+
+const (
+	// grace is how long a change of a route takes when the Rollout says nothing.
+	grace = 3 * time.Second
+	// overdue is when a gateway that says nothing no longer holds up an end.
+	overdue = 5 * time.Minute
+	// maxSlices and maxPods limit what is read to find one that is ready.
+	maxSlices, maxPods = 100, 1000
+)
+
+// place is a route as it was read.
+type place struct {
+	routing.Route
+	object  map[string]any
+	own     []map[string]any
+	reading traffic.Reading
+}
+
+// requests are what was read of them.
+type requests struct {
+	want  plan.Want
+	names traffic.Names
+	label string
+	// stableHash and pods choose the pods of the old and the new version.
+	stableHash string
+	pods       traffic.Pods
+	// stable and canary are Services as stored; service is the second one as it should be.
+	stable, canary, service map[string]any
+	places                  []place
+}
+
+// labelOf is the label by which Services choose pods of one version.
+func labelOf(row rollable.Workload) string {
+	if row.Kind.Kind == "StatefulSet" {
+		return traffic.RevisionLabel
+	}
+	return traffic.HashLabel
+}
+
+// observeRequests reads Services and routes, past the cache, and only when the release needs something of them.
+func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s *seen) error {
+	want := plan.Wanted(o, s.Workload, s.release)
+	if want == nil {
+		return nil
+	}
+	canary := o.Spec.Strategy.Canary
+	q := &requests{want: *want, names: routing.Names(o.Name, canary), label: labelOf(s.row), stableHash: s.stableHash}
+	q.pods.Label = q.label
+	if s.Workload != nil {
+		q.pods.Hash = s.Workload.PodHash
+	}
+	if canary.EnableExtraWorkloadForCanary && canary.PatchPodTemplateMetadata != nil && s.row.Extra {
+		q.pods.Patched = canary.PatchPodTemplateMetadata.Labels
+	}
+	s.requests = q
+	s.World = &traffic.World{Goal: want.Goal, Share: want.Share, Empties: want.Empties, OneService: q.names.Stable == q.names.Canary}
+	if err := r.readServices(ctx, o, q, s.World); err != nil {
+		return err
+	}
+	if err := r.readRoutes(ctx, o, q, s); err != nil {
+		return err
+	}
+	since := r.Clock.Now().Sub(q.last(o, r.Clock.Now()))
+	seconds := time.Duration(canary.TrafficRoutings[0].GracePeriodSeconds) * time.Second
+	if seconds <= 0 {
+		seconds = grace
+	}
+	s.World.Waited, s.World.Overdue = since >= seconds, since >= overdue
+	return nil
+}
+
+// up: new pods are to get requests.
+func (q *requests) up() bool { return q.want.Goal == traffic.Prepare || q.want.Goal == traffic.Route }
+
+// last is when somebody last wrote any of it.
+func (q *requests) last(o *v1beta1.Rollout, now time.Time) time.Time {
+	last := o.CreationTimestamp.Time
+	if at := o.Status.CanaryStatus.LastUpdateTime; at != nil {
+		last = at.Time
+	}
+	all := []map[string]any{q.stable, q.canary}
+	for _, p := range q.places {
+		all = append(append(all, p.object), p.own...)
+	}
+	for _, object := range all {
+		if at := traffic.Written(object).Time; at.After(last) && !at.After(now) {
+			last = at
+		}
+	}
+	return last
+}
+
+// readServices reads that of the user and that of the new version.
+func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *requests, w *traffic.World) (err error) {
+	service := corev1.SchemeGroupVersion.WithKind("Service")
+	if q.stable, _, err = r.object(ctx, service, o.Namespace, q.names.Stable); err != nil {
+		return err
+	}
+	pinned := traffic.Pinned(q.stable, q.label)
+	w.Stable = traffic.ServiceState{Exists: q.stable != nil, Pinned: pinned != "" && (!q.up() || q.want.Empties || pinned == q.stableHash)}
+	if q.up() && !q.want.Ahead && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
+		if w.StableReady, err = r.stableReady(ctx, q); err != nil {
+			return err
+		}
+	}
+	if w.OneService {
+		return nil
+	}
+	if q.canary, _, err = r.object(ctx, service, o.Namespace, q.names.Canary); err != nil || q.want.Goal == traffic.Route && q.stable != nil && q.pods.Hash == "" {
+		return orMoved(err)
+	}
+	if !traffic.Owned(q.canary, string(o.UID)) {
+		q.canary = nil // making ours is refused then, and says so
+	}
+	w.Canary.Exists = q.canary != nil
+	if w.Canary.Exists && q.want.Goal == traffic.Route {
+		w.Canary.Ready, err = r.anyReady(ctx, o.Namespace, q.names.Canary)
+	}
+	return err
+}
+
+func orMoved(err error) error {
+	if err == nil {
+		return errMoved // new pods have no label yet
+	}
+	return err
+}
+
+// stableReady: a pod of the old version is ready behind the Service of the user.
+func (r *Reconciler) stableReady(ctx context.Context, q *requests) (found bool, err error) {
+	selector := client.MatchingLabels(tree.Texts(q.stable, "spec", "selector"))
+	if len(selector) == 0 {
+		return false, nil
+	}
+	selector[q.label] = q.stableHash
+	_, err = pages.Read(ctx, r.Live, &corev1.PodList{}, pages.Limits{Objects: maxPods, Bytes: 32 << 20}, func(page *corev1.PodList) bool {
+		found = slices.ContainsFunc(page.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && podstate.Ready(&p) })
+		return !found
+	}, client.InNamespace(tree.Text(q.stable, "metadata", "namespace")), selector)
+	if err != nil {
+		return false, fmt.Errorf("listing pods behind the Service: %w", err)
+	}
+	return found, nil
+}
+
+// anyReady: a Service has an endpoint that is ready.
+func (r *Reconciler) anyReady(ctx context.Context, namespace, service string) (bool, error) {
+	var list discoveryv1.EndpointSliceList
+	err := r.Live.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service}, client.Limit(maxSlices))
+	if err != nil {
+		return false, fmt.Errorf("listing endpoints: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(s discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(s.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready })
+	}), nil
+}
+
+// object reads an object past the cache; nil: it is not there. fault says what an administrator has to change before it can be read.
+func (r *Reconciler) object(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (content map[string]any, fault string, err error) {
+	stored := workload.Object(kind)
+	err = r.Writer.Read(ctx, types.NamespacedName{Namespace: namespace, Name: name}, stored)
+	switch {
+	case err == nil:
+		return stored.Object, "", nil
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return nil, fmt.Sprintf("the API server does not serve %s of %s", kind.Kind, kind.GroupVersion()), nil
+	case apierrors.IsNotFound(err):
+		return nil, "", nil
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Sprintf("the operator may not read %s %s: %v", kind.Kind, name, err), nil
+	}
+	return nil, "", fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
+}
+
+// readRoutes reads all of them, and asks their providers.
+func (r *Reconciler) readRoutes(ctx context.Context, o *v1beta1.Rollout, q *requests, s *seen) error {
+	all, err := r.routes(ctx, o)
+	if err != nil {
+		return err
+	}
+	for _, route := range all {
+		p := place{Route: route}
+		if err := r.readRoute(ctx, o, q, &p); err != nil {
+			return err
+		}
+		if p.reading.Set.Corrected {
+			s.Corrected = p.reading.Name
+		}
+		q.places = append(q.places, p)
+		s.World.Routes = append(s.World.Routes, p.reading.RouteState)
+	}
+	q.align(s.World)
+	return nil
+}
+
+// routes are those of a Rollout. A script of the administrator wins.
+func (r *Reconciler) routes(ctx context.Context, o *v1beta1.Rollout) ([]routing.Route, error) {
+	var all []routing.Route
+	for i, ref := range o.Spec.Strategy.Canary.TrafficRoutings {
+		all = append(all, routing.Of(ref, field.NewPath("trafficRoutings").Index(i))...)
+	}
+	if !slices.ContainsFunc(all, func(route routing.Route) bool { return route.Key != "" }) {
+		return all, nil
+	}
+	stored := &corev1.ConfigMap{}
+	err := r.Writer.Read(ctx, types.NamespacedName{Namespace: r.namespace, Name: script.ConfigMap}, stored)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("reading the scripts: %w", err)
+	}
+	for i := range all {
+		if text, found := stored.Data[all[i].Key]; found && all[i].Key != "" {
+			all[i] = all[i].With(r.scripts.Script(ctx, text))
+		}
+	}
+	return all, nil
+}
+
+// readRoute reads a route with the objects of the Rollout beside it.
+func (r *Reconciler) readRoute(ctx context.Context, o *v1beta1.Rollout, q *requests, p *place) error {
+	name := p.Kind.Kind + " " + p.Name
+	object, fault, err := r.object(ctx, p.Kind, o.Namespace, p.Name)
+	if err != nil {
+		return err
+	}
+	served := !strings.HasPrefix(fault, "the API server")
+	_, noted := tree.Texts(object, "metadata", "annotations")[traffic.AnnotationOriginal]
+	if p.Scripted && fault == "" && (q.up() || noted && p.Kind.Kind != "Ingress") {
+		fault = fmt.Sprintf("the ConfigMap %s has no script %s", script.ConfigMap, p.Key)
+	}
+	if fault != "" {
+		p.reading = unread(name, fault, served || q.up())
+		return nil
+	}
+	p.object = object
+	for _, beside := range p.Beside(p.Name, q.names) {
+		content, fault, err := r.object(ctx, schema.FromAPIVersionAndKind(beside.APIVersion, beside.Kind), o.Namespace, beside.Name)
+		if err != nil || fault != "" {
+			p.reading = unread(name, fault, true)
+			return err
+		}
+		if traffic.Owned(content, string(o.UID)) {
+			p.own = append(p.own, content)
+		}
+	}
+	p.reading, err = traffic.Read(p.Provider, name, object, p.own, q.names, q.want.Share, q.want.Goal)
+	return err
+}
+
+// unread is a route that cannot be read. On the way back one that is not served is done.
+func unread(name, fault string, holds bool) traffic.Reading {
+	state := traffic.RouteState{Name: name, Exists: true, Back: !holds, Sight: traffic.Silent}
+	if holds {
+		state.Fault = fault
+	}
+	return traffic.Reading{RouteState: state}
+}
+
+// align finds out what the Service of the new version should be. Its faults stand with the first route.
+func (q *requests) align(w *traffic.World) {
+	first := &w.Routes[0]
+	first.Marked = first.Marked || !w.Stable.Pinned && len(traffic.Disown(q.stable)) > 0
+	if w.OneService || q.stable == nil || q.want.Goal != traffic.Route {
+		w.Canary.Current = true
+		return
+	}
+	var err error
+	if q.service, err = traffic.CanaryService(q.stable, q.names, q.pods); err != nil {
+		first.Fault = err.Error()
+		return
+	}
+	w.Canary.Current = q.canary != nil && len(traffic.AlignService(q.canary, q.service)) == 0
+}

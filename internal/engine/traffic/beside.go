@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"encoding/json"
+	"hash/fnv"
+	"slices"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+// AnnotationContent of an object of the operator stands for what was written.
+const AnnotationContent = "rollouts.kruise.io/content"
+
+// ObjectOf names an object.
+func ObjectOf(object map[string]any) Object {
+	return Object{APIVersion: tree.Text(object, "apiVersion"), Kind: tree.Text(object, "kind"), Name: tree.Text(object, "metadata", "name")}
+}
+
+// Differing are the objects to write, of those that should be. An API server may have added defaults to what is there.
+func Differing(own []map[string]any, want ...map[string]any) (all []map[string]any) {
+	for _, object := range want {
+		stamp(object)
+		i := slices.IndexFunc(own, func(o map[string]any) bool { return ObjectOf(o).Name == ObjectOf(object).Name })
+		if i < 0 || !fits(own[i], object) {
+			all = append(all, object)
+		}
+	}
+	return all
+}
+
+// stamp notes all of an object, so that what it no longer has is known, too.
+func stamp(object map[string]any) {
+	text, err := json.Marshal(object)
+	if err != nil {
+		return // it has no stamp, and is written again
+	}
+	sum := fnv.New64a()
+	_, _ = sum.Write(text)
+	tree.Set(object, strconv.FormatUint(sum.Sum64(), 36), "metadata", "annotations", AnnotationContent)
+}
+
+// fits: what is stored has all of what is wanted.
+func fits(stored, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		all, isMap := stored.(map[string]any)
+		if !isMap {
+			return false
+		}
+		for key, value := range want {
+			if !fits(all[key], value) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		all, isList := stored.([]any)
+		return isList && slices.EqualFunc(all, want, fits)
+	}
+	return tree.Same(stored, want)
+}
+
+// FieldManager is who writes routes in a release.
+const FieldManager = "kruise-operator-rollout"
+
+// Disown removes what the managed fields say of the operator: at the end nobody owns what it no longer has, and the next apply of the user
+// owns all again. Lists such as rules have one owner, so meanwhile they are the operator's.
+func Disown(object map[string]any) []tree.Op {
+	entries := tree.Items(object, "metadata", "managedFields")
+	left := slices.DeleteFunc(slices.Clone(entries), func(e map[string]any) bool { return tree.Text(e, "manager") == FieldManager })
+	if len(left) == len(entries) {
+		return nil
+	}
+	if len(left) == 0 {
+		left = []map[string]any{{}} // an empty list would change nothing
+	}
+	return []tree.Op{
+		{Op: "test", Path: "/metadata/resourceVersion", Value: tree.Text(object, "metadata", "resourceVersion")},
+		{Op: "replace", Path: "/metadata/managedFields", Value: tree.List(left)},
+	}
+}
+
+// Written is when somebody last wrote an object, by its managed fields; zero: unknown.
+func Written(object map[string]any) metav1.Time {
+	var last metav1.Time
+	for _, entry := range tree.Items(object, "metadata", "managedFields") {
+		var at metav1.Time
+		if tree.Text(entry, "subresource") == "" && at.UnmarshalQueryParameter(tree.Text(entry, "time")) == nil && last.Before(&at) {
+			last = at
+		}
+	}
+	return last
+}

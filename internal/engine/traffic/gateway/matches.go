@@ -1,0 +1,219 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"strings"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+const (
+	exact      = "Exact"
+	pathPrefix = "PathPrefix"
+	regular    = "RegularExpression"
+	// perMatch, perRule and perRoute are limits of the Gateway API: conditions, matches and matches.
+	perMatch, perRule, perRoute = 16, 64, 128
+)
+
+func kindOf(kind *string, omitted string) string {
+	if kind == nil || *kind == "" {
+		return omitted
+	}
+	return *kind
+}
+
+// beside is the route of the Rollout: what matches goes to the new version where it went to the stable one.
+func (p Provider) beside(original map[string]any, names traffic.Names, share traffic.Share) (map[string]any, error) {
+	var rules []map[string]any
+	total := 0
+	for _, rule := range tree.Items(original, "spec", "rules") {
+		if !has(rule, original, names.Stable) {
+			continue
+		}
+		matches, err := p.matches(original, rule, share.Matches)
+		if err != nil {
+			return nil, err
+		}
+		if len(matches) > 0 {
+			total += len(matches)
+			rules = append(rules, p.ruled(original, rule, names, matches, share.Headers))
+		}
+	}
+	switch {
+	case total == 0:
+		return nil, traffic.Refuse("no request of %s %s to the Service %s can match", p.Kind, tree.Text(original, "metadata", "name"), names.Stable)
+	case total > perRoute:
+		return nil, traffic.Refuse("%d matches are more than the %d of a route: the matches of %s times those of the step", total, perRoute, p.Kind)
+	}
+	return p.route(original, names, rules), nil
+}
+
+// route has what its user wrote for all of his rules.
+func (p Provider) route(original map[string]any, names traffic.Names, rules []map[string]any) map[string]any {
+	spec := tree.Clone(tree.Map(original, "spec"))
+	spec["rules"] = tree.List(rules)
+	name := p.Beside(tree.Text(original, "metadata", "name"), names)[0]
+	metadata := map[string]any{"name": name.Name}
+	traffic.CopyMetadata(metadata, original)
+	return map[string]any{"apiVersion": original["apiVersion"], "kind": p.Kind, "metadata": metadata, "spec": spec}
+}
+
+func (p Provider) ruled(original, rule map[string]any, names traffic.Names, matches []map[string]any, headers *v1beta1.HTTPHeaderFilter) map[string]any {
+	rule = tree.Clone(rule)
+	delete(rule, "name") // of rules in one route only
+	rule["matches"] = tree.List(matches)
+	for _, ref := range tree.Items(rule, "backendRefs") {
+		if refersTo(ref, original, names.Stable) {
+			ref["name"] = names.Canary
+		}
+	}
+	if headers != nil {
+		rule["filters"] = tree.List(filtered(tree.Items(rule, "filters"), headers))
+	}
+	return rule
+}
+
+// matches are those of a rule, each together with each of a step.
+func (p Provider) matches(original, rule map[string]any, step []v1beta1.HTTPRouteMatch) ([]map[string]any, error) {
+	users := tree.Items(rule, "matches")
+	if len(users) == 0 {
+		users = []map[string]any{{}}
+	}
+	var all []map[string]any
+	for _, user := range users {
+		for i := range step {
+			match, possible, err := both(user, step[i])
+			if err != nil {
+				return nil, traffic.Refuse("matches[%d]: %v", i, err)
+			}
+			if !possible {
+				continue
+			}
+			if p.taken(original, match) {
+				return nil, traffic.Refuse("matches[%d] does not differ from a match that %s %s has already", i, p.Kind, tree.Text(original, "metadata", "name"))
+			}
+			all = append(all, match)
+		}
+	}
+	if len(all) > perRule {
+		return nil, traffic.Refuse("%d matches are more than the %d of a rule: those of the rule times those of the step", len(all), perRule)
+	}
+	return all, nil
+}
+
+// taken: a route of the user has the same match, and would win.
+func (p Provider) taken(original, match map[string]any) bool {
+	for _, rule := range tree.Items(original, "spec", "rules") {
+		for _, user := range tree.Items(rule, "matches") {
+			if tree.Same(user, match) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// both is a match for requests that both match. It is not possible when no request can.
+func both(user map[string]any, step v1beta1.HTTPRouteMatch) (match map[string]any, possible bool, err error) {
+	match = tree.Clone(user)
+	narrower, possible, err := narrow(match, step.Path)
+	if !possible || err != nil {
+		return nil, possible, err
+	}
+	headers, possible, err := conditions(match, "headers", step.Headers, strings.EqualFold)
+	if !possible || err != nil {
+		return nil, possible, err
+	}
+	params, possible, err := conditions(match, "queryParams", step.QueryParams, func(a, b string) bool { return a == b })
+	if !possible || err != nil {
+		return nil, possible, err
+	}
+	if !narrower && !headers && !params {
+		return nil, true, traffic.Refuse("it only matches what the route matches already: name a longer or an exact path, or a header")
+	}
+	return match, true, nil
+}
+
+// narrow sets the path to what both match, and says whether it wins over that of the user.
+func narrow(match map[string]any, path *v1beta1.HTTPMatch) (narrower, possible bool, err error) {
+	if path == nil {
+		return false, true, nil
+	}
+	kind, value := kindOf(path.Type, pathPrefix), "/"
+	if path.Value != nil {
+		value = *path.Value
+	}
+	user, has := tree.Text(match, "path", "type"), tree.Text(match, "path", "value")
+	if user == "" {
+		user = pathPrefix
+	}
+	if has == "" {
+		has = "/"
+	}
+	switch {
+	case user == kind && trimmed(has, user) == trimmed(value, kind):
+		return false, true, nil
+	case user == regular || kind == regular:
+		return false, true, traffic.Refuse("the path %s cannot be combined with the path %s of the route", value, has)
+	case user == exact:
+		return false, kind == pathPrefix && within(has, value), nil
+	case within(value, has):
+		match["path"] = map[string]any{"type": kind, "value": value}
+		return true, true, nil
+	default:
+		return false, kind == pathPrefix && within(has, value), nil
+	}
+}
+
+func trimmed(path, kind string) string {
+	if kind == pathPrefix {
+		return strings.TrimSuffix(path, "/")
+	}
+	return path
+}
+
+// within: a prefix covers a path, by whole elements.
+func within(path, prefix string) bool {
+	prefix = strings.TrimSuffix(prefix, "/")
+	return strings.TrimSuffix(path, "/") == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+// conditions adds those of a step to headers or parameters, and says whether there is one more.
+func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch, same func(a, b string) bool) (more, possible bool, err error) {
+	items := tree.Items(match, key)
+	for _, s := range step {
+		kind, found := kindOf(s.Type, exact), false
+		for _, item := range items {
+			if !same(tree.Text(item, "name"), s.Name) {
+				continue
+			}
+			found = true
+			user := tree.Text(item, "type")
+			if user == "" {
+				user = exact
+			}
+			switch value := tree.Text(item, "value"); {
+			case user == kind && value == s.Value:
+			case user == exact && kind == exact:
+				return false, false, nil
+			default:
+				return false, true, traffic.Refuse("%s %s has another condition in the route already", key, s.Name)
+			}
+		}
+		if !found {
+			more = true
+			items = append(items, map[string]any{"type": kind, "name": s.Name, "value": s.Value})
+		}
+	}
+	if len(items) > perMatch {
+		return false, true, traffic.Refuse("%d %s are more than the %d of a match: those of the route and those of the step", len(items), key, perMatch)
+	}
+	if more {
+		match[key] = tree.List(items)
+	}
+	return more, true, nil
+}

@@ -1,0 +1,121 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"fmt"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+// Seen implements traffic.Provider: each parent of each route has accepted its last generation.
+func (p Provider) Seen(object map[string]any, own []map[string]any) (traffic.Sight, string) {
+	sight, why := traffic.Silent, "the route is not there"
+	if object != nil {
+		sight, why = p.seen(object)
+	} else if len(own) > 0 {
+		return p.Seen(own[0], own[1:])
+	}
+	if sight == traffic.Refused || sight == traffic.Behind {
+		return sight, why
+	}
+	for _, route := range own {
+		other, reason := p.seen(route)
+		if other == traffic.Silent && sight == traffic.Seen {
+			other = traffic.Behind // the gateway is one that speaks
+		}
+		if other == traffic.Refused {
+			return other, reason
+		}
+		if other == traffic.Behind {
+			sight, why = other, reason
+		}
+	}
+	return sight, why
+}
+
+func (p Provider) seen(route map[string]any) (traffic.Sight, string) {
+	what := p.Kind + " " + tree.Text(route, "metadata", "name")
+	parents := tree.Items(route, "spec", "parentRefs")
+	if len(parents) == 0 {
+		return traffic.Silent, what + " has no parentRefs"
+	}
+	result, why := traffic.Seen, ""
+	for _, parent := range parents {
+		sight, reason := spoken(route, parent)
+		if sight == traffic.Refused {
+			return sight, fmt.Sprintf("%s: %s", what, reason)
+		}
+		if sight == traffic.Behind || sight == traffic.Silent && result == traffic.Seen {
+			result, why = sight, fmt.Sprintf("%s: %s", what, reason)
+		}
+	}
+	return result, why
+}
+
+// spoken is what the gateways of one parent say.
+func spoken(route, parent map[string]any) (traffic.Sight, string) {
+	name := tree.Text(parent, "name")
+	generation, _ := tree.Number(route, "metadata", "generation")
+	result, why := traffic.Silent, "the parent "+name+" says nothing about it"
+	for _, status := range tree.Items(route, "status", "parents") {
+		if key(route, tree.Map(status, "parentRef")) != key(route, parent) {
+			continue
+		}
+		sight, reason := said(status, generation)
+		switch sight {
+		case traffic.Refused, traffic.Seen:
+			return sight, name + ": " + reason
+		case traffic.Behind:
+			result, why = sight, "the parent "+name+" has not seen its last change"
+		}
+	}
+	return result, why
+}
+
+// said is what one gateway says.
+func said(status map[string]any, generation int64) (traffic.Sight, string) {
+	accepted, resolved := false, false
+	spoke := false
+	for _, c := range tree.Items(status, "conditions") {
+		kind := tree.Text(c, "type")
+		if kind != "Accepted" && kind != "ResolvedRefs" {
+			continue
+		}
+		observed, says := tree.Number(c, "observedGeneration")
+		spoke = spoke || says && observed > 0
+		switch current := observed == generation; {
+		case !current:
+		case tree.Text(c, "status") == "False":
+			return traffic.Refused, fmt.Sprintf("%s: %s", tree.Text(c, "reason"), tree.Text(c, "message"))
+		case tree.Text(c, "status") == "True":
+			accepted, resolved = accepted || kind == "Accepted", resolved || kind == "ResolvedRefs"
+		}
+	}
+	switch {
+	case accepted && resolved:
+		return traffic.Seen, ""
+	case spoke:
+		return traffic.Behind, ""
+	}
+	return traffic.Silent, ""
+}
+
+// key is a reference with what it leaves out.
+func key(route, parent map[string]any) string {
+	text := func(key, omitted string) string {
+		if value := tree.Text(parent, key); value != "" {
+			return value
+		}
+		return omitted
+	}
+	group := Group
+	if value, written := parent["group"].(string); written {
+		group = value
+	}
+	port, _ := tree.Number(parent, "port")
+	return fmt.Sprintf("%s/%s/%s/%s/%s/%d", group, text("kind", "Gateway"), text("namespace", tree.Text(route, "metadata", "namespace")),
+		text("name", ""), text("sectionName", ""), port)
+}

@@ -1,0 +1,202 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package istio routes requests by VirtualServices and DestinationRules of Istio.
+package istio
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+const (
+	// Group is that of both kinds.
+	Group = "networking.istio.io"
+	// Annotation is on objects in a release. Its keys are stable Services.
+	Annotation = "rollouts.kruise.io/original-routes"
+	// subset is the new version where both versions have one Service; pods carry its label.
+	subset, label, gray = "canary", "istio.service.tag", "gray"
+
+	virtualService  = "VirtualService"
+	destinationRule = "DestinationRule"
+)
+
+// Provider is for one of the kinds.
+type Provider struct{ Kind string }
+
+// Of is the Provider of a kind; false: the operator does not know it.
+func Of(group, kind string) (Provider, bool) {
+	return Provider{Kind: kind}, group == Group && (kind == virtualService || kind == destinationRule)
+}
+
+// note is what is kept of an object before the release: the routes that were changed, by protocol, and for what.
+type note struct {
+	Weight  *int32                    `json:"weight,omitempty"`
+	Headers *v1beta1.HTTPHeaderFilter `json:"headers,omitempty"`
+	Routes  map[string][][]any        `json:"routes,omitempty"`
+}
+
+func notes(object map[string]any) map[string]note {
+	all := map[string]note{}
+	if json.Unmarshal([]byte(tree.Texts(object, "metadata", "annotations")[Annotation]), &all) != nil {
+		return map[string]note{}
+	}
+	return all
+}
+
+func setNotes(object map[string]any, all map[string]note) error {
+	if len(all) == 0 {
+		tree.Set(object, nil, "metadata", "annotations", Annotation)
+		return nil
+	}
+	text, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("encoding routes: %w", err)
+	}
+	tree.Set(object, string(text), "metadata", "annotations", Annotation)
+	return nil
+}
+
+// Check implements traffic.Provider.
+func (p Provider) Check(share traffic.Share, _ traffic.Names, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if share.Headers != nil && share.None() {
+		errs = append(errs, field.Forbidden(path.Child("requestHeaderModifier"), "headers are changed only together with traffic or matches"))
+	}
+	return errs
+}
+
+// Beside implements traffic.Provider.
+func (Provider) Beside(string, traffic.Names) []traffic.Object { return nil }
+
+// Want implements traffic.Provider.
+func (p Provider) Want(object map[string]any, _ []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+	original, was, err := p.recovered(object, names)
+	if err != nil {
+		return traffic.Change{}, err
+	}
+	after, err := p.routed(original, names, share)
+	if err != nil {
+		return traffic.Change{}, err
+	}
+	change := traffic.Change{Patch: tree.Patch(object, after)}
+	if was != nil && p.Kind == virtualService {
+		before := tree.Clone(original)
+		weighted(before, names, *was)
+		change.Corrected = !tree.Same(without(object, names)["spec"], before["spec"])
+	}
+	return change, nil
+}
+
+// routed is the object with what a share needs.
+func (p Provider) routed(original map[string]any, names traffic.Names, share traffic.Share) (map[string]any, error) {
+	after := tree.Clone(original)
+	if share.None() {
+		return after, nil
+	}
+	n := note{Weight: share.Weight, Headers: share.Headers}
+	switch p.Kind {
+	case destinationRule:
+		if !is(tree.Text(after, "spec", "host"), after, names.Stable) {
+			return nil, traffic.Refuse("DestinationRule %s is for %s, not for the Service %s", tree.Text(after, "metadata", "name"), tree.Text(after, "spec", "host"), names.Stable)
+		}
+		if !addSubset(after) {
+			return after, nil // the user's own
+		}
+	default:
+		// Rules are added last, so that they are not weighted.
+		if n.Routes = weighted(after, names, n); n.Weight != nil && len(n.Routes) == 0 {
+			return nil, traffic.Refuse("no rule without a match of VirtualService %s sends requests to the Service %s, so there is none to share",
+				tree.Text(after, "metadata", "name"), names.Stable)
+		}
+		if err := matched(after, original, names, share); err != nil {
+			return nil, err
+		}
+	}
+	all := notes(after)
+	all[names.Stable] = n
+	return after, setNotes(after, all)
+}
+
+// Seen implements traffic.Provider. Istio says nothing by default.
+func (p Provider) Seen(object map[string]any, _ []map[string]any) (traffic.Sight, string) {
+	for _, message := range tree.Items(object, "status", "validationMessages") {
+		if level := tree.Text(message, "level"); strings.EqualFold(level, "ERROR") {
+			return traffic.Refused, fmt.Sprintf("%s %s: %s %s", p.Kind, tree.Text(object, "metadata", "name"), tree.Text(message, "type", "code"), tree.Text(message, "documentationUrl"))
+		}
+	}
+	return traffic.Silent, p.Kind + " does not say what is in force"
+}
+
+// End implements traffic.Provider.
+func (p Provider) End(object map[string]any, _ []map[string]any, names traffic.Names) (traffic.Change, error) {
+	if object == nil {
+		return traffic.Change{}, nil
+	}
+	after, _, err := p.recovered(object, names)
+	return traffic.Change{Patch: tree.Patch(object, after)}, err
+}
+
+// recovered is the object as its user wants it.
+func (p Provider) recovered(object map[string]any, names traffic.Names) (map[string]any, *note, error) {
+	if before, found, err := traffic.Stored(object); found || err != nil {
+		return before, nil, err // of OpenKruise
+	}
+	all := notes(object)
+	n, noted := all[names.Stable]
+	if !noted {
+		return tree.Clone(object), nil, nil
+	}
+	after := without(object, names)
+	delete(all, names.Stable)
+	if err := setNotes(after, all); err != nil {
+		return nil, nil, err
+	}
+	if p.Kind == destinationRule {
+		removeSubset(after)
+		return after, &n, nil
+	}
+	for _, protocol := range protocols() {
+		unweighted(after, protocol, names, n)
+	}
+	return after, &n, nil
+}
+
+func addSubset(object map[string]any) bool {
+	subsets := tree.Items(object, "spec", "subsets")
+	for _, s := range subsets {
+		if tree.Text(s, "name") == subset {
+			return false
+		}
+	}
+	subsets = append(subsets, map[string]any{"name": subset, "labels": map[string]any{label: gray}})
+	tree.Set(object, tree.List(subsets), "spec", "subsets")
+	return true
+}
+
+func removeSubset(object map[string]any) {
+	var rest []map[string]any
+	for _, s := range tree.Items(object, "spec", "subsets") {
+		if tree.Text(s, "name") != subset {
+			rest = append(rest, s)
+		}
+	}
+	if len(rest) == 0 {
+		tree.Set(object, nil, "spec", "subsets")
+		return
+	}
+	tree.Set(object, tree.List(rest), "spec", "subsets")
+}
+
+// is: a host means a Service in the namespace of the object.
+func is(host string, object map[string]any, service string) bool {
+	parts := strings.SplitN(host, ".", 4)
+	return parts[0] == service && (len(parts) == 1 || parts[1] == tree.Text(object, "metadata", "namespace") && (len(parts) == 2 || parts[2] == "svc"))
+}

@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package traffic
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+// AnnotationOriginal has the spec, labels and annotations of an object before a release. OpenKruise writes it, too.
+const AnnotationOriginal = "rollouts.kruise.io/original-spec-configuration"
+
+// Stored is an object as the annotation says; false: there is none.
+func Stored(object map[string]any) (map[string]any, bool, error) {
+	text, found := tree.Texts(object, "metadata", "annotations")[AnnotationOriginal]
+	if !found {
+		return nil, false, nil
+	}
+	before := map[string]any{}
+	if err := json.Unmarshal([]byte(text), &before); err != nil || tree.Map(before, "spec") == nil {
+		return nil, true, Refuse("the annotation %s cannot be read: set the object back by hand, and remove it", AnnotationOriginal)
+	}
+	after := tree.Clone(object)
+	after["spec"] = tree.Clone(before)["spec"]
+	for _, key := range []string{"labels", "annotations"} {
+		tree.Set(after, nil, "metadata", key)
+		if texts := tree.Texts(before, key); len(texts) > 0 {
+			delete(texts, AnnotationOriginal)
+			tree.Set(after, tree.FromTexts(texts), "metadata", key)
+		}
+	}
+	return after, true, nil
+}
+
+// Store notes an object as it was; share is why it changes.
+func Store(object, before map[string]any, share any) error {
+	note := map[string]any{"spec": before["spec"], "share": share}
+	for _, key := range []string{"labels", "annotations"} {
+		note[key] = tree.Texts(before, "metadata", key)
+	}
+	text, err := json.Marshal(note)
+	if err != nil {
+		return fmt.Errorf("encoding an object: %w", err)
+	}
+	tree.Set(object, string(text), "metadata", "annotations", AnnotationOriginal)
+	return nil
+}

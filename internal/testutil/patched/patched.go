@@ -1,0 +1,66 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package patched applies JSON patches to objects as an API server does.
+package patched
+
+import (
+	"encoding/json"
+	"strconv"
+	"testing"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+// Object is an object after a patch. It gets another resourceVersion, and another generation when its spec changes.
+func Object(t testing.TB, object map[string]any, ops []tree.Op) map[string]any {
+	t.Helper()
+	if len(ops) == 0 {
+		return object
+	}
+	body, err := json.Marshal(ops)
+	if err != nil {
+		t.Fatal(err)
+	}
+	patch, err := jsonpatch.DecodePatch(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := patch.Apply(before)
+	if err != nil {
+		t.Fatalf("%v\npatch %s\nobject %s", err, body, before)
+	}
+	after := map[string]any{}
+	if err := json.Unmarshal(text, &after); err != nil {
+		t.Fatal(err)
+	}
+	return Stored(after, !tree.Same(object["spec"], after["spec"]))
+}
+
+// Stored is an object after a write.
+func Stored(object map[string]any, spec bool) map[string]any {
+	after := tree.Clone(object)
+	version, _ := strconv.Atoi(tree.Text(after, "metadata", "resourceVersion"))
+	tree.Set(after, strconv.Itoa(version+1), "metadata", "resourceVersion")
+	if generation, _ := tree.Number(after, "metadata", "generation"); spec {
+		tree.Set(after, generation+1, "metadata", "generation")
+	}
+	return after
+}
+
+// YAML reads an object.
+func YAML(t testing.TB, text string) map[string]any {
+	t.Helper()
+	object := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+		t.Fatal(err)
+	}
+	return tree.Clone(object)
+}
