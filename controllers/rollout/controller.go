@@ -15,6 +15,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -40,14 +41,14 @@ type Reconciler struct {
 	labeled *labeled
 	own     []rollable.Workload
 	strays  strays
-	// scripts runs those of the administrator, from a ConfigMap in the namespace of the operator.
-	scripts   script.Machine
-	namespace string
+	routes  routes.Reader
 }
 
 // New returns a Reconciler without watches.
 func New(d workload.Dependencies) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, kind(), d), scripts: script.New()}
+	r := &Reconciler{Base: workload.New(Name, kind(), d)}
+	r.routes = routes.Reader{Objects: r.Writer, Scripts: script.New()}
+	return r
 }
 
 // own is what is remembered of a Rollout.

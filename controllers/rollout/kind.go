@@ -49,7 +49,7 @@ func Value() controller.Kind {
 // Setup makes the manager run the reconciler of Rollouts.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d)
-	r.namespace = c.Namespace
+	r.routes.Namespace = c.Namespace
 	var err error
 	if r.hooked, err = r.FollowHooks(mgr, d, Name, wanted); err != nil {
 		return err

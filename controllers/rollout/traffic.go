@@ -7,29 +7,22 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
-	"github.com/kruise-operator/kruise-operator/controllers/rollout/routing"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
-	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 )
 
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;create;patch;delete
@@ -47,14 +40,6 @@ const (
 	maxSlices, maxPods = 100, 1000
 )
 
-// place is a route as it was read.
-type place struct {
-	routing.Route
-	object  map[string]any
-	own     []map[string]any
-	reading traffic.Reading
-}
-
 // requests are what was read of them.
 type requests struct {
 	want  plan.Want
@@ -65,7 +50,7 @@ type requests struct {
 	pods       traffic.Pods
 	// stable and canary are Services as stored; service is the second one as it should be.
 	stable, canary, service map[string]any
-	places                  []place
+	places                  []routes.Place
 }
 
 // labelOf is the label by which Services choose pods of one version.
@@ -119,7 +104,7 @@ func (q *requests) last(o *v1beta1.Rollout, now time.Time) time.Time {
 	}
 	all := []map[string]any{q.stable, q.canary}
 	for _, p := range q.places {
-		all = append(append(all, p.object), p.own...)
+		all = append(append(all, p.Object), p.Own...)
 	}
 	for _, object := range all {
 		if at := traffic.Written(object).Time; at.After(last) && !at.After(now) {
@@ -132,7 +117,7 @@ func (q *requests) last(o *v1beta1.Rollout, now time.Time) time.Time {
 // readServices reads that of the user and that of the new version.
 func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *requests, w *traffic.World) (err error) {
 	service := corev1.SchemeGroupVersion.WithKind("Service")
-	if q.stable, _, err = r.object(ctx, service, o.Namespace, q.names.Stable); err != nil {
+	if q.stable, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Stable); err != nil {
 		return err
 	}
 	pinned := traffic.Pinned(q.stable, q.label)
@@ -145,7 +130,7 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	if w.OneService {
 		return nil
 	}
-	if q.canary, _, err = r.object(ctx, service, o.Namespace, q.names.Canary); err != nil || q.want.Goal == traffic.Route && q.stable != nil && q.pods.Hash == "" {
+	if q.canary, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Canary); err != nil || q.want.Goal == traffic.Route && q.stable != nil && q.pods.Hash == "" {
 		return orMoved(err)
 	}
 	if !traffic.Owned(q.canary, string(o.UID)) {
@@ -194,104 +179,17 @@ func (r *Reconciler) anyReady(ctx context.Context, namespace, service string) (b
 	}), nil
 }
 
-// object reads an object past the cache; nil: it is not there. fault says what an administrator has to change before it can be read.
-func (r *Reconciler) object(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (content map[string]any, fault string, err error) {
-	stored := workload.Object(kind)
-	err = r.Writer.Read(ctx, types.NamespacedName{Namespace: namespace, Name: name}, stored)
-	switch {
-	case err == nil:
-		return stored.Object, "", nil
-	case meta.IsNoMatchError(err), apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
-		return nil, fmt.Sprintf("the API server does not serve %s of %s", kind.Kind, kind.GroupVersion()), nil
-	case apierrors.IsNotFound(err):
-		return nil, "", nil
-	case apierrors.IsForbidden(err):
-		return nil, fmt.Sprintf("the operator may not read %s %s: %v", kind.Kind, name, err), nil
-	}
-	return nil, "", fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
-}
-
 // readRoutes reads all of them, and asks their providers.
-func (r *Reconciler) readRoutes(ctx context.Context, o *v1beta1.Rollout, q *requests, s *seen) error {
-	all, err := r.routes(ctx, o)
+func (r *Reconciler) readRoutes(ctx context.Context, o *v1beta1.Rollout, q *requests, s *seen) (err error) {
+	q.places, err = r.routes.Read(ctx, routes.Asked{
+		Owner: o, Refs: o.Spec.Strategy.Canary.TrafficRoutings, Names: q.names, Share: q.want.Share, Goal: q.want.Goal,
+	})
 	if err != nil {
 		return err
 	}
-	for _, route := range all {
-		p := place{Route: route}
-		if err := r.readRoute(ctx, o, q, &p); err != nil {
-			return err
-		}
-		if p.reading.Set.Corrected {
-			s.Corrected = p.reading.Name
-		}
-		q.places = append(q.places, p)
-		s.World.Routes = append(s.World.Routes, p.reading.RouteState)
-	}
+	s.Corrected, s.World.Routes = routes.Corrected(q.places), routes.States(q.places)
 	q.align(s.World)
 	return nil
-}
-
-// routes are those of a Rollout. A script of the administrator wins.
-func (r *Reconciler) routes(ctx context.Context, o *v1beta1.Rollout) ([]routing.Route, error) {
-	var all []routing.Route
-	for i, ref := range o.Spec.Strategy.Canary.TrafficRoutings {
-		all = append(all, routing.Of(ref, field.NewPath("trafficRoutings").Index(i))...)
-	}
-	if !slices.ContainsFunc(all, func(route routing.Route) bool { return route.Key != "" }) {
-		return all, nil
-	}
-	stored := &corev1.ConfigMap{}
-	err := r.Writer.Read(ctx, types.NamespacedName{Namespace: r.namespace, Name: script.ConfigMap}, stored)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the scripts: %w", err)
-	}
-	for i := range all {
-		if text, found := stored.Data[all[i].Key]; found && all[i].Key != "" {
-			all[i] = all[i].With(r.scripts.Script(ctx, text))
-		}
-	}
-	return all, nil
-}
-
-// readRoute reads a route with the objects of the Rollout beside it.
-func (r *Reconciler) readRoute(ctx context.Context, o *v1beta1.Rollout, q *requests, p *place) error {
-	name := p.Kind.Kind + " " + p.Name
-	object, fault, err := r.object(ctx, p.Kind, o.Namespace, p.Name)
-	if err != nil {
-		return err
-	}
-	served := !strings.HasPrefix(fault, "the API server")
-	_, noted := tree.Texts(object, "metadata", "annotations")[traffic.AnnotationOriginal]
-	if p.Scripted && fault == "" && (q.up() || noted && p.Kind.Kind != "Ingress") {
-		fault = fmt.Sprintf("the ConfigMap %s has no script %s", script.ConfigMap, p.Key)
-	}
-	if fault != "" {
-		p.reading = unread(name, fault, served || q.up())
-		return nil
-	}
-	p.object = object
-	for _, beside := range p.Beside(p.Name, q.names) {
-		content, fault, err := r.object(ctx, schema.FromAPIVersionAndKind(beside.APIVersion, beside.Kind), o.Namespace, beside.Name)
-		if err != nil || fault != "" {
-			p.reading = unread(name, fault, true)
-			return err
-		}
-		if traffic.Owned(content, string(o.UID)) {
-			p.own = append(p.own, content)
-		}
-	}
-	p.reading, err = traffic.Read(p.Provider, name, object, p.own, q.names, q.want.Share, q.want.Goal)
-	return err
-}
-
-// unread is a route that cannot be read. On the way back one that is not served is done.
-func unread(name, fault string, holds bool) traffic.Reading {
-	state := traffic.RouteState{Name: name, Exists: true, Back: !holds, Sight: traffic.Silent}
-	if holds {
-		state.Fault = fault
-	}
-	return traffic.Reading{RouteState: state}
 }
 
 // align finds out what the Service of the new version should be. Its faults stand with the first route.
@@ -308,4 +206,37 @@ func (q *requests) align(w *traffic.World) {
 		return
 	}
 	w.Canary.Current = q.canary != nil && len(traffic.AlignService(q.canary, q.service)) == 0
+}
+
+// trafficActions are the writes of an act.
+func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) ([]planning.Action, error) {
+	w := &routes.Writes{Owner: r, Kind: kind(), Act: act}
+	switch act {
+	case traffic.PinStable, traffic.OpenStable:
+		hash := ""
+		if act == traffic.PinStable {
+			hash = q.stableHash
+		}
+		ops, err := traffic.Pin(q.stable, q.label, hash)
+		if err != nil {
+			return nil, err
+		}
+		w.Patch(q.stable, ops)
+	case traffic.MakeCanary:
+		if q.canary == nil {
+			w.Create(q.service)
+		} else {
+			w.Patch(q.canary, traffic.AlignService(q.canary, q.service))
+		}
+	case traffic.DropCanary:
+		w.Remove(q.canary)
+	case traffic.DisownRoutes:
+		if traffic.Pinned(q.stable, q.label) == "" {
+			w.Patch(q.stable, traffic.Disown(q.stable))
+		}
+		w.Routes(q.places)
+	default:
+		w.Routes(q.places)
+	}
+	return w.All()
 }

@@ -14,9 +14,10 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
-	"github.com/kruise-operator/kruise-operator/controllers/rollout/routing"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/patched"
 )
 
@@ -31,14 +32,14 @@ func TestTrafficActions(t *testing.T) {
 	}
 	q.stable = patched.YAML(t, `{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop, resourceVersion: "3", managedFields: [{manager: kruise-operator-rollout}]}, spec: {selector: {app: web}, ports: [{port: 80}]}}`)
 	for _, route := range routing.Of(ref, nil) {
-		p := place{Route: route}
-		p.object = patched.YAML(t, map[string]string{
+		p := routes.Place{Route: route}
+		p.Object = patched.YAML(t, map[string]string{
 			"HTTPRoute": `{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: web, namespace: shop, resourceVersion: "3"}, spec: {rules: [{backendRefs: [{name: web, port: 80}]}]}}`,
 			"Ingress": `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: web, namespace: shop, resourceVersion: "3"},
 spec: {rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}}`,
 		}[route.Kind.Kind])
 		var err error
-		if p.reading, err = traffic.Read(p.Provider, "", p.object, nil, q.names, q.want.Share, q.want.Goal); err != nil {
+		if p.Reading, err = traffic.Read(p.Provider, "", p.Object, nil, q.names, q.want.Share, q.want.Goal); err != nil {
 			t.Fatal(err)
 		}
 		q.places = append(q.places, p)
@@ -87,17 +88,4 @@ func told(all []planning.Action) string {
 	}
 	slices.Sort(texts)
 	return strings.Join(texts, "; ")
-}
-
-// What is of the Rollout and is to be another one keeps its owner, and loses what is no longer wanted.
-func TestReplacing(t *testing.T) {
-	stored := patched.YAML(t, `{apiVersion: v1, kind: A, metadata: {name: a, resourceVersion: "3", ownerReferences: [{uid: u}], labels: {a: b}, annotations: {one: "1", two: "2"}}, spec: {a: 1}}`)
-	want := patched.YAML(t, `{apiVersion: v1, kind: A, metadata: {name: a, annotations: {two: "3"}}, spec: {b: 1}}`)
-	after := patched.Object(t, stored, replacing(stored, want))
-	if got, is := fmt.Sprint(after["metadata"].(map[string]any)["annotations"], after["spec"], after["metadata"].(map[string]any)["labels"]), "map[two:3] map[b:1] <nil>"; got != is {
-		t.Errorf("got %s", got)
-	}
-	if after["metadata"].(map[string]any)["ownerReferences"] == nil {
-		t.Error("the owner is gone")
-	}
 }

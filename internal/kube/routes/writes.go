@@ -1,0 +1,125 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package routes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
+)
+
+const step planning.Step = "Traffic"
+
+// Writes are actions in the making.
+type Writes struct {
+	// Owner has what is made, of its Kind.
+	Owner  metav1.Object
+	Kind   schema.GroupVersionKind
+	Act    traffic.Act
+	all    []planning.Action
+	failed error
+}
+
+// All are the actions.
+func (w *Writes) All() ([]planning.Action, error) { return w.all, w.failed }
+
+// Routes are the writes of the act to routes.
+func (w *Writes) Routes(places []Place) {
+	for _, p := range places {
+		switch w.Act {
+		case traffic.SetRoutes:
+			w.change(p, p.Reading.Set)
+		case traffic.EndRoutes:
+			w.change(p, p.Reading.End)
+		case traffic.ClearRoutes:
+			w.drop(p, p.Reading.Clear)
+		case traffic.DisownRoutes:
+			w.Patch(p.Object, p.Reading.Disown)
+		}
+	}
+}
+
+func (w *Writes) change(p Place, change traffic.Change) {
+	w.Patch(p.Object, change.Patch)
+	for _, object := range change.Own {
+		if i := slices.IndexFunc(p.Own, same(traffic.ObjectOf(object))); i < 0 {
+			w.Create(object)
+		} else {
+			w.Patch(p.Own[i], replacing(p.Own[i], object))
+		}
+	}
+	w.drop(p, change.Gone)
+}
+
+func (w *Writes) drop(p Place, gone []traffic.Object) {
+	for _, name := range gone {
+		if i := slices.IndexFunc(p.Own, same(name)); i >= 0 {
+			w.Remove(p.Own[i])
+		}
+	}
+}
+
+func same(name traffic.Object) func(map[string]any) bool {
+	return func(o map[string]any) bool { return traffic.ObjectOf(o) == name }
+}
+
+// replacing makes a stored object of the owner what it should be.
+func replacing(stored, want map[string]any) []tree.Op {
+	after := tree.Clone(stored)
+	after["spec"] = want["spec"]
+	for _, key := range []string{"labels", "annotations"} {
+		tree.Set(after, nil, "metadata", key)
+		if all := tree.Map(want, "metadata", key); len(all) > 0 {
+			tree.Set(after, all, "metadata", key)
+		}
+	}
+	return tree.Patch(stored, after)
+}
+
+// Patch changes an object.
+func (w *Writes) Patch(object map[string]any, ops []tree.Op) {
+	if object == nil || len(ops) == 0 {
+		return
+	}
+	body, err := json.Marshal(ops)
+	if err != nil {
+		w.failed = fmt.Errorf("encoding a patch: %w", err)
+		return
+	}
+	w.add(planning.VerbPatch, object).Change = planning.RawPatch{Type: types.JSONPatchType, Body: body}
+}
+
+// Create makes an object of the owner.
+func (w *Writes) Create(object map[string]any) {
+	made := &unstructured.Unstructured{Object: tree.Clone(object)}
+	made.SetNamespace(w.Owner.GetNamespace())
+	made.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(w.Owner, w.Kind)})
+	w.add(planning.VerbCreate, made.Object)
+}
+
+// Remove deletes an object.
+func (w *Writes) Remove(object map[string]any) {
+	if object != nil {
+		w.add(planning.VerbDelete, object).Propagation = metav1.DeletePropagationBackground
+	}
+}
+
+func (w *Writes) add(verb planning.Verb, content map[string]any) *planning.Action {
+	object := &unstructured.Unstructured{Object: content}
+	w.all = append(w.all, planning.Action{
+		Verb: verb, Step: step, Kind: schema.FromAPIVersionAndKind(object.GetAPIVersion(), object.GetKind()), Object: object, Reason: string(w.Act),
+		Key: object.GetKind() + " " + object.GetName(), FieldManager: traffic.FieldManager,
+		Failure: planning.Event{Warning: true, Reason: "FailedTraffic", Message: "Routing requests"},
+	})
+	return &w.all[len(w.all)-1]
+}
