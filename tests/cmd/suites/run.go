@@ -38,7 +38,9 @@ type result struct {
 	cpu time.Duration
 	// executions has one for each module with packages of the suite.
 	executions []*testjson.Execution
-	err        error
+	// left are the tests that another day runs.
+	left []string
+	err  error
 }
 
 // runAll runs suites in lanes, and builds the programs of their clusters beside them. The results are in the order of the suites.
@@ -107,7 +109,9 @@ func run(ctx context.Context, s suite, o options, out io.Writer) result {
 		module, pkg := repository.SplitPackage(folder)
 		byModule[module] = append(byModule[module], pkg)
 	}
-	r := result{suite: s}
+	left, err := leftToday(s)
+	r := result{suite: s, left: left, err: err}
+	s.args = slices.Concat(s.args, skipping(left))
 	for _, module := range slices.Sorted(maps.Keys(byModule)) {
 		execution, cpu, err := runModule(ctx, s, module, byModule[module], o, out)
 		r.err = errors.Join(r.err, err)

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -263,5 +264,50 @@ func TestSkippedTestsGiveTheirReason(t *testing.T) {
 	lines := []string{"=== RUN   TestNode\n", "    node_test.go:12: skipped, no containerd\n", "--- SKIP: TestNode (0.00s)\n"}
 	if got, want := reason(lines), "skipped, no containerd"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Each test runs on one of the days at least, and the daily ones exist and run on all.
+func TestEachTestHasItsTurn(t *testing.T) {
+	t.Chdir(".") // restores the working directory
+	if err := repository.EnterRoot(); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(sample.AllVariable, "")
+	for _, s := range allSuites() {
+		all, err := testsOf(s.packages)
+		if err != nil || s.turns == 0 {
+			continue
+		}
+		ran := map[string]int{}
+		for day := range s.turns {
+			t.Setenv(sample.DayVariable, strconv.Itoa(day))
+			left, err := leftToday(s)
+			if err != nil || len(left) == 0 {
+				t.Errorf("%s leaves %d tests out on day %d: %v", s.name, len(left), day, err)
+			}
+			for _, name := range all {
+				if !slices.Contains(left, name) {
+					ran[name]++
+				}
+			}
+		}
+		for _, name := range all {
+			if want := slices.Contains(s.daily, name); ran[name] == 0 || want != (ran[name] == s.turns) {
+				t.Errorf("%s ran on %d of %d days; daily: %t", name, ran[name], s.turns, want)
+			}
+		}
+		for _, name := range s.daily {
+			if !slices.Contains(all, name) {
+				t.Errorf("%s of %s is not there", name, s.name)
+			}
+		}
+	}
+}
+
+func TestAllOfASuiteRunsOnRequest(t *testing.T) {
+	t.Setenv(sample.AllVariable, "true")
+	if left, err := leftToday(suite{packages: []string{"."}, turns: 2}); err != nil || len(left) > 0 || len(skipping(left)) > 0 {
+		t.Errorf("left to other days: %q, %v", left, err)
 	}
 }

@@ -62,6 +62,11 @@ func summarize(out io.Writer, results []result, notRun []string) error {
 		}
 	}
 	for _, r := range results {
+		if len(r.left) > 0 {
+			say("left to the other days of %d, or make test-all: %s: %s", r.suite.turns, r.suite.name, strings.Join(r.left, " "))
+		}
+	}
+	for _, r := range results {
 		if r.overBudget() {
 			say("\nOVER BUDGET: the tests of %s took %s s of %s s. Its slowest packages:", r.suite.name, seconds(r.testing), seconds(r.suite.budget))
 			say("%s", strings.Join(slowest(r, 3), "\n"))

@@ -20,6 +20,9 @@ type suite struct {
 	packages []string
 	// args go to `go test` before the packages.
 	args []string
+	// turns is in how many days each of its tests runs once; daily names those that run on all of them.
+	turns int
+	daily []string
 	// timeout is for the whole suite; `go test` ends it with a stack dump.
 	timeout time.Duration
 	// budget is the time for all packages' tests on two cores of referenceSpeed, without
@@ -61,7 +64,8 @@ func allSuites() []suite {
 			name: "e2e", about: "flows, on a real control plane with simulated nodes",
 			packages: []string{"tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
-			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 13 * time.Minute,
+			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 9 * time.Minute,
+			turns: 3, daily: mainFlows(),
 			programs: controlPlane(),
 		},
 		{
@@ -79,7 +83,8 @@ func allSuites() []suite {
 			name: "integration", about: "wiring, against a real API server",
 			packages: []string{"tests/integration/..."},
 			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
-			args: []string{"-p=2", "-count=1", "-parallel=4"}, timeout: 30 * time.Minute, budget: 13 * time.Minute,
+			args: []string{"-p=2", "-count=1", "-parallel=4"}, timeout: 30 * time.Minute, budget: 9 * time.Minute,
+			turns: 2, daily: []string{"TestAdmission", "TestBatchesOfADeploymentWithTheRealController", "TestWorkloadsAreBraked", "TestServerInjectsAsTheReference"},
 			programs: controlPlane(),
 		},
 		{
@@ -112,6 +117,17 @@ func allSuites() []suite {
 			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 20 * time.Minute, budget: 10 * time.Minute, onDemand: true,
 			programs: append(controlPlane(), binaries.Kubelet, binaries.OLM, binaries.OLMCatalog, binaries.OPM, binaries.OperatorSDK),
 		},
+	}
+}
+
+// mainFlows are the flows that run daily: one or more of each kind.
+func mainFlows() []string {
+	return []string{
+		"TestADrainWaitsForTheBudget", "TestADeploymentIsSpread", "TestARolloutReleasesInSteps", "TestARolloutRoutesRequests",
+		"TestBroadcastJobCompletesAndGoes", "TestCloneSetExamples", "TestCloneSetsKilledAnywhere", "TestContainersAreRestartedInPlace",
+		"TestDocumentedManifests", "TestEveryKindOfWorkload", "TestGuestbook", "TestKilledAnywhere",
+		"TestPersistentPodStateKeepsPodsInTheirZones", "TestPodsOfTheSameApplyHaveTheirSidecars", "TestSamples", "TestScorecard",
+		"TestStartAndUpdateInPlace", "TestTakeover", "TestWorkloadsMoveInBatches",
 	}
 }
 
