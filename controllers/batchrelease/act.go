@@ -194,6 +194,8 @@ func (o *observed) restored(keep bool) fields {
 func (o *observed) rolling(step rolling.Step) []planning.Action {
 	d := o.deployment.DeepCopy()
 	switch step.Verb {
+	case rolling.Uncount:
+		rolling.WriteUncounting(d)
 	case rolling.Move:
 		rolling.WriteMoving(d, step.Surge)
 	case rolling.Reached:

@@ -29,7 +29,7 @@ func (p *pass) move(desired int) Act {
 func deployment(v rolling.View, desired int) Act {
 	v.Limit = desired
 	step := rolling.Next(v)
-	if step.Verb == rolling.Wait || step.Verb == rolling.Reached && !v.Moving {
+	if step.Verb == rolling.Wait || step.Verb == rolling.Reached && !v.Moving && !v.Uncounting {
 		return Act{}
 	}
 	return Act{Rolling: &step}

@@ -90,9 +90,15 @@ func (n Numbers) Unavailable(replicas int) int {
 	return unavailable
 }
 
+// WriteUncounting keeps new pods from counting as available.
+func WriteUncounting(d *appsv1.Deployment) {
+	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = MinReadySeconds, ptr.To[int32](ProgressDeadlineSeconds)
+}
+
 // WriteMoving writes our numbers.
 func WriteMoving(d *appsv1.Deployment, surge int) {
-	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = false, MinReadySeconds, ptr.To[int32](ProgressDeadlineSeconds)
+	WriteUncounting(d)
+	d.Spec.Paused = false
 	d.Spec.Strategy.RollingUpdate = rollingUpdate(surge, MaxUnavailable(surge))
 }
 
@@ -118,7 +124,8 @@ func rollingUpdate(surge, unavailable int) *appsv1.RollingUpdateDeployment {
 func Read(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, n Numbers) (v View, newest *appsv1.ReplicaSet, old []*appsv1.ReplicaSet) {
 	v.Replicas = int(ptr.Deref(d.Spec.Replicas, 1))
 	v.Surge, v.Unavailable = n.limits(v.Replicas)
-	v.Moving = !d.Spec.Paused && d.Spec.MinReadySeconds == MinReadySeconds
+	ours := d.Spec.MinReadySeconds == MinReadySeconds
+	v.Moving, v.Uncounting = !d.Spec.Paused && ours, d.Spec.Paused && ours
 	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxSurge != nil {
 		v.InForce = r.MaxSurge.IntValue()
 	}

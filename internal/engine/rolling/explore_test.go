@@ -128,6 +128,26 @@ func explorations() []exploration {
 	}
 }
 
+// TestExploreTheSecondBatchOfAThirdVersion begins where two versions and a first pod of a third one are at rest: no second pod of the oldest
+// version may go before those of the middle one.
+func TestExploreTheSecondBatchOfAThirdVersion(t *testing.T) {
+	e := exploration{plan: rollingtest.Plan{Unavailable: 1, Steps: []int{25, 50, 100}}}
+	w := &e.start
+	w.Release = rollingtest.Started(e.plan, 4)
+	for _, user := range []func(){func() { w.Approve(e.plan) }, func() { w.Template(2) }, func() {}} {
+		if wrong := w.end(e.plan); wrong != "" {
+			t.Fatalf("%s: %+v", wrong, w)
+		}
+		user()
+	}
+	if sizes := w.Sizes(); sizes != [rollingtest.Versions]int{1, 2, 1} {
+		t.Fatalf("the sizes are %v", sizes)
+	}
+	w.Oldest = 1 // the controller takes one by itself
+	states, cut := explore(t, e, sample.Number(small, 300_000))
+	t.Logf("%d states; all there are: %t", states, !cut)
+}
+
 // small is how many states a case may have each day.
 const small = 11_000
 

@@ -31,6 +31,8 @@ type View struct {
 	Surge, Unavailable int
 	// Moving: our numbers are in its spec, not those of the user.
 	Moving bool
+	// Uncounting: it is paused with our minReadySeconds.
+	Uncounting bool
 	// InForce is the maxSurge of its spec while it moves.
 	InForce int
 	// Observed: the Deployment controller has seen the spec.
@@ -53,6 +55,9 @@ type Verb string
 const (
 	// Wait for pods or for the Deployment controller.
 	Wait Verb = "wait"
+	// Uncount writes our minReadySeconds to the paused Deployment. Without a surge its controller takes an old pod, the oldest first, when
+	// it resumes while new pods count as available.
+	Uncount Verb = "uncount"
 	// Move writes our numbers with the Surge.
 	Move Verb = "move"
 	// Lower takes old pods away.
@@ -93,7 +98,7 @@ func Next(v View) Step {
 	case reached && (v.CaughtUp || !v.Moving):
 		return Step{Verb: Reached}
 	case !v.Moving && v.CaughtUp:
-		return Step{Verb: Move, Surge: min(v.Surge, max(0, room))}
+		return v.begin(min(v.Surge, max(0, room)))
 	case reached || !v.Moving:
 		return Step{Verb: Wait}
 	}
@@ -108,6 +113,17 @@ func Next(v View) Step {
 		return Step{Verb: Move, Surge: surge}
 	}
 	return Step{Verb: Wait}
+}
+
+// begin resumes a paused Deployment.
+func (v View) begin(surge int) Step {
+	switch {
+	case surge > 0 || v.New.Replicas == 0 || !v.Counted:
+		return Step{Verb: Move, Surge: surge}
+	case v.Uncounting:
+		return Step{Verb: Wait}
+	}
+	return Step{Verb: Uncount}
 }
 
 // forgotten is the only set with pods, when its size was that of the Deployment before replicas changed; else -1.

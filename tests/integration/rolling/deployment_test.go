@@ -214,11 +214,14 @@ func (d *deployment) act(s state, step rolling.Step, v rolling.View) {
 	d.Helper()
 	var err error
 	switch step.Verb {
-	case rolling.Move, rolling.Reached:
+	case rolling.Uncount, rolling.Move, rolling.Reached:
 		o := s.deployment.DeepCopy()
-		if step.Verb == rolling.Move {
+		switch step.Verb {
+		case rolling.Uncount:
+			rolling.WriteUncounting(o)
+		case rolling.Move:
 			rolling.WriteMoving(o, step.Surge)
-		} else {
+		default:
 			rolling.WriteParked(o, v, d.numbers())
 		}
 		_, err = d.client.AppsV1().Deployments(d.namespace).Update(d.Context(), o, metav1.UpdateOptions{})

@@ -164,7 +164,7 @@ func (s *schedule) batch() (last bool) {
 		}
 		v := s.view(now, s.step)
 		step := rolling.Next(v)
-		if step.Verb == rolling.Reached && now.deployment.Spec.Paused && v.CaughtUp && now.ready() >= v.Replicas {
+		if step.Verb == rolling.Reached && now.deployment.Spec.Paused && !v.Uncounting && v.CaughtUp && now.ready() >= v.Replicas {
 			return true
 		}
 		if s.random.IntN(4) == 0 {

@@ -65,7 +65,7 @@ func (r *Release) View(p Plan) rolling.View {
 	d := r.Deployment
 	v := rolling.View{
 		Replicas: d.Replicas, Limit: p.Limit(r.Step, d.Replicas), Surge: p.Surge, Unavailable: max(p.Unavailable, boolean(p.Surge == 0)),
-		Moving: !d.Paused && d.Huge, InForce: d.Surge, Observed: r.Observed, CaughtUp: r.caughtUp(),
+		Moving: !d.Paused && d.Huge, Uncounting: d.Paused && d.Huge, InForce: d.Surge, Observed: r.Observed, CaughtUp: r.caughtUp(),
 		Counted: r.Sets[d.Version].Status.Available > 0,
 	}
 	for i, s := range r.Sets {
@@ -130,6 +130,9 @@ func (r *Release) Act(p Plan) {
 	}
 	d := r.Deployment
 	switch step.Verb {
+	case rolling.Uncount:
+		d.Huge = true
+		r.Write(d)
 	case rolling.Move:
 		d.Paused, d.Huge, d.Surge, d.Unavailable = false, true, step.Surge, rolling.MaxUnavailable(step.Surge)
 		r.Write(d)
