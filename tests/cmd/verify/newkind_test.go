@@ -23,6 +23,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
@@ -80,6 +81,9 @@ func (toy toy) add(t *testing.T, tree string) {
 func TestAddingAKind(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it runs the generators and builds the product")
+	}
+	if !sample.Has(0, 3) {
+		t.Skip("left to another day: it runs the generators and builds the product")
 	}
 	root, err := filepath.Abs("../../..")
 	if err != nil {
