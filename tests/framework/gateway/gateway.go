@@ -1,13 +1,17 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway is a gateway of the Gateway API without network: it says in the status of each HTTPRoute what it has seen.
+// Package gateway is a gateway of the Gateway API without network: it says in the status of each route what it has seen.
 package gateway
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,102 +19,48 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// Kind is HTTPRoute.
-var Kind = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"} //nolint:gochecknoglobals // a constant
+// The kinds of routes.
+var (
+	Kind     = gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")
+	GRPCKind = gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute")
+)
 
-// definition has the lists and defaults of HTTPRoutes that a release meets.
-const definition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: httproutes.gateway.networking.k8s.io
-  annotations: {api-approved.kubernetes.io: "https://github.com/kubernetes-sigs/gateway-api"}
-spec:
-  group: gateway.networking.k8s.io
-  scope: Namespaced
-  names: {kind: HTTPRoute, plural: httproutes, singular: httproute}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
-          spec:
-            type: object
-            properties:
-              hostnames: {type: array, items: {type: string}, x-kubernetes-list-type: atomic}
-              parentRefs:
-                type: array
-                x-kubernetes-list-type: atomic
-                items:
-                  type: object
-                  required: [name]
-                  properties:
-                    group: {type: string, default: gateway.networking.k8s.io}
-                    kind: {type: string, default: Gateway}
-                    name: {type: string}
-                    namespace: {type: string}
-                    port: {type: integer, format: int32}
-                    sectionName: {type: string}
-              rules:
-                type: array
-                maxItems: 16
-                x-kubernetes-list-type: atomic
-                default: [{matches: [{path: {type: PathPrefix, value: /}}]}]
-                items:
-                  type: object
-                  properties:
-                    name: {type: string}
-                    timeouts: {type: object, properties: {request: {type: string}, backendRequest: {type: string}}}
-                    filters: {type: array, maxItems: 16, x-kubernetes-list-type: atomic, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-                    matches:
-                      type: array
-                      maxItems: 64
-                      x-kubernetes-list-type: atomic
-                      default: [{path: {type: PathPrefix, value: /}}]
-                      items:
-                        type: object
-                        properties:
-                          method: {type: string}
-                          path: {type: object, default: {type: PathPrefix, value: /}, properties: {type: {type: string, default: PathPrefix}, value: {type: string, default: /}}}
-                          headers: &named
-                            type: array
-                            maxItems: 16
-                            x-kubernetes-list-type: map
-                            x-kubernetes-list-map-keys: [name]
-                            items: {type: object, required: [name, value], properties: {name: {type: string}, type: {type: string, default: Exact}, value: {type: string}}}
-                          queryParams: *named
-                    backendRefs:
-                      type: array
-                      maxItems: 16
-                      x-kubernetes-list-type: atomic
-                      items:
-                        type: object
-                        required: [name]
-                        properties:
-                          group: {type: string, default: ""}
-                          kind: {type: string, default: Service}
-                          name: {type: string}
-                          namespace: {type: string}
-                          port: {type: integer, format: int32}
-                          weight: {type: integer, format: int32, minimum: 0, maximum: 1000000, default: 1}
-                          filters: {type: array, maxItems: 16, x-kubernetes-list-type: atomic, items: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+func kinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{Kind, GRPCKind} }
 
-// Install makes the API server serve HTTPRoutes.
+// Install makes the API server serve both kinds, by the definitions of the module.
 func Install(ctx context.Context, c client.Client) error {
-	object := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(definition), &object.Object); err != nil {
-		return fmt.Errorf("reading the definition: %w", err)
+	root, err := repository.Root()
+	if err != nil {
+		return err
 	}
-	return client.IgnoreAlreadyExists(c.Create(ctx, object))
+	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
+	list.Dir = filepath.Join(root, "tests")
+	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	dir, err := list.Output()
+	if err != nil {
+		return fmt.Errorf("finding the Gateway API: %w", err)
+	}
+	for _, kind := range kinds() {
+		name := fmt.Sprintf("%s_%ss.yaml", kind.Group, strings.ToLower(kind.Kind))
+		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard", name))
+		if err != nil {
+			return fmt.Errorf("reading a definition: %w", err)
+		}
+		object := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(content, &object.Object); err != nil {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if err := c.Create(ctx, object); client.IgnoreAlreadyExists(err) != nil {
+			return fmt.Errorf("creating %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Gateway answers for the routes of one namespace.
@@ -131,7 +81,7 @@ func (g *Gateway) Behave(silent bool, refuse string) {
 	g.silent, g.refuse = silent, refuse
 }
 
-// Seen is the spec of a route that is in force; nil: none.
+// Seen is the spec of a route that is in force; nil: none. Routes of both kinds have different names.
 func (g *Gateway) Seen(name string) map[string]any {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
@@ -155,19 +105,21 @@ func (g *Gateway) once(ctx context.Context) {
 	if g.silent {
 		return
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(Kind)
-	if g.Client.List(ctx, list, client.InNamespace(g.Namespace)) != nil {
-		return // it is not served yet
-	}
 	seen := map[string]map[string]any{}
-	for i := range list.Items {
-		route := &list.Items[i]
-		spec, _, _ := unstructured.NestedMap(route.Object, "spec")
-		if seen[route.GetName()] = spec; g.refuse != "" {
-			seen[route.GetName()] = g.seen[route.GetName()]
+	for _, kind := range kinds() {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(kind)
+		if g.Client.List(ctx, list, client.InNamespace(g.Namespace)) != nil {
+			return // it is not served yet
 		}
-		g.answer(ctx, route)
+		for i := range list.Items {
+			route := &list.Items[i]
+			spec, _, _ := unstructured.NestedMap(route.Object, "spec")
+			if seen[route.GetName()] = spec; g.refuse != "" {
+				seen[route.GetName()] = g.seen[route.GetName()]
+			}
+			g.answer(ctx, route)
+		}
 	}
 	g.seen = seen
 }
