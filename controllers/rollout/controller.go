@@ -42,6 +42,8 @@ type Reconciler struct {
 	own     []rollable.Workload
 	strays  strays
 	routes  routes.Reader
+	// appends adds labels of new pods to the selector of their Service.
+	appends bool
 }
 
 // New returns a Reconciler without watches.

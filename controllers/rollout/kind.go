@@ -22,6 +22,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
+	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -49,7 +50,7 @@ func Value() controller.Kind {
 // Setup makes the manager run the reconciler of Rollouts.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d)
-	r.routes.Namespace = c.Namespace
+	r.routes.Namespace, r.appends = c.Namespace, c.Features.Enabled(features.AppendPodSelector)
 	var err error
 	if r.hooked, err = r.FollowHooks(mgr, d, Name, wanted); err != nil {
 		return err

@@ -74,7 +74,7 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 		q.pods.Hash = s.Workload.PodHash
 	}
 	if canary.EnableExtraWorkloadForCanary && canary.PatchPodTemplateMetadata != nil && s.row.Extra {
-		q.pods.Patched = canary.PatchPodTemplateMetadata.Labels
+		q.pods.Append, q.pods.Patched = r.appends, canary.PatchPodTemplateMetadata.Labels
 	}
 	s.requests = q
 	s.World = &traffic.World{Goal: want.Goal, Share: want.Share, Empties: want.Empties, OneService: q.names.Stable == q.names.Canary}
@@ -85,12 +85,20 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 		return err
 	}
 	since := r.Clock.Now().Sub(q.last(o, r.Clock.Now()))
-	seconds := time.Duration(canary.TrafficRoutings[0].GracePeriodSeconds) * time.Second
-	if seconds <= 0 {
-		seconds = grace
-	}
-	s.World.Waited, s.World.Overdue = since >= seconds, since >= overdue
+	s.World.Waited, s.World.Overdue = since >= graceOf(canary.TrafficRoutings), since >= overdue
 	return nil
+}
+
+// graceOf is the longest of all.
+func graceOf(all []v1beta1.TrafficRoutingRef) (longest time.Duration) {
+	for _, ref := range all {
+		period := time.Duration(ref.GracePeriodSeconds) * time.Second
+		if period <= 0 {
+			period = grace
+		}
+		longest = max(longest, period)
+	}
+	return longest
 }
 
 // up: new pods are to get requests.

@@ -52,7 +52,7 @@ type CanaryStrategy struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50
 	Steps []CanaryStep `json:"steps,omitempty"`
-	// trafficRoutings say how requests get to the new version. This version refuses them.
+	// trafficRoutings say how requests get to the new version. All of them change in each step.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10

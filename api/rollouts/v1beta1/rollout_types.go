@@ -58,7 +58,7 @@ type CanaryStrategy struct {
 	// +kubebuilder:validation:MaxItems=50
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Steps []CanaryStep `json:"steps,omitempty"`
-	// trafficRoutings say how requests get to the new version. There is at most one.
+	// trafficRoutings say how requests get to the new version. All of them change in each step.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=10

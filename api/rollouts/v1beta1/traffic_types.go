@@ -94,16 +94,16 @@ type HTTPHeader struct {
 
 // TrafficRoutingRef says how requests get to a workload.
 type TrafficRoutingRef struct {
-	// service is the Service of the workload.
+	// service is the Service of the workload. It is the same in all of them.
 	// +kubebuilder:validation:MaxLength=253
 	Service string `json:"service"`
-	// gracePeriodSeconds is how long a change of a route takes. 3 when omitted.
+	// gracePeriodSeconds is how long a change of a route takes; the longest of all counts. 3 when omitted.
 	// +optional
 	GracePeriodSeconds int32 `json:"gracePeriodSeconds,omitempty"`
 	// ingress is an Ingress.
 	// +optional
 	Ingress *IngressTrafficRouting `json:"ingress,omitempty"`
-	// gateway is a route of the Gateway API.
+	// gateway names routes of the Gateway API.
 	// +optional
 	Gateway *GatewayTrafficRouting `json:"gateway,omitempty"`
 	// customNetworkRefs are other objects.
@@ -124,12 +124,16 @@ type IngressTrafficRouting struct {
 	Name string `json:"name"`
 }
 
-// GatewayTrafficRouting is a route of the Gateway API.
+// GatewayTrafficRouting is one or two routes of the Gateway API.
 type GatewayTrafficRouting struct {
 	// httpRouteName is that of an HTTPRoute.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	HTTPRouteName *string `json:"httpRouteName,omitempty"`
+	// grpcRouteName is that of a GRPCRoute. It may stand beside httpRouteName.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	GRPCRouteName *string `json:"grpcRouteName,omitempty"`
 }
 
 // The steps of ending a release that are about requests.

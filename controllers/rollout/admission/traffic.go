@@ -25,12 +25,10 @@ func validateTraffic(r *v1beta1.Rollout, path *field.Path) field.ErrorList {
 	switch all := canary.TrafficRoutings; {
 	case len(all) == 0:
 		return nil
-	case len(all) > 1:
-		return field.ErrorList{field.TooMany(at, len(all), 1)}
 	case r.Spec.WorkloadRef.Kind == "DaemonSet":
 		return field.ErrorList{field.Forbidden(at, "requests to the pods of a DaemonSet are not routed: leave it out")}
 	}
-	routes, errs := routing.Check(canary.TrafficRoutings[0], at.Index(0))
+	routes, errs := routing.CheckAll(canary.TrafficRoutings, at)
 	if len(errs) > 0 {
 		return errs
 	}

@@ -13,6 +13,7 @@ import (
 func TestValidateTraffic(t *testing.T) {
 	const at = "spec.strategy.canary."
 	const gateway, nginx = `"gateway":{"httpRouteName":"web"}`, `"ingress":{"name":"web"}`
+	const both = `"gateway":{"httpRouteName":"web","grpcRouteName":"web"}`
 	const header, two = `"matches":[{"headers":[{"name":"user","value":"a"}]}]`, `"matches":[{"headers":[{"name":"a","value":"b"}]},{"headers":[{"name":"c","value":"d"}]}]`
 	rollout := func(routing, step string) string {
 		return canary(`"trafficRoutings":[` + routing + `],"steps":[` + step + `,{"replicas":"100%"}]`)
@@ -29,7 +30,11 @@ func TestValidateTraffic(t *testing.T) {
 		"half of the pods":            {spec: rollout(web(gateway), `{"replicas":"50%","traffic":"20%"}`)},
 		"most of the pods":            {spec: rollout(web(gateway), `{"replicas":"51%","traffic":"20%"}`), want: at + "steps[0].replicas Invalid"},
 		"most of the pods beside":     {spec: rollout(web(gateway), `{"replicas":"51%","traffic":"20%"}`) + "extra"},
-		"two":                         {spec: rollout(web(gateway)+","+web(nginx), step(header)), want: at + "trafficRoutings TooMany"},
+		"two":                         {spec: rollout(web(gateway)+","+web(nginx), step(header))},
+		"two Services":                {spec: rollout(web(gateway)+`,{"service":"other",`+nginx+`}`, step(header)), want: at + "trafficRoutings[1].service Invalid"},
+		"a route in two of them":      {spec: rollout(web(gateway)+","+web(gateway), step(header)), want: at + "trafficRoutings[1].gateway.httpRouteName Duplicate"},
+		"both kinds of routes":        {spec: rollout(web(both), step(header))},
+		"a path and a GRPCRoute":      {spec: rollout(web(both), step(`"matches":[{"path":{"value":"/a"}}]`)), want: at + "steps[0].matches[0].path Forbidden"},
 		"no Service":                  {spec: rollout(`{`+gateway+`}`, step(header)), want: at + "trafficRoutings[0].service Required"},
 		"a Service in another place":  {spec: rollout(`{"service":"web.other",`+gateway+`}`, step(header)), want: at + "trafficRoutings[0].service Invalid"},
 		"a negative time":             {spec: rollout(web(gateway+`,"gracePeriodSeconds":-1`), step(header)), want: at + "trafficRoutings[0].gracePeriodSeconds Invalid"},

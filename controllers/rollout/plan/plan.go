@@ -110,6 +110,7 @@ func Plan(r *v1beta1.Rollout, s Snapshot) Decision {
 	p := &pass{rollout: r, Snapshot: s}
 	p.Status = *r.Status.DeepCopy()
 	p.Status.ObservedGeneration = r.Generation
+	p.unapprove()
 	switch {
 	case r.DeletionTimestamp != nil: // 1
 		p.terminate()
@@ -126,6 +127,18 @@ func Plan(r *v1beta1.Rollout, s Snapshot) Decision {
 	p.stalled()
 	p.copyUp()
 	return p.Decision
+}
+
+// unapprove ignores an approval that came before its step waits. The copy of the state says what it was.
+func (p *pass) unapprove() {
+	sub, was := p.Status.CanaryStatus, p.Status.CurrentStepState
+	if sub == nil || sub.CurrentStepState != v1beta1.CanaryStepStateReady {
+		return
+	}
+	switch was {
+	case v1beta1.CanaryStepStateInit, v1beta1.CanaryStepStateUpgrade, v1beta1.CanaryStepStateTrafficRouting, v1beta1.CanaryStepStateMetricsAnalysis:
+		sub.CurrentStepState = was
+	}
 }
 
 // copyUp fills in what the status has twice.

@@ -193,6 +193,23 @@ func TestAJumpWithRequests(t *testing.T) {
 	}
 }
 
+// An approval that comes before its step waits is ignored.
+func TestAnEarlyApproval(t *testing.T) {
+	for _, state := range []v1beta1.CanaryStepState{v1beta1.CanaryStepStateInit, v1beta1.CanaryStepStateUpgrade, v1beta1.CanaryStepStateTrafficRouting} {
+		for _, paused := range []bool{false, true} {
+			w := restingRouted()
+			w.apply("v2")
+			w.until(t, state, 1)
+			w.Rollout.Spec.Strategy.Paused = paused
+			w.sub().CurrentStepState = v1beta1.CanaryStepStateReady
+			w.pass(false)
+			if w.sub().CurrentStepIndex != 1 || w.sub().CurrentStepState == v1beta1.CanaryStepStateReady {
+				t.Errorf("%s: step %d is %s", state, w.sub().CurrentStepIndex, w.sub().CurrentStepState)
+			}
+		}
+	}
+}
+
 // Another weight in the plan is routed at once.
 func TestAnotherWeight(t *testing.T) {
 	w := restingRouted()

@@ -82,6 +82,8 @@ type RouteState struct {
 	Name string
 	// Exists: the route of the user does.
 	Exists bool
+	// First: others name what it defines, so it is written before them, and set back after them.
+	First bool
 	// Current: all is as the share needs it. Back: nothing sends requests to the new version, and the route is as before the release.
 	Current, Back bool
 	// Rest: something beside it is left to be deleted. Marked: its managed fields name the operator.
@@ -196,10 +198,8 @@ func (w World) route() (Act, string) {
 			return act, why
 		}
 	}
-	for _, r := range w.Routes {
-		if !r.Current {
-			return SetRoutes, ""
-		}
+	if len(Turn(w.Routes, SetRoutes)) > 0 {
+		return SetRoutes, ""
 	}
 	return first(func() (Act, string) { return w.seen(w.Goal == Finish) }, w.clear)
 }
@@ -210,7 +210,7 @@ func (w World) services() (Act, string) {
 	case !w.Stable.Exists:
 		return Stuck, "there is no Service of the workload"
 	case w.Canary.Exists && !w.Canary.Current && !w.isBack():
-		return EndRoutes, "" // they lead to another version
+		return w.led() // they lead to another version
 	case !w.Canary.Exists || !w.Canary.Current:
 		return MakeCanary, ""
 	case w.Share.Routed() && !w.Canary.Ready:
@@ -243,10 +243,37 @@ func (w World) back() (Act, string) {
 			return Stuck, r.Fault
 		}
 	}
-	if !w.isBack() {
+	return first(w.led, w.clear, w.disown)
+}
+
+// led: requests go as before the release, and the gateways have seen that.
+func (w World) led() (Act, string) {
+	turn := Turn(w.Routes, EndRoutes)
+	if len(turn) > 0 && !w.Routes[turn[0]].First {
 		return EndRoutes, ""
 	}
-	return first(func() (Act, string) { return w.seen(true) }, w.clear, w.disown)
+	if act, why := w.seen(true); act != Done || len(turn) == 0 {
+		return act, why
+	}
+	return EndRoutes, ""
+}
+
+// Turn are the routes that SetRoutes or EndRoutes writes next.
+func Turn(routes []RouteState, act Act) []int {
+	var early, late []int
+	for i, r := range routes {
+		switch {
+		case act == SetRoutes && r.Current, act == EndRoutes && r.Back:
+		case r.First == (act == SetRoutes):
+			early = append(early, i)
+		default:
+			late = append(late, i)
+		}
+	}
+	if len(early) > 0 {
+		return early
+	}
+	return late
 }
 
 // disown comes last: until then managed fields tell when routes were written.

@@ -31,6 +31,8 @@ spec: {parentRefs: [{name: gate}], rules: [{matches: [{path: {type: PathPrefix, 
 spec: {rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: web, port: {number: 80}}}}]}}]}}`
 	virtual = `{apiVersion: networking.istio.io/v1, kind: VirtualService, metadata: {name: shop, namespace: default, resourceVersion: "1", generation: 1},
 spec: {hosts: [shop], http: [{route: [{destination: {host: web}}]}]}}`
+	subsets = `{apiVersion: networking.istio.io/v1, kind: DestinationRule, metadata: {name: shop, namespace: default, resourceVersion: "1", generation: 1},
+spec: {host: web, subsets: [{name: all}]}}`
 )
 
 // place is one route with its provider.
@@ -40,7 +42,7 @@ type place struct {
 	own           []map[string]any
 }
 
-// sim is a release over three routes at once.
+// sim is a release over all of them at once.
 type sim struct {
 	t         *testing.T
 	random    *rand.Rand
@@ -57,7 +59,9 @@ var names = traffic.Names{Rollout: "web", Stable: "web", Canary: "web-canary"}
 func newSim(t *testing.T, seed uint64) *sim {
 	class, _ := ingress.Of("nginx")
 	s := &sim{t: t, random: rand.New(rand.NewPCG(seed, 0)), stable: patched.YAML(t, webService), old: true, log: []string{fmt.Sprintf("seed %d", seed)}}
-	for text, provider := range map[string]traffic.Provider{httpRoute: gateway.Provider{Kind: "HTTPRoute"}, mainIngress: class, virtual: istio.Provider{Kind: "VirtualService"}} {
+	for text, provider := range map[string]traffic.Provider{
+		httpRoute: gateway.Provider{Kind: gateway.HTTPRoute}, mainIngress: class, virtual: istio.Provider{Kind: "VirtualService"}, subsets: istio.Provider{Kind: istio.DestinationRule},
+	} {
 		s.places = append(s.places, &place{Provider: provider, wants: patched.YAML(t, text), stored: patched.YAML(t, text)})
 	}
 	slices.SortFunc(s.places, func(a, b *place) int { return strings.Compare(tree.Text(a.wants, "kind"), tree.Text(b.wants, "kind")) })
@@ -84,6 +88,7 @@ func (s *sim) reach(goal traffic.Goal, share traffic.Share, empties bool) {
 			if err != nil {
 				s.fail("%v", err)
 			}
+			reading.First = p.is(istio.DestinationRule)
 			readings = append(readings, reading)
 			world.Routes = append(world.Routes, reading.RouteState)
 		}
@@ -97,13 +102,13 @@ func (s *sim) reach(goal traffic.Goal, share traffic.Share, empties bool) {
 		case traffic.Stuck:
 			s.fail("stuck: %s", why)
 		}
-		s.do(act, readings)
+		s.do(act, readings, traffic.Turn(world.Routes, act))
 		s.check()
 	}
 	s.fail("no end")
 }
 
-func (s *sim) do(act traffic.Act, readings []traffic.Reading) {
+func (s *sim) do(act traffic.Act, readings []traffic.Reading, turn []int) {
 	s.last = s.now
 	hash := ""
 	switch act {
@@ -124,12 +129,15 @@ func (s *sim) do(act traffic.Act, readings []traffic.Reading) {
 	case traffic.DropCanary:
 		s.canary = nil
 	}
+	for _, i := range turn {
+		if act == traffic.SetRoutes {
+			s.places[i].write(s, readings[i].Set)
+		} else if act == traffic.EndRoutes {
+			s.places[i].write(s, readings[i].End)
+		}
+	}
 	for i, p := range s.places {
 		switch act {
-		case traffic.SetRoutes:
-			p.write(s, readings[i].Set)
-		case traffic.EndRoutes:
-			p.write(s, readings[i].End)
 		case traffic.ClearRoutes:
 			p.remove(readings[i].Clear)
 		case traffic.DisownRoutes:
@@ -137,6 +145,8 @@ func (s *sim) do(act traffic.Act, readings []traffic.Reading) {
 		}
 	}
 }
+
+func (p *place) is(kind string) bool { return tree.Text(p.wants, "kind") == kind }
 
 func (p *place) write(s *sim, change traffic.Change) {
 	if p.stored = patched.Object(s.t, p.stored, change.Patch); len(change.Patch) > 0 {
@@ -186,6 +196,8 @@ func (s *sim) edit(p *place) {
 			tree.Items(o, "spec", "rules")[0]["timeouts"] = map[string]any{"request": value}
 		case "Ingress":
 			tree.Set(o, value, "metadata", "annotations", "nginx.ingress.kubernetes.io/proxy-read-timeout")
+		case istio.DestinationRule:
+			tree.Set(o, value, "spec", "trafficPolicy", "connectionPool", "tcp", "connectTimeout")
 		default:
 			rules := tree.Items(o, "spec", "http")
 			rules[len(rules)-1]["timeout"] = value
@@ -194,8 +206,15 @@ func (s *sim) edit(p *place) {
 	p.stored, s.last = patched.Stored(p.stored, true), s.now
 }
 
-// check: no route names a Service that is not there, or has no pods.
+// check: no route names a subset or a Service that is not there, or has no pods.
 func (s *sim) check() {
+	spec := func(kind string) string {
+		i := slices.IndexFunc(s.places, func(p *place) bool { return p.is(kind) })
+		return fmt.Sprint(s.places[i].stored["spec"])
+	}
+	if strings.Contains(spec("VirtualService"), "canary") && !strings.Contains(spec(istio.DestinationRule), "canary") {
+		s.fail("the VirtualService was changed without its DestinationRule")
+	}
 	for _, p := range s.places {
 		for _, o := range append(slices.Clone(p.own), p.stored) {
 			text := fmt.Sprint(o["spec"])
@@ -242,8 +261,8 @@ func (s *sim) finish(style v1beta1.RollingStyleType, reason traffic.Reason) {
 	}
 }
 
-// TestReleaseOverThreeRoutes goes through whole releases with real providers, a gateway that lags and a user who edits.
-func TestReleaseOverThreeRoutes(t *testing.T) {
+// TestReleaseOverAllRoutes goes through whole releases with real providers, a gateway that lags and a user who edits.
+func TestReleaseOverAllRoutes(t *testing.T) {
 	header := traffic.Share{Matches: []v1beta1.HTTPRouteMatch{{Headers: []v1beta1.HTTPNamedMatch{{Name: "user", Value: "a"}}}}}
 	weight := func(w int32) traffic.Share { return traffic.Share{Weight: &w} }
 	shares := []traffic.Share{header, weight(20), weight(70), {}, weight(100)}

@@ -89,6 +89,7 @@ func (r *Reader) Read(ctx context.Context, asked Asked) ([]Place, error) {
 		if err := r.route(ctx, &asked, &p); err != nil {
 			return nil, err
 		}
+		p.Reading.First = p.First
 		places = append(places, p)
 	}
 	return places, nil

@@ -35,12 +35,15 @@ func (w *Writes) All() ([]planning.Action, error) { return w.all, w.failed }
 
 // Routes are the writes of the act to routes.
 func (w *Writes) Routes(places []Place) {
+	for _, i := range traffic.Turn(States(places), w.Act) {
+		if p := places[i]; w.Act == traffic.SetRoutes {
+			w.change(p, p.Reading.Set)
+		} else if w.Act == traffic.EndRoutes {
+			w.change(p, p.Reading.End)
+		}
+	}
 	for _, p := range places {
 		switch w.Act {
-		case traffic.SetRoutes:
-			w.change(p, p.Reading.Set)
-		case traffic.EndRoutes:
-			w.change(p, p.Reading.End)
 		case traffic.ClearRoutes:
 			w.drop(p, p.Reading.Clear)
 		case traffic.DisownRoutes:

@@ -118,7 +118,7 @@ const (
 func Known() []Info {
 	return []Info{
 		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
-		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service", Missing: noKind},
+		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service"},
 		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events trigger passes over a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},

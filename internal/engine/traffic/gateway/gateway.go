@@ -17,8 +17,11 @@ import (
 // Group is that of the Gateway API.
 const Group = "gateway.networking.k8s.io"
 
-// GRPCRoute is one of the two kinds; the other one is HTTPRoute.
-const GRPCRoute = "GRPCRoute"
+// The kinds of routes.
+const (
+	HTTPRoute = "HTTPRoute"
+	GRPCRoute = "GRPCRoute"
+)
 
 const oneService = "a route can share requests only between two Services"
 

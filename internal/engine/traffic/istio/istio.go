@@ -24,8 +24,9 @@ const (
 	// subset is the new version where both versions have one Service; pods carry its label.
 	subset, label, gray = "canary", "istio.service.tag", "gray"
 
-	virtualService  = "VirtualService"
-	destinationRule = "DestinationRule"
+	virtualService = "VirtualService"
+	// DestinationRule is the kind with the subsets that a VirtualService names.
+	DestinationRule = "DestinationRule"
 )
 
 // Provider is for one of the kinds.
@@ -33,7 +34,7 @@ type Provider struct{ Kind string }
 
 // Of is the Provider of a kind; false: the operator does not know it.
 func Of(group, kind string) (Provider, bool) {
-	return Provider{Kind: kind}, group == Group && (kind == virtualService || kind == destinationRule)
+	return Provider{Kind: kind}, group == Group && (kind == virtualService || kind == DestinationRule)
 }
 
 // note is what is kept of an object before the release: the routes that were changed, by protocol, and for what.
@@ -103,11 +104,11 @@ func (p Provider) routed(original map[string]any, names traffic.Names, share tra
 	}
 	n := note{Weight: share.Weight, Headers: share.Headers}
 	switch p.Kind {
-	case destinationRule:
+	case DestinationRule:
 		if !is(tree.Text(after, "spec", "host"), after, names.Stable) {
 			return nil, traffic.Refuse("DestinationRule %s is for %s, not for the Service %s", tree.Text(after, "metadata", "name"), tree.Text(after, "spec", "host"), names.Stable)
 		}
-		if !addSubset(after) {
+		if n = (note{}); !addSubset(after) {
 			return after, nil // the user's own
 		}
 	default:
@@ -159,7 +160,7 @@ func (p Provider) recovered(object map[string]any, names traffic.Names) (map[str
 	if err := setNotes(after, all); err != nil {
 		return nil, nil, err
 	}
-	if p.Kind == destinationRule {
+	if p.Kind == DestinationRule {
 		removeSubset(after)
 		return after, &n, nil
 	}

@@ -254,7 +254,7 @@ spec:
 			}
 		})
 	}
-	_, err := Provider{Kind: destinationRule}.Want(patched.YAML(t, rule), nil, traffic.Names{Stable: "api", Canary: "api"}, weightOf(5))
+	_, err := Provider{Kind: DestinationRule}.Want(patched.YAML(t, rule), nil, traffic.Names{Stable: "api", Canary: "api"}, weightOf(5))
 	if err == nil || !strings.Contains(err.Error(), "is for web") {
 		t.Error(err)
 	}

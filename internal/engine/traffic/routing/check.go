@@ -4,6 +4,8 @@
 package routing
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -20,6 +22,26 @@ func CheckShare(routes []Route, share traffic.Share, names traffic.Names, path *
 	return errs
 }
 
+// CheckAll finds the routes of the references of one workload, and their faults.
+func CheckAll(refs []v1beta1.TrafficRoutingRef, at *field.Path) (all []Route, errs field.ErrorList) {
+	for i, ref := range refs {
+		routes, faults := Check(ref, at.Index(i))
+		errs = append(errs, faults...)
+		if i > 0 && ref.Service != refs[0].Service {
+			errs = append(errs, field.Invalid(at.Index(i).Child("service"), ref.Service, "must be "+refs[0].Service+", as in the first one: a workload has one Service in a release"))
+		}
+		for _, route := range routes {
+			if slices.ContainsFunc(all, func(r Route) bool { return r.key() == route.key() }) {
+				errs = append(errs, field.Duplicate(route.Field, route.Name))
+			}
+		}
+		all = append(all, routes...)
+	}
+	return all, errs
+}
+
+func (r Route) key() string { return r.Kind.GroupKind().String() + "/" + r.Name }
+
 // Check finds the routes of a reference, and its faults.
 func Check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorList) {
 	routes := Of(ref, at)
@@ -33,11 +55,10 @@ func Check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorL
 		errs = append(errs, field.Invalid(at.Child("gracePeriodSeconds"), ref.GracePeriodSeconds, "must not be negative"))
 	}
 	if len(routes) == 0 {
-		errs = append(errs, field.Required(at, "one of ingress, gateway.httpRouteName and customNetworkRefs"))
+		errs = append(errs, field.Required(at, "one of ingress, gateway.httpRouteName, gateway.grpcRouteName and customNetworkRefs"))
 	}
 	seen := map[string]bool{}
 	for _, route := range routes {
-		key := route.Kind.GroupKind().String() + "/" + route.Name
 		faults := validation.IsDNS1123Subdomain(route.Name)
 		switch {
 		case route.Kind.Kind == "" || route.Kind.Version == "":
@@ -46,10 +67,10 @@ func Check(ref v1beta1.TrafficRoutingRef, at *field.Path) ([]Route, field.ErrorL
 			errs = append(errs, field.Required(route.Field, "the name of the "+route.Kind.Kind))
 		case len(faults) > 0:
 			errs = append(errs, field.Invalid(route.Field, route.Name, faults[0]))
-		case seen[key]:
+		case seen[route.key()]:
 			errs = append(errs, field.Duplicate(route.Field, route.Name))
 		}
-		seen[key] = true
+		seen[route.key()] = true
 	}
 	return routes, errs
 }

@@ -26,6 +26,8 @@ type Route struct {
 	Name string
 	// Field is where the Rollout names it.
 	Field *field.Path
+	// First is written before the others, and set back after them: they name what it defines.
+	First bool
 	// Key is the entry of the ConfigMap with a script for it. Scripted: there is no other way.
 	Key      string
 	Scripted bool
@@ -33,11 +35,8 @@ type Route struct {
 
 // Of are the routes of one of the trafficRoutings; path is its own.
 func Of(ref v1beta1.TrafficRoutingRef, path *field.Path) (all []Route) {
-	if ref.Gateway != nil && ref.Gateway.HTTPRouteName != nil {
-		all = append(all, Route{
-			Provider: gateway.Provider{Kind: "HTTPRoute"}, Kind: schema.GroupVersionKind{Group: gateway.Group, Version: "v1", Kind: "HTTPRoute"},
-			Name: *ref.Gateway.HTTPRouteName, Field: path.Child("gateway", "httpRouteName"),
-		})
+	if ref.Gateway != nil {
+		all = append(all, ofGateway(*ref.Gateway, path.Child("gateway"))...)
 	}
 	if ref.Ingress != nil {
 		all = append(all, ofIngress(*ref.Ingress, path.Child("ingress")))
@@ -45,6 +44,19 @@ func Of(ref v1beta1.TrafficRoutingRef, path *field.Path) (all []Route) {
 	for i, custom := range ref.CustomNetworkRefs {
 		all = append(all, ofCustom(custom, path.Child("customNetworkRefs").Index(i)))
 	}
+	return all
+}
+
+func ofGateway(ref v1beta1.GatewayTrafficRouting, path *field.Path) (all []Route) {
+	add := func(kind string, name *string, at string) {
+		if name != nil {
+			all = append(all, Route{
+				Provider: gateway.Provider{Kind: kind}, Kind: schema.GroupVersionKind{Group: gateway.Group, Version: "v1", Kind: kind}, Name: *name, Field: path.Child(at),
+			})
+		}
+	}
+	add(gateway.HTTPRoute, ref.HTTPRouteName, "httpRouteName")
+	add(gateway.GRPCRoute, ref.GRPCRouteName, "grpcRouteName")
 	return all
 }
 
@@ -65,10 +77,11 @@ func ofCustom(ref v1beta1.ObjectRef, path *field.Path) Route {
 	r := Route{Kind: schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind), Name: ref.Name, Field: path}
 	r.Key = script.ObjectKey(r.Kind.Kind, r.Kind.Group)
 	known, found := istio.Of(r.Kind.Group, r.Kind.Kind)
+	r.First = found && r.Kind.Kind == istio.DestinationRule
 	switch {
 	case found:
 		r.Provider = known
-	case r.Kind.Group == gateway.Group && (r.Kind.Kind == "HTTPRoute" || r.Kind.Kind == gateway.GRPCRoute):
+	case r.Kind.Group == gateway.Group && (r.Kind.Kind == gateway.HTTPRoute || r.Kind.Kind == gateway.GRPCRoute):
 		r.Provider = gateway.Provider{Kind: r.Kind.Kind}
 	default:
 		r.Scripted, r.Provider = true, script.Object{}
