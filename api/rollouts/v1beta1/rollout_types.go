@@ -123,8 +123,8 @@ type CanaryStep struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Pause RolloutPause `json:"pause,omitempty"`
-	// progressDeadlineSeconds is how long the step may go on without another ready pod of the new version. After that the condition Stalled says
-	// which pods hold it up. When omitted, there is no deadline.
+	// progressDeadlineSeconds is how long the step may go on without another ready pod of the new version, and how long its requests may take to
+	// be routed. After that the condition Stalled says which pods or routes hold it up. When omitted, there is no deadline.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +operator-sdk:csv:customresourcedefinitions:type=spec

@@ -77,7 +77,7 @@ func (p *pass) stalled() {
 		p.stall(v1beta1.ReasonUnsupported, p.Workload.Unsupported)
 	case p.blocked != "":
 		p.stall(v1beta1.ReasonNotRouted, p.blocked)
-	case sub != nil && p.Status.Phase == v1beta1.RolloutPhaseProgressing && p.reason() == v1beta1.ReasonInRolling && sub.CurrentStepState == v1beta1.CanaryStepStateUpgrade:
+	case sub != nil && p.Status.Phase == v1beta1.RolloutPhaseProgressing && p.reason() == v1beta1.ReasonInRolling && p.timed(sub):
 		p.deadline(sub)
 	default:
 		p.drop(v1beta1.RolloutConditionStalled)
@@ -91,7 +91,18 @@ func (p *pass) stall(reason, message string) {
 	p.condition(v1beta1.RolloutConditionStalled, metav1.ConditionTrue, reason, message)
 }
 
-// deadline measures how long a step goes on without another ready pod. The condition keeps the time.
+// timed: pods or gateways have to do something for the step.
+func (p *pass) timed(sub *v1beta1.CanaryStatus) bool {
+	switch sub.CurrentStepState {
+	case v1beta1.CanaryStepStateUpgrade:
+		return true
+	case v1beta1.CanaryStepStateInit, v1beta1.CanaryStepStateTrafficRouting:
+		return p.routed()
+	}
+	return false
+}
+
+// deadline measures how long a step goes on without another ready pod, or a gateway. The condition keeps the time.
 func (p *pass) deadline(sub *v1beta1.CanaryStatus) {
 	i := int(sub.CurrentStepIndex)
 	if i < 1 || i > len(p.steps()) || p.steps()[i-1].ProgressDeadlineSeconds == nil {
@@ -99,7 +110,10 @@ func (p *pass) deadline(sub *v1beta1.CanaryStatus) {
 		return
 	}
 	seconds := *p.steps()[i-1].ProgressDeadlineSeconds
-	now := fmt.Sprintf("in step(%d/%d) %d new pods are ready", i, len(p.steps()), sub.CanaryReadyReplicas)
+	now, then := fmt.Sprintf("in step(%d/%d) %d new pods are ready", i, len(p.steps()), sub.CanaryReadyReplicas), "no other became ready"
+	if sub.CurrentStepState != v1beta1.CanaryStepStateUpgrade {
+		now, then = fmt.Sprintf("in step(%d/%d) requests are not routed yet", i, len(p.steps())), "nothing changed that"
+	}
 	was := p.found(v1beta1.RolloutConditionStalled)
 	if !strings.HasPrefix(was.Message, now) {
 		p.condition(v1beta1.RolloutConditionStalled, metav1.ConditionFalse, v1beta1.ReasonInRolling, now)
@@ -110,9 +124,20 @@ func (p *pass) deadline(sub *v1beta1.CanaryStatus) {
 		p.soon(left)
 		return
 	}
-	message := fmt.Sprintf("%s, and no other became ready within %d seconds", now, seconds)
-	if p.Release != nil && p.Release.Status.Message != "" {
-		message += ": " + p.Release.Status.Message
+	message := fmt.Sprintf("%s, and %s within %d seconds", now, then, seconds)
+	if why := p.unready(sub); why != "" {
+		message += ": " + why
 	}
 	p.stall(v1beta1.ReasonDeadlineExceeded, message)
+}
+
+// unready is why a step does not go on.
+func (p *pass) unready(sub *v1beta1.CanaryStatus) string {
+	switch {
+	case sub.CurrentStepState != v1beta1.CanaryStepStateUpgrade:
+		return p.waits
+	case p.Release != nil:
+		return p.Release.Status.Message
+	}
+	return ""
 }

@@ -103,6 +103,8 @@ type pass struct {
 	Decision
 	// blocked is what the user has to change before requests can be routed.
 	blocked string
+	// waits is what requests wait for.
+	waits string
 }
 
 // Plan decides the next step. The rules are in the order of their numbers; the first one that fits is taken.

@@ -110,6 +110,7 @@ func (p *pass) reach(sub *v1beta1.CanaryStatus, about string) bool {
 		p.blocked = why
 		p.soon(stuck)
 	case traffic.Wait:
+		p.waits = why
 		p.soon(gateways)
 	default:
 		p.Act, sub.LastUpdateTime = act, p.time()

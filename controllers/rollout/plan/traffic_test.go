@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -207,6 +208,35 @@ func TestAnEarlyApproval(t *testing.T) {
 				t.Errorf("%s: step %d is %s", state, w.sub().CurrentStepIndex, w.sub().CurrentStepState)
 			}
 		}
+	}
+}
+
+// A gateway that never sees a route is named when the deadline of the step is over.
+func TestTheDeadlineOfAGateway(t *testing.T) {
+	w := restingRouted()
+	w.Rollout.Spec.Strategy.Canary.Steps[0].ProgressDeadlineSeconds = ptr.To[int32](10)
+	w.apply("v2")
+	w.until(t, v1beta1.CanaryStepStateTrafficRouting, 1)
+	w.Net.Dead = true
+	for range 10 {
+		w.pass(false)
+		w.wait()
+	}
+	w.is(t, v1beta1.RolloutConditionStalled, metav1.ConditionFalse, v1beta1.ReasonInRolling)
+	for i := range w.Rollout.Status.Conditions {
+		w.Rollout.Status.Conditions[i].LastUpdateTime = metav1.NewTime(now.Add(-11 * time.Second))
+	}
+	w.pass(false)
+	w.is(t, v1beta1.RolloutConditionStalled, metav1.ConditionTrue, v1beta1.ReasonDeadlineExceeded)
+	const want = "in step(1/2) requests are not routed yet, and nothing changed that within 10 seconds: route: "
+	if got := ConditionOf(&w.Rollout.Status, v1beta1.RolloutConditionStalled).Message; got != want {
+		t.Errorf("it says %q", got)
+	}
+	w.Net.Dead = false
+	w.Net.sees()
+	w.pass(false)
+	if c := ConditionOf(&w.Rollout.Status, v1beta1.RolloutConditionStalled); c.Type != "" {
+		t.Errorf("it is still %+v", c)
 	}
 }
 
