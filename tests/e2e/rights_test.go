@@ -68,14 +68,8 @@ func neededElsewhere() []rights.Excuse {
 			Covers: func(r rights.Right) bool {
 				return slices.Contains([]string{
 					"kruise-daemon", "kruise-daemon-config", "kruise-daemon-own-node", "kruise-daemon-secrets", "kruise-operator-pull-secrets",
-					"kruise-operator-read-pull-secrets", "kruise-operator-distribute-secrets",
+					"kruise-operator-read-pull-secrets", "kruise-operator-distribute-secrets", "kruise-operator-route-istio",
 				}, r.Name)
-			},
-		},
-		{
-			Why: "routes that are like HTTPRoutes, and those of Istio, whose role an administrator binds; the engine has tests for both",
-			Covers: func(r rights.Right) bool {
-				return r.Resource == "grpcroutes" || r.Name == "kruise-operator-route-istio"
 			},
 		},
 		{

@@ -105,19 +105,25 @@ func (r *routed) network() map[string]map[string]any {
 	r.t.Helper()
 	all := map[string]map[string]any{}
 	for _, kind := range networkKinds() {
-		o := &unstructured.Unstructured{Object: r.object(kind, "shop")}
-		if o.Object == nil {
-			r.t.Fatalf("there is no %s", kind.Kind)
-		}
-		owners := ""
-		for _, entry := range o.GetManagedFields() {
-			if entry.Subresource == "" {
-				owners += entry.Manager + " "
-			}
-		}
-		all[kind.Kind] = map[string]any{"spec": o.Object["spec"], "labels": o.GetLabels(), "annotations": o.GetAnnotations(), "owners": owners}
+		all[kind.Kind] = r.written(kind, "shop")
 	}
 	return all
+}
+
+// written is what somebody wrote of an object, and who owns it.
+func (r *routed) written(kind schema.GroupVersionKind, name string) map[string]any {
+	r.t.Helper()
+	o := &unstructured.Unstructured{Object: r.object(kind, name)}
+	if o.Object == nil {
+		r.t.Fatalf("there is no %s %s", kind.Kind, name)
+	}
+	owners := ""
+	for _, entry := range o.GetManagedFields() {
+		if entry.Subresource == "" {
+			owners += entry.Manager + " "
+		}
+	}
+	return map[string]any{"spec": o.Object["spec"], "labels": o.GetLabels(), "annotations": o.GetAnnotations(), "owners": owners}
 }
 
 // asBefore checks that nothing of a release is left.
@@ -281,9 +287,24 @@ func TestARolloutAndAGatewayThatRefuses(t *testing.T) {
 		c := condition(o, v1beta1.RolloutConditionStalled)
 		return c.Status == "True" && c.Reason == v1beta1.ReasonNotRouted && strings.Contains(c.Message, "NotAllowed") && o.Status.CurrentStepState == v1beta1.CanaryStepStateTrafficRouting
 	})
+	// An approval is ignored until the step waits for one.
+	r.approve()
+	r.until("it is still routing", func(o *v1beta1.Rollout) bool {
+		return o.Status.CanaryStatus.CurrentStepState == v1beta1.CanaryStepStateTrafficRouting
+	})
 	r.gate.Behave(false, "")
 	r.waits(1)
 	r.leads("shop 80, shop-canary 20")
+	// A gateway that sees nothing is named when the deadline of the step is over.
+	r.configure("strategy/canary/steps/1/progressDeadlineSeconds", "2")
+	r.gate.Behave(true, "")
+	r.approve()
+	r.until("its deadline is over", func(o *v1beta1.Rollout) bool {
+		c := condition(o, v1beta1.RolloutConditionStalled)
+		return c.Status == "True" && c.Reason == v1beta1.ReasonDeadlineExceeded && strings.Contains(c.Message, "requests are not routed yet") && strings.Contains(c.Message, "has not seen its last change")
+	})
+	r.gate.Behave(false, "")
+	r.waits(2)
 }
 
 // Deleting the Rollout in the middle, or its workload, leaves routes and Services as they were.
