@@ -191,7 +191,7 @@ func (r *routed) edit(value string) {
 		}
 	}
 	r.patch(networkKinds()[1], "", `[{"op":"replace","path":"/metadata/annotations/nginx.ingress.kubernetes.io~1proxy-read-timeout","value":"`+value+`"}]`)
-	r.before = r.network()
+	r.before["Ingress"] = r.written(networkKinds()[1], "shop")
 }
 
 // Case Q21 of users: after a release a second Ingress stayed, so that edits of the main one were refused.
