@@ -130,9 +130,10 @@ func (s *sim) do(act traffic.Act, readings []traffic.Reading, turn []int) {
 		s.canary = nil
 	}
 	for _, i := range turn {
-		if act == traffic.SetRoutes {
+		switch act {
+		case traffic.SetRoutes:
 			s.places[i].write(s, readings[i].Set)
-		} else if act == traffic.EndRoutes {
+		case traffic.EndRoutes:
 			s.places[i].write(s, readings[i].End)
 		}
 	}
