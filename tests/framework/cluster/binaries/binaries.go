@@ -50,6 +50,8 @@ const (
 	Helm Name = "helm"
 	// ScorecardTest holds the basic and olm suites of the scorecard.
 	ScorecardTest Name = "scorecard-test"
+	// Traefik is a gateway for the Gateway API and for Ingresses of the class nginx.
+	Traefik Name = "traefik"
 )
 
 const (
@@ -224,7 +226,14 @@ func (b builder) build(ctx context.Context, from source, target, path string) er
 	// Libraries are compiled as for the suites, so Go's cache has them once. Nobody debugs
 	// the rest: no DWARF is faster.
 	arguments = append(arguments, "-gcflags="+kubernetesModule+"/...=-dwarf=false", "-ldflags", from.linkerFlags(), "-o", built, target)
-	if _, err := run(ctx, from.dir, b.background, arguments...); err != nil {
+	dir := from.dir
+	if from.complete != nil {
+		dir = filepath.Join(temp, "module")
+		if err := from.complete(ctx, from, dir); err != nil {
+			return err
+		}
+	}
+	if _, err := run(ctx, dir, b.background, arguments...); err != nil {
 		fmt.Fprintf(b.progress, "failed after %.0f s\n", time.Since(start).Seconds())
 		return fmt.Errorf("building %s %s: %w", filepath.Base(path), from.version, err)
 	}

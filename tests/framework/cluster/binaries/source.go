@@ -26,6 +26,8 @@ const (
 	kubernetesModule = "k8s.io/kubernetes"
 	etcdModule       = "go.etcd.io/etcd/server/v3"
 	sdkModule        = "github.com/operator-framework/operator-sdk"
+	traefikModule    = "github.com/traefik/traefik/v3"
+	legoModule       = "github.com/go-acme/lego/v5"
 	versionPackage   = "k8s.io/component-base/version"
 	// stagingPrefix begins the Kubernetes repository's replacements of its own modules.
 	stagingPrefix = "./staging/"
@@ -41,6 +43,8 @@ type source struct {
 	version string
 	// flags are for "go build".
 	flags []string
+	// complete makes a copy of dir that can be built, in a new folder. Nil: dir itself can be.
+	complete func(ctx context.Context, from source, dir string) error
 }
 
 // DefaultVersion returns the Kubernetes version Ensure builds by default.
@@ -80,6 +84,11 @@ func (s sources) of(name Name) (source, string, error) {
 	if target, packaging := packagingTargets()[name]; packaging {
 		from, err := packagingSource(s.root, target)
 		return from, target.pkg, err
+	}
+	if name == Traefik {
+		from, err := pinnedSource(filepath.Join(s.root, "tools", "traefik"), traefikModule)
+		from.complete = completeTraefik
+		return from, traefikModule + "/cmd/traefik", err
 	}
 	from := s.kubernetes
 	if name == Etcd {
