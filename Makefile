@@ -52,6 +52,10 @@ recording: ## Record `make demo` and render it as docs/images/demo.svg; needs as
 	asciinema rec --overwrite --quiet --cols 110 --rows 24 --idle-time-limit 1 --command "$(MAKE) demo DEMO=once" dist/demo.cast
 	npx --yes svg-term-cli@2.1.1 --in dist/demo.cast --out docs/images/demo.svg --window --no-cursor
 
+.PHONY: canary-picture
+canary-picture: ## Run docs/tasks/canary-with-traffic.md with real pods, and draw docs/images/canary.svg from the answers; needs what test-node needs.
+	CANARY_PICTURE=$(CURDIR)/docs/images/canary.svg go -C tests test ./node/traffic -count=1 -v -run='^TestThePage$$'
+
 .PHONY: test
 test: ## Run all suites, of long ones the part of the day, two at a time, and print what ran, how long it took, what was skipped and why, and what was not run.
 	@$(RUN) ./cmd/suites $(SUITES)

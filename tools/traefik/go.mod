@@ -245,6 +245,7 @@ require (
 
 replace (
 	github.com/abbot/go-http-auth => github.com/containous/go-http-auth v0.4.1-0.20200324110947-a37a7636d23e
+	github.com/aws/aws-sdk-go-v2/service/ec2 => ./ec2
 	github.com/go-acme/lego/v5 => ./lego
 	github.com/gorilla/mux => github.com/containous/mux v0.0.0-20250523120546-41b6ec3aed59
 	github.com/traefik/traefik/dynamic/ext => ./ext

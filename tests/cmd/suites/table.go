@@ -94,6 +94,12 @@ func allSuites() []suite {
 			programs: append(controlPlane(), binaries.Kubelet),
 		},
 		{
+			name: "traffic", about: "releases with traffic, through Traefik to real pods (not each day, as building Traefik takes minutes)",
+			packages: []string{"tests/node/traffic"},
+			args:     append(serial[:len(serial):len(serial)], "-v"), timeout: 30 * time.Minute, budget: 10 * time.Minute, onDemand: true,
+			programs: append(controlPlane(), binaries.Kubelet, binaries.Traefik),
+		},
+		{
 			name: "framework", about: "the local cluster and the simulated nodes themselves",
 			packages: []string{"tests/framework/..."},
 			args:     serial, timeout: 20 * time.Minute, budget: 3 * time.Minute,
