@@ -77,6 +77,23 @@ func TestLibrariesAreThoseOfTheSuites(t *testing.T) {
 	}
 }
 
+// The suites install the definitions of their version, and Traefik reads the objects with its own.
+func TestTraefikHasTheGatewayAPIOfTheSuites(t *testing.T) {
+	root, err := repository.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const module = "sigs.k8s.io/gateway-api"
+	suites, err := pinnedSource(filepath.Join(root, "tests"), module)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway, err := pinnedSource(filepath.Join(root, "tools", "traefik"), module)
+	if err != nil || gateway.version != suites.version {
+		t.Errorf("tools/traefik has %s, and tests %s: %v", gateway.version, suites.version, err)
+	}
+}
+
 func TestGeneratedModulePinsWhatTheReleasePins(t *testing.T) {
 	release := t.TempDir()
 	if err := os.WriteFile(filepath.Join(release, "go.sum"), []byte("checksums\n"), 0o600); err != nil {
