@@ -33,22 +33,31 @@ var (
 
 func kinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{Kind, GRPCKind} }
 
-// Install makes the API server serve both kinds, by the definitions of the module.
-func Install(ctx context.Context, c client.Client) error {
+// Definitions is the module's folder with those of all kinds.
+func Definitions(ctx context.Context) (string, error) {
 	root, err := repository.Root()
 	if err != nil {
-		return err
+		return "", err
 	}
 	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
 	list.Dir = filepath.Join(root, "tests")
 	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	dir, err := list.Output()
 	if err != nil {
-		return fmt.Errorf("finding the Gateway API: %w", err)
+		return "", fmt.Errorf("finding the Gateway API: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard"), nil
+}
+
+// Install makes the API server serve both kinds, by the definitions of the module.
+func Install(ctx context.Context, c client.Client) error {
+	dir, err := Definitions(ctx)
+	if err != nil {
+		return err
 	}
 	for _, kind := range kinds() {
 		name := fmt.Sprintf("%s_%ss.yaml", kind.Group, strings.ToLower(kind.Kind))
-		content, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard", name))
+		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return fmt.Errorf("reading a definition: %w", err)
 		}

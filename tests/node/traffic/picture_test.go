@@ -20,7 +20,7 @@ type second struct {
 
 // picture draws which version answered in each second, and when commands ran.
 func picture(answers []answer, marks []state) string {
-	const width, height, left, top = 720.0, 200.0, 40.0, 96.0
+	const width, height, left, top = 700.0, 200.0, 52.0, 96.0
 	seconds := bySecond(answers)
 	at := func(s float64) float64 { return left + width*s/float64(len(seconds)) }
 	var b strings.Builder
@@ -59,7 +59,7 @@ func picture(answers []answer, marks []state) string {
 	for s := 0; s < len(seconds); s += 10 {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%g" text-anchor="middle" fill="#444">%d s</text>`, at(float64(s)), top+height+16, s)
 	}
-	fmt.Fprintf(&b, `<text x="%g" y="332" fill="#222">requests answered by v1 (grey) and v2 (green): %d, failed: %d</text></svg>`+"\n", left, len(answers), failed)
+	fmt.Fprintf(&b, `<text x="%g" y="332" fill="#222">requests without the header, answered by v1 (grey) and v2 (green): %d, failed: %d</text></svg>`+"\n", left, len(answers), failed)
 	return b.String()
 }
 

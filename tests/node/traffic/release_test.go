@@ -23,10 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	gatewayv1 "sigs.k8s.io/gateway-api/apis/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
+	"github.com/kruise-operator/kruise-operator/tests/framework/gateway"
 )
 
 // shop answers behind the gateway at HOST. Its pods go on serving for a while after they are told to end, as any proxy needs it.
@@ -315,7 +315,7 @@ func (r *released) rests(version string) {
 func (r *released) network() map[string]any {
 	all := map[string]any{}
 	for _, kind := range []schema.GroupVersionKind{
-		gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute"), networkingv1.SchemeGroupVersion.WithKind("Ingress"), corev1.SchemeGroupVersion.WithKind("Service"),
+		gateway.Kind, networkingv1.SchemeGroupVersion.WithKind("Ingress"), corev1.SchemeGroupVersion.WithKind("Service"),
 	} {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)

@@ -15,8 +15,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/deploy"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
-	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
+	"github.com/kruise-operator/kruise-operator/tests/framework/gateway"
 )
 
 // classes are Traefik's: of Gateways, and of Ingresses that are written for nginx.
@@ -50,7 +48,7 @@ var (
 	// env is nil when unavailable says why this machine cannot have it.
 	env         *environment.Environment
 	unavailable error
-	gateway     = sync.OnceValues(startGateway)
+	gate        = sync.OnceValues(startGateway)
 )
 
 func TestMain(m *testing.M) {
@@ -64,7 +62,7 @@ func TestMain(m *testing.M) {
 func onGateway(t *testing.T) (*environment.Namespace, int) {
 	t.Helper()
 	deploy.Need(t, unavailable)
-	port, err := gateway()
+	port, err := gate()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +85,7 @@ func startGateway() (int, error) {
 	if err := deploy.PushGuestbook(ctx, env.Cluster, "v1", "v2", "v3"); err != nil {
 		return 0, err
 	}
-	definitions, err := definitions(ctx)
+	definitions, err := gateway.Definitions(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -140,20 +138,4 @@ func ask(ctx context.Context, url string) error {
 		return err
 	}
 	return response.Body.Close()
-}
-
-// definitions is the folder with those of the Gateway API, in the version that the suites and Traefik share.
-func definitions(ctx context.Context) (string, error) {
-	root, err := repository.Root()
-	if err != nil {
-		return "", err
-	}
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/gateway-api")
-	list.Dir = filepath.Join(root, "tests")
-	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	dir, err := list.Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the Gateway API: %w", err)
-	}
-	return filepath.Join(strings.TrimSpace(string(dir)), "config", "crd", "standard"), nil
 }
