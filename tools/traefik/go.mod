@@ -1,4 +1,5 @@
-// Traefik is the gateway of tests/node/traffic. The replacements are those of its own go.mod, which do not reach its users.
+// Traefik is the gateway of tests/node/traffic. Its own replacements do not reach its users; lego, ec2 and ext are ours, and the fork of
+// go-http-auth is an older one. tests/framework/cluster/binaries completes this module before it builds.
 module github.com/kruise-operator/kruise-operator/tools/traefik
 
 go 1.26.0
