@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		Nodes: &simnode.Options{Provisioner: true},
 		Operator: operator.Options{Args: []string{
 			"--feature-gates=StatefulSetStartOrdinal=true,StatefulSetAutoResizePVCGate=true,InPlaceWorkloadVerticalScaling=true," +
-				"PreDownloadImageForInPlaceUpdate=true,RecreatePodWhenChangeVCTInCloneSetGate=true,SidecarTerminator=true,ContainerLaunchPriority=true",
+				"PreDownloadImageForInPlaceUpdate=true,RecreatePodWhenChangeVCTInCloneSetGate=true,SidecarTerminator=true,ContainerLaunchPriority=true,AppendPodSelector=true",
 		}},
 	}, func(e *environment.Environment) { env = e })
 }
