@@ -4,6 +4,7 @@
 package admission
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -20,6 +21,13 @@ func TestValidateTraffic(t *testing.T) {
 	}
 	web := func(fields string) string { return `{"service":"web",` + fields + `}` }
 	step := func(fields string) string { return `{"replicas":1,` + fields + `}` }
+	many := func(prefix string) string {
+		var all []string
+		for i := range 16 {
+			all = append(all, fmt.Sprintf(`{"apiVersion":"a/v1","kind":"Own","name":"%s%d"}`, prefix, i))
+		}
+		return `"customNetworkRefs":[` + strings.Join(all, ",") + `]`
+	}
 	for name, tc := range map[string]struct{ spec, want string }{
 		"a weight":                    {spec: rollout(web(gateway), step(`"traffic":"20%"`))},
 		"a header":                    {spec: rollout(web(gateway), step(header))},
@@ -31,6 +39,7 @@ func TestValidateTraffic(t *testing.T) {
 		"most of the pods":            {spec: rollout(web(gateway), `{"replicas":"51%","traffic":"20%"}`), want: at + "steps[0].replicas Invalid"},
 		"most of the pods beside":     {spec: rollout(web(gateway), `{"replicas":"51%","traffic":"20%"}`) + "extra"},
 		"two":                         {spec: rollout(web(gateway)+","+web(nginx), step(header))},
+		"too many routes":             {spec: rollout(web(many("a"))+","+web(many("b")), step(header)), want: at + "trafficRoutings TooMany"},
 		"two Services":                {spec: rollout(web(gateway)+`,{"service":"other",`+nginx+`}`, step(header)), want: at + "trafficRoutings[1].service Invalid"},
 		"a route in two of them":      {spec: rollout(web(gateway)+","+web(gateway), step(header)), want: at + "trafficRoutings[1].gateway.httpRouteName Duplicate"},
 		"both kinds of routes":        {spec: rollout(web(both), step(header))},

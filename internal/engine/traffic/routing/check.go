@@ -22,6 +22,9 @@ func CheckShare(routes []Route, share traffic.Share, names traffic.Names, path *
 	return errs
 }
 
+// mostRoutes is what a release may change: each of them is read while it goes on.
+const mostRoutes = 20
+
 // CheckAll finds the routes of the references of one workload, and their faults.
 func CheckAll(refs []v1beta1.TrafficRoutingRef, at *field.Path) (all []Route, errs field.ErrorList) {
 	for i, ref := range refs {
@@ -36,6 +39,9 @@ func CheckAll(refs []v1beta1.TrafficRoutingRef, at *field.Path) (all []Route, er
 			}
 		}
 		all = append(all, routes...)
+	}
+	if len(all) > mostRoutes {
+		errs = append(errs, field.TooMany(at, len(all), mostRoutes))
 	}
 	return all, errs
 }
