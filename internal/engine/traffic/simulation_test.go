@@ -51,7 +51,23 @@ type sim struct {
 	canary    map[string]any
 	old, next bool // pods
 	now, last int
-	log       []string
+	// named and defined are when the VirtualService last got or lost a subset, and when its DestinationRule did.
+	named, defined since
+	log            []string
+}
+
+type since struct {
+	is bool
+	at int
+}
+
+// turned says whether it changed now.
+func (s *since) turned(is bool, now int) bool {
+	if s.is == is {
+		return false
+	}
+	s.is, s.at = is, now
+	return true
 }
 
 var names = traffic.Names{Rollout: "web", Stable: "web", Canary: "web-canary"}
@@ -209,12 +225,14 @@ func (s *sim) edit(p *place) {
 
 // check: no route names a subset or a Service that is not there, or has no pods.
 func (s *sim) check() {
-	spec := func(kind string) string {
+	has := func(kind string) bool {
 		i := slices.IndexFunc(s.places, func(p *place) bool { return p.is(kind) })
-		return fmt.Sprint(s.places[i].stored["spec"])
+		return strings.Contains(fmt.Sprint(s.places[i].stored["spec"]), "canary")
 	}
-	if strings.Contains(spec("VirtualService"), "canary") && !strings.Contains(spec(istio.DestinationRule), "canary") {
-		s.fail("the VirtualService was changed without its DestinationRule")
+	ends := s.defined.turned(has(istio.DestinationRule), s.now) && !s.defined.is
+	begins := s.named.turned(has("VirtualService"), s.now) && s.named.is
+	if begins && (!s.defined.is || s.now-s.defined.at < 3) || ends && (s.named.is || s.now-s.named.at < 3) {
+		s.fail("the mesh does not know the subset that the VirtualService names: %+v %+v", s.named, s.defined)
 	}
 	for _, p := range s.places {
 		for _, o := range append(slices.Clone(p.own), p.stored) {
