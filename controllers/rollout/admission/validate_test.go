@@ -151,10 +151,12 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
-func TestOneRolloutForAWorkload(t *testing.T) {
+func TestOneRolloutForAWorkloadAndAService(t *testing.T) {
 	other := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "rollouts.kruise.io/v1beta1", "kind": "Rollout", "metadata": map[string]any{"name": "first", "namespace": "shop"},
-		"spec": map[string]any{"workloadRef": map[string]any{"apiVersion": "apps/v1beta1", "kind": "Deployment", "name": "web"}},
+		"spec": map[string]any{"workloadRef": map[string]any{"apiVersion": "apps/v1beta1", "kind": "Deployment", "name": "web"}, "strategy": map[string]any{
+			"canary": map[string]any{"trafficRoutings": []any{map[string]any{"service": "front"}}},
+		}},
 	}}
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("Rollout"), &unstructured.Unstructured{})
@@ -168,6 +170,13 @@ func TestOneRolloutForAWorkload(t *testing.T) {
 	second.Spec.WorkloadRef.Name = "api"
 	if errs, _ := others.check(t.Context(), second, nil); len(errs) > 0 {
 		t.Errorf("another workload: %v", errs)
+	}
+	routed := second.DeepCopy()
+	for service, want := range map[string]string{"back": "", "front": "spec.strategy Invalid"} {
+		routed.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: service}}
+		if errs, _ := others.check(t.Context(), routed, second); texts(errs) != want {
+			t.Errorf("with the Service %s: %v", service, errs)
+		}
 	}
 	second.Name, second.Spec.WorkloadRef.Name = "first", "web"
 	if errs, _ := others.check(t.Context(), second, nil); len(errs) > 0 {

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission admits Rollouts: it refuses faults, what this version does not do, and a second Rollout of a workload.
+// Package admission admits Rollouts: it refuses faults, what this version does not do, and a second Rollout of a workload or Service.
 package admission
 
 import (
@@ -59,32 +59,58 @@ func fieldInV1alpha1(path string) string {
 	return path
 }
 
-// check refuses a second Rollout of a workload. What cannot be read is admitted.
+// check refuses a second Rollout of a workload or of its Service. What cannot be read is admitted.
 func (o Others) check(ctx context.Context, r, old *v1beta1.Rollout) (field.ErrorList, []string) {
-	if old != nil && old.Spec.WorkloadRef == r.Spec.WorkloadRef {
+	service := serviceOf(r)
+	if old != nil && old.Spec.WorkloadRef == r.Spec.WorkloadRef && serviceOf(old) == service {
 		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("RolloutList"))
-	by := ""
+	var errs field.ErrorList
 	_, err := pages.Read(ctx, o.Reader, list, pages.Limits{Objects: maxOthers, Bytes: maxBytes}, func(page *unstructured.UnstructuredList) bool {
 		for i := range page.Items {
-			ref, _, _ := unstructured.NestedStringMap(page.Items[i].Object, "spec", "workloadRef")
-			if page.Items[i].GetName() != r.Name && same(r.Spec.WorkloadRef, v1beta1.ObjectRef{APIVersion: ref["apiVersion"], Kind: ref["kind"], Name: ref["name"]}) {
-				by = page.Items[i].GetName()
+			if other := page.Items[i].Object; len(errs) == 0 && page.Items[i].GetName() != r.Name {
+				errs = conflicts(r, service, other, page.Items[i].GetName())
 			}
 		}
-		return by == ""
+		return len(errs) == 0
 	}, client.InNamespace(r.Namespace))
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Letting a Rollout in without a look at the others")
 	}
-	if by == "" {
-		return nil, nil
+	return errs, nil
+}
+
+// conflicts are those with another Rollout. Two would give one Service the pods of either workload in turn.
+func conflicts(r *v1beta1.Rollout, service string, other map[string]any, name string) field.ErrorList {
+	ref, _, _ := unstructured.NestedStringMap(other, "spec", "workloadRef")
+	if same(r.Spec.WorkloadRef, v1beta1.ObjectRef{APIVersion: ref["apiVersion"], Kind: ref["kind"], Name: ref["name"]}) {
+		return field.ErrorList{field.Invalid(field.NewPath("spec", "workloadRef"), r.Spec.WorkloadRef, "is the workload of Rollout "+name+" already")}
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "workloadRef"), r.Spec.WorkloadRef, "is the workload of Rollout "+by+" already")}, nil
+	for _, style := range []string{"canary", "blueGreen"} {
+		all, _, _ := unstructured.NestedSlice(other, "spec", "strategy", style, "trafficRoutings")
+		for _, routing := range all {
+			if fields, _ := routing.(map[string]any); service != "" && fields["service"] == service {
+				return field.ErrorList{field.Invalid(field.NewPath("spec", "strategy"), service, "is the Service of Rollout "+name+" already")}
+			}
+		}
+	}
+	return nil
+}
+
+// serviceOf is the Service that a release pins; empty: none.
+func serviceOf(r *v1beta1.Rollout) string {
+	strategy := r.Spec.Strategy
+	switch {
+	case strategy.Canary != nil && len(strategy.Canary.TrafficRoutings) > 0:
+		return strategy.Canary.TrafficRoutings[0].Service
+	case strategy.BlueGreen != nil && len(strategy.BlueGreen.TrafficRoutings) > 0:
+		return strategy.BlueGreen.TrafficRoutings[0].Service
+	}
+	return ""
 }
 
 // same compares workloads, whatever the version of their group.
