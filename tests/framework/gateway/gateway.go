@@ -27,8 +27,8 @@ import (
 
 // The kinds of routes.
 var (
-	Kind     = gatewayv1.SchemeGroupVersion.WithKind("HTTPRoute")
-	GRPCKind = gatewayv1.SchemeGroupVersion.WithKind("GRPCRoute")
+	Kind     = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "HTTPRoute"}
+	GRPCKind = schema.GroupVersionKind{Group: gatewayv1.GroupName, Version: "v1", Kind: "GRPCRoute"}
 )
 
 func kinds() []schema.GroupVersionKind { return []schema.GroupVersionKind{Kind, GRPCKind} }
