@@ -20,7 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
@@ -55,6 +57,7 @@ func TestMain(m *testing.M) {
 	if unavailable = realnode.Check(); unavailable != nil {
 		os.Exit(m.Run())
 	}
+	ctrl.SetLogger(logr.Discard())
 	environment.Main(m, environment.Options{Cluster: cluster.Options{RealNodes: 1}}, func(e *environment.Environment) { env = e })
 }
 
