@@ -59,7 +59,7 @@ func finalizers(release *v1beta1.BatchRelease, add bool) planning.Action {
 func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []planning.Action {
 	switch act := d.Act; {
 	case len(d.Label) > 0:
-		return append(o.labels(release, d.Label), o.actions(release, plan.Decision{Act: act})...)
+		return append(o.actions(release, plan.Decision{Act: act}), o.labels(release, d.Label)...)
 	case act.Control:
 		return o.patch(stepControl, o.annotations(fields{
 			shared.AnnotationControl: controlInfo(release), shared.AnnotationOriginal: o.original(),
@@ -200,6 +200,10 @@ func (o *observed) rolling(step rolling.Step) []planning.Action {
 		rolling.WriteMoving(d, step.Surge)
 	case rolling.Reached:
 		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+	case rolling.Free:
+		rolling.WriteRestored(d, o.numbers)
+	case rolling.Stop:
+		return o.patch(stepMove, o.annotations(nil), fields{"paused": true})
 	case rolling.Lower, rolling.Note:
 		return o.set(step)
 	default:

@@ -25,14 +25,16 @@ import (
 const Name = "batchrelease-controller"
 
 const (
-	// lookEvery is between looks at a workload that moves. No event tells of its pods.
+	// lookEvery is between looks at a workload that moves. Not all about its pods is in its status.
 	lookEvery = time.Second
 	// lookRarely is between those at one that does not go on.
 	lookRarely = 10 * time.Second
+	// patience is how long pods may take to be ready before messages name them.
+	patience = 10 * time.Second
 	// countEvery is between writes of nothing but counts.
 	countEvery = 5 * time.Second
 	// gather is how long statuses of a workload are collected.
-	gather = 250 * time.Millisecond
+	gather = 100 * time.Millisecond
 	// soon is when to go on after a stored decision.
 	soon = 10 * time.Millisecond
 )
@@ -133,6 +135,8 @@ func decide(release *v1beta1.BatchRelease, s plan.Snapshot) plan.Decision {
 func (r *Reconciler) act(ctx context.Context, pass *workload.Pass, release *v1beta1.BatchRelease, o *observed, d plan.Decision) {
 	apply(ctx, pass, release, o.actions(release, d)...)
 	switch {
+	case len(d.Label) > 0: // no event tells of them
+		pass.LookAgain(workload.Busy)
 	case d.Moving && d.Stalled:
 		pass.LookAgain(lookRarely)
 	case d.Moving:

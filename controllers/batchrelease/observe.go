@@ -6,6 +6,7 @@ package batchrelease
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -78,6 +79,9 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *
 	}
 	began := r.Clock.Now()
 	err := r.read(ctx, o, release)
+	if errors.Is(err, released.ErrMoved) {
+		err = r.read(ctx, o, release)
+	}
 	pass.Waited(r.Clock.Now().Sub(began))
 	if apierrors.IsNotFound(err) || err == nil && o.object.GetDeletionTimestamp() != nil {
 		o.snapshot.Workload = nil
@@ -93,7 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *
 	}
 	if o.deployment != nil {
 		w.Held = w.Unsupported != "" && o.deployment.Spec.Paused && !w.Controlled && !w.Foreign
-		return o, r.readSetPods(ctx, o)
+		return o, r.readSetPods(ctx, pass, o, release)
 	}
 	return o, r.readPods(ctx, o)
 }
@@ -168,12 +172,23 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 }
 
 // readSetPods reads the new pods of a Deployment when their ReplicaSet does not tell enough.
-func (r *Reconciler) readSetPods(ctx context.Context, o *observed) error {
+func (r *Reconciler) readSetPods(ctx context.Context, pass *workload.Pass, o *observed, release *v1beta1.BatchRelease) error {
 	w := o.snapshot.Workload
-	if o.newest == nil || !o.labeled && o.numbers.MinReadySeconds <= 0 && w.Ready >= w.Updated {
+	if o.newest == nil {
 		return nil
 	}
 	hash := labels.Set{appsv1.DefaultDeploymentUniqueLabelKey: o.newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]}
+	if o.labeled {
+		others, err := r.without(ctx, pass, o, hash, release.Spec.ReleasePlan.RolloutID)
+		if err != nil {
+			return err
+		}
+		w.Labeled = !others
+	}
+	slow := w.Ready < w.Updated && o.snapshot.Now.Sub(plan.Progressed(release)) > patience
+	if !slow && o.numbers.MinReadySeconds <= 0 && (w.Labeled || !o.labeled) {
+		return nil
+	}
 	var err error
 	if o.pods, err = released.Pods(ctx, r.Live, o.object, o.newest.UID, hash); err != nil {
 		return err
@@ -182,6 +197,13 @@ func (r *Reconciler) readSetPods(ctx context.Context, o *observed) error {
 	o.count(o.pods, time.Duration(o.numbers.MinReadySeconds)*time.Second)
 	w.Rolling.New.Ready, w.Available = w.Ready, old+w.Ready
 	return nil
+}
+
+// without says whether new pods lack the labels of the release. It reads those alone.
+func (r *Reconciler) without(ctx context.Context, pass *workload.Pass, o *observed, hash labels.Set, id string) (bool, error) {
+	began := r.Clock.Now()
+	defer func() { pass.Waited(r.Clock.Now().Sub(began)) }()
+	return released.Lacks(ctx, r.Live, o.object, o.newest.UID, hash, shared.RolloutID, id)
 }
 
 // readPods reads the pods of other workloads: ours from the cache.
@@ -234,7 +256,7 @@ func (o *observed) count(updated []*corev1.Pod, minReady time.Duration) {
 			continue
 		}
 		w.Updated++
-		if o.labeled {
+		if o.labeled && !w.Labeled {
 			batch, _ := strconv.Atoi(pod.Labels[shared.LabelBatchID])
 			w.New = append(w.New, plan.NewPod{Name: pod.Name, ID: pod.Labels[shared.RolloutID], NoNeed: pod.Labels[shared.LabelNoNeedUpdate], Batch: batch})
 		}

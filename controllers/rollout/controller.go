@@ -75,6 +75,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	memory := workload.Own(pass.Memory, func() *own { return &own{} })
 	began := r.Clock.Now()
 	seen, err := r.observe(ctx, rollout)
+	if errors.Is(err, errMoved) {
+		seen, err = r.observe(ctx, rollout)
+	}
 	pass.Waited(r.Clock.Now().Sub(began))
 	if err != nil {
 		return r.notObserved(ctx, pass, err)

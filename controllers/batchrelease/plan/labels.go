@@ -29,7 +29,7 @@ type Label struct {
 // whether all pods that had the version before are marked: nothing moves before.
 func (p *pass) label() (marked bool) {
 	plan := p.release.Spec.ReleasePlan
-	if !p.Labels || plan.RolloutID == "" {
+	if !p.Labels || plan.RolloutID == "" || p.Workload.Labeled {
 		return true
 	}
 	pods := slices.Clone(p.Workload.New)
@@ -96,7 +96,7 @@ func (p *pass) room(pods []NewPod) []int {
 // labeled: enough pods have the labels of the release.
 func (p *pass) labeled() bool {
 	plan, w := p.release.Spec.ReleasePlan, p.Workload
-	if !p.Labels || plan.RolloutID == "" {
+	if !p.Labels || plan.RolloutID == "" || w.Labeled {
 		return true
 	}
 	have := 0

@@ -6,7 +6,10 @@ package plan
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 )
 
@@ -17,7 +20,7 @@ func (p *pass) move(desired int) Act {
 	case p.Canary != nil:
 		return p.Canary.move(desired)
 	case w.Rolling != nil:
-		return deployment(*w.Rolling, desired)
+		return p.deployment(*w.Rolling, desired)
 	case w.Partition != nil:
 		return partition(w, desired)
 	default:
@@ -25,9 +28,22 @@ func (p *pass) move(desired int) Act {
 	}
 }
 
+// hold is how long the end of a batch waits for the order of the next one, which has use for its surge.
+const hold = 2 * time.Second
+
 // deployment moves pods by package rolling. A paused Deployment that has what it should is left alone.
-func deployment(v rolling.View, desired int) Act {
-	v.Limit = desired
+func (p *pass) deployment(v rolling.View, desired int) Act {
+	status, batches := p.Status.CanaryStatus, p.release.Spec.ReleasePlan.Batches
+	size, percent, err := rollable.Size(batches[status.CurrentBatch].CanaryReplicas)
+	more := int(status.CurrentBatch) < len(batches)-1
+	if at := status.BatchReadyTime; more && v.Moving && at != nil {
+		if left := hold - p.Now.Sub(at.Time); left > 0 {
+			p.After = left
+			return Act{}
+		}
+	}
+	v.Limit, v.Patient = desired, status.CurrentBatchState != v1beta1.BatchStateReady
+	v.Last = !more && err == nil && percent && size >= 100
 	step := rolling.Next(v)
 	if step.Verb == rolling.Wait || step.Verb == rolling.Reached && !v.Moving && !v.Uncounting {
 		return Act{}

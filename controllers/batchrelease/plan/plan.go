@@ -44,8 +44,9 @@ type Workload struct {
 	Deadline time.Duration
 	// Pods are those of a DaemonSet.
 	Pods []Pod
-	// New are those of the new version, when their labels matter.
-	New []NewPod
+	// New are those of the new version, when their labels matter. Labeled: all of them have the labels of the release, and New is empty.
+	New     []NewPod
+	Labeled bool
 }
 
 // Snapshot is everything a pass has read.

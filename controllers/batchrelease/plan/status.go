@@ -105,6 +105,11 @@ func (p *pass) deadline(since time.Time) {
 	}
 }
 
+// Progressed is when pods of a release were further than before.
+func Progressed(b *v1beta1.BatchRelease) time.Time {
+	return find(b.Status.Conditions, v1beta1.BatchReleaseReconciling).LastUpdateTime.Time
+}
+
 func (p *pass) set(kind string, is bool, reason, message string, at metav1.Time) {
 	status := metav1.ConditionFalse
 	if is {

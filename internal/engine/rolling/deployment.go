@@ -125,7 +125,7 @@ func Read(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, n Numbers) (v View, n
 	v.Replicas = int(ptr.Deref(d.Spec.Replicas, 1))
 	v.Surge, v.Unavailable = n.limits(v.Replicas)
 	ours := d.Spec.MinReadySeconds == MinReadySeconds
-	v.Moving, v.Uncounting = !d.Spec.Paused && ours, d.Spec.Paused && ours
+	v.Moving, v.Uncounting, v.Loose = !d.Spec.Paused && ours, d.Spec.Paused && ours, !d.Spec.Paused && !ours
 	if r := d.Spec.Strategy.RollingUpdate; r != nil && r.MaxSurge != nil {
 		v.InForce = r.MaxSurge.IntValue()
 	}

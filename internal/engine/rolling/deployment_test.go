@@ -41,7 +41,7 @@ func TestRead(t *testing.T) {
 	d.Status = appsv1.DeploymentStatus{Replicas: 4, ReadyReplicas: 3, AvailableReplicas: 3}
 	v, newest, old := Read(d, sets, NumbersOf(d))
 	want := View{
-		Replicas: 4, Surge: 2, Unavailable: 1, Observed: true, CaughtUp: true, New: Set{Replicas: 1, Desired: 4},
+		Replicas: 4, Surge: 2, Unavailable: 1, Loose: true, Observed: true, CaughtUp: true, New: Set{Replicas: 1, Desired: 4},
 		Old: []Set{{Replicas: 1, Ready: 1, Desired: 4}, {Replicas: 2, Ready: 2, Desired: 4}},
 	}
 	if !equality.Semantic.DeepEqual(v, want) || newest != sets[0] || old[0] != sets[2] || old[1] != sets[1] {

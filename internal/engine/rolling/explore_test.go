@@ -37,7 +37,7 @@ func machines(p rollingtest.Plan) []step {
 func users(p rollingtest.Plan) []step {
 	all := []step{
 		{"the user approves", func(w *world) {
-			if w.Deployment.Paused && !w.Deployment.Huge && w.reached(p) {
+			if w.rests(p) && w.reached(p) {
 				w.Approve(p)
 			}
 		}},
@@ -80,6 +80,11 @@ func (w *world) reached(p rollingtest.Plan) bool {
 	return w.Sets[w.Deployment.Version].Replicas >= p.Limit(w.Step, w.Deployment.Replicas)
 }
 
+// rests: nothing of ours is in force. In the last step that goes on by itself.
+func (w *world) rests(p rollingtest.Plan) bool {
+	return !w.Deployment.Huge && (w.Deployment.Paused || p.Last(w.Step))
+}
+
 // end lets the world come to rest, and says what is missing of what its step, or its user, wants.
 func (w *world) end(p rollingtest.Plan) string {
 	if !w.Settle(p) {
@@ -90,7 +95,7 @@ func (w *world) end(p rollingtest.Plan) string {
 	switch {
 	case w.Done && (s.Ready != d.Replicas || w.ready() != d.Replicas):
 		return "the release has not ended"
-	case !w.Done && (!w.reached(p) || w.ready() < d.Replicas || s.Unready > 0 || !d.Paused || d.Huge):
+	case !w.Done && (!w.reached(p) || w.ready() < d.Replicas || s.Unready > 0 || !w.rests(p)):
 		return "the step has not ended"
 	}
 	return ""

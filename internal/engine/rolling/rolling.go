@@ -33,8 +33,14 @@ type View struct {
 	Moving bool
 	// Uncounting: it is paused with our minReadySeconds.
 	Uncounting bool
+	// Loose: it is not paused, and has the numbers of the user.
+	Loose bool
 	// InForce is the maxSurge of its spec while it moves.
 	InForce int
+	// Last: every pod may be new, for good.
+	Last bool
+	// Patient: new pods of the step are not ready yet.
+	Patient bool
 	// Observed: the Deployment controller has seen the spec.
 	Observed bool
 	// CaughtUp: by its status, its controller has seen the ReplicaSets as they are, and these have the size of their spec.
@@ -66,6 +72,9 @@ const (
 	Note Verb = "note"
 	// Reached: there are as many new and old pods as there should be.
 	Reached Verb = "reached"
+	// Free writes the numbers of the user: its controller does the rest. Stop pauses it, and nothing else.
+	Free Verb = "free"
+	Stop Verb = "stop"
 )
 
 // Step is one write, or none.
@@ -93,8 +102,12 @@ func Next(v View) Step {
 	room := v.room()
 	reached := room <= 0 && v.New.Replicas >= v.limit()
 	switch {
-	case !v.Observed:
+	case v.Loose && !v.Last:
+		return Step{Verb: Stop}
+	case v.Loose || !v.Observed:
 		return Step{Verb: Wait}
+	case v.Last && v.CaughtUp && v.versions() < 2:
+		return Step{Verb: Free}
 	case reached && (v.CaughtUp || !v.Moving):
 		return Step{Verb: Reached}
 	case !v.Moving && v.CaughtUp:
@@ -124,6 +137,14 @@ func (v View) begin(surge int) Step {
 		return Step{Verb: Wait}
 	}
 	return Step{Verb: Uncount}
+}
+
+// versions is how many old versions have pods.
+func (v View) versions() (n int) {
+	for _, s := range v.Old {
+		n += min(s.Replicas, 1)
+	}
+	return n
 }
 
 // forgotten is the only set with pods, when its size was that of the Deployment before replicas changed; else -1.
@@ -186,8 +207,8 @@ func (v View) surge(room, may int) int {
 	switch {
 	case next == 0 && v.Surge > 0 && room > 0 && !v.uncounted() && (v.InForce > 0 || v.New.Replicas == 0):
 		return 1
-	case next < v.InForce && next > v.InForce/2 && may < room:
-		// Smaller by halves at least: pods that become ready one by one cost few writes.
+	case next < v.InForce && (v.Patient || next > v.InForce/2) && may < room:
+		// Smaller at the end of a step, by halves at least: pods that become ready one by one cost few writes.
 		return v.InForce
 	}
 	return next

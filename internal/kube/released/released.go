@@ -16,9 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
@@ -121,8 +123,26 @@ func Pods(ctx context.Context, live client.Reader, workload *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
+	return pods(ctx, live, workload.GetNamespace(), by, selector)
+}
+
+// Lacks says that one of those pods, and not one that is being deleted, has another value of a label, or none.
+func Lacks(ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set, label, value string) (bool, error) {
+	selector, err := selectorOf(workload, more)
+	if err != nil {
+		return false, err
+	}
+	other, err := labels.NewRequirement(label, selection.NotEquals, []string{value})
+	if err != nil {
+		return false, fmt.Errorf("selecting pods: %w", err)
+	}
+	all, err := pods(ctx, live, workload.GetNamespace(), by, selector.Add(*other))
+	return slices.ContainsFunc(all, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !podstate.Finished(pod) }), err
+}
+
+func pods(ctx context.Context, live client.Reader, namespace string, by types.UID, selector labels.Selector) ([]*corev1.Pod, error) {
 	var all []*corev1.Pod
-	for page, err := range pages.All(ctx, live, &corev1.PodList{}, client.InNamespace(workload.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}) {
+	for page, err := range pages.All(ctx, live, &corev1.PodList{}, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}) {
 		if err != nil {
 			return nil, fmt.Errorf("listing its pods: %w", err)
 		}

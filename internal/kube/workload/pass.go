@@ -151,6 +151,9 @@ func (p *Pass) Retries() planning.Retries {
 // WriteStatus writes the object's status. Unless urgent, a write too soon after another is
 // skipped; retry it after wait.
 func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait time.Duration, err error) {
+	if p.planned.IsZero() {
+		p.planned = p.Clock.Now()
+	}
 	return p.Status.Write(ctx, &p.Memory.status, p.Stored, status, urgent)
 }
 

@@ -26,6 +26,9 @@ func (p Plan) Limit(step, replicas int) int {
 	return n
 }
 
+// Last says that a step is the last one, and allows all pods.
+func (p Plan) Last(step int) bool { return step == len(p.Steps)-1 && p.Steps[step] == 100 }
+
 // Release is a Deployment in a release: the controllers, and who moves it. It is comparable.
 type Release struct {
 	Controllers
@@ -66,8 +69,9 @@ func (r *Release) View(p Plan) rolling.View {
 	v := rolling.View{
 		Replicas: d.Replicas, Limit: p.Limit(r.Step, d.Replicas), Surge: p.Surge, Unavailable: max(p.Unavailable, boolean(p.Surge == 0)),
 		Moving: !d.Paused && d.Huge, Uncounting: d.Paused && d.Huge, InForce: d.Surge, Observed: r.Observed, CaughtUp: r.caughtUp(),
-		Counted: r.Sets[d.Version].Status.Available > 0,
+		Counted: r.Sets[d.Version].Status.Available > 0, Loose: !d.Paused && !d.Huge, Last: p.Last(r.Step),
 	}
+	v.Patient = r.Sets[d.Version].Status.Ready < v.Limit
 	for i, s := range r.Sets {
 		set := rolling.Set{Replicas: s.Replicas, Ready: s.Status.Ready, Desired: s.Desired}
 		if i == d.Version {
@@ -148,6 +152,12 @@ func (r *Release) Act(p Plan) {
 		r.WriteSet(i, s)
 	case rolling.Reached:
 		d.Paused, d.Huge, d.Surge, d.Unavailable = true, false, rolling.Parked(r.View(p)), max(p.Unavailable, 1)
+		r.Write(d)
+	case rolling.Free:
+		d.Paused, d.Huge, d.Surge, d.Unavailable = false, false, p.Surge, p.Unavailable
+		r.Write(d)
+	case rolling.Stop:
+		d.Paused = true
 		r.Write(d)
 	case rolling.Wait:
 	}
