@@ -19,18 +19,17 @@ import (
 )
 
 // follow watches the workloads of a kind from the first release of one on: ours whole, of those of Kubernetes only their metadata. The
-// status of a Deployment in a release tells of its pods; for others that would cost a list of all pods.
+// status of a Deployment tells of its pods; for others that would cost a list of all pods.
 func (r *Reconciler) follow(ctx context.Context, row rollable.Workload) error {
 	if !row.Native {
 		return r.WatchLateGathering(ctx, workload.Object(row.Kind), r.ofWorkload(row), gather)
 	}
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(row.Kind)
-	return r.WatchLateWhere(ctx, object, r.ofWorkload(row), gather, func(workload client.Object) bool {
-		_, controlled := workload.GetAnnotations()[shared.AnnotationControl]
-		_, canary := workload.GetLabels()[shared.LabelCanary]
-		return row.Kind.Kind == "Deployment" && (controlled || canary)
-	})
+	if row.Kind.Kind == "Deployment" {
+		return r.WatchLateGathering(ctx, object, r.ofWorkload(row), gather)
+	}
+	return r.WatchLateSpecs(ctx, object, r.ofWorkload(row))
 }
 
 // ofWorkload names the releases of a workload or canary Deployment.

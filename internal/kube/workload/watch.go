@@ -179,13 +179,7 @@ func (b *Base) WatchLateGathering(
 
 // WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, mapFunc MapFunc) error {
-	return b.WatchLateWhere(ctx, object, mapFunc, 0, func(client.Object) bool { return false })
-}
-
-// WatchLateWhere is WatchLateSpecs, but statuses of some objects are gathered as WatchLateGathering does.
-func (b *Base) WatchLateWhere(ctx context.Context, object client.Object, mapFunc MapFunc, gather time.Duration, statusCounts func(client.Object) bool) error {
-	changed := func(e event.UpdateEvent) bool { return specOrMetadataChanged(e) || statusCounts(e.ObjectNew) }
-	return b.watchLate(ctx, object, b.gathering(mapFunc, gather), []predicate.Predicate{predicate.Funcs{UpdateFunc: changed}})
+	return b.watchLate(ctx, object, b.enqueueMapped(mapFunc), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
 }
 
 func (b *Base) watchLate(
