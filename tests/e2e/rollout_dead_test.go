@@ -86,6 +86,19 @@ func (r *rolled) mended() {
 	})
 }
 
+// isFree checks that a Deployment rolls by the numbers of its user.
+func (r *rolled) isFree(ctx context.Context) error {
+	w, err := r.stored(ctx, r.kind)
+	if err != nil {
+		return err
+	}
+	paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused")
+	if seconds, _, _ := unstructured.NestedInt64(w.Object, "spec", "minReadySeconds"); paused || seconds == rolling.MinReadySeconds {
+		return fmt.Errorf("paused %t, minReadySeconds %d", paused, seconds)
+	}
+	return nil
+}
+
 // unlabel is where each edit without the operator begins.
 func (r *rolled) unlabel() {
 	r.t.Helper()
@@ -174,6 +187,14 @@ func rowsWithoutOperator() []withoutOperator {
 			r.merge(`{"spec":{"paused":false,"minReadySeconds":0,"progressDeadlineSeconds":600,"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":0}}}}`)
 			r.mended()
 		}, back: tookOver},
+		{name: "a Deployment in its last step", kind: "Deployment", before: func(r *rolled) {
+			broken(r)
+			r.jump(3)
+			r.Eventually("Kubernetes has it", r.isFree)
+		}, dead: (*rolled).mended, back: func(r *rolled) {
+			r.ends("True")
+			r.clean()
+		}},
 		{name: "a canary Deployment is deleted", kind: "Deployment", before: func(r *rolled) {
 			r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "", `[{"op":"add","path":"/spec/strategy/canary/enableExtraWorkloadForCanary","value":true}]`)
 			r.image("v2")
@@ -196,13 +217,7 @@ func rowsWithoutOperator() []withoutOperator {
 			r.until("it is canceled", func(o *v1beta1.Rollout) bool {
 				return condition(o, v1beta1.RolloutConditionProgressing).Reason != v1beta1.ReasonInRolling
 			})
-			r.Eventually("Kubernetes has it", func(ctx context.Context) error {
-				w, err := r.stored(ctx, r.kind)
-				if paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused"); err != nil || paused {
-					return fmt.Errorf("it is paused: %w", err)
-				}
-				return nil
-			})
+			r.Eventually("Kubernetes has it", r.isFree)
 		}, dead: func(r *rolled) { r.has("v1", 6, 6) }, back: func(r *rolled) {
 			r.ends("False")
 			r.clean()
@@ -301,12 +316,12 @@ func TestRolloutsWithoutTheOperator(t *testing.T) {
 		if row.kind == "DaemonSet" {
 			return nil
 		}
-		return (*rolled).isFree
+		return (*rolled).isUnbraked
 	})
 }
 
-// isFree checks that a workload at rest is not held once the kind is off, although it has its label.
-func (r *rolled) isFree() {
+// isUnbraked checks that a workload at rest is not held once the kind is off, although it has its label.
+func (r *rolled) isUnbraked() {
 	r.t.Helper()
 	if _, held := r.workload().GetAnnotations()["rollouts.kruise.io/in-progressing"]; held {
 		return

@@ -24,6 +24,7 @@ var now = time.Unix(1_000_000, 0)
 // world is a BatchRelease with its workload.
 type world struct {
 	*testing.T
+	now     time.Time
 	release *v1beta1.BatchRelease
 	w       *Workload
 	// pods say of each pod if it is updated.
@@ -43,7 +44,7 @@ func newWorld(t *testing.T, version, kind string, replicas int, batches ...strin
 	for _, size := range batches {
 		b.Spec.ReleasePlan.Batches = append(b.Spec.ReleasePlan.Batches, v1beta1.ReleaseBatch{CanaryReplicas: intstr.Parse(size)})
 	}
-	w := &world{T: t, release: b, pods: make([]bool, replicas), w: &Workload{
+	w := &world{T: t, now: now, release: b, pods: make([]bool, replicas), w: &Workload{
 		Workload: row, Controlled: true,
 		Facts: rollable.Facts{Settled: true, InRelease: true, Guarded: true, Replicas: replicas, MaxUnavailable: 1, Revision: "v2", Stable: "v1", Kept: 32767},
 	}}
@@ -92,7 +93,7 @@ func (w *world) see() {
 // pass is a pass, and what the workload makes of it.
 func (w *world) pass() Decision {
 	w.Helper()
-	d := Plan(w.release, Snapshot{Now: now, Workload: w.w})
+	d := Plan(w.release, Snapshot{Now: w.now, Workload: w.w})
 	w.release.Status = d.Status
 	switch {
 	case d.Act.Partition != nil:
@@ -360,6 +361,44 @@ func TestADeploymentIsParkedAfterItsBatch(t *testing.T) {
 	}
 	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); d.Act.Rolling != nil && d.Act.Rolling.Verb != rolling.Wait {
 		t.Errorf("at rest: %+v", d.Act.Rolling)
+	}
+}
+
+// An order that follows at once finds the surge of the batch before: nothing is written between them but ReplicaSets.
+func TestABatchFollowsAnotherWithoutAPause(t *testing.T) {
+	w := newWorld(t, "apps/v1", "Deployment", 10, "3", "6", "100%")
+	w.until(0)
+	moving := w.model.Deployment
+	w.order(1)
+	for w.release.Status.CanaryStatus.CurrentBatch == 0 || w.release.Status.CanaryStatus.CurrentBatchState != v1beta1.BatchStateReady {
+		w.pass()
+		if w.model.Deployment != moving {
+			t.Fatalf("it was %+v and is %+v", moving, w.model.Deployment)
+		}
+	}
+	for range 50 {
+		w.pass()
+	}
+	if w.model.Deployment != moving {
+		t.Errorf("it does not wait for an order: %+v", w.model.Deployment)
+	}
+	w.now = w.now.Add(hold)
+	for range 50 {
+		w.pass()
+	}
+	if d := w.model.Deployment; !d.Paused || w.model.Sizes() != [rollingtest.Versions]int{4, 6, 0} {
+		t.Errorf("it is not parked: %+v %v", d, w.model.Sizes())
+	}
+	w.order(2)
+	w.until(2)
+	if d := w.model.Deployment; d.Paused || d.Huge || d.Surge != w.limit.Surge {
+		t.Errorf("the last batch does not go on by itself: %+v", d)
+	}
+	w.release.Spec.ReleasePlan.Batches = w.release.Spec.ReleasePlan.Batches[:2]
+	w.order(1)
+	w.pass()
+	if !w.model.Deployment.Paused {
+		t.Errorf("a shorter plan does not stop it: %+v", w.model.Deployment)
 	}
 }
 

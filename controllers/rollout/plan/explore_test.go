@@ -149,10 +149,7 @@ func (w *world) batch() {
 		return
 	}
 	if b.Spec.ReleasePlan.BatchPartition == nil {
-		if !w.InRelease || b.Status.UpdateRevision == "" || b.Status.UpdateRevision == w.Template || w.Template == w.Stable {
-			if w.Net != nil {
-				w.Net.Raced = w.Net.Raced || w.InRelease
-			}
+		if !w.InRelease || b.Status.UpdateRevision == w.Template || b.Status.UpdateRevision != "" && w.Template == w.Stable {
 			w.release()
 		}
 		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted

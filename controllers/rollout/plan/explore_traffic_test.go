@@ -23,9 +23,8 @@ type net struct {
 	Route, Seen    int
 	Marked         bool
 	Refusing, Dead bool
-	// Gone: the user deleted the route. Spoilt: he deleted a Service that had requests. Raced: a version came between the order to let the
-	// workload go, after a cancel before the first batch, and its execution.
-	Gone, Spoilt, Raced bool
+	// Gone: the user deleted the route. Spoilt: he deleted a Service that had requests.
+	Gone, Spoilt bool
 }
 
 // newRouted is a world whose first step has traffic.
@@ -137,7 +136,7 @@ func (w *world) lost() string {
 		return "I1, I8: requests go to a version without pods"
 	case (n.Route >= 0 || n.Seen >= 0) && n.Canary == "" && !free:
 		return "I2: a route names a Service that is not there"
-	case n.Pinned != "" && (n.Pinned != w.Stable || w.pods(n.Pinned) == 0) && !w.Took && !n.Raced:
+	case n.Pinned != "" && (n.Pinned != w.Stable || w.pods(n.Pinned) == 0) && !w.Took:
 		return "I3: the Service of the user has no pods"
 	}
 	return ""
