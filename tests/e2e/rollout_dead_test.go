@@ -7,12 +7,14 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -67,23 +69,27 @@ func (r *rolled) reachesPods(want int) {
 func (r *rolled) mended() {
 	r.t.Helper()
 	r.EventuallyWithin(2*time.Minute, "all pods are mended", func(ctx context.Context) error {
-		pods, err := r.ListPods(ctx, "app=shop")
+		pods, err := r.mend(ctx)
 		if err != nil {
 			return err
-		}
-		for i := range pods {
-			if _, unready := pods[i].Annotations[simnode.NotReady]; unready && pods[i].DeletionTimestamp == nil {
-				patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+simnode.NotReady+`":null}}}`))
-				if err := client.IgnoreNotFound(r.Client.Patch(ctx, &pods[i], patch)); err != nil {
-					return err
-				}
-			}
 		}
 		if all, ready := of(pods, "v2"); ready != 6 || len(pods) != 6 {
 			return fmt.Errorf("%d pods have v2, %d of them are ready, of %d", all, ready, len(pods))
 		}
 		return nil
 	})
+}
+
+// mend makes the unready pods that there are ready.
+func (r *rolled) mend(ctx context.Context) ([]corev1.Pod, error) {
+	pods, err := r.ListPods(ctx, "app=shop")
+	for i := range pods {
+		if _, unready := pods[i].Annotations[simnode.NotReady]; unready && pods[i].DeletionTimestamp == nil {
+			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+simnode.NotReady+`":null}}}`))
+			err = errors.Join(err, client.IgnoreNotFound(r.Client.Patch(ctx, &pods[i], patch)))
+		}
+	}
+	return pods, err
 }
 
 // isFree checks that a Deployment rolls by the numbers of its user.
@@ -188,8 +194,14 @@ func rowsWithoutOperator() []withoutOperator {
 			r.mended()
 		}, back: tookOver},
 		{name: "a Deployment in its last step", kind: "Deployment", before: func(r *rolled) {
+			r.steps(`[{"replicas":1},{"replicas":"100%"}]`)
 			broken(r)
-			r.jump(3)
+			r.Eventually("its first pod is mended", func(ctx context.Context) error {
+				_, err := r.mend(ctx)
+				return err
+			})
+			r.waits(1)
+			r.approve()
 			r.Eventually("Kubernetes has it", r.isFree)
 		}, dead: (*rolled).mended, back: func(r *rolled) {
 			r.ends("True")
