@@ -171,7 +171,8 @@ func (o *observed) restored(keep bool) fields {
 	switch {
 	case keep && o.deployment != nil && o.canary == nil:
 		d := o.deployment.DeepCopy()
-		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		rolling.WriteRestored(d, o.numbers)
+		d.Spec.Paused = true
 		return numbersOf(d)
 	case keep:
 		return nil

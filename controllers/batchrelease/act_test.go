@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 )
 
 // TestWritesTell: a write to the workload names its event when it fails, and a deleted pod has one.
@@ -62,6 +63,24 @@ func TestCanariesTell(t *testing.T) {
 	gone := o.drop([]string{"web-canary-0", "web-x7k2p"})
 	if len(gone) != 2 || gone[0].Verb != planning.VerbDelete || gone[0].Success.Reason != "CanaryDeleted" || gone[1].Verb != planning.VerbPatch || gone[1].Success.Reason != "" {
 		t.Errorf("they are deleted by %+v", gone)
+	}
+}
+
+// A Deployment that stays held, and one that goes on, have the numbers of the user again.
+func TestTheNumbersOfTheUserComeBack(t *testing.T) {
+	row, _ := rollable.Of("apps/v1", "Deployment")
+	surge, unavailable := intstr.FromString("30%"), intstr.FromInt32(0)
+	own := rolling.Numbers{MaxSurge: &surge, MaxUnavailable: &unavailable, MinReadySeconds: 7, ProgressDeadlineSeconds: ptr.To[int32](60)}
+	d := &appsv1.Deployment{}
+	rolling.WriteMoving(d, 2)
+	o := &observed{row: row, deployment: d, numbers: own, snapshot: plan.Snapshot{Workload: &plan.Workload{Rolling: &rolling.View{Replicas: 4}}}}
+	for _, keep := range []bool{true, false} {
+		spec := o.restored(keep)
+		strategy, _ := spec["strategy"].(fields)
+		rollingUpdate, _ := strategy["rollingUpdate"].(fields)
+		if rollingUpdate["maxSurge"] != surge || rollingUpdate["maxUnavailable"] != unavailable || spec["minReadySeconds"] != int32(7) || spec["paused"] != keep {
+			t.Errorf("held %t: %v", keep, spec)
+		}
 	}
 }
 

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,7 +52,7 @@ const maxListed, maxListedBytes = 2000, 8 << 20
 const createdSoon = 10 * time.Second
 
 // generator keeps the PersistentPodStates that annotations of workloads ask for. A request is the name of both, or empty for a look at
-// listed kinds: these are not watched.
+// listed kinds: these are not watched, but their list is.
 type generator struct {
 	*workload.Base
 	kinds     []schema.GroupVersionKind
@@ -75,9 +77,13 @@ func (r *Reconciler) setupGenerator(_ context.Context, mgr ctrl.Manager, d workl
 	if err := c.Watch(cache.Source(d.Cache, workload.Object(plan.Kind()), &handler.EnqueueRequestForObject{}, specChanged())); err != nil {
 		return fmt.Errorf("watching PersistentPodStates: %w", err)
 	}
-	return c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(reconcile.Request{})
-		return nil
+	watches, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("watching the ConfigMap %s: %w", listed.ConfigMap, err)
+	}
+	return c.Watch(source.Func(func(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		settings := corev1.SchemeGroupVersion.WithResource("configmaps")
+		return cache.Inform(ctx, watches, settings, g.namespace, cache.Named(listed.ConfigMap), nil, func() { queue.Add(reconcile.Request{}) })
 	}))
 }
 
@@ -124,7 +130,7 @@ func (g *generator) Reconcile(ctx context.Context, req reconcile.Request) (recon
 // look compares the workloads of listed kinds. Rights on them are the administrator's to give.
 func (g *generator) look(ctx context.Context) (reconcile.Result, error) {
 	kinds, err := listed.Kinds(ctx, g.Live, g.namespace, sticky.Key)
-	if err != nil {
+	if err != nil || len(kinds) == 0 {
 		return reconcile.Result{}, err
 	}
 	for i := range kinds {
