@@ -205,7 +205,8 @@ func (s state) read(n rolling.Numbers) (v rolling.View, newest *appsv1.ReplicaSe
 // view is what the mover is given.
 func (d *deployment) view(s state, step int) rolling.View {
 	v, _, _ := s.read(d.numbers())
-	v.Limit = d.plan.Limit(step, v.Replicas)
+	v.Limit, v.Last = d.plan.Limit(step, v.Replicas), d.plan.Last(step)
+	v.Patient = v.New.Ready < v.Limit
 	return v
 }
 
@@ -214,13 +215,17 @@ func (d *deployment) act(s state, step rolling.Step, v rolling.View) {
 	d.Helper()
 	var err error
 	switch step.Verb {
-	case rolling.Uncount, rolling.Move, rolling.Reached:
+	case rolling.Uncount, rolling.Move, rolling.Reached, rolling.Free, rolling.Stop:
 		o := s.deployment.DeepCopy()
 		switch step.Verb {
 		case rolling.Uncount:
 			rolling.WriteUncounting(o)
 		case rolling.Move:
 			rolling.WriteMoving(o, step.Surge)
+		case rolling.Free:
+			rolling.WriteRestored(o, d.numbers())
+		case rolling.Stop:
+			o.Spec.Paused = true
 		default:
 			rolling.WriteParked(o, v, d.numbers())
 		}

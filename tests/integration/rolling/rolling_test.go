@@ -164,7 +164,8 @@ func (s *schedule) batch() (last bool) {
 		}
 		v := s.view(now, s.step)
 		step := rolling.Next(v)
-		if step.Verb == rolling.Reached && now.deployment.Spec.Paused && !v.Uncounting && v.CaughtUp && now.ready() >= v.Replicas {
+		rests := step.Verb == rolling.Reached && now.deployment.Spec.Paused && !v.Uncounting || v.Last && v.Loose && v.New.Replicas >= v.Replicas
+		if rests && v.CaughtUp && now.ready() >= v.Replicas {
 			return true
 		}
 		if s.random.IntN(4) == 0 {
