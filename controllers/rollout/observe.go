@@ -5,6 +5,7 @@ package rollout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -102,7 +103,21 @@ func (r *Reconciler) observe(ctx context.Context, o *v1beta1.Rollout) (*seen, er
 	if err := r.observeWorkload(ctx, o, s); err != nil {
 		return nil, err
 	}
+	if r.unproven(ctx, o, s) {
+		s.Registering = true
+	}
 	return s, r.observeRequests(ctx, o, s)
+}
+
+// unproven: the API server does not hold a new template yet, although it was told to. A workload that is the first one has shown that to
+// nobody before.
+func (r *Reconciler) unproven(ctx context.Context, o *v1beta1.Rollout, s *seen) bool {
+	known := plan.ConditionOf(&o.Status, v1beta1.RolloutConditionGuarded).Status == metav1.ConditionTrue
+	exempt := o.Namespace == r.routes.Namespace || o.Namespace == metav1.NamespaceSystem
+	if known || exempt || !s.row.Native || !s.Workload.Guarded || s.Registering || s.HookFault != "" || r.hooked == nil {
+		return false
+	}
+	return errors.Is(held(ctx, client.NewDryRunClient(r.Client), s.row.Kind, keyOf(o), nil), errNotHeld)
 }
 
 // observeRelease reads the BatchRelease. It is watched from the first Rollout on.
