@@ -42,6 +42,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarterminator"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset"
+	"github.com/kruise-operator/kruise-operator/controllers/trafficrouting"
 	"github.com/kruise-operator/kruise-operator/controllers/uniteddeployment"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread"
 	"github.com/kruise-operator/kruise-operator/internal/confirmation"
@@ -110,6 +111,7 @@ func All() []controller.Kind {
 		rollout.Value(),
 		sidecarset.Value(),
 		statefulset.Value(),
+		trafficrouting.Value(),
 		uniteddeployment.Value(),
 		workloadspread.Value(),
 

@@ -26,6 +26,7 @@ const Name = "rollout-controller"
 // +kubebuilder:rbac:groups=rollouts.kruise.io,resources=rollouts/status,verbs=patch
 // +kubebuilder:rbac:groups=rollouts.kruise.io,resources=rollouts/finalizers,verbs=update
 // +kubebuilder:rbac:groups=rollouts.kruise.io,resources=batchreleases,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=rollouts.kruise.io,resources=trafficroutings,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=apps,resources=replicasets;controllerrevisions,verbs=list
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets;daemonsets,verbs=get;list;watch;patch
@@ -40,8 +41,10 @@ type Reconciler struct {
 	// labeled are the workloads of Kubernetes under the brake, own the kinds of ours that are served.
 	labeled *labeled
 	own     []rollable.Workload
-	strays  strays
-	routes  routes.Reader
+	// shares: somebody carries out TrafficRoutings.
+	shares bool
+	strays strays
+	routes routes.Reader
 	// appends adds labels of new pods to the selector of their Service.
 	appends bool
 }
@@ -69,7 +72,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	defer pass.End()
-	if r.quiet(rollout) {
+	used, err := r.observeShared(ctx, rollout)
+	if err != nil {
+		return r.notObserved(ctx, pass, err)
+	}
+	if r.quiet(rollout) && !used.held() {
 		return pass.Finish(nil)
 	}
 	memory := workload.Own(pass.Memory, func() *own { return &own{} })
@@ -82,7 +89,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.notObserved(ctx, pass, err)
 	}
-	seen.Fault = memory.fault
+	seen.Fault, seen.shared = memory.fault, used
+	if used != nil {
+		seen.Shared = &used.Shared
+	}
 	todo := decide(rollout, seen)
 	pass.LookAgain(todo.After)
 	if wait, err := pass.WriteStatus(ctx, todo.Status, todo.Act != "" || moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
@@ -136,7 +146,7 @@ func passes(before *v1beta1.RolloutStatus, release *v1beta1.BatchRelease, d plan
 	}
 	return rolling(before) && rolling(&d.Status) &&
 		(before.CurrentStepIndex != d.Status.CurrentStepIndex || before.CurrentStepState != d.Status.CurrentStepState) &&
-		!d.Drop && !d.Unmark && !d.Guard && !d.Unguard && !d.Catch && !d.Ended &&
+		!d.Hold && !d.LetGo && !d.Drop && !d.Unmark && !d.Guard && !d.Unguard && !d.Catch && !d.Ended &&
 		(d.Order == nil || release != nil && release.DeletionTimestamp == nil && sameOrder(release.Spec, *d.Order))
 }
 

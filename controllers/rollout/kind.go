@@ -67,6 +67,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	}
 	r.Metrics.Rollouts.Count(r.standings)
 	managed := workload.Managed(mgr.GetRESTMapper(), c)
+	r.shares = managed(sharedKind())
 	for _, row := range rollable.All() {
 		if row.Native || !managed(row.Kind) {
 			continue

@@ -37,6 +37,8 @@ type seen struct {
 	release  *v1beta1.BatchRelease
 	// stableHash is the label of pods of the version before the release.
 	stableHash string
+	// shared is the TrafficRouting; nil: the Rollout names none.
+	shared *sharedRoutes
 	// requests are nil when nobody needs them.
 	requests *requests
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,14 +30,8 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=configmaps,resourceNames=kruise-rollout-configuration,verbs=get
 
-const (
-	// grace is how long a change of a route takes when the Rollout says nothing.
-	grace = 3 * time.Second
-	// overdue is when a gateway that says nothing no longer holds up an end.
-	overdue = 5 * time.Minute
-	// maxSlices and maxPods limit what is read to find one that is ready.
-	maxSlices, maxPods = 100, 1000
-)
+// maxSlices and maxPods limit what is read to find one that is ready.
+const maxSlices, maxPods = 100, 1000
 
 // requests are what was read of them.
 type requests struct {
@@ -84,43 +77,18 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 	if err := r.readRoutes(ctx, o, q, s); err != nil {
 		return err
 	}
-	since := r.Clock.Now().Sub(q.last(o, r.Clock.Now()))
-	s.World.Waited, s.World.Overdue = since >= graceOf(canary.TrafficRoutings), since >= overdue
-	return nil
-}
-
-// graceOf is the longest of all.
-func graceOf(all []v1beta1.TrafficRoutingRef) (longest time.Duration) {
-	for _, ref := range all {
-		period := time.Duration(ref.GracePeriodSeconds) * time.Second
-		if period <= 0 {
-			period = grace
-		}
-		longest = max(longest, period)
-	}
-	return longest
-}
-
-// up: new pods are to get requests.
-func (q *requests) up() bool { return q.want.Goal == traffic.Prepare || q.want.Goal == traffic.Route }
-
-// last is when somebody last wrote any of it.
-func (q *requests) last(o *v1beta1.Rollout, now time.Time) time.Time {
 	last := o.CreationTimestamp.Time
 	if at := o.Status.CanaryStatus.LastUpdateTime; at != nil {
 		last = at.Time
 	}
-	all := []map[string]any{q.stable, q.canary}
-	for _, p := range q.places {
-		all = append(append(all, p.Object), p.Own...)
-	}
-	for _, object := range all {
-		if at := traffic.Written(object).Time; at.After(last) && !at.After(now) {
-			last = at
-		}
-	}
-	return last
+	now := r.Clock.Now()
+	since := now.Sub(routes.Written(last, now, q.places, q.stable, q.canary))
+	s.World.Waited, s.World.Overdue = since >= routes.Grace(canary.TrafficRoutings), since >= routes.Overdue
+	return nil
 }
+
+// up: new pods are to get requests.
+func (q *requests) up() bool { return q.want.Goal == traffic.Prepare || q.want.Goal == traffic.Route }
 
 // readServices reads that of the user and that of the new version.
 func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *requests, w *traffic.World) (err error) {

@@ -187,6 +187,8 @@ func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) ([]planning.Action
 			Verb: planning.VerbPatch, Step: stepWorkload, Kind: seen.row.Kind, Object: seen.workload, Change: change, Reason: "Control",
 			Failure: planning.Event{Warning: true, Reason: "FailedControl", Message: "Changing the notes on the workload"},
 		}}, nil
+	case d.Hold || d.LetGo:
+		return seen.shared.hold(r.Name, d.Hold), nil
 	case d.Drop && seen.release != nil:
 		return []planning.Action{{
 			Verb: planning.VerbDelete, Step: stepDrop, Kind: releaseKind(), Object: seen.release, Reason: "Done", Propagation: metav1.DeletePropagationBackground,

@@ -6,5 +6,5 @@
 package v1alpha1
 
 // Kind is a kind of object that the operator manages.
-// +kubebuilder:validation:Enum=AdvancedCronJob;BatchRelease;BroadcastJob;CloneSet;ContainerRecreateRequest;DaemonSet;EphemeralJob;ImageListPullJob;ImagePullJob;NodeImage;NodePodProbe;PersistentPodState;PodProbeMarker;PodUnavailableBudget;ResourceDistribution;Rollout;SidecarSet;StatefulSet;UnitedDeployment;WorkloadSpread
+// +kubebuilder:validation:Enum=AdvancedCronJob;BatchRelease;BroadcastJob;CloneSet;ContainerRecreateRequest;DaemonSet;EphemeralJob;ImageListPullJob;ImagePullJob;NodeImage;NodePodProbe;PersistentPodState;PodProbeMarker;PodUnavailableBudget;ResourceDistribution;Rollout;SidecarSet;StatefulSet;TrafficRouting;UnitedDeployment;WorkloadSpread
 type Kind string

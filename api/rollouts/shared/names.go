@@ -44,6 +44,10 @@ const (
 	FinalizerRollout = "rollouts.kruise.io/rollout"
 	// FinalizerCanary is OpenKruise's, on canary Deployments that it has made.
 	FinalizerCanary = "finalizer.rollouts.kruise.io/batch-release"
+	// FinalizerTrafficRouting keeps a TrafficRouting until routes are as before.
+	FinalizerTrafficRouting = "rollouts.kruise.io/trafficrouting"
+	// FinalizerInUse and the name of a Rollout say that its release uses a TrafficRouting.
+	FinalizerInUse = "progressing.rollouts.kruise.io/"
 	// FinalizerBatchRelease does the same for a BatchRelease.
 	FinalizerBatchRelease = "rollouts.kruise.io/batch-release-finalizer"
 )

@@ -15,6 +15,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion(),
 		&BatchRelease{}, &BatchReleaseList{},
 		&Rollout{}, &RolloutList{},
+		&TrafficRouting{}, &TrafficRoutingList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil

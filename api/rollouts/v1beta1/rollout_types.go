@@ -76,7 +76,8 @@ type CanaryStrategy struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	EnableExtraWorkloadForCanary bool `json:"enableExtraWorkloadForCanary,omitempty"`
-	// trafficRoutingRef names a TrafficRouting. This version refuses it.
+	// trafficRoutingRef names a TrafficRouting: a release uses it from its beginning to its end. The annotation
+	// rollouts.kruise.io/trafficrouting does the same.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	TrafficRoutingRef string `json:"trafficRoutingRef,omitempty"`

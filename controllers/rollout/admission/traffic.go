@@ -7,8 +7,10 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
@@ -54,4 +56,34 @@ func validatePercent(replicas *intstr.IntOrString, at *field.Path) field.ErrorLi
 	}
 	why := fmt.Sprintf("must be at most %d%% in a step with traffic, so that old pods can take the other requests", percentLimit)
 	return field.ErrorList{field.Invalid(at, replicas.String(), why)}
+}
+
+// longestUser is the longest name in a finalizer.
+const longestUser = 63
+
+// sharedField is where a Rollout names its TrafficRouting.
+func sharedField(r *v1beta1.Rollout) *field.Path {
+	strategy := field.NewPath("spec", "strategy")
+	switch {
+	case r.Spec.Strategy.Canary != nil && r.Spec.Strategy.Canary.TrafficRoutingRef != "":
+		return strategy.Child("canary", "trafficRoutingRef")
+	case r.Spec.Strategy.BlueGreen != nil && r.Spec.Strategy.BlueGreen.TrafficRoutingRef != "":
+		return strategy.Child("blueGreen", "trafficRoutingRef")
+	}
+	return field.NewPath("metadata", "annotations").Key(shared.AnnotationTrafficRouting)
+}
+
+// validateShared checks the name of a TrafficRouting, and of the Rollout: it is in a finalizer there.
+func validateShared(r *v1beta1.Rollout) field.ErrorList {
+	name := routing.SharedOf(r)
+	if name == "" {
+		return nil
+	}
+	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+		return field.ErrorList{field.Invalid(sharedField(r), name, faults[0])}
+	}
+	if len(r.Name) > longestUser {
+		return field.ErrorList{field.Invalid(sharedField(r), name, fmt.Sprintf("needs a Rollout whose name has at most %d characters", longestUser))}
+	}
+	return nil
 }

@@ -13,13 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
 )
 
 const (
-	noShared    = "TrafficRoutings are not part of this version of the operator: use trafficRoutings"
 	noBlueGreen = "releases with two full sets of pods are not part of this version of the operator"
 	inRelease   = "cannot be changed while a release goes on"
 )
@@ -28,9 +27,7 @@ const (
 func Validate(r *v1beta1.Rollout) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateWorkload(r.Spec.WorkloadRef, spec.Child("workloadRef"))
-	if r.Annotations[shared.AnnotationTrafficRouting] != "" {
-		errs = append(errs, field.Forbidden(field.NewPath("metadata", "annotations").Key(shared.AnnotationTrafficRouting), noShared))
-	}
+	errs = append(errs, validateShared(r)...)
 	canary, path := r.Spec.Strategy.Canary, spec.Child("strategy")
 	switch {
 	case r.Spec.Strategy.BlueGreen != nil:
@@ -39,9 +36,6 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 		return append(errs, field.Required(path.Child("canary"), "the steps of a release"))
 	}
 	path = path.Child("canary")
-	if canary.TrafficRoutingRef != "" {
-		errs = append(errs, field.Forbidden(path.Child("trafficRoutingRef"), noShared))
-	}
 	if canary.FailureThreshold != nil && *canary.FailureThreshold != intstr.FromInt32(0) {
 		if _, _, err := rollable.Size(*canary.FailureThreshold); err != nil {
 			errs = append(errs, field.Invalid(path.Child("failureThreshold"), canary.FailureThreshold.String(), err.Error()))
@@ -118,6 +112,9 @@ func ValidateUpdate(r, old *v1beta1.Rollout) field.ErrorList {
 	}
 	if !equality.Semantic.DeepEqual(now.TrafficRoutings, was.TrafficRoutings) {
 		errs = append(errs, field.Forbidden(path.Child("trafficRoutings"), inRelease))
+	}
+	if routing.SharedOf(r) != routing.SharedOf(old) {
+		errs = append(errs, field.Forbidden(sharedField(r), inRelease))
 	}
 	if len(now.Steps) != len(was.Steps) {
 		errs = append(errs, field.Forbidden(path.Child("steps"), fmt.Sprintf("their number %s: there are %d", inRelease, len(was.Steps))))

@@ -105,7 +105,8 @@ func TestValidate(t *testing.T) {
 		"a smaller percentage":        {spec: canary(steps(`"30%"`, `"20%"`)), want: at + "steps[1].replicas Invalid"},
 		"a traffic of zero":           {spec: canary(`"steps":[{"replicas":1,"traffic":"0%"}]`), want: at + "steps[0].traffic Invalid"},
 		"a traffic without percent":   {spec: canary(`"steps":[{"replicas":1,"traffic":"20"}]`), want: at + "steps[0].traffic Invalid"},
-		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`), want: at + "trafficRoutingRef Forbidden"},
+		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`)},
+		"a shared route without name": {spec: canary(steps("1") + `,"trafficRoutingRef":"a b"`), want: at + "trafficRoutingRef Invalid"},
 		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`)},
 		"a threshold in words":        {spec: canary(steps("1") + `,"failureThreshold":"many"`), want: at + "failureThreshold Invalid"},
 		"a label that cannot be":      {spec: canary(steps("1") + `,"patchPodTemplateMetadata":{"labels":{"a b":"c"}}`), want: at + "patchPodTemplateMetadata.labels Invalid"},
@@ -121,8 +122,12 @@ func TestValidate(t *testing.T) {
 func TestASharedRouteByAnnotation(t *testing.T) {
 	r := decoded(t, canary(steps("1")))
 	r.Annotations = map[string]string{"rollouts.kruise.io/trafficrouting": "web"}
-	if got := texts(Validate(r)); got != "metadata.annotations[rollouts.kruise.io/trafficrouting] Forbidden" {
+	if got := texts(Validate(r)); got != "" {
 		t.Error(got)
+	}
+	r.Name = strings.Repeat("a", 64)
+	if got := texts(Validate(r)); got != "metadata.annotations[rollouts.kruise.io/trafficrouting] Invalid" {
+		t.Errorf("a name that is in no finalizer: %s", got)
 	}
 }
 
@@ -133,6 +138,7 @@ func TestValidateUpdate(t *testing.T) {
 		"more steps":     {spec: canary(steps("1", "2", "3")), want: "spec.strategy.canary.steps Forbidden"},
 		"another style":  {spec: canary(steps("1", `"50%"`) + `,"enableExtraWorkloadForCanary":true`), want: "spec.strategy.canary.enableExtraWorkloadForCanary Forbidden"},
 		"no canary":      {spec: deployment, want: "spec.strategy Forbidden"},
+		"a shared route": {spec: canary(steps("1", `"50%"`) + `,"trafficRoutingRef":"web"`), want: "spec.strategy.canary.trafficRoutingRef Forbidden"},
 		"routes":         {spec: canary(steps("1", `"50%"`) + `,"trafficRoutings":[{"service":"web"}]`), want: "spec.strategy.canary.trafficRoutings Forbidden"},
 		"other workload": {spec: strings.Replace(canary(steps("1", `"50%"`)), `"web"`, `"api"`, 1), want: "spec.workloadRef Forbidden"},
 	} {

@@ -37,6 +37,8 @@ type world struct {
 	// Middle are pods of a version that another one followed. Net are requests; nil: nobody cares.
 	Middle int
 	Net    *net
+	// Joint is a TrafficRouting; nil: none is named.
+	Joint *joint
 }
 
 var now = time.Unix(1_000_000, 0)
@@ -69,6 +71,10 @@ func (w *world) copy() *world {
 		n := *w.Net
 		c.Net = &n
 	}
+	if w.Joint != nil {
+		j := *w.Joint
+		c.Joint = &j
+	}
 	return &c
 }
 
@@ -83,6 +89,9 @@ func (w *world) snapshot() Snapshot {
 	}
 	if w.Net != nil && w.Rollout != nil {
 		s.World = w.requests(s.Workload)
+	}
+	if w.Joint != nil {
+		s.Shared = w.Joint.read()
 	}
 	return s
 }
@@ -114,6 +123,10 @@ func (w *world) do(d Decision) {
 	w.Guarded = w.Guarded && !d.Unguard || d.Guard
 	if w.Net != nil {
 		w.Net.do(d.Act, w)
+	}
+	if d.Hold || d.LetGo {
+		w.Joint.Held = d.Hold && w.Joint.Exists && !w.Joint.Deleting
+		return
 	}
 	switch {
 	case d.Drop && w.Release.DeletionTimestamp == nil:
@@ -236,6 +249,9 @@ func (w *world) act(action string) bool {
 		}
 		w.Guarded, w.Took = false, true
 	default:
+		if w.Joint != nil {
+			return w.Joint.act(action)
+		}
 		return w.Net.act(action)
 	}
 	return true
@@ -263,6 +279,8 @@ func (w *world) broken() string {
 		}
 	}
 	switch {
+	case w.unheld():
+		return "the TrafficRouting does not know of the release"
 	case w.Free && !w.Took && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil && !w.Rollout.Spec.Disabled:
 		return "a release ran without control"
 	case w.Rollout == nil || w.sub() == nil || w.Missing || !w.Braked || w.Over:
@@ -291,6 +309,10 @@ func (w *world) end() string {
 			w.Net.Refusing, w.Net.Gone = false, false
 			w.Net.sees()
 		}
+		if w.Joint != nil {
+			w.Joint.Exists = w.Joint.Exists || w.Rollout != nil && w.Rollout.Spec.Strategy.Canary != nil
+			w.Joint.pass()
+		}
 		if w.Rollout != nil && !w.Rollout.Spec.Strategy.Paused {
 			w.approve()
 		}
@@ -301,6 +323,9 @@ func (w *world) end() string {
 	paused := w.Rollout != nil && w.Rollout.Spec.Strategy.Paused && !w.Rollout.Spec.Disabled && !w.Missing
 	if left := w.Net.left(); left != "" && !paused {
 		return left
+	}
+	if w.Joint != nil && (w.Joint.Held || w.Joint.Routing) && !paused {
+		return "the TrafficRouting is still held"
 	}
 	switch {
 	case w.Rollout != nil && (w.Rollout.DeletionTimestamp != nil):
@@ -401,6 +426,9 @@ func (w *world) next(t *testing.T) (all []*world) {
 			n.Actions = slices.Delete(n.Actions, i, i+1)
 			return n.act(action)
 		})
+	}
+	if w.Joint != nil {
+		add("the TrafficRouting", always(func(n *world) { n.Joint.pass() }))
 	}
 	return all
 }

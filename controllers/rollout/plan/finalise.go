@@ -25,6 +25,9 @@ func (p *pass) beginFinalising() {
 // expected belongs to the next release; any is expected when control ends.
 func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string) bool {
 	sub := p.Status.CanaryStatus
+	if !p.unshared(sub) {
+		return false
+	}
 	if sub == nil || p.Workload == nil {
 		if !p.returned() {
 			return false

@@ -66,6 +66,8 @@ type Snapshot struct {
 	Fault string
 	// World is what was read of requests, for what was Wanted; nil when that was nothing.
 	World *traffic.World
+	// Shared is the TrafficRouting; nil: the Rollout names none.
+	Shared *Shared
 	// Corrected is a route that somebody else changed after the operator; empty: none.
 	Corrected string
 }
@@ -89,6 +91,8 @@ type Decision struct {
 	Guard, Unguard, Catch bool
 	// Act is the one thing to do about requests; empty: nothing.
 	Act traffic.Act
+	// Hold says on the TrafficRouting that the release uses it, LetGo that it does not.
+	Hold, LetGo bool
 	// Ended: the finalizer can go.
 	Ended bool
 	// After is when time alone may change the answer; 0 is never.
@@ -125,6 +129,7 @@ func Plan(r *v1beta1.Rollout, s Snapshot) Decision {
 	default: // 5
 		p.rest()
 	}
+	p.holds()
 	p.guarded()
 	p.stalled()
 	p.copyUp()

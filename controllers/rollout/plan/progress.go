@@ -72,6 +72,9 @@ func (p *pass) initialize(sub *v1beta1.CanaryStatus) {
 		p.After = -left
 		return
 	}
+	if !p.shared(sub) {
+		return
+	}
 	if at := p.reached(); at > 1 {
 		p.enter(sub, at)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,38 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
+
+const (
+	// grace is how long a change of a route takes when nobody says.
+	grace = 3 * time.Second
+	// Overdue is when a gateway that says nothing no longer holds up an end.
+	Overdue = 5 * time.Minute
+)
+
+// Grace is how long a change of routes takes: the longest of all.
+func Grace(all []v1beta1.TrafficRoutingRef) (longest time.Duration) {
+	for _, ref := range all {
+		period := time.Duration(ref.GracePeriodSeconds) * time.Second
+		if period <= 0 {
+			period = grace
+		}
+		longest = max(longest, period)
+	}
+	return longest
+}
+
+// Written is when somebody last wrote routes or further objects, or since when nobody did.
+func Written(since, now time.Time, places []Place, further ...map[string]any) time.Time {
+	for _, p := range places {
+		further = append(append(further, p.Object), p.Own...)
+	}
+	for _, object := range further {
+		if at := traffic.Written(object).Time; at.After(since) && !at.After(now) {
+			since = at
+		}
+	}
+	return since
+}
 
 // Objects reads objects past the cache.
 type Objects interface {

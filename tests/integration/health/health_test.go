@@ -61,11 +61,11 @@ func jobs() map[string]judged {
 		argo                              string
 	}{
 		"that works": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState TrafficRouting",
 			reconciling: `status: "True", reason: RunningPods`, stalled: `status: "False"`, kstatus: kstatus.InProgressStatus, argo: progressing,
 		},
 		"that is in force": {
-			kinds:       "PodUnavailableBudget",
+			kinds:       "PodUnavailableBudget TrafficRouting",
 			reconciling: `status: "False", reason: InForce`, stalled: `status: "False"`, kstatus: kstatus.CurrentStatus, argo: healthy,
 		},
 		"that is done": {
@@ -77,7 +77,7 @@ func jobs() map[string]judged {
 			reconciling: `status: "False", reason: Failed`, stalled: `status: "True", reason: Failed`, kstatus: kstatus.FailedStatus, argo: degraded,
 		},
 		"that needs its user": {
-			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState",
+			kinds:       "BroadcastJob ImagePullJob ImageListPullJob EphemeralJob ContainerRecreateRequest PodProbeMarker PodUnavailableBudget AdvancedCronJob ResourceDistribution WorkloadSpread PersistentPodState TrafficRouting",
 			reconciling: `status: "False", reason: InvalidSpec`, stalled: `status: "True", reason: InvalidSpec`, kstatus: kstatus.FailedStatus, argo: degraded,
 		},
 		"that a failure has paused": {

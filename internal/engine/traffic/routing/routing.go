@@ -5,9 +5,13 @@
 package routing
 
 import (
+	"cmp"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/gateway"
@@ -106,4 +110,23 @@ func Names(rollout string, canary *v1beta1.CanaryStrategy) traffic.Names {
 		n.Canary = n.Stable
 	}
 	return n
+}
+
+// SharedOf is the TrafficRouting that a Rollout names by a field or, without one, by its annotation; empty: none.
+func SharedOf(r *v1beta1.Rollout) string {
+	var fields [2]string
+	if canary := r.Spec.Strategy.Canary; canary != nil {
+		fields[0] = canary.TrafficRoutingRef
+	}
+	if blueGreen := r.Spec.Strategy.BlueGreen; blueGreen != nil {
+		fields[1] = blueGreen.TrafficRoutingRef
+	}
+	return cmp.Or(fields[0], fields[1], r.Annotations[shared.AnnotationTrafficRouting])
+}
+
+// SharedIn is the same for a Rollout as stored.
+func SharedIn(r *unstructured.Unstructured) string {
+	canary, _, _ := unstructured.NestedString(r.Object, "spec", "strategy", "canary", "trafficRoutingRef")
+	blueGreen, _, _ := unstructured.NestedString(r.Object, "spec", "strategy", "blueGreen", "trafficRoutingRef")
+	return cmp.Or(canary, blueGreen, r.GetAnnotations()[shared.AnnotationTrafficRouting])
 }
