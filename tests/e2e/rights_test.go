@@ -88,7 +88,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "the server is asked past the cache after a conflict, a name that exists and a write that stays unseen; tests/integration/faults makes them",
 			Covers: rights.To("get", "pods", "persistentvolumeclaims", "controllerrevisions", "jobs", "statefulsets", "advancedcronjobs", "broadcastjobs",
-				"batchreleases", "clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "podprobemarkers", "resourcedistributions", "sidecarsets", "uniteddeployments"),
+				"batchreleases", "clonesets", "containerrecreaterequests", "daemonsets", "ephemeraljobs", "imagelistpulljobs", "podprobemarkers", "resourcedistributions", "sidecarsets", "trafficroutings", "uniteddeployments"),
 		},
 		{
 			Why:    "workloads of UnitedDeployments; tests/e2e/zones has all kinds of them",
@@ -138,7 +138,7 @@ func neededElsewhere() []rights.Excuse {
 		{
 			Why: "an owner that blocks its deletion must be writable by the same account where the admission plugin OwnerReferencesPermissionEnforcement is on; no request shows it",
 			Covers: rights.To("update", "advancedcronjobs/finalizers", "batchreleases/finalizers", "broadcastjobs/finalizers", "clonesets/finalizers", "daemonsets/finalizers",
-				"imagelistpulljobs/finalizers", "resourcedistributions/finalizers", "rollouts/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers", "uniteddeployments/finalizers"),
+				"imagelistpulljobs/finalizers", "resourcedistributions/finalizers", "rollouts/finalizers", "sidecarsets/finalizers", "statefulsets/finalizers", "trafficroutings/finalizers", "uniteddeployments/finalizers"),
 		},
 	}
 }

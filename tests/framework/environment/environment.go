@@ -37,6 +37,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	rolloutsv1alpha1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
@@ -68,7 +69,7 @@ type Environment struct {
 // Scheme knows Kubernetes' own types and ours in every version.
 func Scheme() *runtime.Scheme {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme, operatorv1alpha1.AddToScheme, policyv1beta1.AddToScheme, rolloutsv1beta1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1beta1.AddToScheme, v1alpha1.AddToScheme, operatorv1alpha1.AddToScheme, policyv1beta1.AddToScheme, rolloutsv1beta1.AddToScheme, rolloutsv1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // two types of one name: the program is wrong
 		}
