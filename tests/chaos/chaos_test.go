@@ -212,7 +212,7 @@ func beside() []chaos.Scenario {
 }
 
 // alone are the scenarios whose registrations are cluster-wide: an operator without these kinds would remove them.
-func alone() []chaos.Scenario { return append(sidecarSets(), rollouts()...) }
+func alone() []chaos.Scenario { return slices.Concat(sidecarSets(), rollouts(), trafficRoutings()) }
 
 // all are the scenarios of all kinds.
 func all() []chaos.Scenario { return append(beside(), alone()...) }

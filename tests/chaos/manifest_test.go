@@ -64,14 +64,16 @@ func reconciled(kind, name string, reasons ...string) func(context.Context, *cha
 
 func read(ctx context.Context, w *chaos.World, kind, name string) (*unstructured.Unstructured, error) {
 	object := &unstructured.Unstructured{}
-	group := "apps.kruise.io"
+	group, version := "apps.kruise.io", "v1beta1"
 	switch kind {
 	case "PodUnavailableBudget":
 		group = "policy.kruise.io"
 	case "Rollout":
 		group = "rollouts.kruise.io"
+	case "TrafficRouting":
+		group, version = "rollouts.kruise.io", "v1alpha1"
 	}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: kind})
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: version, Kind: kind})
 	return object, w.Client.Get(ctx, client.ObjectKey{Namespace: w.Name, Name: name}, object)
 }
 

@@ -34,7 +34,7 @@ kind: Rollout
 metadata: {name: shop}
 spec:
   workloadRef: {apiVersion: VERSION, kind: KIND, name: shop}
-  strategy: {canary: {steps: [{replicas: 1}, {replicas: "100%"}]}}
+  strategy: {canary: {SHAREDsteps: [{replicas: 1}, {replicas: "100%"}]}}
 ---
 apiVersion: VERSION
 kind: KIND
@@ -194,7 +194,7 @@ func rollouts() []chaos.Scenario {
 			steps := []chaos.Step{
 				apply(rolledOut, both(both(has(0), labeled), is(func(s *rolloutsv1beta1.RolloutStatus, _ string) bool {
 					return s.CurrentStepState == rolloutsv1beta1.CanaryStepStateCompleted
-				})), "VERSION", version, "KIND", of),
+				})), "VERSION", version, "KIND", of, "SHARED", ""),
 				r.image(scenario.V2, 1, both(has(1), waits)),
 			}
 			switch name {

@@ -56,6 +56,8 @@ func kindsOf() map[string]schema.GroupVersionKind {
 		"batchreleases.rollouts.kruise.io":         {Group: "rollouts.kruise.io", Version: "v1beta1", Kind: "BatchRelease"},
 		"resourcedistributions.apps.kruise.io":     ours("ResourceDistribution"),
 		"rollouts.rollouts.kruise.io":              {Group: "rollouts.kruise.io", Version: "v1beta1", Kind: "Rollout"},
+		"trafficroutings.rollouts.kruise.io":       {Group: "rollouts.kruise.io", Version: "v1alpha1", Kind: "TrafficRouting"},
+		"ingresses.networking.k8s.io":              {Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"},
 		"podunavailablebudgets.policy.kruise.io":   {Group: "policy.kruise.io", Version: "v1beta1", Kind: "PodUnavailableBudget"},
 		"sidecarsets.apps.kruise.io":               ours("SidecarSet"),
 		"statefulsets.apps.kruise.io":              ours("StatefulSet"),

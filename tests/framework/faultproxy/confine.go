@@ -138,7 +138,7 @@ func confined() []string {
 		"advancedcronjobs.apps.kruise.io", "broadcastjobs.apps.kruise.io", "clonesets.apps.kruise.io", "containerrecreaterequests.apps.kruise.io",
 		"daemonsets.apps.kruise.io", "ephemeraljobs.apps.kruise.io", "imagelistpulljobs.apps.kruise.io", "imagepulljobs.apps.kruise.io", "podprobemarkers.apps.kruise.io",
 		"persistentpodstates.apps.kruise.io", "podunavailablebudgets.policy.kruise.io", "statefulsets.apps.kruise.io", "uniteddeployments.apps.kruise.io",
-		"workloadspreads.apps.kruise.io", "rollouts.rollouts.kruise.io", "batchreleases.rollouts.kruise.io", "daemonsets.apps",
+		"workloadspreads.apps.kruise.io", "rollouts.rollouts.kruise.io", "batchreleases.rollouts.kruise.io", "trafficroutings.rollouts.kruise.io", "daemonsets.apps",
 	}
 }
 
