@@ -24,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	policyv1beta1 "github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	rolloutsv1alpha1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	rolloutsv1beta1 "github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -214,10 +215,10 @@ func reconciled(n *environment.Namespace, out string) int {
 	return found
 }
 
-// released waits until the Rollouts and BatchReleases of a namespace have nothing to do.
+// released waits until the Rollouts, BatchReleases and TrafficRoutings of a namespace have nothing to do.
 func released(t *testing.T, n *environment.Namespace) int {
 	t.Helper()
-	rollouts, releases := &rolloutsv1beta1.RolloutList{}, &rolloutsv1beta1.BatchReleaseList{}
+	rollouts, releases, routings := &rolloutsv1beta1.RolloutList{}, &rolloutsv1beta1.BatchReleaseList{}, &rolloutsv1alpha1.TrafficRoutingList{}
 	if err := errors.Join(n.Client.List(t.Context(), rollouts, client.InNamespace(n.Name)), n.Client.List(t.Context(), releases, client.InNamespace(n.Name))); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,19 @@ func released(t *testing.T, n *environment.Namespace) int {
 			return err
 		})
 	}
-	return len(rollouts.Items) + len(releases.Items)
+	if err := n.Client.List(t.Context(), routings, client.InNamespace(n.Name)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range routings.Items {
+		o := &routings.Items[i]
+		n.Eventually("TrafficRouting "+o.Name+" is at rest", func(ctx context.Context) error {
+			if err := n.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || o.Status.Phase != rolloutsv1alpha1.TrafficRoutingPhaseHealthy {
+				return fmt.Errorf("it is %+v: %w", o.Status, err)
+			}
+			return nil
+		})
+	}
+	return len(rollouts.Items) + len(releases.Items) + len(routings.Items)
 }
 
 // distributed waits until the applied ResourceDistributions are observed, and counts them. Secrets need rights that nobody has here,
