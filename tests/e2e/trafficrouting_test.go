@@ -299,8 +299,10 @@ func TestTwoRolloutsShareARoute(t *testing.T) {
 func TestEveryEndLetsATrafficRoutingGo(t *testing.T) {
 	t.Parallel()
 	for what, end := range map[string]func(*chain){
-		"delete":   func(c *chain) { c.delete(&v1beta1.Rollout{}, "one") },
-		"disable":  func(c *chain) { c.patch(&v1beta1.Rollout{}, "one", `[{"op":"add","path":"/spec/disabled","value":true}]`) },
+		"delete": func(c *chain) { c.delete(&v1beta1.Rollout{}, "one") },
+		"disable": func(c *chain) {
+			c.patch(&v1beta1.Rollout{}, "one", `[{"op":"add","path":"/spec/disabled","value":true}]`)
+		},
 		"workload": func(c *chain) { c.delete(&appsv1.Deployment{}, "one") },
 		"label": func(c *chain) {
 			c.patch(&appsv1.Deployment{}, "one", `[{"op":"remove","path":"/metadata/labels/rollouts.kruise.io~1workload-type"}]`)
