@@ -315,6 +315,9 @@ func (w World) seen(down bool) (Act, string) {
 			return Stuck, why
 		case r.Sight == Silent && !w.Waited:
 			return Wait, why
+		case down && r.Marked && !w.Waited:
+			// Traefik confirms a route up to two seconds before it follows it, and pods are about to go.
+			return Wait, r.Name + ": the gateway has seen the change, and may still have to apply it"
 		}
 	}
 	return Done, ""
