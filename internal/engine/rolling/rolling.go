@@ -18,6 +18,8 @@ type Set struct {
 	Ready int
 	// Desired is the size of the Deployment when its controller last scaled the set.
 	Desired int
+	// Slow: its pods never count as available.
+	Slow bool
 }
 
 // stay are the ready pods that are left when the size of the spec is reached: pods that are not ready go first.
@@ -52,6 +54,8 @@ type View struct {
 	// New is the ReplicaSet of the template, Old are the others, the oldest first.
 	New Set
 	Old []Set
+	// Stable is the index in Old of the version before the release; -1: it is not there.
+	Stable int
 }
 
 // Verb is what to do next.
@@ -66,10 +70,13 @@ const (
 	Uncount Verb = "uncount"
 	// Move writes our numbers with the Surge.
 	Move Verb = "move"
-	// Lower takes old pods away.
+	// Lower gives an old set another size: a lower one, but where too few old pods are kept.
 	Lower Verb = "lower"
 	// Note writes the size of the Deployment to a set that already has this size: the controller forgets that, and stops.
 	Note Verb = "note"
+	// Slow keeps the pods of a set from counting as available, Quick gives the set the minReadySeconds of the user back.
+	Slow  Verb = "slow"
+	Quick Verb = "quick"
 	// Reached: there are as many new and old pods as there should be.
 	Reached Verb = "reached"
 	// Free writes the numbers of the user: its controller does the rest. Stop pauses it, and nothing else.
@@ -82,7 +89,7 @@ type Step struct {
 	Verb Verb
 	// Surge is for Move.
 	Surge int
-	// Set is the index in Old, for Lower and Note. Replicas is its next size.
+	// Set is the index in Old, for all others. Replicas is its next size.
 	Set, Replicas int
 }
 

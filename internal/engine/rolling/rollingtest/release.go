@@ -73,7 +73,7 @@ func (r *Release) View(p Plan) rolling.View {
 	}
 	v.Patient = r.Sets[d.Version].Status.Ready < v.Limit
 	for i, s := range r.Sets {
-		set := rolling.Set{Replicas: s.Replicas, Ready: s.Status.Ready, Desired: s.Desired}
+		set := rolling.Set{Replicas: s.Replicas, Ready: s.Status.Ready, Desired: s.Desired, Slow: s.Huge}
 		if i == d.Version {
 			v.New = set
 		} else {
