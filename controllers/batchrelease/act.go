@@ -69,6 +69,8 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 		return o.patch(stepMove, o.annotations(nil), nested(o.partition(release, d.Status.CanaryStatus.CurrentBatch, *act.Partition), o.row.Partition...))
 	case act.Rolling != nil:
 		return o.rolling(*act.Rolling)
+	case act.Restore && act.Keep && o.beside && o.deployment != nil: // with other numbers old pods would go
+		return o.patch(stepRestore, o.annotations(fields{shared.AnnotationControl: nil}), fields{"paused": true})
 	case act.Restore:
 		return o.patch(stepRestore, o.annotations(fields{
 			shared.AnnotationControl: nil, shared.AnnotationOriginal: nil, shared.AnnotationAdvancedStrategy: nil, shared.AnnotationAdvancedStatus: nil,
@@ -77,6 +79,8 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 		return o.size(*act.Size)
 	case len(act.Drop) > 0:
 		return o.drop(act.Drop)
+	case act.Hold || act.Free:
+		return o.scale(act.Hold)
 	default:
 		return o.deletions(act.Delete)
 	}
@@ -119,13 +123,18 @@ func controlInfo(release *v1beta1.BatchRelease) string {
 
 // original are the numbers of the user, which an earlier release may have kept. Only a Deployment whose pods move gets others.
 func (o *observed) original() any {
+	numbers, rolls := o.numbers, o.deployment != nil && o.canary == nil
+	if o.beside && rolls && numbers.Stable == "" && o.snapshot.Workload.Rolling.Stable >= 0 {
+		numbers.Stable = o.old[o.snapshot.Workload.Rolling.Stable].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		return numbers.Encode()
+	}
 	if kept, found := o.object.GetAnnotations()[shared.AnnotationOriginal]; found {
 		return kept
 	}
-	if o.deployment == nil || o.canary != nil {
+	if !rolls {
 		return nil
 	}
-	return o.numbers.Encode()
+	return numbers.Encode()
 }
 
 // braked is the spec of a workload that keeps its pods. One that is braked already, or has updated pods, stays as it is.
@@ -134,6 +143,11 @@ func (o *observed) braked() fields {
 	case o.advanced:
 		d := o.deployment.DeepCopy()
 		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		return numbersOf(d)
+	case o.deployment != nil && o.beside && o.deployment.Spec.MinReadySeconds != rolling.MinReadySeconds:
+		d := o.deployment.DeepCopy()
+		rolling.WriteMoving(d, 1)
+		d.Spec.Paused = true
 		return numbersOf(d)
 	case o.deployment != nil:
 		return fields{"paused": true}
@@ -205,7 +219,7 @@ func (o *observed) rolling(step rolling.Step) []planning.Action {
 		rolling.WriteRestored(d, o.numbers)
 	case rolling.Stop:
 		return o.patch(stepMove, o.annotations(nil), fields{"paused": true})
-	case rolling.Lower, rolling.Note:
+	case rolling.Lower, rolling.Note, rolling.Slow, rolling.Quick:
 		return o.set(step)
 	default:
 		return nil
@@ -217,7 +231,12 @@ func (o *observed) rolling(step rolling.Step) []planning.Action {
 func (o *observed) set(step rolling.Step) []planning.Action {
 	set := o.old[step.Set]
 	body := fields{"spec": fields{"replicas": step.Replicas}}
-	if step.Verb == rolling.Note {
+	switch step.Verb {
+	case rolling.Slow:
+		body["spec"] = fields{"minReadySeconds": rolling.MinReadySeconds}
+	case rolling.Quick:
+		body["spec"] = fields{"minReadySeconds": o.numbers.MinReadySeconds}
+	case rolling.Note:
 		body["metadata"] = fields{"annotations": fields{rolling.DesiredAnnotation: strconv.Itoa(o.snapshot.Workload.Replicas)}}
 	}
 	return []planning.Action{{

@@ -47,6 +47,8 @@ const (
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=list;patch
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=list
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=clonesets;statefulsets;daemonsets,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;patch
+// +kubebuilder:rbac:groups=keda.sh,resources=scaledobjects,verbs=get;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;delete;patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 

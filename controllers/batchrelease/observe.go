@@ -52,6 +52,9 @@ type observed struct {
 	// canary is the Deployment beside it for the present template, as it should be; nil: the release has none. canaries are those that are stored.
 	canary   *appsv1.Deployment
 	canaries []*appsv1.Deployment
+	// beside: new pods come beside all old ones. scalers are the autoscalers of the workload, when they matter.
+	beside  bool
+	scalers []scaler
 	// labeled: the labels of new pods matter.
 	labeled bool
 	// again is when time alone makes another pod ready.
@@ -67,7 +70,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *
 		o.snapshot.Workload = &plan.Workload{Facts: rollable.Facts{Unsupported: fmt.Sprintf("%s of %s is none of %s", ref.Kind, ref.APIVersion, rollable.Names())}}
 		return o, nil
 	}
-	o.row = row
+	o.row, o.beside = row, release.Spec.ReleasePlan.RollingStyle == v1beta1.BlueGreenRollingStyle
 	switch err := r.follow(ctx, row); {
 	case meta.IsNoMatchError(err):
 		return o, nil
@@ -75,6 +78,9 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *
 		return nil, err
 	}
 	if err := r.readCanaries(ctx, o, release); err != nil {
+		return nil, err
+	}
+	if err := r.readScalers(ctx, o, release); err != nil {
 		return nil, err
 	}
 	began := r.Clock.Now()
@@ -155,6 +161,12 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	view, newest, old := rolling.Read(d.Deployment, d.Sets, o.numbers)
 	w.Rolling, o.old = &view, old
 	w.Revision, w.Stable = d.Revisions()
+	switch {
+	case o.beside && view.Stable >= 0:
+		w.Stable = rolling.Revision(&old[view.Stable].Spec.Template)
+	case o.beside && newest != nil && o.numbers.Stable == newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]:
+		w.Stable = w.Revision
+	}
 	w.MaxUnavailable = view.Unavailable
 	if newest != nil {
 		w.Updated = int(newest.Status.Replicas)

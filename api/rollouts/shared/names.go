@@ -18,6 +18,8 @@ const (
 	AnnotationControl = "batchrelease.rollouts.kruise.io/control-info"
 	// AnnotationOriginal has the numbers of the user while others stand in the workload.
 	AnnotationOriginal = "rollouts.kruise.io/original-deployment-strategy"
+	// AnnotationScaleIn is on an autoscaler that is kept from taking pods: what stood there before.
+	AnnotationScaleIn = "rollouts.kruise.io/original-scale-in"
 	// AnnotationAdvancedStrategy is OpenKruise's, on a Deployment that it has taken from Kubernetes: the numbers of its user.
 	AnnotationAdvancedStrategy = "rollouts.kruise.io/deployment-strategy"
 	// AnnotationAdvancedStatus is OpenKruise's, too.

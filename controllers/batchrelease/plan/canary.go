@@ -45,5 +45,5 @@ func (p *pass) drop(all bool) bool {
 // needed: the canary's pods serve while the workload itself rolls to their version. They give way where room for its pods is missing.
 func (p *pass) needed() bool {
 	w, c := p.Workload, p.Canary
-	return c != nil && c.Ready > 0 && w.Revision != p.Status.StableRevision && !p.keeps() && !w.rolled() && (w.Rolling == nil || !w.Rolling.Refused)
+	return c != nil && c.Ready > 0 && w.Revision != p.Status.StableRevision && !p.keeps() && !p.rolled() && (w.Rolling == nil || !w.Rolling.Refused)
 }

@@ -19,6 +19,8 @@ func (p *pass) move(desired int) Act {
 	switch {
 	case p.Canary != nil:
 		return p.Canary.move(desired)
+	case w.Rolling != nil && p.beside():
+		return beside(*w.Rolling, desired)
 	case w.Rolling != nil:
 		return p.deployment(*w.Rolling, desired)
 	case w.Partition != nil:

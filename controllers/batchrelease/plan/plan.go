@@ -57,6 +57,8 @@ type Snapshot struct {
 	// Canary is nil when the workload's own pods are updated. Else the updated pods of Workload are those of the canary Deployment, until the
 	// release ends.
 	Canary *Canary
+	// Scaling: an autoscaler of the workload may take pods. Held: one is kept from it. Only releases with all old pods look.
+	Scaling, Held bool
 	// Labels: pods get labels of the release. Keeps: a release that is ended early leaves its workload as it is.
 	Labels, Keeps bool
 }
@@ -74,12 +76,14 @@ type Act struct {
 	// Size is the next one of the canary Deployment, which begins with 0. Drop names canary Deployments to delete.
 	Size *int
 	Drop []string
+	// Hold keeps autoscalers from taking pods, Free lets them.
+	Hold, Free bool
 	// Restore gives the workload its own strategy back. Keep leaves it held: it is only given up.
 	Restore, Keep bool
 }
 
 func (a Act) any() bool {
-	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore || a.Size != nil || len(a.Drop) > 0
+	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore || a.Hold || a.Free || a.Size != nil || len(a.Drop) > 0
 }
 
 // Decision is what comes next.
@@ -119,7 +123,7 @@ func Plan(b *v1beta1.BatchRelease, s Snapshot) Decision {
 	}
 	switch {
 	case s.Workload == nil: // 1
-		p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, !p.drop(true)
+		p.Status.Phase, p.Ended = v1beta1.BatchReleasePhaseCompleted, !p.drop(true) && !p.free()
 	case b.DeletionTimestamp != nil && (s.Workload.InRelease || b.Status.Phase == v1beta1.BatchReleasePhaseCompleted): // 2
 		// Another BatchRelease follows, or there is nothing to restore.
 		p.Ended = !p.drop(false)
@@ -160,8 +164,8 @@ func (p *pass) refused() bool {
 		return false
 	case w.Unsupported != "":
 		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, w.Unsupported
-	case style != "" && style != v1beta1.PartitionRollingStyle && style != v1beta1.CanaryRollingStyle:
-		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, fmt.Sprintf("the style %s is not supported", style)
+	case p.beside() && !w.Beside:
+		p.stalled, p.why = v1beta1.ReasonUnsupportedWorkload, fmt.Sprintf("the style %s is not for a %s", style, w.Kind.Kind)
 	case w.Other != "":
 		p.stalled, p.why = v1beta1.ReasonControlledByOther, fmt.Sprintf("the BatchRelease %s has the %s", w.Other, w.Kind.Kind)
 	default:
@@ -181,7 +185,9 @@ func (p *pass) prepare() {
 		}
 		return
 	}
-	p.Act.Control = true
+	if !p.keepOld() {
+		p.Act.Control = true
+	}
 }
 
 // finalize gives the workload its own strategy back.
@@ -198,6 +204,8 @@ func (p *pass) finalize() {
 	case w.had() && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
 		// Its controller would count by what it saw earlier.
 		return
+	case w.had() && !other && p.withdraw():
+		return
 	case w.had() && !other, w.Held:
 		p.Act.Restore, p.Act.Keep = true, p.keeps() && w.had()
 		return
@@ -208,9 +216,13 @@ func (p *pass) finalize() {
 		return
 	case (other || !p.needed()) && p.drop(true):
 		return
-	case !other && (p.needed() || !p.early() && !w.rolled()):
+	case !other && p.tidy():
+		return
+	case !other && (p.needed() || !p.early() && !p.rolled()):
 		p.count()
 		p.Status.Message = p.blockers()
+		return
+	case !other && p.free():
 		return
 	}
 	p.Moving = false
@@ -224,8 +236,9 @@ func (p *pass) held() bool {
 }
 
 // rolled: all its pods are updated, and as many as its user asks for are ready.
-func (w *Workload) rolled() bool {
-	return w.Updated >= w.Replicas && w.Available >= w.Replicas-w.MaxUnavailable
+func (p *pass) rolled() bool {
+	w := p.Workload
+	return w.Updated >= w.Replicas && w.Available >= w.Replicas-w.MaxUnavailable && (!p.beside() || w.alone())
 }
 
 // early: the release ends before its last batch.
@@ -292,7 +305,7 @@ func (p *pass) count() {
 func (p *pass) batch(highest int32) {
 	w, status := p.Workload, &p.Status.CanaryStatus
 	desired, moved := p.desired(status.CurrentBatch)
-	ready := p.ready(desired)
+	ready := p.ready(desired) && p.kept(moved)
 	switch {
 	case status.CurrentBatchState == v1beta1.BatchStateReady && ready && highest > status.CurrentBatch:
 		p.begin(status.CurrentBatch + 1)
@@ -308,7 +321,7 @@ func (p *pass) batch(highest int32) {
 	if p.label() {
 		p.Act = p.move(moved)
 	}
-	p.Moving = !ready || len(p.Label) > 0 || p.Act.any() || w.Rolling != nil && w.Rolling.Moving
+	p.Moving = !ready || len(p.Label) > 0 || p.Act.any() || w.Rolling != nil && w.Rolling.Moving && !p.beside()
 	if !p.Act.any() && len(w.Blocked) > 0 && !ready {
 		p.Act.Delete = w.Blocked
 	}

@@ -25,6 +25,8 @@ type Workload struct {
 	Native bool
 	// Sized: its size is spec.replicas; otherwise that of its status.
 	Sized bool
+	// Beside: a release can add new pods to all old ones.
+	Beside bool
 	// Extra: a release can put new pods into a Deployment beside it.
 	Extra bool
 	// Partition is where its spec says how many pods, or which ordinals, stay at the version before. Nil: nowhere.
@@ -38,7 +40,7 @@ func All() []Workload {
 	partition := []string{"updateStrategy", "rollingUpdate", "partition"}
 	apps, own := schema.GroupVersion{Group: "apps", Version: "v1"}, schema.GroupVersion{Group: "apps.kruise.io", Version: "v1beta1"}
 	return []Workload{
-		{Kind: apps.WithKind("Deployment"), Type: "deployment", Native: true, Sized: true, Extra: true, KeepsOne: true},
+		{Kind: apps.WithKind("Deployment"), Type: "deployment", Native: true, Sized: true, Extra: true, Beside: true, KeepsOne: true},
 		{Kind: apps.WithKind("StatefulSet"), Type: "statefulset", Native: true, Sized: true, Partition: partition},
 		{Kind: apps.WithKind("DaemonSet"), Type: "daemonset", Native: true},
 		{Kind: own.WithKind("CloneSet"), Type: "cloneset", Sized: true, Partition: partition},

@@ -1,0 +1,159 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package batchrelease
+
+import (
+	"context"
+	"fmt"
+
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
+)
+
+const stepScaling planning.Step = "HoldAutoscaler"
+
+const (
+	// disabled is the policy of an autoscaler that takes no pods.
+	disabled = "Disabled"
+	// none stands for a value that was not there.
+	none = "none"
+	// pausedScaleIn is KEDA's: its object takes no pods.
+	pausedScaleIn = "autoscaling.keda.sh/paused-scale-in"
+)
+
+// scaler is an autoscaler of a workload. That of KEDA has one of Kubernetes, and would write its policy back.
+type scaler struct {
+	kind   schema.GroupVersionKind
+	object *unstructured.Unstructured
+}
+
+// before is what stood there before the release; false: it is not held.
+func (s scaler) before() (string, bool) {
+	text, held := s.object.GetAnnotations()[shared.AnnotationScaleIn]
+	return text, held
+}
+
+// readScalers lists the autoscalers of a workload while they are to be held or freed.
+func (r *Reconciler) readScalers(ctx context.Context, o *observed, release *v1beta1.BatchRelease) error {
+	begins := release.Status.Phase != v1beta1.BatchReleasePhaseProgressing && release.Status.Phase != v1beta1.BatchReleasePhaseCompleted
+	ends := release.DeletionTimestamp != nil || release.Spec.ReleasePlan.BatchPartition == nil
+	if !o.beside || !begins && !ends {
+		return nil
+	}
+	like := &unstructured.UnstructuredList{}
+	like.SetGroupVersionKind(autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscalerList"))
+	for page, err := range pages.All(ctx, r.Live, like, client.InNamespace(release.Namespace)) {
+		if err != nil {
+			return fmt.Errorf("listing autoscalers: %w", err)
+		}
+		for i := range page.Items {
+			s, err := r.scalerOf(ctx, o, &page.Items[i], release.Spec.WorkloadRef.Name)
+			if err != nil {
+				return err
+			}
+			if s == nil {
+				continue
+			}
+			o.scalers = append(o.scalers, *s)
+			_, held := s.before()
+			o.snapshot.Held, o.snapshot.Scaling = o.snapshot.Held || held, o.snapshot.Scaling || !held
+		}
+	}
+	return nil
+}
+
+// scalerOf is who decides for an autoscaler of the workload; nil: it is that of another one.
+func (r *Reconciler) scalerOf(ctx context.Context, o *observed, autoscaler *unstructured.Unstructured, name string) (*scaler, error) {
+	target, _, _ := unstructured.NestedStringMap(autoscaler.Object, "spec", "scaleTargetRef")
+	if target["name"] != name || schema.FromAPIVersionAndKind(target["apiVersion"], target["kind"]).GroupKind() != o.row.Kind.GroupKind() {
+		return nil, nil
+	}
+	owner := metav1.GetControllerOf(autoscaler)
+	if owner == nil || owner.Kind != "ScaledObject" {
+		return &scaler{autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), autoscaler}, nil
+	}
+	s := &scaler{kind: schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)}
+	s.object = workload.Object(s.kind)
+	err := r.Live.Get(ctx, types.NamespacedName{Namespace: autoscaler.GetNamespace(), Name: owner.Name}, s.object)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return nil, nil // its autoscaler goes, too
+	case err != nil:
+		return nil, fmt.Errorf("reading the ScaledObject %s: %w", owner.Name, err)
+	}
+	return s, nil
+}
+
+// scale holds autoscalers, or frees those that are held.
+func (o *observed) scale(hold bool) []planning.Action {
+	var all []planning.Action
+	for _, s := range o.scalers {
+		before, held := s.before()
+		if held == hold {
+			continue
+		}
+		body := s.freed(before)
+		if hold {
+			body = s.held()
+		}
+		all = append(all, planning.Action{
+			Verb: planning.VerbPatch, Step: stepScaling, Kind: s.kind, Object: s.object, Change: planning.MergePatch(s.object, body), Key: s.kind.Kind + " " + s.object.GetName(),
+			Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Changing the " + s.kind.Kind + " " + s.object.GetName()},
+		})
+	}
+	return all
+}
+
+func (s scaler) policy() string {
+	policy, _, _ := unstructured.NestedString(s.object.Object, "spec", "behavior", "scaleDown", "selectPolicy")
+	return policy
+}
+
+func scaleDown(policy string) fields { return nested(policy, "behavior", "scaleDown", "selectPolicy") }
+
+// held keeps it from taking pods, and notes what stands there.
+func (s scaler) held() fields {
+	if s.kind.Kind == "ScaledObject" {
+		before, found := s.object.GetAnnotations()[pausedScaleIn]
+		if !found {
+			before = none
+		}
+		return fields{"metadata": fields{"annotations": fields{shared.AnnotationScaleIn: before, pausedScaleIn: "true"}}}
+	}
+	before := s.policy()
+	if before == "" {
+		before = none
+	}
+	return fields{"metadata": fields{"annotations": fields{shared.AnnotationScaleIn: before}}, "spec": scaleDown(disabled)}
+}
+
+// freed puts back what stood there. What somebody else has written meanwhile stays.
+func (s scaler) freed(before string) fields {
+	annotations := fields{shared.AnnotationScaleIn: nil}
+	body := fields{"metadata": fields{"annotations": annotations}}
+	switch {
+	case s.kind.Kind == "ScaledObject":
+		if annotations[pausedScaleIn] = before; before == none {
+			annotations[pausedScaleIn] = nil
+		}
+	case s.policy() != disabled:
+	case before == none: // the API server has filled in the rest of it
+		body["spec"] = fields{"behavior": nil}
+	default:
+		body["spec"] = scaleDown(before)
+	}
+	return body
+}
