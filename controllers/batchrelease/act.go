@@ -123,18 +123,13 @@ func controlInfo(release *v1beta1.BatchRelease) string {
 
 // original are the numbers of the user, which an earlier release may have kept. Only a Deployment whose pods move gets others.
 func (o *observed) original() any {
-	numbers, rolls := o.numbers, o.deployment != nil && o.canary == nil
-	if o.beside && rolls && numbers.Stable == "" && o.snapshot.Workload.Rolling.Stable >= 0 {
-		numbers.Stable = o.old[o.snapshot.Workload.Rolling.Stable].Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-		return numbers.Encode()
-	}
 	if kept, found := o.object.GetAnnotations()[shared.AnnotationOriginal]; found {
 		return kept
 	}
-	if !rolls {
+	if o.deployment == nil || o.canary != nil {
 		return nil
 	}
-	return numbers.Encode()
+	return o.numbers.Encode()
 }
 
 // braked is the spec of a workload that keeps its pods. One that is braked already, or has updated pods, stays as it is.

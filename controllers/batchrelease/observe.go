@@ -4,10 +4,12 @@
 package batchrelease
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -161,12 +163,10 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	view, newest, old := rolling.Read(d.Deployment, d.Sets, o.numbers)
 	w.Rolling, o.old = &view, old
 	w.Revision, w.Stable = d.Revisions()
-	switch {
-	case o.beside && view.Stable >= 0:
-		w.Stable = rolling.Revision(&old[view.Stable].Spec.Template)
-	case o.beside && newest != nil && o.numbers.Stable == newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]:
-		w.Stable = w.Revision
+	if noted := cmp.Or(release.Annotations[shared.AnnotationStable], release.Status.StableRevision); noted != "" && o.beside {
+		w.Stable = noted
 	}
+	view.Stable = slices.IndexFunc(old, func(set *appsv1.ReplicaSet) bool { return rolling.Revision(&set.Spec.Template) == w.Stable })
 	w.MaxUnavailable = view.Unavailable
 	if newest != nil {
 		w.Updated = int(newest.Status.Replicas)

@@ -72,6 +72,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return result, err
 	}
 	defer pass.End()
+	plan.Unify(rollout)
 	used, err := r.observeShared(ctx, rollout)
 	if err != nil {
 		return r.notObserved(ctx, pass, err)
@@ -95,7 +96,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	todo := decide(rollout, seen)
 	pass.LookAgain(todo.After)
-	if wait, err := pass.WriteStatus(ctx, todo.Status, todo.Act != "" || moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
+	if wait, err := pass.WriteStatus(ctx, plan.Divide(rollout, todo.Status), todo.Act != "" || moved(&rollout.Status, &todo.Status)); err != nil || wait > 0 {
 		return pass.Finish(err, wait)
 	}
 	if result := ended(&rollout.Status, &todo.Status); result != "" {

@@ -28,6 +28,7 @@ func (r *Reconciler) standings(yield func(string, time.Time) bool) {
 		if quantity.FromUnstructured(stored[i].Object, o) != nil {
 			continue // kruise_objects counts it
 		}
+		plan.Unify(o)
 		if !yield(standing(o)) {
 			return
 		}

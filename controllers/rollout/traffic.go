@@ -87,8 +87,12 @@ func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s 
 	return nil
 }
 
-// up: new pods are to get requests.
-func (q *requests) up() bool { return q.want.Goal == traffic.Prepare || q.want.Goal == traffic.Route }
+// up: new pods are to get requests. routes: now.
+func (q *requests) up() bool { return q.want.Goal == traffic.Prepare || q.routes() }
+
+func (q *requests) routes() bool {
+	return q.want.Goal == traffic.Route || q.want.Goal == traffic.Finish
+}
 
 // readServices reads that of the user and that of the new version.
 func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *requests, w *traffic.World) (err error) {
@@ -106,14 +110,14 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	if w.OneService {
 		return nil
 	}
-	if q.canary, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Canary); err != nil || q.want.Goal == traffic.Route && q.stable != nil && q.pods.Hash == "" {
+	if q.canary, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Canary); err != nil || q.routes() && q.stable != nil && q.pods.Hash == "" {
 		return orMoved(err)
 	}
 	if !traffic.Owned(q.canary, string(o.UID)) {
 		q.canary = nil // making ours is refused then, and says so
 	}
 	w.Canary.Exists = q.canary != nil
-	if w.Canary.Exists && q.want.Goal == traffic.Route {
+	if w.Canary.Exists && q.routes() {
 		w.Canary.Ready, err = r.anyReady(ctx, o.Namespace, q.names.Canary)
 	}
 	return err
@@ -172,7 +176,7 @@ func (r *Reconciler) readRoutes(ctx context.Context, o *v1beta1.Rollout, q *requ
 func (q *requests) align(w *traffic.World) {
 	first := &w.Routes[0]
 	first.Marked = first.Marked || !w.Stable.Pinned && len(traffic.Disown(q.stable)) > 0
-	if w.OneService || q.stable == nil || q.want.Goal != traffic.Route {
+	if w.OneService || q.stable == nil || !q.routes() {
 		w.Canary.Current = true
 		return
 	}

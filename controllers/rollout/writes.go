@@ -224,6 +224,9 @@ func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.Batc
 		if value, found := r.Annotations[shared.AnnotationRollbackInBatch]; found {
 			made.Annotations = map[string]string{shared.AnnotationRollbackInBatch: value}
 		}
+		if sub := r.Status.CanaryStatus; sub != nil && spec.ReleasePlan.RollingStyle == v1beta1.BlueGreenRollingStyle {
+			made.Annotations = map[string]string{shared.AnnotationStable: sub.StableRevision}
+		}
 		action.Verb, action.Object = planning.VerbCreate, made
 		return []planning.Action{action}, nil
 	}

@@ -20,6 +20,8 @@ const (
 	AnnotationOriginal = "rollouts.kruise.io/original-deployment-strategy"
 	// AnnotationScaleIn is on an autoscaler that is kept from taking pods: what stood there before.
 	AnnotationScaleIn = "rollouts.kruise.io/original-scale-in"
+	// AnnotationStable of a BatchRelease is the version before the release of a Rollout, whose pods all stay.
+	AnnotationStable = "rollouts.kruise.io/stable-revision"
 	// AnnotationAdvancedStrategy is OpenKruise's, on a Deployment that it has taken from Kubernetes: the numbers of its user.
 	AnnotationAdvancedStrategy = "rollouts.kruise.io/deployment-strategy"
 	// AnnotationAdvancedStatus is OpenKruise's, too.

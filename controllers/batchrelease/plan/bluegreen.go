@@ -58,9 +58,12 @@ func (p *pass) kept(desired int) bool {
 	return rolling.Beside(v).Verb == rolling.Reached
 }
 
+// served: the new pods have all requests, so they stay whatever comes next.
+func (p *pass) served() bool { return p.beside() && !p.early() }
+
 // withdraw takes the new pods when the template was set back, and says whether any are left.
 func (p *pass) withdraw() bool {
-	return p.beside() && p.Workload.Revision == p.Status.StableRevision && p.onSets(rolling.Withdraw)
+	return p.beside() && !p.served() && p.Workload.Revision == p.Status.StableRevision && p.onSets(rolling.Withdraw)
 }
 
 // tidy takes what is left of the release from old ReplicaSets.

@@ -199,7 +199,7 @@ func (p *pass) finalize() {
 	}
 	p.Status.Phase, p.Moving = v1beta1.BatchReleasePhaseFinalizing, true
 	// The brake caught another template: the next release has it.
-	other := w.InRelease && !w.Foreign && p.Status.UpdateRevision != w.Revision && w.Revision != p.Status.StableRevision
+	other := w.InRelease && !w.Foreign && p.Status.UpdateRevision != w.Revision && (w.Revision != p.Status.StableRevision || p.served())
 	switch {
 	case w.had() && !other && w.Rolling != nil && !w.Rolling.CaughtUp && !w.Rolling.Refused:
 		// Its controller would count by what it saw earlier.

@@ -39,6 +39,9 @@ type world struct {
 	Net    *net
 	// Joint is a TrafficRouting; nil: none is named.
 	Joint *joint
+	// Twin: new pods come beside all old ones. Fault is the first thing that went wrong there.
+	Twin  bool
+	Fault string
 }
 
 var now = time.Unix(1_000_000, 0)
@@ -162,7 +165,7 @@ func (w *world) batch() {
 		return
 	}
 	if b.Spec.ReleasePlan.BatchPartition == nil {
-		if !w.InRelease || b.Status.UpdateRevision == w.Template || b.Status.UpdateRevision != "" && w.Template == w.Stable {
+		if !w.InRelease || b.Status.UpdateRevision == w.Template || b.Status.UpdateRevision != "" && w.Template == w.Stable && !w.succeeds() {
 			w.release()
 		}
 		b.Status.ObservedGeneration, b.Status.Phase = b.Generation, v1beta1.BatchReleasePhaseCompleted
@@ -174,7 +177,11 @@ func (w *world) batch() {
 	at := *b.Spec.ReleasePlan.BatchPartition
 	deployment, _ := rollable.Of("apps/v1", "Deployment")
 	before := w.New
+	w.withdrawn()
 	w.New = max(w.New, deployment.Limit(b.Spec.ReleasePlan.Batches[at].CanaryReplicas, w.Replicas))
+	if w.Twin {
+		w.Middle = 0
+	}
 	w.Middle = max(0, w.Middle-(w.New-before)) // the version from before the release goes last
 	b.Status.UpdateRevision, b.Status.ObservedGeneration, b.Status.ObservedWorkloadReplicas = w.Template, b.Generation, int32(w.Replicas)
 	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady, UpdatedReplicas: int32(w.New)}
@@ -182,6 +189,7 @@ func (w *world) batch() {
 
 // release lets the workload go on by itself.
 func (w *world) release() {
+	w.resumed()
 	w.Braked, w.New, w.Stable, w.Middle = false, w.Replicas, w.Template, 0
 }
 
@@ -281,6 +289,8 @@ func (w *world) broken() string {
 	switch {
 	case w.unheld():
 		return "the TrafficRouting does not know of the release"
+	case w.Fault != "":
+		return w.Fault
 	case w.Free && !w.Took && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil && !w.Rollout.Spec.Disabled:
 		return "a release ran without control"
 	case w.Rollout == nil || w.sub() == nil || w.Missing || !w.Braked || w.Over:

@@ -40,6 +40,8 @@ func newRouted(actions ...string) *world {
 // pods are those of a version.
 func (w *world) pods(version string) int {
 	switch {
+	case w.Twin && version == w.Stable:
+		return w.Replicas
 	case version == w.Template && version == w.Stable:
 		return w.Replicas - w.Middle
 	case version == w.Template:
@@ -90,6 +92,9 @@ func (n *net) do(act traffic.Act, w *world) {
 		n.Canary = ""
 	case traffic.SetRoutes:
 		n.Route, n.Marked = 20, true
+		if want := Wanted(w.Rollout, w.snapshot().Workload, w.Release); want != nil && want.Share.Weight != nil {
+			n.Route = int(*want.Share.Weight)
+		}
 	case traffic.EndRoutes:
 		n.Route = -1
 	case traffic.DisownRoutes:

@@ -52,6 +52,10 @@ func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string)
 		if p.Release == nil {
 			p.finalised(sub)
 		}
+	case v1beta1.FinalisingStepRouteTrafficToNew:
+		if next || p.reach(sub, "the new version gets all requests") {
+			p.finalised(sub)
+		}
 	case v1beta1.FinalisingStepRestoreStableService, v1beta1.FinalisingStepRouteTrafficToStable, v1beta1.FinalisingStepRemoveCanaryService:
 		if p.reach(sub, "requests go as before the release") {
 			p.finalised(sub)

@@ -363,12 +363,13 @@ func TestACanaryDeploymentBeginsAtTheFirstStep(t *testing.T) {
 	}
 }
 
-// One that OpenKruise has stored has no steps here. It can be deleted all the same.
+// One without steps, which admission refuses, can be deleted all the same.
 func TestAStoredBlueGreenRollout(t *testing.T) {
 	w := resting()
 	w.apply("v2")
 	w.until(t, v1beta1.CanaryStepStatePaused, 1)
 	w.Rollout.Spec.Strategy = v1beta1.RolloutStrategy{BlueGreen: &v1beta1.BlueGreenStrategy{}}
+	Unify(w.Rollout)
 	for range 6 {
 		w.turn()
 	}

@@ -83,7 +83,7 @@ func (p *pass) initialize(sub *v1beta1.CanaryStatus) {
 
 // reached is the first step that allows as many pods as are new already, after a change that went unseen.
 func (p *pass) reached() int32 {
-	if p.Workload.Revision == p.Workload.Stable || p.extra() {
+	if p.Workload.Revision == p.Workload.Stable || p.extra() || p.beside() {
 		return 1
 	}
 	for i, step := range p.steps() {
@@ -127,7 +127,7 @@ func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 
 // backInBatches: a template that was set back goes by steps, too.
 func (p *pass) backInBatches() bool {
-	return p.rollout.Annotations[shared.AnnotationRollbackInBatch] == "true" && p.Workload.Sized && p.Workload.Partition != nil
+	return p.rollout.Annotations[shared.AnnotationRollbackInBatch] == "true" && !p.beside() && p.Workload.Sized && p.Workload.Partition != nil
 }
 
 // roll takes steps. The special cases are in the order of their numbers.
@@ -324,7 +324,7 @@ func (p *pass) say(sub *v1beta1.CanaryStatus, message string) {
 func (p *pass) wait(sub *v1beta1.CanaryStatus, step v1beta1.CanaryStep, where string) bool {
 	last := int(sub.CurrentStepIndex) == len(p.steps()) && p.limit(step.Replicas) >= p.Workload.Replicas
 	switch d := step.Pause.Duration; {
-	case last && d == nil:
+	case last && d == nil && !p.beside():
 		return true
 	case d == nil:
 		p.say(sub, where+"and you need manually confirm to enter the next step")
@@ -348,10 +348,7 @@ func (p *pass) order(step int32) *v1beta1.BatchReleaseSpec {
 	partition := step - 1
 	plan := v1beta1.ReleasePlan{
 		BatchPartition: &partition, RolloutID: p.Status.CanaryStatus.ObservedRolloutID, FailureThreshold: canary.FailureThreshold,
-		PatchPodTemplateMetadata: canary.PatchPodTemplateMetadata, RollingStyle: v1beta1.PartitionRollingStyle,
-	}
-	if p.extra() {
-		plan.RollingStyle, plan.EnableExtraWorkloadForCanary = v1beta1.CanaryRollingStyle, true
+		PatchPodTemplateMetadata: canary.PatchPodTemplateMetadata, RollingStyle: p.style(), EnableExtraWorkloadForCanary: p.extra(),
 	}
 	for _, s := range canary.Steps {
 		plan.Batches = append(plan.Batches, v1beta1.ReleaseBatch{CanaryReplicas: *s.Replicas})

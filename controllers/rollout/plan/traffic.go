@@ -37,7 +37,12 @@ func Wanted(r *v1beta1.Rollout, w *Workload, release *v1beta1.BatchRelease) *Wan
 		return nil
 	}
 	if goal, ends := traffic.GoalOf(sub.FinalisingStep); ends {
-		return &Want{Goal: goal}
+		want := &Want{Goal: goal}
+		if goal == traffic.Finish {
+			everything := int32(100)
+			want.Share.Weight = &everything
+		}
+		return want
 	}
 	i := int(sub.CurrentStepIndex)
 	if w == nil || r.Status.Phase != v1beta1.RolloutPhaseProgressing || p.reason() != v1beta1.ReasonInRolling || i < 1 || i > len(p.steps()) {
@@ -66,12 +71,12 @@ func (p *pass) share(step int) traffic.Share {
 
 // empties: after a step no pod of the old version is left.
 func (p *pass) empties(step int) bool {
-	return !p.extra() && p.limit(p.steps()[step-1].Replicas) >= p.Workload.Replicas
+	return !p.extra() && !p.beside() && p.limit(p.steps()[step-1].Replicas) >= p.Workload.Replicas
 }
 
 // ahead: more pods are or may become new than a step allows.
 func (p *pass) ahead(step int) bool {
-	if p.Release == nil || p.extra() {
+	if p.Release == nil || p.extra() || p.beside() {
 		return false
 	}
 	limit, plan := p.limit(p.steps()[step-1].Replicas), p.Release.Spec.ReleasePlan
@@ -87,7 +92,10 @@ func (p *pass) routes(step int32) bool {
 }
 
 func (p *pass) style() v1beta1.RollingStyleType {
-	if p.Workload != nil && p.extra() {
+	switch {
+	case p.beside():
+		return v1beta1.BlueGreenRollingStyle
+	case p.Workload != nil && p.extra():
 		return v1beta1.CanaryRollingStyle
 	}
 	return v1beta1.PartitionRollingStyle

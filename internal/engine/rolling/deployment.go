@@ -30,8 +30,6 @@ type Numbers struct {
 	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 	MinReadySeconds         int32               `json:"minReadySeconds,omitempty"`
 	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
-	// Stable is the label of pods that stay until the release ends; empty in other styles than BlueGreen.
-	Stable string `json:"stable,omitempty"`
 }
 
 // NumbersOf are those in a Deployment now.
@@ -137,14 +135,10 @@ func Read(d *appsv1.Deployment, sets []*appsv1.ReplicaSet, n Numbers) (v View, n
 	slices.SortFunc(sets, func(a, b *appsv1.ReplicaSet) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	v.Stable = -1
 	for _, set := range sets {
 		if newest == nil && sameTemplate(&set.Spec.Template, &d.Spec.Template) {
 			newest, v.New, v.Counted = set, read(set), set.Status.AvailableReplicas > 0
 			continue
-		}
-		if v.Stable < 0 && (n.Stable == hashOf(set) || n.Stable == "" && ptr.Deref(set.Spec.Replicas, 1) > 0) {
-			v.Stable = len(old)
 		}
 		old, v.Old = append(old, set), append(v.Old, read(set))
 	}
@@ -155,10 +149,6 @@ func read(set *appsv1.ReplicaSet) Set {
 	s := Set{Replicas: int(ptr.Deref(set.Spec.Replicas, 1)), Ready: int(set.Status.ReadyReplicas), Slow: set.Spec.MinReadySeconds == MinReadySeconds}
 	s.Desired, _ = strconv.Atoi(set.Annotations[DesiredAnnotation])
 	return s
-}
-
-func hashOf(set *appsv1.ReplicaSet) string {
-	return set.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 }
 
 // caughtUp: the status of a Deployment is the sum of those of its ReplicaSets, and these are about their present spec.

@@ -54,7 +54,7 @@ type View struct {
 	// New is the ReplicaSet of the template, Old are the others, the oldest first.
 	New Set
 	Old []Set
-	// Stable is the index in Old of the version before the release; -1: it is not there.
+	// Stable is the index in Old of the version before the release; -1: it is not there. The caller fills it in.
 	Stable int
 }
 
