@@ -45,8 +45,9 @@ type RolloutStrategy struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Canary *CanaryStrategy `json:"canary,omitempty"`
-	// blueGreen starts new pods beside all old ones. This version refuses it.
+	// blueGreen starts new pods of a Deployment or CloneSet beside all old ones, which go at the end.
 	// +optional
+	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	BlueGreen *BlueGreenStrategy `json:"blueGreen,omitempty"`
 }
 
@@ -89,7 +90,7 @@ type CanaryStrategy struct {
 
 // BlueGreenStrategy has the steps of a release with two full sets of pods.
 type BlueGreenStrategy struct {
-	// steps are taken in this order.
+	// steps are taken in this order. There are 1 to 50. After the last one somebody has to approve, too, unless it has a pause.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=50

@@ -35,12 +35,12 @@ func validateTraffic(r *v1beta1.Rollout, path *field.Path) field.ErrorList {
 		return errs
 	}
 	row, _ := rollable.Of(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind)
-	names, extra := routing.Names(r.Name, canary), row.Extra && canary.EnableExtraWorkloadForCanary
+	names, beside := routing.Names(r.Name, canary), r.Spec.Strategy.BlueGreen != nil || row.Extra && canary.EnableExtraWorkloadForCanary
 	for i := range canary.Steps {
 		step := path.Child("steps").Index(i)
 		share := traffic.ShareOf(canary.Steps[i].TrafficRoutingStrategy)
 		errs = append(errs, routing.CheckShare(routes, share, names, step)...)
-		if !extra && !share.None() {
+		if !beside && !share.None() {
 			errs = append(errs, validatePercent(canary.Steps[i].Replicas, step.Child("replicas"))...)
 		}
 	}

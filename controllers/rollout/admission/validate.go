@@ -14,13 +14,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
 )
 
 const (
-	noBlueGreen = "releases with two full sets of pods are not part of this version of the operator"
-	inRelease   = "cannot be changed while a release goes on"
+	noBeside  = "is for a Deployment of apps and a CloneSet of apps.kruise.io"
+	noBoth    = "cannot stand beside canary"
+	inRelease = "cannot be changed while a release goes on"
 )
 
 // Validate returns the faults visible in the object alone.
@@ -28,14 +30,21 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := validateWorkload(r.Spec.WorkloadRef, spec.Child("workloadRef"))
 	errs = append(errs, validateShared(r)...)
-	canary, path := r.Spec.Strategy.Canary, spec.Child("strategy")
-	switch {
-	case r.Spec.Strategy.BlueGreen != nil:
-		return append(errs, field.Forbidden(path.Child("blueGreen"), noBlueGreen))
-	case canary == nil:
+	path := spec.Child("strategy")
+	if r.Spec.Strategy.Canary == nil && r.Spec.Strategy.BlueGreen == nil {
 		return append(errs, field.Required(path.Child("canary"), "the steps of a release"))
 	}
-	path = path.Child("canary")
+	if r.Spec.Strategy.BlueGreen != nil {
+		row, known := rollable.Of(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind)
+		switch {
+		case r.Spec.Strategy.Canary != nil:
+			return append(errs, field.Forbidden(path.Child("blueGreen"), noBoth))
+		case known && !row.Beside:
+			return append(errs, field.Forbidden(path.Child("blueGreen"), noBeside))
+		}
+	}
+	r, path = unified(r, path)
+	canary := r.Spec.Strategy.Canary
 	if canary.FailureThreshold != nil && *canary.FailureThreshold != intstr.FromInt32(0) {
 		if _, _, err := rollable.Size(*canary.FailureThreshold); err != nil {
 			errs = append(errs, field.Invalid(path.Child("failureThreshold"), canary.FailureThreshold.String(), err.Error()))
@@ -46,7 +55,18 @@ func Validate(r *v1beta1.Rollout) field.ErrorList {
 		errs = append(errs, metav1validation.ValidateLabels(patch.Labels, at.Child("labels"))...)
 	}
 	errs = append(errs, validateTraffic(r, path)...)
-	return append(errs, validateSteps(canary.Steps, path.Child("steps"))...)
+	return append(errs, validateSteps(canary.Steps, r.Spec.Strategy.BlueGreen != nil, path.Child("steps"))...)
+}
+
+// unified is a Rollout in the form of the strategy canary, with the path of its own strategy.
+func unified(r *v1beta1.Rollout, path *field.Path) (*v1beta1.Rollout, *field.Path) {
+	if r.Spec.Strategy.BlueGreen == nil {
+		return r, path.Child("canary")
+	}
+	r = r.DeepCopy()
+	plan.Unify(r)
+	r.Spec.Strategy.Canary.FailureThreshold = r.Spec.Strategy.BlueGreen.FailureThreshold
+	return r, path.Child("blueGreen")
 }
 
 func validateWorkload(ref v1beta1.ObjectRef, path *field.Path) field.ErrorList {
@@ -62,7 +82,8 @@ func validateWorkload(ref v1beta1.ObjectRef, path *field.Path) field.ErrorList {
 	return nil
 }
 
-func validateSteps(steps []v1beta1.CanaryStep, path *field.Path) field.ErrorList {
+// validateSteps checks the steps. zero: traffic may be 0%, as all old pods are there.
+func validateSteps(steps []v1beta1.CanaryStep, zero bool, path *field.Path) field.ErrorList {
 	if len(steps) == 0 {
 		return field.ErrorList{field.Required(path, "at least one step")}
 	}
@@ -84,9 +105,13 @@ func validateSteps(steps []v1beta1.CanaryStep, path *field.Path) field.ErrorList
 				errs = append(errs, field.Invalid(at.Child("replicas"), steps[i].Replicas.String(), "must not be less than in the step before: "+steps[i-1].Replicas.String()))
 			}
 		}
-		if steps[i].Traffic != nil {
-			if share, percent, err := rollable.Size(intstr.FromString(*steps[i].Traffic)); err != nil || !percent || share == 0 {
-				errs = append(errs, field.Invalid(at.Child("traffic"), *steps[i].Traffic, "must be from 1% to 100%"))
+		if traffic := steps[i].Traffic; traffic != nil && (!zero || *traffic != "0%") {
+			if _, percent, err := rollable.Size(intstr.FromString(*traffic)); err != nil || !percent {
+				from := "must be from 1% to 100%"
+				if zero {
+					from = "must be from 0% to 100%"
+				}
+				errs = append(errs, field.Invalid(at.Child("traffic"), *traffic, from))
 			}
 		}
 	}
@@ -103,7 +128,12 @@ func ValidateUpdate(r, old *v1beta1.Rollout) field.ErrorList {
 	if r.Spec.WorkloadRef != old.Spec.WorkloadRef {
 		errs = append(errs, field.Forbidden(spec.Child("workloadRef"), inRelease))
 	}
-	now, was, path := r.Spec.Strategy.Canary, old.Spec.Strategy.Canary, spec.Child("strategy", "canary")
+	if (r.Spec.Strategy.BlueGreen == nil) != (old.Spec.Strategy.BlueGreen == nil) {
+		return append(errs, field.Forbidden(spec.Child("strategy"), inRelease))
+	}
+	old, _ = unified(old, spec)
+	r, path := unified(r, spec.Child("strategy"))
+	now, was := r.Spec.Strategy.Canary, old.Spec.Strategy.Canary
 	if now == nil || was == nil {
 		return append(errs, field.Forbidden(spec.Child("strategy"), inRelease))
 	}

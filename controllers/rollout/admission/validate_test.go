@@ -60,7 +60,7 @@ func TestWarnings(t *testing.T) {
 			[]string{path + "disableGenerateCanaryService", path + "steps[1].traffic", path + "steps[1].matches", path + "steps[1].requestHeaderModifier"},
 		},
 		"with routes":        {canary(`"trafficRoutings":[{}],"steps":[{"replicas":1,"traffic":"20%"}]`), nil},
-		"another strategy":   {deployment + `,"strategy":{"blueGreen":{}}`, nil},
+		"another strategy":   {twin(`"steps":[{"replicas":1,"traffic":"0%"}]`), []string{"spec.strategy.blueGreen.steps[0].traffic"}},
 		"without a strategy": {deployment, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +74,12 @@ func TestWarnings(t *testing.T) {
 		})
 	}
 }
+
+// routes lead to the workload.
+const routes = `"trafficRoutings":[{"service":"web","gateway":{"httpRouteName":"web"}}]`
+
+// twin is a spec with two sets of pods.
+func twin(inside string) string { return deployment + `,"strategy":{"blueGreen":{` + inside + `}}` }
 
 func TestValidate(t *testing.T) {
 	workload := func(version, kind, name string) string {
@@ -94,7 +100,14 @@ func TestValidate(t *testing.T) {
 		"a CloneSet of another group": {spec: workload("apps/v1", "CloneSet", "web"), want: "spec.workloadRef Invalid"},
 		"a name with a quote":         {spec: workload("apps/v1", "Deployment", "x'y"), want: "spec.workloadRef.name Invalid"},
 		"no strategy":                 {spec: deployment, want: "spec.strategy.canary Required"},
-		"blue-green":                  {spec: deployment + `,"strategy":{"blueGreen":{` + steps("1") + `}}`, want: "spec.strategy.blueGreen Forbidden"},
+		"blue-green":                  {spec: twin(`"steps":[{"replicas":"100%","traffic":"0%"},{"replicas":"100%","traffic":"100%"}],` + routes)},
+		"blue-green without steps":    {spec: twin(""), want: "spec.strategy.blueGreen.steps Required"},
+		"blue-green with fewer pods":  {spec: twin(steps("3", "2")), want: "spec.strategy.blueGreen.steps[1].replicas Invalid"},
+		"blue-green, a wrong share":   {spec: twin(`"steps":[{"replicas":1,"traffic":"101%"}]`), want: "spec.strategy.blueGreen.steps[0].traffic Invalid"},
+		"blue-green, a wrong route":   {spec: twin(steps("1") + `,"trafficRoutings":[{"service":"web"}]`), want: "spec.strategy.blueGreen.trafficRoutings[0] Required"},
+		"a blue-green StatefulSet": {
+			spec: `"workloadRef":{"apiVersion":"apps/v1","kind":"StatefulSet","name":"web"},"strategy":{"blueGreen":{` + steps("1") + `}}`, want: "spec.strategy.blueGreen Forbidden",
+		},
 		"both strategies":             {spec: deployment + `,"strategy":{"canary":{` + steps("1") + `},"blueGreen":{}}`, want: "spec.strategy.blueGreen Forbidden"},
 		"no steps":                    {spec: canary(""), want: at + "steps Required"},
 		"a step without replicas":     {spec: canary(`"steps":[{}]`), want: at + "steps[0].replicas Required"},
@@ -139,6 +152,7 @@ func TestValidateUpdate(t *testing.T) {
 		"another style":  {spec: canary(steps("1", `"50%"`) + `,"enableExtraWorkloadForCanary":true`), want: "spec.strategy.canary.enableExtraWorkloadForCanary Forbidden"},
 		"no canary":      {spec: deployment, want: "spec.strategy Forbidden"},
 		"a shared route": {spec: canary(steps("1", `"50%"`) + `,"trafficRoutingRef":"web"`), want: "spec.strategy.canary.trafficRoutingRef Forbidden"},
+		"two sets":       {spec: twin(steps("1", `"50%"`)), want: "spec.strategy Forbidden"},
 		"routes":         {spec: canary(steps("1", `"50%"`) + `,"trafficRoutings":[{"service":"web"}]`), want: "spec.strategy.canary.trafficRoutings Forbidden"},
 		"other workload": {spec: strings.Replace(canary(steps("1", `"50%"`)), `"web"`, `"api"`, 1), want: "spec.workloadRef Forbidden"},
 	} {

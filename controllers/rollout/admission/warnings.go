@@ -11,12 +11,12 @@ import (
 
 // warnings are about fields that do nothing while no requests are routed.
 func warnings(r, _ *v1beta1.Rollout) []string {
+	r, path := unified(r, field.NewPath("spec", "strategy"))
 	canary := r.Spec.Strategy.Canary
 	if canary == nil || len(canary.TrafficRoutings) > 0 || canary.TrafficRoutingRef != "" {
 		return nil
 	}
 	var all []string
-	path := field.NewPath("spec", "strategy", "canary")
 	warn := func(is bool, at *field.Path) {
 		if is {
 			all = append(all, at.String()+": has no effect, since no requests are routed")

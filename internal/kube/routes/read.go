@@ -83,7 +83,9 @@ type Asked struct {
 }
 
 // up: new pods are to get requests.
-func (a *Asked) up() bool { return a.Goal == traffic.Prepare || a.Goal == traffic.Route }
+func (a *Asked) up() bool {
+	return a.Goal == traffic.Prepare || a.Goal == traffic.Route || a.Goal == traffic.Finish
+}
 
 // Place is a route as it was read.
 type Place struct {
