@@ -61,6 +61,8 @@ type rolled struct {
 	t        testing.TB
 	manifest string
 	kind     schema.GroupVersionKind
+	// status is the sub-status of its strategy.
+	status string
 	// own is the spec of its user, without the template.
 	own map[string]any
 }
@@ -81,7 +83,7 @@ func newRolledIn(t *testing.T, e *environment.Environment, apiVersion, kind, wor
 func unrolled(t *testing.T, e *environment.Environment, apiVersion, kind, workload string) *rolled {
 	t.Helper()
 	r := &rolled{
-		Namespace: e.Namespace(t), t: t, kind: schema.FromAPIVersionAndKind(apiVersion, kind),
+		Namespace: e.Namespace(t), t: t, status: "canaryStatus", kind: schema.FromAPIVersionAndKind(apiVersion, kind),
 		manifest: environment.Edited(rolloutOfShop, "apps/v1", apiVersion, "Deployment", kind) + workload,
 	}
 	if kind == "DaemonSet" {
@@ -191,7 +193,7 @@ func (r *rolled) image(version string) {
 // approve is what a person does when a step waits.
 func (r *rolled) approve() {
 	r.t.Helper()
-	r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "status", `[{"op":"replace","path":"/status/canaryStatus/currentStepState","value":"StepReady"}]`)
+	r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "status", `[{"op":"replace","path":"/status/`+r.status+`/currentStepState","value":"StepReady"}]`)
 }
 
 func (r *rolled) patch(kind schema.GroupVersionKind, subresource, patch string) {

@@ -63,11 +63,19 @@ type routed struct {
 // newRouted has a Rollout with trafficRoutings.
 func newRouted(t *testing.T, apiVersion, kind, routing string) *routed {
 	t.Helper()
+	r := newRoutedBy(t, apiVersion, kind, "canary", routing)
+	r.steps(trafficSteps)
+	return r
+}
+
+// newRoutedBy has the steps of any Rollout.
+func newRoutedBy(t *testing.T, apiVersion, kind, strategy, routing string) *routed {
+	t.Helper()
 	if err := gateway.Install(t.Context(), env.Client); err != nil {
 		t.Fatal(err)
 	}
 	r := &routed{rolled: unrolled(t, env, apiVersion, kind, shopOf(apiVersion, kind))}
-	r.manifest = environment.Edited(r.manifest, "    canary:\n", "    canary:\n      trafficRoutings: [{service: shop, gracePeriodSeconds: 1, "+routing+"}]\n")
+	r.manifest = environment.Edited(r.manifest, "    canary:\n", "    "+strategy+":\n      trafficRoutings: [{service: shop, gracePeriodSeconds: 1, "+routing+"}]\n")
 	r.gate = &gateway.Gateway{Client: env.Client, Namespace: r.Name}
 	go r.gate.Run(t.Context())
 	r.Eventually("HTTPRoutes are served", func(ctx context.Context) error {
@@ -77,7 +85,6 @@ func newRouted(t *testing.T, apiVersion, kind, routing string) *routed {
 	})
 	r.Apply(routedShop)
 	r.starts()
-	r.steps(trafficSteps)
 	r.before = r.network()
 	return r
 }

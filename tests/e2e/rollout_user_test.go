@@ -42,7 +42,7 @@ func (r *rolled) steps(all string) {
 // jump is what a person does who wants another step.
 func (r *rolled) jump(step int) {
 	r.t.Helper()
-	r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "status", fmt.Sprintf(`[{"op":"replace","path":"/status/canaryStatus/nextStepIndex","value":%d}]`, step))
+	r.patch(v1beta1.GroupVersion().WithKind("Rollout"), "status", fmt.Sprintf(`[{"op":"replace","path":"/status/%s/nextStepIndex","value":%d}]`, r.status, step))
 }
 
 // pauses sets strategy.paused, and waits until that is seen.
