@@ -133,6 +133,20 @@ func (p *pair) guard(version string) {
 	}()
 }
 
+// reaches goes from step 1 to another one: one approval, or a jump.
+func (p *pair) reaches(step int) {
+	p.t.Helper()
+	switch step {
+	case 1:
+		return
+	case 2:
+		p.approve()
+	default:
+		p.jump(step)
+	}
+	p.waits(int32(step))
+}
+
 // twoSets waits until both versions have all their pods.
 func (p *pair) twoSets(version string, count int) {
 	p.t.Helper()
@@ -182,10 +196,7 @@ func TestTwoSetsOfPodsGoBack(t *testing.T) {
 			p := newPair(t, "apps/v1", "Deployment", twinSteps)
 			p.image("v2")
 			p.waits(1)
-			if step > 1 {
-				p.jump(step)
-				p.waits(int32(step))
-			}
+			p.reaches(step)
 			p.twoSets("v2", 6)
 			p.guard("v2")
 			p.image("v1")
@@ -207,7 +218,12 @@ func TestTwoSetsOfPodsAreScaled(t *testing.T) {
 	p.has("v2", 3, 9)
 	for _, size := range []int{8, 3} {
 		p.scale(int32(size))
-		p.has("v1", size, size+(size+1)/2)
+		p.Eventually(fmt.Sprintf("%d old pods are ready", size), func(ctx context.Context) error {
+			if n := len(p.uids(ctx, "v1")); n != size {
+				return fmt.Errorf("%d are", n)
+			}
+			return nil
+		})
 		p.waits(1)
 	}
 	p.approve()
@@ -226,8 +242,7 @@ func TestAThirdVersionBesideTwoSets(t *testing.T) {
 	p := newPair(t, "apps/v1", "Deployment", twinSteps)
 	p.image("v2")
 	p.waits(1)
-	p.jump(2)
-	p.waits(2)
+	p.reaches(2)
 	p.twoSets("v2", 6)
 	p.guard("v2")
 	p.image("v3")
@@ -236,8 +251,7 @@ func TestAThirdVersionBesideTwoSets(t *testing.T) {
 	p.twoSets("v3", 6)
 	p.kept()
 	p.held()
-	p.jump(3)
-	p.waits(3)
+	p.reaches(3)
 	p.leads("shop 0, shop-canary 100")
 	p.approve()
 	p.ends("True")
