@@ -117,6 +117,10 @@ func TestActionsOfRolloutsInArgoCD(t *testing.T) {
 	if got := field(returned(t, actions["approve"], waits), "status", "canaryStatus", "currentStepState"); got.String() != "StepReady" {
 		t.Errorf("approve writes %s", got)
 	}
+	twins := rollout(t, `phase: Progressing, currentStepState: StepPaused, blueGreenStatus: {currentStepIndex: 1, currentStepState: StepPaused}`)
+	if got := field(returned(t, actions["approve"], twins), "status", "blueGreenStatus", "currentStepState"); got.String() != "StepReady" {
+		t.Errorf("approve of two sets of pods writes %s", got)
+	}
 	if got := field(returned(t, actions["pause"], waits), "spec", "strategy", "paused"); got != lua.LTrue {
 		t.Errorf("pause writes %s", got)
 	}
