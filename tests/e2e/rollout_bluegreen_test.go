@@ -18,8 +18,10 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -113,14 +115,17 @@ func (p *pair) kept() {
 	}
 }
 
-// guard looks at the pods until the test ends: while the gateway leads requests to a version, its pods stay.
+// guard looks at the pods until requests have left their version: while the gateway leads requests there, they stay.
 func (p *pair) guard(version string) {
 	go func() {
 		most := 0
 		for p.t.Context().Err() == nil {
 			seen := weights(p.gate.Seen("shop"))
 			ready := len(p.uids(p.t.Context(), version))
-			if after := weights(p.gate.Seen("shop")); p.t.Context().Err() == nil && ready < most && seen == after && strings.Contains(seen, "shop-canary") && !strings.HasSuffix(seen, "shop-canary 0") {
+			if !strings.Contains(seen, "shop-canary") {
+				return
+			}
+			if after := weights(p.gate.Seen("shop")); p.t.Context().Err() == nil && ready < most && seen == after && !strings.HasSuffix(seen, "shop-canary 0") {
 				p.t.Errorf("%d of %d pods of %s are ready while requests are led to %q", ready, most, version, seen)
 				return
 			}
@@ -311,16 +316,62 @@ func TestTheWorkloadOfTwoSetsGoes(t *testing.T) {
 	})
 }
 
-// Without routes all pods share requests, and old ones go when somebody has approved the last step.
+// scaledObjects are KEDA's, without KEDA.
+const scaledObjects = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: scaledobjects.keda.sh}
+spec:
+  group: keda.sh
+  names: {kind: ScaledObject, plural: scaledobjects}
+  scope: Namespaced
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
+// keda has the workload scaled by a ScaledObject, which owns the autoscaler.
+func (r *rolled) keda() (get func() *unstructured.Unstructured) {
+	r.t.Helper()
+	definition, scaled := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(scaledObjects), &definition.Object); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := r.Client.Create(r.t.Context(), definition); client.IgnoreAlreadyExists(err) != nil {
+		r.t.Fatal(err)
+	}
+	scaled.SetAPIVersion("keda.sh/v1alpha1")
+	scaled.SetKind("ScaledObject")
+	scaled.SetName("shop")
+	scaled.SetNamespace(r.Name)
+	r.Eventually("ScaledObjects are served", func(ctx context.Context) error {
+		return client.IgnoreAlreadyExists(r.Client.Create(ctx, scaled.DeepCopy()))
+	})
+	get = func() *unstructured.Unstructured {
+		r.t.Helper()
+		if err := r.Client.Get(r.t.Context(), client.ObjectKeyFromObject(scaled), scaled); err != nil {
+			r.t.Fatal(err)
+		}
+		return scaled
+	}
+	owner := fmt.Sprintf("metadata: {name: keda, ownerReferences: [{apiVersion: keda.sh/v1alpha1, kind: ScaledObject, name: shop, uid: %s, controller: true}]}", get().GetUID())
+	r.Apply(environment.Edited(scaledShop, "metadata: {name: shop}", owner))
+	return get
+}
+
+// Without routes all pods share requests, and old ones go when somebody has approved the last step. KEDA takes no pods until then.
 func TestTwoSetsOfPodsWithoutRoutes(t *testing.T) {
 	t.Parallel()
 	r := unrolled(t, env, "apps/v1", "Deployment", deployed)
 	r.status = "blueGreenStatus"
 	r.manifest = environment.Edited(r.manifest, "    canary:\n", "    blueGreen:\n")
 	r.starts()
+	scaled := r.keda()
 	r.image("v2")
 	r.waits(1)
 	r.has("v2", 1, 7)
+	if all := scaled().GetAnnotations(); all["autoscaling.keda.sh/paused-scale-in"] != "true" {
+		t.Errorf("KEDA may take pods: %v", all)
+	}
 	r.approve()
 	r.waits(3)
 	r.has("v2", 6, 12)
@@ -329,4 +380,7 @@ func TestTwoSetsOfPodsWithoutRoutes(t *testing.T) {
 	r.ends("True")
 	r.has("v2", 6, 6)
 	r.clean()
+	if all := scaled().GetAnnotations(); len(all) > 0 {
+		t.Errorf("the ScaledObject has %v", all)
+	}
 }
