@@ -1,0 +1,50 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+)
+
+// Guarded says whether the next change is caught, or why it is not, and when to ask again.
+func TestWhatIsGuarded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Snapshot)
+		status string
+		reason string
+		says   string
+		after  time.Duration
+	}{
+		"as usual":         {func(*Snapshot) {}, "True", v1beta1.ReasonInForce, "caught", 0},
+		"no workload":      {func(s *Snapshot) { s.Workload = nil }, "False", v1beta1.ReasonWorkloadNotFound, "Deployment web", 0},
+		"no label":         {func(s *Snapshot) { s.Workload.Guarded = false }, "False", v1beta1.ReasonRegistering, "label", 0},
+		"another's":        {func(s *Snapshot) { s.Workload.Guarded, s.Workload.Other = false, "shop" }, "False", v1beta1.ReasonOtherRollout, "Rollout shop", 0},
+		"a new brake":      {func(s *Snapshot) { s.Registering = true }, "False", v1beta1.ReasonRegistering, "is being told", registering},
+		"a refused brake":  {func(s *Snapshot) { s.HookFault = "forbidden" }, "False", v1beta1.ReasonNotRegistered, "forbidden", unregistered},
+		"refused at first": {func(s *Snapshot) { s.HookFault, s.Registering = "forbidden", true }, "False", v1beta1.ReasonNotRegistered, "forbidden", unregistered},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := resting()
+			s := w.snapshot()
+			tc.change(&s)
+			d := Plan(w.Rollout, s)
+			c := ConditionOf(&d.Status, v1beta1.RolloutConditionGuarded)
+			if string(c.Status) != tc.status || c.Reason != tc.reason || !strings.Contains(c.Message, tc.says) || d.After != tc.after {
+				t.Errorf("got %+v, and again after %s", c, d.After)
+			}
+			if tc.reason == v1beta1.ReasonOtherRollout && (d.Guard || d.Order != nil) {
+				t.Errorf("it takes the workload of the other one: %+v", d)
+			}
+		})
+	}
+	w := resting()
+	w.Rollout.Spec.Disabled = true
+	if d := Plan(w.Rollout, w.snapshot()); ConditionOf(&d.Status, v1beta1.RolloutConditionGuarded).Type != "" {
+		t.Errorf("a disabled Rollout says so: %+v", d.Status.Conditions)
+	}
+}
