@@ -9,12 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -330,6 +332,45 @@ func TestRolloutsWithoutTheOperator(t *testing.T) {
 		}
 		return (*rolled).isUnbraked
 	})
+	shop := all[0].during(t)
+	shop.Apply(environment.Edited(rolloutOfShop, "metadata: {name: shop}", "metadata: {name: other}")) // nobody refuses it now
+	if err := e.Operator.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	mayNotRegister(t, e)
+	e.Operator.SetArgs()
+	if err := e.Operator.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, reason := range map[string]string{"shop": v1beta1.ReasonNotRegistered, "other": v1beta1.ReasonOtherRollout} {
+		shop.Eventually(name+" says "+reason, func(ctx context.Context) error {
+			o := &v1beta1.Rollout{}
+			if err := e.Client.Get(ctx, client.ObjectKey{Namespace: shop.Name, Name: name}, o); err != nil {
+				return err
+			}
+			if c := condition(o, v1beta1.RolloutConditionGuarded); c.Status != "False" || c.Reason != reason {
+				return fmt.Errorf("it says %+v", c)
+			}
+			return nil
+		})
+	}
+}
+
+// mayNotRegister takes the right to tell the API server of hooks from the operator.
+func mayNotRegister(t *testing.T, e *environment.Environment) {
+	t.Helper()
+	role := &rbacv1.ClusterRole{}
+	if err := e.Client.Get(t.Context(), client.ObjectKey{Name: "kruise-operator-manager"}, role); err != nil {
+		t.Fatal(err)
+	}
+	for i := range role.Rules {
+		if slices.Contains(role.Rules[i].APIGroups, admissionv1.GroupName) {
+			role.Rules[i].Verbs = []string{"get", "list", "watch"}
+		}
+	}
+	if err := e.Client.Update(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // isUnbraked checks that a workload at rest is not held once the kind is off, although it has its label.
