@@ -38,8 +38,8 @@ import (
 
 // rollouts measures releases of Deployments.
 type rollouts struct {
-	pods, steps, pairs, resting, releases, size int
-	ready, rest                                 time.Duration
+	pods, steps, pairs, resting, releases, size, routes int
+	ready, rest                                         time.Duration
 
 	core      *kubernetes.Clientset
 	objects   dynamic.ResourceInterface
@@ -64,6 +64,7 @@ func rolloutsCommand() *cobra.Command {
 	cmd.Flags().IntVar(&r.resting, "resting", 1000, "how many Rollouts are at rest; 0 leaves this part out")
 	cmd.Flags().DurationVar(&r.rest, "rest", 5*time.Minute, "how long they are watched")
 	cmd.Flags().IntVar(&r.releases, "releases", 100, "how many releases go on at once; 0 leaves this part out")
+	cmd.Flags().IntVar(&r.routes, "routes", 50, "how many releases with traffic go on at once; 0 leaves this part out")
 	cmd.Flags().IntVar(&r.size, "size", 20, "how many pods each of them has")
 	return cmd
 }
@@ -92,6 +93,11 @@ func (r *rollouts) run(ctx context.Context) (err error) {
 	}
 	if r.releases > 0 {
 		if err := r.atOnce(ctx); err != nil {
+			return err
+		}
+	}
+	if r.routes > 0 {
+		if err := r.routed(ctx, c.Config()); err != nil {
 			return err
 		}
 	}
