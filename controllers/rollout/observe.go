@@ -181,8 +181,12 @@ func (r *Reconciler) revisions(ctx context.Context, o *v1beta1.Rollout, s *seen)
 			return "", "", "", errMoved
 		}
 		revision, stable = d.Revisions()
+		preferred := ""
 		if sub := o.Status.CanaryStatus; sub != nil {
-			s.stableHash = d.HashOf(sub.StableRevision)
+			preferred, s.stableHash = sub.StableRevision, d.HashOf(sub.StableRevision)
+		}
+		if o.Spec.Strategy.BlueGreen != nil {
+			stable = d.Fullest(preferred) // all others go
 		}
 		return revision, stable, d.PodHash(), nil
 	}

@@ -93,3 +93,23 @@ func TestRestored(t *testing.T) {
 		t.Errorf("restored: %+v", d.Spec)
 	}
 }
+
+// TestFullest: what is left of an ended release may be older than the version that has requests.
+func TestFullest(t *testing.T) {
+	d := deployment("9")
+	older, newer := replicaSet("a", "0", 10, 2, 2), replicaSet("b", "1", 20, 4, 4)
+	for name, tc := range map[string]struct {
+		sets      []*appsv1.ReplicaSet
+		preferred *appsv1.ReplicaSet
+		want      *appsv1.ReplicaSet
+	}{
+		"the most ready pods": {[]*appsv1.ReplicaSet{older, newer}, older, newer},
+		"the preferred":       {[]*appsv1.ReplicaSet{replicaSet("a", "0", 10, 4, 4), newer}, newer, newer},
+		"the oldest":          {[]*appsv1.ReplicaSet{replicaSet("a", "0", 10, 4, 4), newer}, replicaSet("c", "2", 30, 0, 0), older},
+		"none is ready":       {[]*appsv1.ReplicaSet{replicaSet("a", "0", 10, 4, 0), replicaSet("b", "1", 20, 4, 0)}, newer, older},
+	} {
+		if got := Fullest(d, tc.sets, Revision(&tc.preferred.Spec.Template)); got != Revision(&tc.want.Spec.Template) {
+			t.Errorf("%s: got %s", name, got)
+		}
+	}
+}

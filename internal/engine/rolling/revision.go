@@ -33,3 +33,16 @@ func Stable(d *appsv1.Deployment, old []*appsv1.ReplicaSet) string {
 	}
 	return Revision(&d.Spec.Template)
 }
+
+// Fullest is the revision of the old ReplicaSet with the most ready pods; among equals the preferred one, else the oldest. What is left of
+// an ended release may be older than the version that has requests.
+func Fullest(d *appsv1.Deployment, old []*appsv1.ReplicaSet, preferred string) string {
+	fullest, most := Stable(d, old), int32(0)
+	for _, set := range old {
+		revision, ready := Revision(&set.Spec.Template), set.Status.ReadyReplicas
+		if ready > most || ready == most && ready > 0 && revision == preferred {
+			fullest, most = revision, ready
+		}
+	}
+	return fullest
+}

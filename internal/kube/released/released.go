@@ -117,6 +117,12 @@ func (d *Deployment) Revisions() (revision, stable string) {
 	return rolling.Revision(&d.Spec.Template), rolling.Stable(d.Deployment, old)
 }
 
+// Fullest is the revision of the most of its ready pods before, as package rolling has it.
+func (d *Deployment) Fullest(preferred string) string {
+	_, _, old := rolling.Read(d.Deployment, d.Sets, rolling.Numbers{})
+	return rolling.Fullest(d.Deployment, old, preferred)
+}
+
 // Pods are those of a workload that an owner controls: itself, or a ReplicaSet. They have these labels, too.
 func Pods(ctx context.Context, live client.Reader, workload *unstructured.Unstructured, by types.UID, more labels.Set) ([]*corev1.Pod, error) {
 	selector, err := selectorOf(workload, more)
