@@ -43,6 +43,16 @@ type user struct {
 	*environment.Namespace
 	t   *testing.T
 	own map[string]any
+	// twins: its Rollout is blue-green.
+	twins bool
+}
+
+// status is the sub-status of its strategy.
+func (u *user) status() string {
+	if u.twins {
+		return "blueGreenStatus"
+	}
+	return "canaryStatus"
 }
 
 // patch changes the Rollout, its status, or the workload. What the API server refuses at this moment is no fault.
@@ -96,7 +106,7 @@ func (u *user) image(image string) {
 
 func (u *user) approve() {
 	u.t.Helper()
-	u.patch(&rolloutsv1beta1.Rollout{}, "status", `{"status":{"canaryStatus":{"currentStepState":"StepReady"}}}`)
+	u.patch(&rolloutsv1beta1.Rollout{}, "status", `{"status":{"`+u.status()+`":{"currentStepState":"StepReady"}}}`)
 }
 
 // act is anything that a user may do at any time.
@@ -115,7 +125,7 @@ func (u *user) act(random *rand.Rand) string {
 		return "sets the first version"
 	case 5:
 		step := 1 + random.Intn(3)
-		u.patch(&rolloutsv1beta1.Rollout{}, "status", fmt.Sprintf(`{"status":{"canaryStatus":{"nextStepIndex":%d}}}`, step))
+		u.patch(&rolloutsv1beta1.Rollout{}, "status", fmt.Sprintf(`{"status":{"%s":{"nextStepIndex":%d}}}`, u.status(), step))
 		return fmt.Sprintf("jumps to step %d", step)
 	case 6:
 		paused := random.Intn(2) == 0
@@ -138,12 +148,17 @@ func (u *user) waits(step int32, pods int) {
 		if r.Status.CurrentStepIndex != step || r.Status.CurrentStepState != rolloutsv1beta1.CanaryStepStatePaused {
 			return fmt.Errorf("the status is %+v %+v", r.Status, r.Status.CanaryStatus)
 		}
+		if u.twins {
+			return u.hasOf(ctx, pods, releasedPods/2+pods)
+		}
 		return u.has(ctx, pods)
 	})
 }
 
 // has is an error unless so many pods have the last version, and all are ready.
-func (u *user) has(ctx context.Context, want int) error {
+func (u *user) has(ctx context.Context, want int) error { return u.hasOf(ctx, want, releasedPods/2) }
+
+func (u *user) hasOf(ctx context.Context, want, total int) error {
 	pods, err := u.ListPods(ctx, "app="+u.name)
 	ready := 0
 	for i := range pods {
@@ -151,7 +166,7 @@ func (u *user) has(ctx context.Context, want int) error {
 			ready++
 		}
 	}
-	if err == nil && (moved(pods) != want || ready != releasedPods/2 || len(pods) != releasedPods/2) {
+	if err == nil && (moved(pods) != want || ready != total || len(pods) != total) {
 		err = fmt.Errorf("%d of %d pods have it, %d are ready", moved(pods), len(pods), ready)
 	}
 	return err
@@ -169,7 +184,7 @@ func again(t *testing.T, random *rand.Rand) {
 	}
 }
 
-// TestRolloutsWhoseUsersDoAnything has random actions on three workloads, and the operator killed between them. The next version begins at
+// TestRolloutsWhoseUsersDoAnything has random actions on four workloads, and the operator killed between them. The next version begins at
 // its first step whatever went on, gets no more pods than its steps allow, and ends with nothing left on the workloads.
 func TestRolloutsWhoseUsersDoAnything(t *testing.T) {
 	random := rand.New(rand.NewSource(int64(sample.Day())))
@@ -180,9 +195,15 @@ func TestRolloutsWhoseUsersDoAnything(t *testing.T) {
 		{"steered", "Deployment", "strategy: {rollingUpdate: {maxSurge: 2, maxUnavailable: 1}}", "", appsv1.SchemeGroupVersion},
 		{"ordered", "StatefulSet", "serviceName: web", "", appsv1.SchemeGroupVersion},
 		{"clones", "CloneSet", "minReadySeconds: 0", "", v1beta1.GroupVersion()},
+		{"twins", "Deployment", "minReadySeconds: 0", "", appsv1.SchemeGroupVersion},
 	} {
-		n.Apply(h.fill(steered) + "---" + strings.Replace(h.fill(released), "replicas: 20", "replicas: 10", 1))
-		users = append(users, &user{held: h, Namespace: n, t: t})
+		twins := h.name == "twins"
+		rollout := steered
+		if twins {
+			rollout = strings.Replace(steered, "canary", "blueGreen", 1)
+		}
+		n.Apply(h.fill(rollout) + "---" + strings.Replace(h.fill(released), "replicas: 20", "replicas: 10", 1))
+		users = append(users, &user{held: h, Namespace: n, t: t, twins: twins})
 	}
 	for _, u := range users {
 		u.Eventually("it is guarded", func(ctx context.Context) error {
@@ -219,6 +240,10 @@ func TestRolloutsWhoseUsersDoAnything(t *testing.T) {
 		again(t, random)
 	}
 	for _, u := range users {
+		if u.twins { // its last step waits, too
+			u.waits(3, 10)
+			u.approve()
+		}
 		u.EventuallyWithin(3*time.Minute, "the release of "+u.name+" is over", func(ctx context.Context) error {
 			r, err := u.rollout(ctx)
 			if err == nil && r.Status.Phase != rolloutsv1beta1.RolloutPhaseHealthy {
