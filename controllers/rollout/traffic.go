@@ -15,12 +15,9 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
-	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
 	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 )
 
@@ -30,8 +27,8 @@ import (
 // +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses,verbs=get;create;patch;delete
 // +kubebuilder:rbac:groups="",namespace=kruise-system,resources=configmaps,resourceNames=kruise-rollout-configuration,verbs=get
 
-// maxSlices and maxPods limit what is read to find one that is ready.
-const maxSlices, maxPods = 100, 1000
+// maxSlices limits what is read to find an endpoint that is ready.
+const maxSlices = 100
 
 // requests are what was read of them.
 type requests struct {
@@ -103,7 +100,7 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	pinned := traffic.Pinned(q.stable, q.label)
 	w.Stable = traffic.ServiceState{Exists: q.stable != nil, Pinned: pinned != "" && (!q.up() || q.want.Empties || pinned == q.stableHash)}
 	if q.up() && !q.want.Ahead && !w.OneService && q.stable != nil && !w.Stable.Pinned && q.stableHash != "" {
-		if w.StableReady, err = r.stableReady(ctx, q); err != nil {
+		if w.StableReady, err = routes.AnyPod(ctx, r.Live, q.stable, map[string]string{q.label: q.stableHash}); err != nil {
 			return err
 		}
 	}
@@ -128,23 +125,6 @@ func orMoved(err error) error {
 		return errMoved // new pods have no label yet
 	}
 	return err
-}
-
-// stableReady: a pod of the old version is ready behind the Service of the user.
-func (r *Reconciler) stableReady(ctx context.Context, q *requests) (found bool, err error) {
-	selector := client.MatchingLabels(tree.Texts(q.stable, "spec", "selector"))
-	if len(selector) == 0 {
-		return false, nil
-	}
-	selector[q.label] = q.stableHash
-	_, err = pages.Read(ctx, r.Live, &corev1.PodList{}, pages.Limits{Objects: maxPods, Bytes: 32 << 20}, func(page *corev1.PodList) bool {
-		found = slices.ContainsFunc(page.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && podstate.Ready(&p) })
-		return !found
-	}, client.InNamespace(tree.Text(q.stable, "metadata", "namespace")), selector)
-	if err != nil {
-		return false, fmt.Errorf("listing pods behind the Service: %w", err)
-	}
-	return found, nil
 }
 
 // anyReady: a Service has an endpoint that is ready.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,10 +19,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/trafficrouting/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/istio"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
+
+// mostLooks is how many Rollouts are looked for in one pass.
+const mostLooks = 20
 
 func rolloutKind() schema.GroupVersionKind { return v1beta1.GroupVersion().WithKind("Rollout") }
 
@@ -32,14 +37,9 @@ func (r *Reconciler) observe(ctx context.Context, o *v1alpha1.TrafficRouting) (p
 	if err := r.WatchLateSpecs(ctx, workload.Object(rolloutKind()), r.usedBy); err != nil {
 		return s, nil, err
 	}
-	for _, name := range plan.Named(o.Finalizers) {
-		uses, err := r.uses(ctx, types.NamespacedName{Namespace: o.Namespace, Name: name}, o.Name)
-		if err != nil {
-			return s, nil, err
-		}
-		if uses {
-			s.Users = append(s.Users, name)
-		}
+	var err error
+	if s.Users, err = r.users(ctx, o); err != nil {
+		return s, nil, err
 	}
 	goal, wanted := plan.Wanted(o, s.Users)
 	if !wanted {
@@ -52,6 +52,9 @@ func (r *Reconciler) observe(ctx context.Context, o *v1alpha1.TrafficRouting) (p
 		return s, nil, err
 	}
 	since := now.Sub(routes.Written(plan.Since(o), now, places))
+	if s.Podless, err = r.podless(ctx, o, goal, places); err != nil {
+		return s, nil, err
+	}
 	s.Corrected = routes.Corrected(places)
 	s.World = &traffic.World{
 		Goal: goal, Share: plan.Share(o.Spec.Strategy), OneService: true, Routes: routes.States(places),
@@ -60,23 +63,59 @@ func (r *Reconciler) observe(ctx context.Context, o *v1alpha1.TrafficRouting) (p
 	return s, places, nil
 }
 
-// uses: a Rollout is there, and names the TrafficRouting. What the cache lacks is looked for at the API server.
-func (r *Reconciler) uses(ctx context.Context, rollout types.NamespacedName, name string) (bool, error) {
-	stored := workload.Object(rolloutKind())
-	err := r.Cache.Get(ctx, rollout, stored, client.UnsafeDisableDeepCopy)
-	if err == nil {
-		return routing.SharedIn(stored) == name, nil
+// users are the Rollouts in finalizers that are there, and name the object. What the cache lacks is looked for at the API server, a few at a time.
+func (r *Reconciler) users(ctx context.Context, o *v1alpha1.TrafficRouting) (all []string, err error) {
+	looks := 0
+	for _, name := range plan.Named(o.Finalizers) {
+		stored, key := workload.Object(rolloutKind()), types.NamespacedName{Namespace: o.Namespace, Name: name}
+		switch err := r.Cache.Get(ctx, key, stored, client.UnsafeDisableDeepCopy); {
+		case err == nil && routing.SharedIn(stored) != o.Name:
+			continue
+		case apierrors.IsNotFound(err) && looks < mostLooks:
+			looks++
+			if gone, err := r.gone(ctx, key); gone || err != nil {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
+		case err != nil && !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("reading a Rollout: %w", err)
+		}
+		all = append(all, name)
 	}
-	if !apierrors.IsNotFound(err) {
-		return false, fmt.Errorf("reading a Rollout: %w", err)
-	}
-	switch _, err := r.Writer.Look(ctx, rolloutKind(), rollout); {
-	case apierrors.IsNotFound(err):
-		return false, nil
-	case err != nil:
+	return all, nil
+}
+
+// gone: the API server has no such Rollout.
+func (r *Reconciler) gone(ctx context.Context, rollout types.NamespacedName) (bool, error) {
+	_, err := r.Writer.Look(ctx, rolloutKind(), rollout)
+	if client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("looking for a Rollout: %w", err)
 	}
-	return false, workload.ErrNotSynced
+	return err != nil, nil
+}
+
+// podless says which pods a subset of Istio lacks; empty: none.
+func (r *Reconciler) podless(ctx context.Context, o *v1alpha1.TrafficRouting, goal traffic.Goal, places []routes.Place) (string, error) {
+	i := slices.IndexFunc(places, func(p routes.Place) bool { return p.First && p.Object != nil })
+	if goal != traffic.Route || i < 0 {
+		return "", nil
+	}
+	name := plan.Names(o).Stable
+	service, fault, err := r.routes.Object(ctx, corev1.SchemeGroupVersion.WithKind("Service"), o.Namespace, name)
+	switch {
+	case err != nil || fault != "":
+		return fault, err
+	case service == nil:
+		return "there is no Service " + name, nil
+	}
+	labels := istio.Subset(places[i].Object)
+	ready, err := routes.AnyPod(ctx, r.Live, service, labels)
+	if ready || err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("no pod of the Service %s with the labels %v is ready", name, labels), nil
 }
 
 // usedBy names the TrafficRoutings with a Rollout in their finalizers.

@@ -66,6 +66,8 @@ type Snapshot struct {
 	Users []string
 	// World is what was read of routes, for what was Wanted; nil when that was nothing.
 	World *traffic.World
+	// Podless says which pods have to become ready before requests are led to them; empty: none.
+	Podless string
 	// Corrected is a route that somebody else changed after the operator; empty: none.
 	Corrected string
 	// Fault is a write that the API server refuses.
@@ -216,6 +218,9 @@ func (p *pass) reach(about string) bool {
 	}
 	act, why := traffic.Next(*p.World)
 	p.After = gateways
+	if act == traffic.SetRoutes && p.Podless != "" {
+		act, why, p.After = traffic.Wait, p.Podless, stuck
+	}
 	switch act {
 	case traffic.Done:
 		p.After = 0

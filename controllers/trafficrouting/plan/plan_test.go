@@ -159,6 +159,21 @@ func TestARefusedWrite(t *testing.T) {
 	}
 }
 
+// No request is led to a subset without pods.
+func TestPodsComeBeforeRequests(t *testing.T) {
+	o := object(v1alpha1.TrafficRoutingPhaseProgressing, "a")
+	s := Snapshot{Now: now, Users: []string{"a"}, Podless: "no pod of the subset is ready", World: &traffic.World{
+		Goal: traffic.Route, Share: Share(o.Spec.Strategy), OneService: true, Waited: true, Routes: []traffic.RouteState{{Exists: true}},
+	}}
+	if d := Plan(o, s); told(d) != "Progressing True/Progressing: requests are routed for Rollout a: no pod of the subset is ready" || d.After == 0 {
+		t.Errorf("got %q, again after %v", told(d), d.After)
+	}
+	s.Podless = ""
+	if d := Plan(o, s); d.Act != traffic.SetRoutes {
+		t.Errorf("got %q", told(d))
+	}
+}
+
 func TestShare(t *testing.T) {
 	s := Share(v1alpha1.TrafficStrategy{Weight: ptr.To(int32(5)), RequestHeaderModifier: &v1beta1.HTTPHeaderFilter{Remove: []string{"x"}}})
 	if *s.Weight != 5 || s.Headers == nil || len(s.Matches) > 0 {

@@ -170,6 +170,16 @@ func (p Provider) recovered(object map[string]any, names traffic.Names) (map[str
 	return after, &n, nil
 }
 
+// Subset are the labels by which a DestinationRule has pods of the new version, or will have.
+func Subset(object map[string]any) map[string]string {
+	for _, s := range tree.Items(object, "spec", "subsets") {
+		if tree.Text(s, "name") == subset {
+			return tree.Texts(s, "labels")
+		}
+	}
+	return map[string]string{label: gray}
+}
+
 func addSubset(object map[string]any) bool {
 	subsets := tree.Items(object, "spec", "subsets")
 	for _, s := range subsets {
