@@ -65,10 +65,10 @@ const longestUser = 63
 func sharedField(r *v1beta1.Rollout) *field.Path {
 	strategy := field.NewPath("spec", "strategy")
 	switch {
-	case r.Spec.Strategy.Canary != nil && r.Spec.Strategy.Canary.TrafficRoutingRef != "":
-		return strategy.Child("canary", "trafficRoutingRef")
 	case r.Spec.Strategy.BlueGreen != nil && r.Spec.Strategy.BlueGreen.TrafficRoutingRef != "":
 		return strategy.Child("blueGreen", "trafficRoutingRef")
+	case r.Spec.Strategy.Canary != nil && r.Spec.Strategy.Canary.TrafficRoutingRef != "":
+		return strategy.Child("canary", "trafficRoutingRef")
 	}
 	return field.NewPath("metadata", "annotations").Key(shared.AnnotationTrafficRouting)
 }

@@ -119,6 +119,7 @@ func TestValidate(t *testing.T) {
 		"a traffic of zero":           {spec: canary(`"steps":[{"replicas":1,"traffic":"0%"}]`), want: at + "steps[0].traffic Invalid"},
 		"a traffic without percent":   {spec: canary(`"steps":[{"replicas":1,"traffic":"20"}]`), want: at + "steps[0].traffic Invalid"},
 		"a shared route":              {spec: canary(steps("1") + `,"trafficRoutingRef":"web"`)},
+		"the same of blue-green":      {spec: deployment + `,"strategy":{"blueGreen":{` + steps("1") + `,"trafficRoutingRef":"a b"}}`, want: "spec.strategy.blueGreen.trafficRoutingRef Invalid"},
 		"a shared route without name": {spec: canary(steps("1") + `,"trafficRoutingRef":"a b"`), want: at + "trafficRoutingRef Invalid"},
 		"a canary Deployment":         {spec: canary(steps("1") + `,"enableExtraWorkloadForCanary":true`)},
 		"a threshold in words":        {spec: canary(steps("1") + `,"failureThreshold":"many"`), want: at + "failureThreshold Invalid"},

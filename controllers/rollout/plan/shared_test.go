@@ -87,6 +87,19 @@ func TestExploreSharing(t *testing.T) {
 	}
 }
 
+// The same with two sets of pods.
+func TestExploreSharingWithBlueGreen(t *testing.T) {
+	for _, actions := range [][]string{{"v2"}, {"v2", "v1"}, {"v2", "delete"}, {"v2", "unshare"}} {
+		t.Run(strings.Join(actions, " "), func(t *testing.T) {
+			w := newTwin(false, actions...)
+			w.Rollout.Spec.Strategy.BlueGreen.TrafficRoutingRef = "chain"
+			Unify(w.Rollout)
+			w.Joint = &joint{Exists: true}
+			exploreFrom(t, w)
+		})
+	}
+}
+
 // A release waits for its TrafficRouting with a reason, and whoever waits gets out.
 func TestAReleaseWaitsForItsTrafficRouting(t *testing.T) {
 	for name, end := range map[string]string{"delete": "delete", "disable": "disable", "rollback": "v1", "it comes": "share"} {
