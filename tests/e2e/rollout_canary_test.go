@@ -64,7 +64,7 @@ type twin struct {
 func newTwin(t *testing.T, rollout string) *twin {
 	t.Helper()
 	t.Parallel()
-	w := &twin{rolled: &rolled{Namespace: env.Namespace(t), t: t, kind: appsv1.SchemeGroupVersion.WithKind("Deployment")}}
+	w := &twin{rolled: &rolled{Namespace: env.Namespace(t), t: t, status: "canaryStatus", kind: appsv1.SchemeGroupVersion.WithKind("Deployment")}}
 	w.Apply(rollout + deployed)
 	w.has("v1", 6, 6)
 	w.until("it is guarded", func(o *v1beta1.Rollout) bool {
