@@ -64,6 +64,15 @@ func (r *rolled) object(w *chaos.World) *unstructured.Unstructured {
 	return o
 }
 
+// labeled: the workload is under the brake.
+func (r *rolled) labeled(ctx context.Context, w *chaos.World) error {
+	o := r.object(w)
+	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || len(o.GetLabels()) == 0 {
+		return fmt.Errorf("it has no label: %w", err)
+	}
+	return nil
+}
+
 // image is a change of the template, held as by the brake: the API server does not call operators of lanes.
 func (r *rolled) image(version string, allowed int32, settled func(context.Context, *chaos.World) error) chaos.Step {
 	return chaos.Step{Settled: settled, Do: func(w *chaos.World) {
@@ -184,15 +193,8 @@ func rollouts() []chaos.Scenario {
 		for _, name := range []string{"approved", "set-back", "deleted"} {
 			r := &rolled{kind: kind}
 			version, of := kind.ToAPIVersionAndKind()
-			labeled := func(ctx context.Context, w *chaos.World) error {
-				o := r.object(w)
-				if err := w.Client.Get(ctx, client.ObjectKeyFromObject(o), o); err != nil || len(o.GetLabels()) == 0 {
-					return fmt.Errorf("it has no label: %w", err)
-				}
-				return nil
-			}
 			steps := []chaos.Step{
-				apply(rolledOut, both(both(has(0), labeled), is(func(s *rolloutsv1beta1.RolloutStatus, _ string) bool {
+				apply(rolledOut, both(both(has(0), r.labeled), is(func(s *rolloutsv1beta1.RolloutStatus, _ string) bool {
 					return s.CurrentStepState == rolloutsv1beta1.CanaryStepStateCompleted
 				})), "VERSION", version, "KIND", of, "SHARED", ""),
 				r.image(scenario.V2, 1, both(has(1), waits)),

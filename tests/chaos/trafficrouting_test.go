@@ -67,7 +67,7 @@ func trafficRoutings() []chaos.Scenario {
 		r := &rolled{kind: kind}
 		version, of := kind.ToAPIVersionAndKind()
 		steps := []chaos.Step{
-			apply(sharedGate+rolledOut, both(both(has(0), completed), gate("Healthy", false)), "VERSION", version, "KIND", of, "SHARED", "trafficRoutingRef: gate, "),
+			apply(sharedGate+rolledOut, both(both(both(has(0), r.labeled), completed), gate("Healthy", false)), "VERSION", version, "KIND", of, "SHARED", "trafficRoutingRef: gate, "),
 			r.image(scenario.V2, 1, both(both(has(1), waits), gate("Progressing", true))),
 		}
 		if name == "used" {
