@@ -190,7 +190,7 @@ func (w *fixture) checkPermissions() {
 		{what: "watch ReplicaSets", namespace: users, verb: "watch", group: "apps", resource: "replicasets"},
 		{what: "read other Secrets", namespace: users, verb: "get", resource: "secrets", name: "any"},
 		{what: "list Secrets", verb: "list", resource: "secrets"},
-		{what: "delete Services", namespace: users, verb: "delete", resource: "services"},
+		{what: "list Services", namespace: users, verb: "list", resource: "services"},
 		{what: "create CRDs", verb: "create", group: "apiextensions.k8s.io", resource: "customresourcedefinitions"},
 		{what: "bind roles", verb: "bind", group: "rbac.authorization.k8s.io", resource: "clusterroles"},
 		{what: "run commands in pods", namespace: users, verb: "create", resource: "pods", subresource: "exec"},
