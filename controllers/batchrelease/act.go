@@ -67,6 +67,9 @@ func (o *observed) actions(release *v1beta1.BatchRelease, d plan.Decision) []pla
 		}), o.braked())
 	case act.Partition != nil:
 		return o.patch(stepMove, o.annotations(nil), nested(o.partition(release, d.Status.CanaryStatus.CurrentBatch, *act.Partition), o.row.Partition...))
+	case act.Beside != nil:
+		twin := rollable.Twin{Revision: o.snapshot.Workload.Revision, Pods: *act.Beside}
+		return o.patch(stepMove, o.annotations(fields{shared.AnnotationOriginal: twin.Encode()}), nil)
 	case act.Rolling != nil:
 		return o.rolling(*act.Rolling)
 	case act.Restore && act.Keep && o.beside && o.deployment != nil: // with other numbers old pods would go

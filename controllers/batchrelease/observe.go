@@ -127,7 +127,15 @@ func (r *Reconciler) read(ctx context.Context, o *observed, release *v1beta1.Bat
 		}
 	}
 	o.snapshot.Workload = &plan.Workload{Workload: o.row, Facts: o.row.FactsOf(o.object)}
+	o.noted(release)
 	return nil
+}
+
+// noted is the version whose pods all stay, as the Rollout has it.
+func (o *observed) noted(release *v1beta1.BatchRelease) {
+	if noted := cmp.Or(release.Annotations[shared.AnnotationStable], release.Status.StableRevision); noted != "" && o.beside {
+		o.snapshot.Workload.Stable = noted
+	}
 }
 
 // readDeployment reads one with its ReplicaSets.
@@ -163,9 +171,7 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	view, newest, old := rolling.Read(d.Deployment, d.Sets, o.numbers)
 	w.Rolling, o.old = &view, old
 	w.Revision, w.Stable = d.Revisions()
-	if noted := cmp.Or(release.Annotations[shared.AnnotationStable], release.Status.StableRevision); noted != "" && o.beside {
-		w.Stable = noted
-	}
+	o.noted(release)
 	view.Stable = slices.IndexFunc(old, func(set *appsv1.ReplicaSet) bool { return rolling.Revision(&set.Spec.Template) == w.Stable })
 	w.MaxUnavailable = view.Unavailable
 	if newest != nil {
@@ -256,7 +262,25 @@ func (r *Reconciler) readPods(ctx context.Context, o *observed) (err error) {
 		w.Ready = min(w.Ready, int(integer(o.object, "updatedAvailableReplicas")))
 	}
 	o.blocked()
+	if o.beside {
+		o.twins()
+	}
 	return nil
+}
+
+// twins counts old pods, and finds those of neither version.
+func (o *observed) twins() {
+	w := o.snapshot.Workload
+	w.Twin, _ = rollable.TwinOf(o.object.GetAnnotations())
+	for _, pod := range o.pods {
+		switch {
+		case pod.DeletionTimestamp != nil || podstate.Finished(pod) || has(pod, w.Revision):
+		case has(pod, w.Stable):
+			w.Old++
+		default:
+			w.Middle = append(w.Middle, pod.Name)
+		}
+	}
 }
 
 // count counts updated pods, and names those that are not ready.

@@ -171,7 +171,21 @@ func (p *pair) scale(replicas int32) {
 // Example E7 of the specification: old pods go when the new version has all requests, and somebody has approved that.
 func TestTwoSetsOfPods(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, "apps/v1", "Deployment", twinSteps)
+	for _, kind := range twinKinds() {
+		t.Run(kind[1], func(t *testing.T) {
+			t.Parallel()
+			twoSetsOfPods(t, newPair(t, kind[0], kind[1], twinSteps))
+		})
+	}
+}
+
+// twinKinds are those of workloads whose releases have two sets of pods.
+func twinKinds() [][2]string {
+	return [][2]string{{"apps/v1", "Deployment"}, {"apps.kruise.io/v1beta1", "CloneSet"}}
+}
+
+func twoSetsOfPods(t *testing.T, p *pair) {
+	t.Helper()
 	p.image("v2")
 	for i, want := range []string{"shop 100, shop-canary 0", "shop 50, shop-canary 50", "shop 0, shop-canary 100"} {
 		p.waits(int32(i) + 1)
@@ -195,10 +209,14 @@ func TestTwoSetsOfPods(t *testing.T) {
 // Requests go back to a full set of old pods, in each step, also when the new version has all of them.
 func TestTwoSetsOfPodsGoBack(t *testing.T) {
 	t.Parallel()
-	for _, step := range []int{1, 2, 3} {
-		t.Run(fmt.Sprintf("from step %d", step), func(t *testing.T) {
+	for step := 1; step <= 4; step++ {
+		step, kind := step, twinKinds()[step/4]
+		if kind[1] == "CloneSet" {
+			step = 3
+		}
+		t.Run(fmt.Sprintf("a %s from step %d", kind[1], step), func(t *testing.T) {
 			t.Parallel()
-			p := newPair(t, "apps/v1", "Deployment", twinSteps)
+			p := newPair(t, kind[0], kind[1], twinSteps)
 			p.image("v2")
 			p.waits(1)
 			p.reaches(step)
@@ -244,7 +262,16 @@ func TestTwoSetsOfPodsAreScaled(t *testing.T) {
 // A third version in the middle: requests go to old pods, those of the second go, and the steps begin again.
 func TestAThirdVersionBesideTwoSets(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, "apps/v1", "Deployment", twinSteps)
+	for _, kind := range twinKinds() {
+		t.Run(kind[1], func(t *testing.T) {
+			t.Parallel()
+			thirdVersion(t, newPair(t, kind[0], kind[1], twinSteps))
+		})
+	}
+}
+
+func thirdVersion(t *testing.T, p *pair) {
+	t.Helper()
 	p.image("v2")
 	p.waits(1)
 	p.reaches(2)

@@ -16,7 +16,7 @@ const (
 	AnnotationSequence = "rollouts.kruise.io/control-sequence"
 	// AnnotationControl has the owner of the numbers in a workload.
 	AnnotationControl = "batchrelease.rollouts.kruise.io/control-info"
-	// AnnotationOriginal has the numbers of the user while others stand in the workload.
+	// AnnotationOriginal has the numbers of the user while others stand in the workload. On a CloneSet it has those of pods beside old ones.
 	AnnotationOriginal = "rollouts.kruise.io/original-deployment-strategy"
 	// AnnotationScaleIn is on an autoscaler that is kept from taking pods: what stood there before.
 	AnnotationScaleIn = "rollouts.kruise.io/original-scale-in"

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 )
 
@@ -48,10 +49,25 @@ func beside(v rolling.View, desired int) Act {
 	return Act{Rolling: &step}
 }
 
+// twins adds new pods to a CloneSet. Those of a version in the middle go first; requests have left them.
+func (w *Workload) twins(desired int) Act {
+	want := max(desired, min(w.Updated, w.Replicas))
+	switch {
+	case len(w.Middle) > 0:
+		return Act{Delete: w.Middle}
+	case w.Twin != rollable.Twin{Revision: w.Revision, Pods: want}:
+		return Act{Beside: &want}
+	}
+	return Act{}
+}
+
 // kept: all old pods are there, too.
 func (p *pass) kept(desired int) bool {
-	if !p.beside() || p.Workload.Rolling == nil {
+	switch w := p.Workload; {
+	case !p.beside():
 		return true
+	case w.Rolling == nil:
+		return len(w.Middle) == 0 && (w.Old >= w.Replicas || w.Revision == p.Status.StableRevision)
 	}
 	v := *p.Workload.Rolling
 	v.Limit = desired
@@ -63,7 +79,11 @@ func (p *pass) served() bool { return p.beside() && !p.early() }
 
 // withdraw takes the new pods when the template was set back, and says whether any are left.
 func (p *pass) withdraw() bool {
-	return p.beside() && !p.served() && p.Workload.Revision == p.Status.StableRevision && p.onSets(rolling.Withdraw)
+	if !p.beside() || p.served() || p.Workload.Revision != p.Status.StableRevision {
+		return false
+	}
+	p.Act.Delete = p.Workload.Middle
+	return len(p.Workload.Middle) > 0 || p.onSets(rolling.Withdraw)
 }
 
 // tidy takes what is left of the release from old ReplicaSets.
@@ -77,4 +97,6 @@ func (p *pass) free() bool {
 }
 
 // alone: no old pod is left.
-func (w *Workload) alone() bool { return w.Rolling == nil || w.Rolling.Alone() }
+func (w *Workload) alone() bool {
+	return w.Rolling == nil && w.Old == 0 && len(w.Middle) == 0 || w.Rolling != nil && w.Rolling.Alone()
+}

@@ -40,6 +40,10 @@ func written(a Act) string {
 		return "control"
 	case a.Restore:
 		return "restore"
+	case a.Beside != nil:
+		return fmt.Sprintf("beside %d", *a.Beside)
+	case len(a.Delete) > 0:
+		return fmt.Sprintf("delete %v", a.Delete)
 	case a.Rolling != nil:
 		return fmt.Sprintf("%s %d %d %d", a.Rolling.Verb, a.Rolling.Surge, a.Rolling.Set, a.Rolling.Replicas)
 	}
@@ -139,4 +143,38 @@ func TestOldPodsAtTheEnd(t *testing.T) {
 	if d := Plan(b, s); written(d.Act) != "free" || d.Ended {
 		t.Errorf("it writes %q, ended %t", written(d.Act), d.Ended)
 	}
+}
+
+// TestPodsBesideThoseOfACloneSet: pods of a version in the middle go before new ones come, and new ones before a way back ends.
+func TestPodsBesideThoseOfACloneSet(t *testing.T) {
+	b, s := beginning()
+	w := s.Workload
+	w.Workload, _ = rollable.Of("apps.kruise.io/v1beta1", "CloneSet")
+	w.Rolling, w.Old, w.Kept, s.Scaling = nil, 3, 3, false
+	expect := func(want string) {
+		t.Helper()
+		if got := next(b, s); got != want {
+			t.Fatalf("it writes %q, want %q", got, want)
+		}
+	}
+	expect("control")
+	w.Controlled, w.Middle, w.Twin = true, []string{"web-x"}, rollable.Twin{Revision: "v0", Pods: 1}
+	expect("delete [web-x]")
+	w.Middle = nil
+	expect("beside 3")
+	w.Twin, w.Updated, w.Ready, w.Available, w.Old = rollable.Twin{Revision: "v2", Pods: 3}, 3, 3, 6, 2
+	expect("")
+	if b.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady {
+		t.Error("the batch is ready without an old pod")
+	}
+	w.Old = 3
+	expect("")
+	if b.Status.CanaryStatus.CurrentBatchState != v1beta1.BatchStateReady {
+		t.Errorf("the batch is %s", b.Status.CanaryStatus.CurrentBatchState)
+	}
+	b.Spec.ReleasePlan.BatchPartition, b.Spec.ReleasePlan.FinalizingPolicy = nil, v1beta1.ImmediateFinalizingPolicyType
+	w.Revision, w.InRelease, w.Old, w.Middle = "v1", false, 0, []string{"web-a", "web-b"}
+	expect("delete [web-a web-b]")
+	w.Middle = nil
+	expect("restore")
 }

@@ -21,6 +21,8 @@ func (p *pass) move(desired int) Act {
 		return p.Canary.move(desired)
 	case w.Rolling != nil && p.beside():
 		return beside(*w.Rolling, desired)
+	case p.beside():
+		return w.twins(desired)
 	case w.Rolling != nil:
 		return p.deployment(*w.Rolling, desired)
 	case w.Partition != nil:

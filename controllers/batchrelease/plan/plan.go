@@ -44,6 +44,10 @@ type Workload struct {
 	Deadline time.Duration
 	// Pods are those of a DaemonSet.
 	Pods []Pod
+	// Twin is what a CloneSet has beside old pods, Old how many of these are there, and Middle names those of neither version.
+	Twin   rollable.Twin
+	Old    int
+	Middle []string
 	// New are those of the new version, when their labels matter. Labeled: all of them have the labels of the release, and New is empty.
 	New     []NewPod
 	Labeled bool
@@ -76,6 +80,8 @@ type Act struct {
 	// Size is the next one of the canary Deployment, which begins with 0. Drop names canary Deployments to delete.
 	Size *int
 	Drop []string
+	// Beside is how many new pods come beside all old ones of a CloneSet.
+	Beside *int
 	// Hold keeps autoscalers from taking pods, Free lets them.
 	Hold, Free bool
 	// Restore gives the workload its own strategy back. Keep leaves it held: it is only given up.
@@ -83,7 +89,7 @@ type Act struct {
 }
 
 func (a Act) any() bool {
-	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore || a.Hold || a.Free || a.Size != nil || len(a.Drop) > 0
+	return a.Control || a.Partition != nil || a.Rolling != nil || len(a.Delete) > 0 || a.Restore || a.Beside != nil || a.Hold || a.Free || a.Size != nil || len(a.Drop) > 0
 }
 
 // Decision is what comes next.

@@ -96,6 +96,7 @@ type planner struct {
 }
 
 func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
+	spec = spec.beside(s)
 	rollBack := spec.PartitionRollback && s.Current.Name != s.Update.Name
 	p := &planner{
 		Spec: spec, s: s,

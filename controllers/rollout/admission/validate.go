@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	noBeside  = "is for a Deployment of apps"
+	noBeside  = "is for a Deployment of apps and a CloneSet of apps.kruise.io"
 	noBoth    = "cannot stand beside canary"
 	inRelease = "cannot be changed while a release goes on"
 )

@@ -43,7 +43,7 @@ func All() []Workload {
 		{Kind: apps.WithKind("Deployment"), Type: "deployment", Native: true, Sized: true, Extra: true, Beside: true, KeepsOne: true},
 		{Kind: apps.WithKind("StatefulSet"), Type: "statefulset", Native: true, Sized: true, Partition: partition},
 		{Kind: apps.WithKind("DaemonSet"), Type: "daemonset", Native: true},
-		{Kind: own.WithKind("CloneSet"), Type: "cloneset", Sized: true, Partition: partition},
+		{Kind: own.WithKind("CloneSet"), Type: "cloneset", Sized: true, Beside: true, Partition: partition},
 		{Kind: own.WithKind("StatefulSet"), Type: "statefulset", Sized: true, Partition: partition},
 		{Kind: own.WithKind("DaemonSet"), Type: "daemonset", Partition: partition},
 	}
