@@ -45,7 +45,7 @@ type RolloutStrategy struct {
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	Canary *CanaryStrategy `json:"canary,omitempty"`
-	// blueGreen starts new pods of a Deployment beside all old ones, which go at the end.
+	// blueGreen starts new pods of a Deployment or CloneSet beside all old ones, which go at the end.
 	// +optional
 	// +operator-sdk:csv:customresourcedefinitions:type=spec
 	BlueGreen *BlueGreenStrategy `json:"blueGreen,omitempty"`
