@@ -297,10 +297,9 @@ func (p *pass) route(sub *v1beta1.CanaryStatus, where string) {
 // leave ends a step. Pods come first, whatever somebody wrote into the status.
 func (p *pass) leave(sub *v1beta1.CanaryStatus) {
 	switch i := sub.CurrentStepIndex; {
-	case !p.ready(i) && !p.wasReady(sub) && p.routed():
-		p.state(sub, v1beta1.CanaryStepStateInit)
-	case !p.ready(i) && !p.wasReady(sub):
-		p.state(sub, v1beta1.CanaryStepStateUpgrade)
+	case !p.ready(i) && !p.wasReady(sub): // the approval holds until they are, as after a change of replicas
+		p.Order = p.order(i)
+		p.say(sub, fmt.Sprintf("Rollout is in step(%d/%d), which is approved, and waits for its pods", i, len(p.steps())))
 	case int(i) < len(p.steps()):
 		p.enter(sub, i+1)
 	default:
