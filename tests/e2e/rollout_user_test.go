@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -230,6 +231,13 @@ func TestARolloutIsScaled(t *testing.T) {
 	r.waits(1)
 	r.reaches2()
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "shop"}}
+	// While it still has the surge of a batch, its controller shares the new pods in other proportions.
+	r.Eventually("the Deployment is paused", func(ctx context.Context) error {
+		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(d), d); err != nil || !d.Spec.Paused {
+			return errors.Join(err, errors.New("it is not"))
+		}
+		return nil
+	})
 	size := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 8}}
 	if err := r.Client.SubResource("scale").Update(t.Context(), d, client.WithSubResourceBody(size)); err != nil {
 		t.Fatal(err)
