@@ -244,7 +244,7 @@ func TestARolloutIsScaled(t *testing.T) {
 	}
 	r.has("v2", 4, 8)
 	r.waits(2)
-	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: d.ObjectMeta, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+	scaler := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: r.Name, Name: "shop"}, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 		ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "shop"}, MaxReplicas: 4,
 	}}
 	if err := r.Client.Create(t.Context(), scaler); err != nil {
