@@ -56,12 +56,6 @@ func New(d workload.Dependencies) *Reconciler {
 	return r
 }
 
-// own is what is remembered of a Rollout.
-type own struct {
-	// fault is what the API server refused last; empty: nothing.
-	fault string
-}
-
 // Reconcile takes one Rollout a step further. What a decision says is stored before it is done.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	if wait, err := r.abandon(ctx, req.NamespacedName); err != nil || wait > 0 {
@@ -80,7 +74,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.quiet(rollout) && !used.held() {
 		return pass.Finish(nil)
 	}
-	memory := workload.Own(pass.Memory, func() *own { return &own{} })
+	memory := workload.Own(pass.Memory, func() *workload.Refused { return &workload.Refused{} })
 	began := r.Clock.Now()
 	seen, err := r.observe(ctx, rollout)
 	if errors.Is(err, errMoved) {
@@ -90,7 +84,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.notObserved(ctx, pass, err)
 	}
-	seen.Fault, seen.shared = memory.fault, used
+	seen.Fault, seen.shared = memory.Last, used
 	if used != nil {
 		seen.Shared = &used.Shared
 	}
@@ -107,15 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return pass.Finish(err)
 	}
-	outcome := pass.Apply(ctx, rollout, planning.Plan{Actions: all})
-	fault := ""
-	if len(outcome.Failures) > 0 {
-		fault = outcome.Failures[0].Message
-	}
-	if outcome.Done > 0 || memory.fault != fault {
-		pass.LookAgain(workload.Busy)
-	}
-	memory.fault = fault
+	memory.Apply(ctx, pass, rollout, all)
 	return pass.Finish(nil)
 }
 

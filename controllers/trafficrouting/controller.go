@@ -46,12 +46,6 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true})
 }
 
-// own is what is remembered of a TrafficRouting.
-type own struct {
-	// fault is what the API server refused last; empty: nothing.
-	fault string
-}
-
 // Reconcile takes one TrafficRouting one write further. Finalizers come first, and alone. What a decision says is stored before it is done.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	pass, object, result, err := workload.Begin[v1alpha1.TrafficRouting](ctx, r.Base, req.NamespacedName)
@@ -62,15 +56,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if object.DeletionTimestamp != nil && !slices.ContainsFunc(object.Finalizers, ours) {
 		return pass.Finish(nil) // others keep it
 	}
-	memory := workload.Own(pass.Memory, func() *own { return &own{} })
+	memory := workload.Own(pass.Memory, func() *workload.Refused { return &workload.Refused{} })
 	seen, places, err := r.observe(ctx, object)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, v1alpha1.TrafficRoutingStalled)
 	}
-	seen.Fault = memory.fault
+	seen.Fault = memory.Last
 	todo := plan.Plan(object, seen)
 	if !slices.Equal(object.Finalizers, todo.Finalizers) {
-		memory.apply(ctx, pass, object, finalizers(object, todo.Finalizers))
+		memory.Apply(ctx, pass, object, finalizers(object, todo.Finalizers))
 		return pass.Finish(nil)
 	}
 	pass.LookAgain(todo.After)
@@ -83,22 +77,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	writes.Routes(places)
 	all, err := writes.All()
 	if err == nil {
-		memory.apply(ctx, pass, object, all)
+		memory.Apply(ctx, pass, object, all)
 	}
 	return pass.Finish(err)
-}
-
-// apply carries out writes, and looks again when something came of it.
-func (m *own) apply(ctx context.Context, pass *workload.Pass, o *v1alpha1.TrafficRouting, all []planning.Action) {
-	outcome := pass.Apply(ctx, o, planning.Plan{Actions: all})
-	fault := ""
-	if len(outcome.Failures) > 0 {
-		fault = outcome.Failures[0].Message
-	}
-	if outcome.Done > 0 || m.fault != fault {
-		pass.LookAgain(workload.Busy)
-	}
-	m.fault = fault
 }
 
 // ours says that a finalizer is the operator's.

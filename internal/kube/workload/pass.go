@@ -140,6 +140,21 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 	return outcome
 }
 
+// Refused remembers of an object what the API server refused last. Empty: nothing.
+type Refused struct{ Last string }
+
+// Apply carries out writes, and has the object planned again when something came of them.
+func (r *Refused) Apply(ctx context.Context, pass *Pass, object client.Object, actions []planning.Action) {
+	outcome, refused := pass.Apply(ctx, object, planning.Plan{Actions: actions}), ""
+	if len(outcome.Failures) > 0 {
+		refused = outcome.Failures[0].Message
+	}
+	if outcome.Done > 0 || r.Last != refused {
+		pass.LookAgain(Busy)
+	}
+	r.Last = refused
+}
+
 // LookAgain has the object planned again after the shortest of the waits that are above zero, also when nothing happens.
 func (p *Pass) LookAgain(waits ...time.Duration) { p.again = Earliest(append(waits, p.again)...) }
 
