@@ -164,7 +164,10 @@ func (s *schedule) batch() (last bool) {
 		}
 		v := s.view(now, s.step)
 		step := rolling.Next(v)
-		rests := step.Verb == rolling.Reached && now.deployment.Spec.Paused && !v.Uncounting || v.Last && v.Loose && v.New.Replicas >= v.Replicas
+		rests := step.Verb == rolling.Reached && now.deployment.Spec.Paused && !v.Uncounting
+		if v.Last && v.Loose { // the controller goes on until no old pod is left
+			rests = v.New.Replicas >= v.Replicas && total(now.sizes()) == v.Replicas
+		}
 		if rests && v.CaughtUp && now.ready() >= v.Replicas {
 			return true
 		}
@@ -209,6 +212,13 @@ func (s *schedule) compare() {
 		return
 	}
 	s.Fatalf("step %d: the ReplicaSets have the sizes %v, and in the model one of %v", s.step, got, sizes)
+}
+
+func total(sizes [rollingtest.Versions]int) (n int) {
+	for _, size := range sizes {
+		n += size
+	}
+	return n
 }
 
 // moved is how many pods are of other versions.
