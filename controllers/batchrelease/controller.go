@@ -80,7 +80,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if release.DeletionTimestamp != nil && !slices.Contains(release.Finalizers, shared.FinalizerBatchRelease) {
 		return pass.Finish(nil)
 	}
-	o, err := r.observe(ctx, pass, release)
+	began := r.Clock.Now()
+	o, err := r.observe(ctx, release)
+	pass.Waited(r.Clock.Now().Sub(began))
 	if errors.Is(err, released.ErrMoved) {
 		return pass.Finish(nil, workload.Busy)
 	}

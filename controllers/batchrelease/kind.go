@@ -17,7 +17,7 @@ func Value() controller.Kind {
 		Entry: kinds.Kind{
 			Name: plan.Kind().Kind, Plural: "batchreleases", Group: plan.Kind().Group,
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: kinds.Optional, WorkersFlag: "batchrelease-workers", Users: kinds.Edit,
+			Controller: kinds.Optional, WorkersFlag: "batchrelease-workers", Workers: 10, Users: kinds.Edit,
 		},
 		Name:    Name,
 		Setup:   Setup,

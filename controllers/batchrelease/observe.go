@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,7 +63,7 @@ type observed struct {
 }
 
 // observe reads the workload of a release, and its pods as far as they matter.
-func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *v1beta1.BatchRelease) (*observed, error) {
+func (r *Reconciler) observe(ctx context.Context, release *v1beta1.BatchRelease) (*observed, error) {
 	o := &observed{snapshot: plan.Snapshot{Now: r.Clock.Now(), Labels: r.labels, Keeps: r.keeps}, labeled: r.labels && release.Spec.ReleasePlan.RolloutID != ""}
 	ref := release.Spec.WorkloadRef
 	row, known := rollable.Of(ref.APIVersion, ref.Kind)
@@ -85,12 +84,10 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *
 	if err := r.readScalers(ctx, o, release); err != nil {
 		return nil, err
 	}
-	began := r.Clock.Now()
 	err := r.read(ctx, o, release)
 	if errors.Is(err, released.ErrMoved) {
 		err = r.read(ctx, o, release)
 	}
-	pass.Waited(r.Clock.Now().Sub(began))
 	if apierrors.IsNotFound(err) || err == nil && o.object.GetDeletionTimestamp() != nil {
 		o.snapshot.Workload = nil
 		return o, nil
@@ -105,7 +102,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, release *
 	}
 	if o.deployment != nil {
 		w.Held = w.Unsupported != "" && o.deployment.Spec.Paused && !w.Controlled && !w.Foreign
-		return o, r.readSetPods(ctx, pass, o, release)
+		return o, r.readSetPods(ctx, o, release)
 	}
 	return o, r.readPods(ctx, o)
 }
@@ -145,12 +142,9 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 		return err
 	}
 	o.deployment = d.Deployment
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.Deployment)
-	if err != nil {
-		return fmt.Errorf("reading the Deployment: %w", err)
+	if o.object, err = d.Unstructured(); err != nil {
+		return err
 	}
-	o.object.Object = content
-	o.object.SetGroupVersionKind(o.row.Kind)
 	w := &plan.Workload{Workload: o.row, Facts: o.row.FactsOf(o.object)}
 	o.snapshot.Workload = w
 	if !r.deployments && o.snapshot.Canary == nil && w.Unsupported == "" {
@@ -190,14 +184,14 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 }
 
 // readSetPods reads the new pods of a Deployment when their ReplicaSet does not tell enough.
-func (r *Reconciler) readSetPods(ctx context.Context, pass *workload.Pass, o *observed, release *v1beta1.BatchRelease) error {
+func (r *Reconciler) readSetPods(ctx context.Context, o *observed, release *v1beta1.BatchRelease) error {
 	w := o.snapshot.Workload
 	if o.newest == nil {
 		return nil
 	}
 	hash := labels.Set{appsv1.DefaultDeploymentUniqueLabelKey: o.newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]}
 	if o.labeled {
-		others, err := r.without(ctx, pass, o, hash, release.Spec.ReleasePlan.RolloutID)
+		others, err := released.Lacks(ctx, r.Live, o.object, o.newest.UID, hash, shared.RolloutID, release.Spec.ReleasePlan.RolloutID)
 		if err != nil {
 			return err
 		}
@@ -215,13 +209,6 @@ func (r *Reconciler) readSetPods(ctx context.Context, pass *workload.Pass, o *ob
 	o.count(o.pods, time.Duration(o.numbers.MinReadySeconds)*time.Second)
 	w.Rolling.New.Ready, w.Available = w.Ready, old+w.Ready
 	return nil
-}
-
-// without says whether new pods lack the labels of the release. It reads those alone.
-func (r *Reconciler) without(ctx context.Context, pass *workload.Pass, o *observed, hash labels.Set, id string) (bool, error) {
-	began := r.Clock.Now()
-	defer func() { pass.Waited(r.Clock.Now().Sub(began)) }()
-	return released.Lacks(ctx, r.Live, o.object, o.newest.UID, hash, shared.RolloutID, id)
 }
 
 // readPods reads the pods of other workloads: ours from the cache.

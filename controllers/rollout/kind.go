@@ -32,7 +32,7 @@ func Value() controller.Kind {
 		Entry: kinds.Kind{
 			Name: "Rollout", Plural: "rollouts", Group: "rollouts.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
-			Controller: kinds.Optional, WorkersFlag: "rollout-workers", Users: kinds.Edit,
+			Controller: kinds.Optional, WorkersFlag: "rollout-workers", Workers: 10, Users: kinds.Edit,
 		},
 		Name:  Name,
 		Setup: Setup,

@@ -32,9 +32,10 @@ var errMoved = released.ErrMoved
 type seen struct {
 	plan.Snapshot
 	row rollable.Workload
-	// workload and release are as stored; nil: not there.
-	workload *unstructured.Unstructured
-	release  *v1beta1.BatchRelease
+	// workload and release are as stored; nil: not there. deployment is the workload when it is one.
+	workload   *unstructured.Unstructured
+	deployment *released.Deployment
+	release    *v1beta1.BatchRelease
 	// stableHash is the label of pods of the version before the release.
 	stableHash string
 	// shared is the TrafficRouting; nil: the Rollout names none.
@@ -90,8 +91,7 @@ func (r *Reconciler) observe(ctx context.Context, o *v1beta1.Rollout) (*seen, er
 			s.HookFault = state.Message
 		}
 	}
-	stored := workload.Object(row.Kind)
-	err := r.Writer.Read(ctx, keyOf(o), stored)
+	err := r.readWorkload(ctx, keyOf(o), s)
 	if apierrors.IsNotFound(err) {
 		if err := r.awaited(ctx, row); err != nil {
 			return nil, err
@@ -101,7 +101,6 @@ func (r *Reconciler) observe(ctx context.Context, o *v1beta1.Rollout) (*seen, er
 	if err != nil {
 		return nil, fmt.Errorf("reading the workload: %w", err)
 	}
-	s.workload = stored
 	if err := r.observeWorkload(ctx, o, s); err != nil {
 		return nil, err
 	}
@@ -109,6 +108,21 @@ func (r *Reconciler) observe(ctx context.Context, o *v1beta1.Rollout) (*seen, er
 		s.Registering = true
 	}
 	return s, r.observeRequests(ctx, o, s)
+}
+
+// readWorkload reads a Deployment with its ReplicaSets, and others alone.
+func (r *Reconciler) readWorkload(ctx context.Context, key types.NamespacedName, s *seen) (err error) {
+	if s.row.Kind.Kind != "Deployment" {
+		stored := workload.Object(s.row.Kind)
+		if err = r.Writer.Read(ctx, key, stored); err == nil {
+			s.workload = stored
+		}
+		return err
+	}
+	if s.deployment, err = released.ReadSpec(ctx, r.Live, key); err == nil {
+		s.workload, err = s.deployment.Unstructured()
+	}
+	return err
 }
 
 // unproven: the API server does not hold a new template yet, although it was told to. A workload that is the first one has shown that to
@@ -172,14 +186,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s 
 
 // revisions are those of the template, of the pods before, and the label of new pods. That of pods before the release is noted, too.
 func (r *Reconciler) revisions(ctx context.Context, o *v1beta1.Rollout, s *seen) (revision, stable, hash string, err error) {
-	if s.row.Kind.Kind == "Deployment" {
-		d, err := released.ReadSpec(ctx, r.Live, client.ObjectKeyFromObject(s.workload))
-		if err != nil {
-			return "", "", "", err
-		}
-		if d.Generation != s.workload.GetGeneration() {
-			return "", "", "", errMoved
-		}
+	if d := s.deployment; d != nil {
 		revision, stable = d.Revisions()
 		preferred := ""
 		if sub := o.Status.CanaryStatus; sub != nil {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -76,6 +77,17 @@ func readDeployment(ctx context.Context, live client.Reader, name types.Namespac
 		}
 	}
 	return d, nil
+}
+
+// Unstructured is the Deployment as other workloads are read.
+func (d *Deployment) Unstructured() (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(d.Deployment)
+	if err != nil {
+		return nil, fmt.Errorf("reading the Deployment: %w", err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	object.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
+	return object, nil
 }
 
 // CanarySet is the newest ReplicaSet of a canary Deployment; nil: there is none.

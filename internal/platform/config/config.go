@@ -125,7 +125,7 @@ func (c *Config) addKinds(flags *pflag.FlagSet) {
 	c.flagWorkers = map[string]*int{}
 	for _, kind := range c.Table.Switchable() {
 		usage := fmt.Sprintf("How many %ss are reconciled at the same time; 0: as --workers says.", kind.Name)
-		c.flagWorkers[kind.Name] = flags.Int(kind.WorkersFlag, 0, usage)
+		c.flagWorkers[kind.Name] = flags.Int(kind.WorkersFlag, kind.Workers, usage)
 	}
 	flags.BoolVar(&c.CloneSetExcludePreparingDelete, "cloneset-scaling-exclude-preparing-delete", false,
 		"Pods that wait at their preDelete hook do not count as replicas of any CloneSet, as with scaleStrategy.excludePreparingDelete for a single one.")

@@ -117,11 +117,15 @@ func flagRows() (rows []string) {
 		rows = append(rows, fmt.Sprintf("| `--%s` | %s | %s |", f.Name, value, cell(f.Usage)))
 	})
 	var names []string
+	defaults := "as `--workers`"
 	for _, kind := range controllers.Table().Switchable() {
 		names = append(names, "`--"+kind.WorkersFlag+"`")
+		if kind.Workers > 0 {
+			defaults += fmt.Sprintf("; %d for a %s", kind.Workers, kind.Name)
+		}
 	}
 	slices.Sort(names)
-	return append(rows, "| "+strings.Join(names, ", ")+" | as `--workers` | How many objects of that kind are reconciled at the same time. |")
+	return append(rows, "| "+strings.Join(names, ", ")+" | "+defaults+" | How many objects of that kind are reconciled at the same time. |")
 }
 
 func gateRows() (rows []string) {
