@@ -91,7 +91,7 @@ fuzz: ## Run each fuzzer for FUZZ_TIME, on code that parses text of users or oth
 	@failed=0; for file in $$(grep -rl '^func Fuzz' --include='*_test.go' controllers internal); do \
 	  for fuzzer in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' "$$file"); do \
 	    echo "$$(dirname "$$file") $$fuzzer"; \
-	    go test -run='^$$' -fuzz="^$$fuzzer\$$" -fuzztime=$(FUZZ_TIME) -parallel=$(FUZZ_WORKERS) "./$$(dirname "$$file")" || failed=1; \
+	    TEST_ALL=true go test -run='^$$' -fuzz="^$$fuzzer\$$" -fuzztime=$(FUZZ_TIME) -parallel=$(FUZZ_WORKERS) "./$$(dirname "$$file")" || failed=1; \
 	  done; \
 	done; exit $$failed
 

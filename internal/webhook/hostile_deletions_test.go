@@ -5,7 +5,9 @@ package webhook_test
 
 import (
 	"bytes"
+	"maps"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/controllers/deletionprotection"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator: no object refuses the
@@ -26,7 +29,7 @@ func TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator(t *testing.T) 
 	pending := func(name string) string {
 		return `{"metadata":` + metadataOf(name, size) + `,"status":{"phase":"Pending"}}`
 	}
-	for name, tc := range map[string]struct {
+	cases := map[string]struct {
 		resource string
 		kind     schema.GroupVersionKind
 		of       func(string) string
@@ -34,8 +37,13 @@ func TestDeletingANamespaceOfLargeObjectsDoesNotOccupyTheOperator(t *testing.T) 
 		"pods that are going":              {"namespaces", pod, going},
 		"volume claims that are not bound": {"namespaces", claim, pending},
 		"objects of a definition":          {"customresourcedefinitions", thing, going},
-	} {
+	}
+	for i, name := range slices.Sorted(maps.Keys(cases)) {
+		tc := cases[name]
 		t.Run(name, func(t *testing.T) {
+			if !sample.Has(i, len(cases)) {
+				t.Skip("left to another day")
+			}
 			s, c := servePods(t)
 			lists := map[schema.GroupVersionKind][][]byte{marker: nil, pod: nil, claim: nil, thing: nil}
 			lists[tc.kind] = named("o", 600, tc.of)

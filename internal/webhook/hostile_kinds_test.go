@@ -44,7 +44,7 @@ const maxStored = 3 << 19
 
 // Each day sends one in every of a place's requests, and one in every*rarer of those that
 // rarely find anything new. All take more than an hour.
-const every, rarer = 96, 8
+const every, rarer = 192, 8
 
 // foreignLevels is how deep the places of Kubernetes' own types go.
 const foreignLevels = 3

@@ -165,7 +165,7 @@ func TestExploreRequests(t *testing.T) {
 	}
 	for i, actions := range cases {
 		t.Run(strings.Join(actions, " "), func(t *testing.T) {
-			if len(actions) > 2 && !sample.Has(i, 4) {
+			if i > 2 && !sample.Has(i, 4) {
 				t.Skip("left to another day")
 			}
 			exploreFrom(t, newRouted(actions...))

@@ -65,7 +65,7 @@ func allSuites() []suite {
 			packages: []string{"tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
 			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 9 * time.Minute,
-			turns: 3, daily: mainFlows(),
+			turns: 4, daily: mainFlows(),
 			programs: controlPlane(),
 		},
 		{
@@ -84,13 +84,17 @@ func allSuites() []suite {
 			packages: []string{"tests/integration/..."},
 			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
 			args: []string{"-p=2", "-count=1", "-parallel=4"}, timeout: 30 * time.Minute, budget: 9 * time.Minute,
-			turns: 2, daily: []string{"TestAdmission", "TestBatchesOfADeploymentWithTheRealController", "TestWorkloadsAreBraked", "TestServerInjectsAsTheReference"},
+			turns: 3, daily: []string{"TestAdmission", "TestBatchesOfADeploymentWithTheRealController", "TestWorkloadsAreBraked", "TestServerInjectsAsTheReference"},
 			programs: controlPlane(),
 		},
 		{
 			name: "node", about: "what only a kubelet and a container runtime show",
 			packages: []string{"tests/node", "tests/node/daemon", "tests/node/incluster"},
-			args:     serial, timeout: 20 * time.Minute, budget: 7 * time.Minute,
+			args:     serial, timeout: 20 * time.Minute, budget: 5 * time.Minute,
+			turns: 2, daily: []string{
+				"TestDaemonIsUpdatedInPlace", "TestDebugContainers", "TestHotUpgradeServesAllTheTime", "TestIdleServersAreDeletedFirst",
+				"TestImageUpdateKeepsPod", "TestInstall", "TestNoRequestIsLost", "TestRestartOfOneContainer", "TestSlowPrivateRegistry",
+			},
 			programs: append(controlPlane(), binaries.Kubelet),
 		},
 		{
@@ -102,7 +106,11 @@ func allSuites() []suite {
 		{
 			name: "framework", about: "the local cluster and the simulated nodes themselves",
 			packages: []string{"tests/framework/..."},
-			args:     serial, timeout: 20 * time.Minute, budget: 3 * time.Minute,
+			args:     serial, timeout: 20 * time.Minute, budget: 2 * time.Minute,
+			turns: 3, daily: []string{
+				"TestEveryKindHasItsOwnPlace", "TestFullControlPlaneSchedulesAndCollects", "TestNodes", "TestPodLivesOnNode", "TestSafeUpgrade",
+				"TestTheCommittedBundleFollowsTheReleases", "TestTheCommittedBundlePassesEveryValidator",
+			},
 			programs: append(controlPlane(), binaries.Kubelet, binaries.OPM, binaries.OperatorSDK),
 		},
 		{
@@ -140,7 +148,7 @@ func explored() []string {
 func mainFlows() []string {
 	return []string{
 		"TestADrainWaitsForTheBudget", "TestADeploymentIsSpread", "TestARolloutReleasesInSteps", "TestARolloutRoutesRequests",
-		"TestBroadcastJobCompletesAndGoes", "TestCloneSetExamples", "TestCloneSetsKilledAnywhere", "TestContainersAreRestartedInPlace",
+		"TestBroadcastJobCompletesAndGoes", "TestCloneSetExamples", "TestContainersAreRestartedInPlace",
 		"TestDocumentedManifests", "TestEveryKindOfWorkload", "TestGuestbook", "TestKilledAnywhere",
 		"TestPersistentPodStateKeepsPodsInTheirZones", "TestPodsOfTheSameApplyHaveTheirSidecars", "TestSamples", "TestScorecard",
 		"TestStartAndUpdateInPlace", "TestTakeover", "TestWorkloadsMoveInBatches",

@@ -32,7 +32,7 @@ import (
 // the old ones. The limits hold; in place every pod keeps its identity and restarts once; of new pods there are as many as needed.
 func TestCloneSetsKilledAnywhere(t *testing.T) {
 	const replicas = 50
-	kills := sample.Number(5, 12)
+	kills := sample.Number(4, 12)
 	seed := int64(sample.Day())
 	t.Logf("%s=%d", sample.DayVariable, seed)
 	random := rand.New(rand.NewSource(seed))

@@ -218,7 +218,7 @@ func TestRolloutsWhoseUsersDoAnything(t *testing.T) {
 		u.own = u.spec()
 		u.image("example/web:r0")
 	}
-	for range sample.Number(8, 30) {
+	for range sample.Number(5, 30) {
 		for range 3 {
 			u := users[random.Intn(len(users))]
 			t.Logf("the user of %s %s", u.name, u.act(random))

@@ -27,7 +27,7 @@ import (
 // identity and restarts exactly once, and the end is the same as without.
 func TestKilledAnywhere(t *testing.T) {
 	const replicas = 50
-	kills := sample.Number(6, 20)
+	kills := sample.Number(4, 20)
 	seed := int64(sample.Day())
 	t.Logf("%s=%d", sample.DayVariable, seed)
 	random := rand.New(rand.NewSource(seed))
