@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -95,7 +96,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 		return observation{}, err
 	}
 	observed.spec = plan.Parse(set, hashes)
-	observed.spec.Recorded = imagesOf(observed.stored)
+	observed.spec.Recorded, observed.spec.Kept = imagesOf(observed.stored), keptOf(payload, observed.stored)
 	observed.objects, err = cache.Annotated(ctx, r.Cache, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
 	if err != nil {
 		return observation{}, err
@@ -183,6 +184,20 @@ func imagesOf(stored []recorded) map[string]map[string]string {
 			images[revision.Template.Containers[i].Name] = revision.Template.Containers[i].Image
 		}
 		all[revision.Name] = images
+	}
+	return all
+}
+
+// keptOf names the fields that pods of revisions cannot follow, by revision.
+func keptOf(payload *sidecarspec.Payload, stored []recorded) map[string]string {
+	all := map[string]string{}
+	for _, revision := range stored {
+		if revision.Template == nil {
+			continue
+		}
+		if fields := sidecarspec.Kept(payload, revision.Template); len(fields) > 0 {
+			all[revision.Name] = strings.Join(fields, ", ")
+		}
 	}
 	return all
 }

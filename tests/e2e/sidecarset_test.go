@@ -371,6 +371,57 @@ spec: {restartPolicy: Never, containers: [{name: main, image: "` + scenario.V1 +
 	})
 }
 
+// TestPodsThatKeepFormerVolumesAreNamed: running pods never follow an edit of volumes, also when they get an image later. Nothing said so.
+func TestPodsThatKeepFormerVolumesAreNamed(t *testing.T) {
+	t.Parallel()
+	s := newSidecars(t, env.Namespace(t), func(set *v1beta1.SidecarSet) {
+		set.Spec.InjectionStrategy.Paused = false
+		set.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "spool", MountPath: "/spool"}}
+		set.Spec.Volumes = []corev1.Volume{{Name: "spool", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}}
+	})
+	ignored := func(want string) {
+		t.Helper()
+		s.Eventually(fmt.Sprintf("the condition says %q", want), func(ctx context.Context) error {
+			set, err := s.set(ctx)
+			if err != nil {
+				return err
+			}
+			message := ""
+			if c := meta.FindStatusCondition(set.Status.Conditions, string(v1beta1.SidecarSetFieldsIgnored)); c != nil {
+				message = c.Message
+			}
+			if set.Status.ObservedGeneration != set.Generation || !strings.HasPrefix(message, want) || want == "" && message != "" {
+				return fmt.Errorf("the status is %+v", set.Status)
+			}
+			return nil
+		})
+	}
+	s.Eventually("the set injects", func(ctx context.Context) error {
+		set, err := s.set(ctx)
+		if err == nil && !meta.IsStatusConditionTrue(set.Status.Conditions, string(v1beta1.SidecarSetInjectionPath)) {
+			err = fmt.Errorf("the conditions are %+v", set.Status.Conditions)
+		}
+		return err
+	})
+	s.deployAs(2, func(*corev1.PodTemplateSpec) {})
+	s.awaits(2, 2, v1beta1.ReasonComplete)
+	ignored("")
+
+	s.update(func(set *v1beta1.SidecarSet) { set.Spec.Volumes[0].EmptyDir.Medium = corev1.StorageMediumMemory })
+	ignored("spec.volumes: 2 pods keep what an earlier spec said until recreated, such as " + s.Name + "/")
+	s.update(agentImage(agentV2))
+	s.awaits(2, 2, v1beta1.ReasonComplete)
+	ignored("spec.volumes: 2 pods keep ")
+
+	for _, pod := range s.Pods("app=" + scenario.Name) {
+		if err := s.Client.Delete(t.Context(), &pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ignored("")
+	s.awaits(2, 2, v1beta1.ReasonComplete)
+}
+
 // TestSidecarSetUpgradesHot has the second container of each pair run the new image at the end, and the first one none.
 func TestSidecarSetUpgradesHot(t *testing.T) {
 	t.Parallel()

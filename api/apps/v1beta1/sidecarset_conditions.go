@@ -22,6 +22,8 @@ const (
 	SidecarSetInjectionPath SidecarSetConditionType = "InjectionPath"
 	// SidecarSetPodsWithoutSidecar is present and True while there are pods that the set selects and that do not have its sidecars.
 	SidecarSetPodsWithoutSidecar SidecarSetConditionType = "PodsWithoutSidecar"
+	// SidecarSetFieldsIgnored is present and True while pods keep init containers, volumes or pull secrets of an earlier spec.
+	SidecarSetFieldsIgnored SidecarSetConditionType = "FieldsIgnored"
 )
 
 // Reasons of the conditions of a SidecarSet. The others are shared with those of a StatefulSet.

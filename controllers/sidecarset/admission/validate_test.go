@@ -231,6 +231,8 @@ func TestEditsThatReachNoPodAreWarnedOf(t *testing.T) {
 		"a volume":            {change: `{spec: {volumes: [{name: logs, emptyDir: {}}]}}`, want: []string{"spec.volumes" + kept}},
 		"an init container":   {change: `{spec: {initContainers: [{name: init, image: "init:1"}]}}`, want: []string{"spec.initContainers" + kept}},
 		"a pull secret":       {change: `{spec: {imagePullSecrets: [{name: hub}]}}`, want: []string{"spec.imagePullSecrets" + kept}},
+		"metadata":            {change: `{spec: {patchPodMetadata: [{annotations: {a: b}}]}}`, want: []string{"spec.patchPodMetadata: pods that exist get it with their next image"}},
+		"metadata and image":  {change: `{spec: {patchPodMetadata: [{annotations: {a: b}}], containers: [{name: agent, image: "agent:2"}]}}`},
 		"a variable, all new": {change: `{spec: {updateStrategy: {type: NotUpdate}, volumes: [{name: logs, emptyDir: {}}]}}`},
 	} {
 		t.Run(name, func(t *testing.T) {

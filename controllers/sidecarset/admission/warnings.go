@@ -75,19 +75,16 @@ func unusedStrategy(s *appsv1beta1.SidecarSetUpdateStrategy) []string {
 // keptByPods names the changed parts running pods cannot follow: only images of containers can.
 func keptByPods(spec, old *appsv1beta1.SidecarSetSpec) []string {
 	is, was := sidecarspec.PayloadOf(spec, nil), sidecarspec.PayloadOf(old, nil)
+	const kept = ": pods that exist keep theirs until they are recreated"
 	var warnings []string
-	for _, part := range []struct {
-		name, more string
-		same       bool
-	}{
-		{"containers", "changes more than images: ", slices.EqualFunc(is.Containers, was.Containers, sameButImage)},
-		{"initContainers", "", equality.Semantic.DeepEqual(is.InitContainers, was.InitContainers)},
-		{"volumes", "", equality.Semantic.DeepEqual(is.Volumes, was.Volumes)},
-		{"imagePullSecrets", "", equality.Semantic.DeepEqual(is.ImagePullSecrets, was.ImagePullSecrets)},
-	} {
-		if !part.same {
-			warnings = append(warnings, "spec."+part.name+": "+part.more+"pods that exist keep theirs until they are recreated")
-		}
+	if !slices.EqualFunc(is.Containers, was.Containers, sameButImage) {
+		warnings = append(warnings, "spec.containers: changes more than images"+kept)
+	}
+	for _, field := range sidecarspec.Kept(is, was) {
+		warnings = append(warnings, field+kept)
+	}
+	if equality.Semantic.DeepEqual(is.Containers, was.Containers) && !equality.Semantic.DeepEqual(is.PatchPodMetadata, was.PatchPodMetadata) {
+		warnings = append(warnings, "spec.patchPodMetadata: pods that exist get it with their next image")
 	}
 	return warnings
 }

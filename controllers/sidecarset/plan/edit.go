@@ -47,8 +47,8 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	if err := setEntry(&e, object, shared.AnnotationSidecarSetHash, name, entry); err != nil {
 		return edit.Edit{}, err
 	}
-	if sidecar.HasBareHash(object, shared.AnnotationSidecarSetHashWithoutImage, name) {
-		entry.SidecarSetHash, entry.ControllerRevision = p.Hashes.WithoutImage, ""
+	if created, ok := p.toNote(pod); ok || sidecar.HasBareHash(object, shared.AnnotationSidecarSetHashWithoutImage, name) {
+		entry.SidecarSetHash, entry.ControllerRevision = p.Hashes.WithoutImage, created
 		if err := setEntry(&e, object, shared.AnnotationSidecarSetHashWithoutImage, name, entry); err != nil {
 			return edit.Edit{}, err
 		}
@@ -61,6 +61,15 @@ func (p *planner) update(pod *Pod) (edit.Edit, error) {
 	}
 	e.Exact = true // other sets have entries in the same annotations
 	return e, nil
+}
+
+// toNote returns the revision of the pod's creation if the pod keeps fields of it and does not say so yet.
+func (p *planner) toNote(pod *Pod) (string, bool) {
+	if pod.Keeps == "" {
+		return "", false
+	}
+	created := p.createdAs(pod.Object)
+	return created, created != sidecar.EntryOf(pod.Object, shared.AnnotationSidecarSetHashWithoutImage, p.Set.Name).ControllerRevision
 }
 
 // setEntry sets one set's entry in an annotation. Old plain entries become objects.

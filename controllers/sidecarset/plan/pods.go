@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,6 +49,8 @@ type Pod struct {
 	// Upgradable: it differs in images alone, and has those of its revision. Rewritten names one it has not.
 	Upgradable bool
 	Rewritten  string
+	// Keeps names the fields of the spec that the pod cannot follow; empty: none.
+	Keeps string
 	// Selected: updateStrategy.selector matches.
 	Selected bool
 	// Serves: the sidecars are ready, regardless of other containers.
@@ -83,6 +86,7 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, now time
 			Ready:    podstate.RunningAndReady(object),
 		},
 		Upgradable: sidecar.EntryOf(object, shared.AnnotationSidecarSetHashWithoutImage, spec.Set.Name).SidecarSetHash == spec.Hashes.WithoutImage,
+		Keeps:      spec.Kept[spec.createdAs(object)],
 		Selected:   spec.UpdateSelector == nil || spec.UpdateSelector.Matches(labels.Set(object.Labels)),
 		pairs:      pairs,
 		recorded:   recorded,
@@ -104,6 +108,12 @@ func observe(spec *Spec, object *corev1.Pod, recorded inplace.Recorded, now time
 	pod.Serves = complete && sidecarsReady(spec, object, pairs)
 	pod.Available = pod.Ready && complete
 	return pod, true
+}
+
+// createdAs is the revision of the pod's creation. An update hiding it notes it beside the other hash.
+func (s *Spec) createdAs(pod *corev1.Pod) string {
+	return cmp.Or(sidecar.EntryOf(pod, shared.AnnotationSidecarSetHashWithoutImage, s.Set.Name).ControllerRevision,
+		sidecar.EntryOf(pod, shared.AnnotationSidecarSetHash, s.Set.Name).ControllerRevision)
 }
 
 // rewritten names a sidecar with an image changed by others; empty: none. A rewriter of new pods may not rewrite edits.
@@ -175,5 +185,7 @@ func imageOf(pod *corev1.Pod, container string) string {
 // MayHaveRevision reports whether a pod may name the revision. It never decodes: it
 // runs for every pod in every pass, and a creator can make annotations very long.
 func MayHaveRevision(pod *corev1.Pod, name string) bool {
-	return strings.Contains(pod.Annotations[shared.AnnotationSidecarSetHash], strconv.Quote(name))
+	quoted := strconv.Quote(name)
+	return strings.Contains(pod.Annotations[shared.AnnotationSidecarSetHash], quoted) ||
+		strings.Contains(pod.Annotations[shared.AnnotationSidecarSetHashWithoutImage], quoted)
 }

@@ -48,6 +48,8 @@ type Spec struct {
 	Hashes sidecarspec.Hashes
 	// Recorded are the images of recorded revisions, by revision and container.
 	Recorded map[string]map[string]string
+	// Kept names the fields that pods of recorded revisions cannot follow, by revision.
+	Kept map[string]string
 }
 
 // Container is a sidecar updated in place.

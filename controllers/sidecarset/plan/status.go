@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -65,6 +66,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 	if note, ok := plan.HeldFor(noteNotUpgradable); ok {
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
 	}
+	list.SetIf(fieldsIgnored(spec, &s))
 	list.Set(injection.Conditions...)
 	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
@@ -117,6 +119,23 @@ func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (c
 		refuse(s.Pods[i].Slot, s.Refused[s.Pods[i].Slot])
 	}
 	return podset.FailedUpdate(appsv1beta1.SidecarSetFailedUpdate, s.Unrecorded, refused, plan)
+}
+
+// fieldsIgnored counts the pods with former fields. Pods not upgradable have a condition of their own.
+func fieldsIgnored(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
+	var ignored conditions.Ignored
+	count, example := map[string]int{}, map[string]planning.Slot{}
+	for i := range s.Pods {
+		if pod := &s.Pods[i]; pod.Keeps != "" && !spec.NotUpdate && !spec.Deleting && (pod.Updated || pod.Upgradable) {
+			count[pod.Keeps]++
+			example[pod.Keeps] = pod.Slot
+		}
+	}
+	for _, fields := range slices.Sorted(maps.Keys(count)) {
+		ignored.NoEffect = append(ignored.NoEffect, fmt.Sprintf("%s: %s what an earlier spec said until recreated, such as %s",
+			fields, podset.Count(count[fields], "pod keeps", "pods keep"), example[fields]))
+	}
+	return conditions.FieldsIgnored(appsv1beta1.SidecarSetFieldsIgnored, ignored)
 }
 
 // withInjection combines the conditions of progress and injection. Pods

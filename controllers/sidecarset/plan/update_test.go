@@ -657,3 +657,57 @@ func TestASidecarWhoseImageWasRewrittenIsNotUpdated(t *testing.T) {
 		})
 	}
 }
+
+// Running pods kept their old volumes, init containers and pull secrets, and no condition said so.
+func TestPodsThatKeepFormerVolumesAreNamed(t *testing.T) {
+	const note = "spec.volumes: 1 pod keeps what an earlier spec said until recreated, such as shop/p1"
+	revisions := func(t *testing.T, names ...string) *corev1.Pod {
+		pod := newPod(t, "p1", newSet("agent:1"))
+		for i, key := range []string{shared.AnnotationSidecarSetHash, shared.AnnotationSidecarSetHashWithoutImage}[:len(names)] {
+			pod.Annotations[key] = strings.Replace(pod.Annotations[key], `"sidecarSetName"`, `"controllerRevision":"`+names[i]+`","sidecarSetName"`, 1)
+		}
+		return run(pod, true)
+	}
+	for name, tc := range map[string]struct {
+		created []string // the revisions that the pod names beside its hashes
+		kept    map[string]string
+		set     *appsv1beta1.SidecarSet
+		want    string
+	}{
+		"the volumes are those of the spec": {created: []string{"logs-1"}, set: newSet("agent:1")},
+		"the pod names no revision":         {kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:1")},
+		"they changed":                      {created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:1"), want: note},
+		"the image changed, too":            {created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:2"), want: note},
+		"an update has hidden the revision": {created: []string{"logs-2", "logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:1"), want: note},
+		"they are those of the pod again":   {created: []string{"logs-2", "logs-1"}, kept: map[string]string{"logs-2": "spec.volumes"}, set: newSet("agent:1")},
+		"updates are paused":                {created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:2", paused), want: note},
+		"the user wants no updates":         {created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:1", notUpdate)},
+		"the sidecars differ in more than images": {
+			created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"},
+			set: newSet("agent:1", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} }),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := revisions(t, tc.created...)
+			status := func() string {
+				spec := parse(t, tc.set)
+				spec.Kept = tc.kept
+				s := snapshot(spec, []*corev1.Pod{pod})
+				todo := plan.Plan(spec, s)
+				got, _ := conditions.Find(plan.Conditions(ptr.To(plan.Status(spec, s, todo, planning.Outcome{}, plan.Injection{}))), appsv1beta1.SidecarSetFieldsIgnored)
+				if slices.ContainsFunc(todo.Actions, func(a planning.Action) bool { return a.Reason == podset.ReasonInPlaceUpdate }) {
+					pod = carried(t, todo, pod)
+				}
+				return got.Message
+			}
+			for _, when := range []string{"before an update", "after it"} {
+				if got := status(); got != tc.want {
+					t.Errorf("%s: %q, want %q", when, got, tc.want)
+				}
+			}
+			if len(tc.created) > 0 && !plan.MayHaveRevision(pod, tc.created[len(tc.created)-1]) {
+				t.Error("the revision of the pod's creation may be deleted")
+			}
+		})
+	}
+}

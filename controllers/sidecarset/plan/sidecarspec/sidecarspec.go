@@ -18,6 +18,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/rand"
@@ -123,6 +124,24 @@ func orNil[T any](list []T) []T {
 		return nil
 	}
 	return list
+}
+
+// Kept names the fields beside containers that differ. Running pods never follow them.
+func Kept(is, was *Payload) []string {
+	var fields []string
+	for _, field := range []struct {
+		name string
+		same bool
+	}{
+		{"spec.initContainers", equality.Semantic.DeepEqual(is.InitContainers, was.InitContainers)},
+		{"spec.volumes", equality.Semantic.DeepEqual(is.Volumes, was.Volumes)},
+		{"spec.imagePullSecrets", equality.Semantic.DeepEqual(is.ImagePullSecrets, was.ImagePullSecrets)},
+	} {
+		if !field.same {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
 }
 
 // IsNative reports whether an init container is a native sidecar, running beside the pod's containers.
