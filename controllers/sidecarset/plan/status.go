@@ -124,9 +124,12 @@ func failedUpdate(s *Snapshot, plan *planning.Plan, outcome planning.Outcome) (c
 // fieldsIgnored counts the pods with former fields. Pods not upgradable have a condition of their own.
 func fieldsIgnored(spec *Spec, s *Snapshot) (conditions.Condition, bool) {
 	var ignored conditions.Ignored
+	if spec.NotUpdate || spec.Deleting || spec.Set.Spec.InjectionStrategy.Revision != nil { // The user wants former fields.
+		return conditions.Condition{}, false
+	}
 	count, example := map[string]int{}, map[string]planning.Slot{}
 	for i := range s.Pods {
-		if pod := &s.Pods[i]; pod.Keeps != "" && !spec.NotUpdate && !spec.Deleting && (pod.Updated || pod.Upgradable) {
+		if pod := &s.Pods[i]; pod.Keeps != "" && (pod.Updated || pod.Upgradable) {
 			count[pod.Keeps]++
 			example[pod.Keeps] = pod.Slot
 		}

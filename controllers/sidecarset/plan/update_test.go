@@ -682,6 +682,12 @@ func TestPodsThatKeepFormerVolumesAreNamed(t *testing.T) {
 		"they are those of the pod again":   {created: []string{"logs-2", "logs-1"}, kept: map[string]string{"logs-2": "spec.volumes"}, set: newSet("agent:1")},
 		"updates are paused":                {created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:2", paused), want: note},
 		"the user wants no updates":         {created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"}, set: newSet("agent:1", notUpdate)},
+		"new pods get an earlier revision, too": {
+			created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"},
+			set: newSet("agent:1", func(s *appsv1beta1.SidecarSet) {
+				s.Spec.InjectionStrategy.Revision = &appsv1beta1.SidecarSetInjectRevision{RevisionName: ptr.To("logs-1")}
+			}),
+		},
 		"the sidecars differ in more than images": {
 			created: []string{"logs-1"}, kept: map[string]string{"logs-1": "spec.volumes"},
 			set: newSet("agent:1", func(s *appsv1beta1.SidecarSet) { s.Spec.Containers[0].Args = []string{"-v"} }),
