@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/walk"
 )
 
 // twins are a Deployment and its canary Deployments, with what their user may still do.
@@ -237,22 +238,13 @@ func TestExploreCanaries(t *testing.T) {
 		{"next", "remove", "delete"}, {"next", "success", "full"}, {"next", "success", "v3", "replace"}, {"next", "scale", "replace"}, {"cancel", "v1", "delete", "full"},
 	} {
 		t.Run(strings.Join(actions, " "), func(t *testing.T) {
-			visited, todo := map[string]bool{}, []*twins{newTwins(actions...)}
-			for len(todo) > 0 {
-				w := todo[len(todo)-1]
-				todo = todo[:len(todo)-1]
-				for _, next := range w.next(t) {
-					if key := next.text(); !visited[key] {
-						visited[key] = true
-						todo = append(todo, next)
-					}
-				}
+			total += walk.From(newTwins(actions...), (*twins).text, func(w *twins) []*twins {
 				rest := w.copy()
 				if wrong := rest.end(); wrong != "" {
 					t.Fatalf("%s\nfrom %s\nend %s", wrong, w.text(), rest.text())
 				}
-			}
-			total += len(visited)
+				return w.next(t)
+			})
 		})
 	}
 	t.Logf("%d states", total)

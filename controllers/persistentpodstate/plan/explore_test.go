@@ -14,6 +14,7 @@ import (
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/place"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/walk"
 )
 
 // world is one pod on two nodes in zones of their own. Comparable, so that each state is visited once.
@@ -185,16 +186,6 @@ func TestEveryPodFindsItsPlaceOrIsNamed(t *testing.T) {
 	start := world{
 		nodes: [2]simulated{{there: true, labeled: true}, {there: true, labeled: true}}, pod: simulatedPod{node: -1, selects: -1}, record: -1, was: -1, faults: 3,
 	}
-	visited, todo := map[world]bool{start: true}, []world{start}
-	for len(todo) > 0 {
-		w := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
-		for _, n := range w.next(t) {
-			if !visited[n] {
-				visited[n] = true
-				todo = append(todo, n)
-			}
-		}
-	}
-	t.Logf("%d states", len(visited))
+	states := walk.From(start, func(w world) world { return w }, func(w world) []world { return w.next(t) })
+	t.Logf("%d states", states)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/walk"
 )
 
 // world is a TrafficRouting with its Rollouts, a route and its gateway.
@@ -218,22 +219,14 @@ func TestExplore(t *testing.T) {
 		{"hold a", "die", "leave a"}, {"hold a", "die", "delete"}, {"delete", "hold a"}, {"hold a", "vanish a", "delete"},
 	} {
 		t.Run(strings.Join(actions, ", "), func(t *testing.T) {
-			visited, todo := map[string]bool{}, []*world{newWorld(actions...)}
-			for len(todo) > 0 {
-				w := todo[len(todo)-1]
-				todo = todo[:len(todo)-1]
-				for _, next := range w.next(t) {
-					if key := next.key(); !visited[key] {
-						visited[key] = true
-						todo = append(todo, next)
-					}
-				}
+			states := walk.From(newWorld(actions...), (*world).key, func(w *world) []*world {
 				rest := w.copy()
 				if wrong := rest.end(); wrong != "" {
 					t.Fatalf("%s\nfrom %s\nend %s", wrong, w.key(), rest.key())
 				}
-			}
-			t.Logf("%d states", len(visited))
+				return w.next(t)
+			})
+			t.Logf("%d states", states)
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/walk"
 )
 
 // rollout is a Deployment of 4 pods with a surge over two subsets: its pods by version (old, new) and subset (a, b, none), and how many a
@@ -106,10 +107,8 @@ func TestEveryRolloutEndsWithTheSplit(t *testing.T) {
 	w := newWorld(t, "Deployment", fmt.Sprint(limitOfFirst), "")
 	s := w.parsed()
 	start := rollout{faults: 3}
-	visited, todo, rests := map[rollout]bool{start: true}, []rollout{start}, 0
-	for len(todo) > 0 {
-		r := todo[len(todo)-1]
-		todo = todo[:len(todo)-1]
+	rests := 0
+	states := walk.From(start, func(r rollout) rollout { return r }, func(r rollout) []rollout {
 		for v := range r.pods {
 			if r.pods[v][0] > limitOfFirst || r.pods[v][2] > 0 {
 				t.Fatalf("state %+v", r)
@@ -126,12 +125,7 @@ func TestEveryRolloutEndsWithTheSplit(t *testing.T) {
 				t.Errorf("at rest: %+v", r)
 			}
 		}
-		for _, n := range append(steps, faults...) {
-			if !visited[n] {
-				visited[n] = true
-				todo = append(todo, n)
-			}
-		}
-	}
-	t.Logf("%d states, %d at rest", len(visited), rests)
+		return append(steps, faults...)
+	})
+	t.Logf("%d states, %d at rest", states, rests)
 }
