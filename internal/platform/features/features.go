@@ -116,49 +116,50 @@ const (
 
 // Known lists all gates, sorted by name.
 func Known() []Info {
+	all := slices.Concat(ofWorkloads(), ofNodes(), ofOthers(), ofReleases())
+	slices.SortFunc(all, func(a, b Info) int { return strings.Compare(string(a.Name), string(b.Name)) })
+	return all
+}
+
+// ofWorkloads are gates of the workloads.
+func ofWorkloads() []Info {
 	return []Info{
-		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
-		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service"},
 		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events trigger passes over a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
-		{
-			Name: ContainerLaunchPriority, Elsewhere: true, Needs: []Gate{PodWebhook},
-			Effect: "containers of all pods start by launch priority, where the pods ask for it; with it off, only those of the operator's own workloads",
-		},
 		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
-		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers were created from", Needs: []Gate{KruiseDaemon}},
 		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
-		{
-			Name: DeletionProtectionForCRDCascading, Effect: "the label value Cascading protects only CRDs that have objects; with the gate off, it protects every CRD with that label",
-			Needs: []Gate{ResourcesDeletionProtection},
-		},
-		{Name: EnableExternalCerts, Effect: "webhooks use external certificates", Ignored: "mounted certificates are always used where there are any"},
+		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
+		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
+		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
+		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
+		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
+		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
+		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
+		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},
+		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
+	}
+}
+
+// ofNodes are gates of what the node daemon does.
+func ofNodes() []Info {
+	return []Info{
+		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers were created from", Needs: []Gate{KruiseDaemon}},
 		{
 			Name: EnablePodProbeMarkerOnServerless, Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
 			Missing: "it has no effect: pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
 		},
-		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{
 			Name: EnhancedLivenessProbe, Effect: "liveness probes that an annotation asks for become probes of the node daemon",
 			Missing: noLiveness, Needs: []Gate{KruiseDaemon, PodWebhook},
 		},
-		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
 		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
-		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates"},
 		{
 			Name: InPlaceUpdateEnvFromMetadata, Default: true, Needs: []Gate{KruiseDaemon, DaemonWatchingPod, PodWebhook},
 			Effect: "when labels or annotations change that containers read through their environment, the containers restart in place",
 		},
-		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
-		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting or disabling a Rollout in a release leaves its workload held"},
 		{Name: KruiseDaemon, Default: true, Effect: "the node daemon may be used; without it, it is not deployed, and objects that need it are refused"},
-		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
-		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
 		{Name: PodProbeMarker, Default: true, Effect: "PodProbeMarkers are carried out", Needs: []Gate{KruiseDaemon}},
-		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
-		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods"},
-		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},
 		{
 			Name: PreDownloadImageForDaemonSetUpdate, Effect: "images are pulled ahead of a DaemonSet's update; switches ImagePullJobGate on",
 			Needs: []Gate{KruiseDaemon},
@@ -167,22 +168,46 @@ func Known() []Info {
 			Name: PreDownloadImageForInPlaceUpdate, Effect: "images are pulled ahead of an update in place; switches ImagePullJobGate on",
 			Needs: []Gate{KruiseDaemon},
 		},
-		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
-		{Name: RecreatePodWhenChangeVCTInCloneSet, Effect: "changed claim templates of a CloneSet forbid updates in place"},
+		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
+	}
+}
+
+// ofOthers are gates of what concerns pods and objects of anybody.
+func ofOthers() []Info {
+	return []Info{
+		{
+			Name: ContainerLaunchPriority, Elsewhere: true, Needs: []Gate{PodWebhook},
+			Effect: "containers of all pods start by launch priority, where the pods ask for it; with it off, only those of the operator's own workloads",
+		},
+		{
+			Name: DeletionProtectionForCRDCascading, Effect: "the label value Cascading protects only CRDs that have objects; with the gate off, it protects every CRD with that label",
+			Needs: []Gate{ResourcesDeletionProtection},
+		},
+		{Name: EnableExternalCerts, Effect: "webhooks use external certificates", Ignored: "mounted certificates are always used where there are any"},
+		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
+		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates"},
+		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
+		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
+		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods"},
+		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},
 		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: "it has no effect, since ResourceDistributions are carried out while their kind is on"},
 		{
 			Name: ResourcesDeletionProtection, Effect: "the label policy.kruise.io/delete-protection is honored",
 			Stage: Beta,
 		},
+		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "where no rule says which pod annotations a SidecarSet may patch, it may patch any"},
+		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works"},
+	}
+}
+
+// ofReleases are gates of Rollouts.
+func ofReleases() []Info {
+	return []Info{
+		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
+		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service"},
+		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting or disabling a Rollout in a release leaves its workload held"},
 		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
 		{Name: RolloutPodLabels, Elsewhere: true, Default: true, Effect: "pods get the rollout-id and the batch of their release as labels, one write for each"},
-		{Name: SidecarSetPatchPodMetadataDefaultsAllowed, Effect: "where no rule says which pod annotations a SidecarSet may patch, it may patch any"},
-		{Name: SidecarTerminator, Effect: "sidecars of finished jobs are stopped", Needs: []Gate{KruiseDaemon}},
-		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
-		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
-		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},
-		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
-		{Name: WorkloadSpread, Default: true, Effect: "WorkloadSpread works"},
 	}
 }
 
