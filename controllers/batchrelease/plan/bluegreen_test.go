@@ -81,7 +81,7 @@ func TestOldPodsAreKept(t *testing.T) {
 	expect("move 3 0 0")
 	v.Moving, v.InForce, v.New, w.Updated, w.Ready = true, 3, rolling.Set{Replicas: 3, Ready: 3}, 3, 3
 	v.Old[0].Replicas = 2
-	expect("lower 0 0 3")
+	expect("note 0 0 3")
 	if b.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady {
 		t.Error("the batch is ready without an old pod")
 	}

@@ -6,8 +6,8 @@ package rolling
 // Beside takes a batch of new pods one write further while all old ones stay. The rules are in the order of their numbers.
 //
 //  1. Old pods stop to count as available: when the template is set back, their set is the new one, and would have all others deleted.
-//  2. Pods of another version in the middle go. Requests have left them.
-//  3. The old version gets pods that a change of replicas gave to another one.
+//  2. The old version gets pods that a change of replicas gave to another one. Its controller does not stand still.
+//  3. Pods of another version in the middle go. Requests have left them.
 //  4. New pods do not count as available, and there is room for so many.
 func Beside(v View) Step {
 	if !v.Observed {
@@ -16,14 +16,17 @@ func Beside(v View) Step {
 	if step := Slowed(v); step.Verb != Reached { // 1
 		return step
 	}
-	if step := v.withdraw(v.Stable); step.Verb != Reached { // 2
+	if i := v.Stable; i >= 0 && v.Old[i].Replicas < v.Replicas { // 2
+		return Step{Verb: Note, Set: i, Replicas: v.Replicas}
+	}
+	if step := v.remind(); step.Verb != Reached {
+		return step
+	}
+	if step := v.withdraw(v.Stable); step.Verb != Reached { // 3
 		if !v.CaughtUp && !v.Refused {
 			return Step{Verb: Wait} // what its controller counts later would not tell whether it saw this
 		}
 		return step
-	}
-	if i := v.Stable; i >= 0 && v.Old[i].Replicas > 0 && v.Old[i].Replicas < v.Replicas { // 3
-		return Step{Verb: Lower, Set: i, Replicas: v.Replicas}
 	}
 	switch surge := v.beside(); { // 4
 	case v.Moving && v.InForce == surge && v.CaughtUp && v.New.Replicas >= v.limit():
@@ -68,7 +71,7 @@ func Ended(v View) Step {
 			return Step{Verb: Quick, Set: i}
 		}
 	}
-	return Step{Verb: Reached}
+	return v.remind()
 }
 
 // Alone says that no pod of another version is left.

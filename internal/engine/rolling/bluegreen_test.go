@@ -55,8 +55,8 @@ type pair struct {
 	// Pending was decided, and valid says that its object has not changed since.
 	pending rolling.Step
 	valid   bool
-	// shrunk: replicas got fewer. left: the user may still do so much.
-	shrunk                    bool
+	// shrunk: replicas got fewer. scaled: they changed. The others say what the user may still do.
+	shrunk, scaled            bool
 	third, undo, ends, failed int
 	scale                     [2]int
 }
@@ -98,6 +98,9 @@ func (w *pair) decide(p rollingtest.Plan) {
 			}
 		}
 	case restored:
+		if !v.Observed {
+			break
+		}
 		if step = rolling.Ended(v); step.Verb == rolling.Reached && (w.why != success || v.Alone()) {
 			w.phase, w.route = over, toAll
 		}
@@ -140,6 +143,8 @@ func (w *pair) act(p rollingtest.Plan) {
 			s.Huge = true
 		case rolling.Quick:
 			s.Huge = false
+		case rolling.Note:
+			s.Replicas, s.Desired = step.Replicas, d.Replicas
 		default:
 			s.Replicas = step.Replicas
 		}
@@ -239,7 +244,7 @@ func byUser(p rollingtest.Plan) []func(*pair) string {
 	for i := range most2 {
 		all = append(all, func(w *pair) string {
 			if to := w.scale[i]; to > 0 && w.phase < over && (i == 0 || w.scale[0] == 0) {
-				w.shrunk = w.shrunk || to < w.Deployment.Replicas
+				w.shrunk, w.scaled = w.shrunk || to < w.Deployment.Replicas, true
 				w.scale[i] = 0
 				d := w.Deployment
 				d.Replicas = to
@@ -295,7 +300,9 @@ func podsOf(s rollingtest.Set) int { return s.Ready + s.Unready }
 func (w *pair) broken(p rollingtest.Plan, before pair) string {
 	replicas := min(w.Deployment.Replicas, w.Seen.Replicas)
 	old, was := w.Sets[0].Replicas, before.Sets[0].Replicas
-	if w.route != toNew && w.route != toAll && old < was && old < replicas {
+	// After a change of replicas the controller shares by proportion, and may leave too few: they get their pods back from us.
+	shared := w.scaled && w.Sharing
+	if w.route != toNew && w.route != toAll && old < was && old < replicas && !shared {
 		return fmt.Sprintf("%d old pods are left of %d while requests go there", old, replicas)
 	}
 	fresh := before.Deployment.Version
@@ -312,7 +319,7 @@ func (w *pair) broken(p rollingtest.Plan, before pair) string {
 		most = max(most, p.Limit(w.step, r))
 	}
 	v := w.Deployment.Version
-	if grown := w.Sets[v].Replicas; v > 0 && (w.phase == preparing || w.phase == batches) && grown > before.Sets[v].Replicas && grown > most && !w.Scaled {
+	if grown := w.Sets[v].Replicas; v > 0 && (w.phase == preparing || w.phase == batches) && grown > before.Sets[v].Replicas && grown > most && !w.Scaled && !w.scaled {
 		return fmt.Sprintf("%d new pods, and the step allows %d", grown, most)
 	}
 	return ""
@@ -488,4 +495,24 @@ func (w pair) String() string {
 		}
 	}
 	return text
+}
+
+// TestAnOldVersionGetsItsPodsBack: a change of replicas took them, all of them even, while requests go there. A Deployment whose only
+// ReplicaSet kept the note of another size would stand still.
+func TestAnOldVersionGetsItsPodsBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		old  []rolling.Set
+		want rolling.Step
+	}{
+		"some are gone":         {[]rolling.Set{{Replicas: 2, Desired: 4, Slow: true}}, rolling.Step{Verb: rolling.Note, Replicas: 4}},
+		"all are gone":          {[]rolling.Set{{Desired: 4, Slow: true}}, rolling.Step{Verb: rolling.Note, Replicas: 4}},
+		"before others go":      {[]rolling.Set{{Desired: 4, Slow: true}, {Replicas: 4, Desired: 4, Slow: true}}, rolling.Step{Verb: rolling.Note, Replicas: 4}},
+		"with the former size":  {[]rolling.Set{{Replicas: 4, Desired: 7, Slow: true}}, rolling.Step{Verb: rolling.Note, Replicas: 4}},
+		"nothing has to change": {[]rolling.Set{{Replicas: 4, Desired: 4, Slow: true}}, rolling.Step{Verb: rolling.Move, Surge: 2}},
+	} {
+		v := rolling.View{Replicas: 4, Limit: 2, Observed: true, CaughtUp: true, Old: tc.old}
+		if got := rolling.Beside(v); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
+		}
+	}
 }

@@ -72,7 +72,7 @@ const (
 	Move Verb = "move"
 	// Lower gives an old set another size: a lower one, but where too few old pods are kept.
 	Lower Verb = "lower"
-	// Note writes the size of the Deployment to a set that already has this size: the controller forgets that, and stops.
+	// Note gives an old set the size of the Deployment, and notes it as the controller does: without the note that stops.
 	Note Verb = "note"
 	// Slow keeps the pods of a set from counting as available, Quick gives the set the minReadySeconds of the user back.
 	Slow  Verb = "slow"
@@ -122,8 +122,8 @@ func Next(v View) Step {
 	case reached || !v.Moving:
 		return Step{Verb: Wait}
 	}
-	if i := v.forgotten(); i >= 0 {
-		return Step{Verb: Note, Set: i, Replicas: v.Old[i].Replicas}
+	if step := v.remind(); step.Verb != Reached {
+		return step
 	}
 	may := min(v.mayGo(), room)
 	if now := min(may, room-v.InForce); now > 0 && v.settled() {
@@ -169,6 +169,14 @@ func (v View) forgotten() int {
 		return only
 	}
 	return -1
+}
+
+// remind is the write without which the controller stands still; Reached: it does not.
+func (v View) remind() Step {
+	if i := v.forgotten(); i >= 0 {
+		return Step{Verb: Note, Set: i, Replicas: v.Old[i].Replicas}
+	}
+	return Step{Verb: Reached}
 }
 
 func (v View) limit() int { return min(v.Limit, v.Replicas) }
