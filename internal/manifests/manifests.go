@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -49,15 +48,6 @@ func RenderOver(base string, overlay types.Kustomization) ([]*unstructured.Unstr
 		return nil, fmt.Errorf("writing the overlay of %s: %w", base, err)
 	}
 	return Build(files, "/overlay")
-}
-
-// CRDs returns our custom resource definitions as installed, without a conversion Service or URL.
-func CRDs() ([]*unstructured.Unstructured, error) {
-	objects, err := Render("crd")
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" }), nil
 }
 
 // copied is the folder config in memory, where kustomize can read it.

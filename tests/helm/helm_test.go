@@ -226,13 +226,16 @@ func TestInstallOverOpenKruisesRelease(t *testing.T) {
 	if err := h.client.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	definitions, err := manifests.CRDs()
+	objects, err := manifests.Render("crd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, definition := range definitions {
-		definition.SetAnnotations(others)
-		if err := h.client.Create(t.Context(), definition); err != nil {
+	for _, object := range objects {
+		if object.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		object.SetAnnotations(others)
+		if err := h.client.Create(t.Context(), object); err != nil {
 			t.Fatal(err)
 		}
 	}
