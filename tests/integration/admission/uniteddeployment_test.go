@@ -79,7 +79,7 @@ func testUnitedDeployment(t *testing.T, e *env) {
 	t.Run("update", func(t *testing.T) { testUnitedUpdate(t, e) })
 	t.Run("scale", func(t *testing.T) { testUnitedScale(t, e) })
 	t.Run("status of v1alpha1", func(t *testing.T) { testUnitedStatus(t, e) })
-	t.Run("the largest", func(t *testing.T) { testUnitedLargest(t, e) })
+	inTurn(t, "the largest", 1, func(t *testing.T) { testUnitedLargest(t, e) })
 	t.Run("printing", func(t *testing.T) { testUnitedPrinting(t, e) })
 }
 
