@@ -328,7 +328,8 @@ func (r *Release) broken(p Plan, before Release) string {
 		return fmt.Sprintf("%d pods are ready, and %d have to be", r.ready(), least)
 	}
 	if !r.Done && !r.Scaled && v == 2 && before.Sets[1].Replicas > 0 && before.Sets[0].Replicas > r.Sets[0].Replicas && !r.Excused {
-		r.Oldest += before.Sets[0].Replicas - r.Sets[0].Replicas
+		// Pods that are not ready go first, of each version.
+		r.Oldest += max(0, before.Sets[0].Replicas-r.Sets[0].Replicas-before.Sets[0].Unready)
 		if r.Oldest > 1 {
 			return "more than one pod of the oldest version went before those of the middle one"
 		}
