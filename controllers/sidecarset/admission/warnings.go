@@ -83,7 +83,7 @@ func keptByPods(spec, old *appsv1beta1.SidecarSetSpec) []string {
 	for _, field := range sidecarspec.Kept(is, was) {
 		warnings = append(warnings, field+kept)
 	}
-	if equality.Semantic.DeepEqual(is.Containers, was.Containers) && !equality.Semantic.DeepEqual(is.PatchPodMetadata, was.PatchPodMetadata) {
+	if !equality.Semantic.DeepEqual(is.PatchPodMetadata, was.PatchPodMetadata) && equality.Semantic.DeepEqual(is.Containers, was.Containers) {
 		warnings = append(warnings, "spec.patchPodMetadata: pods that exist get it with their next image")
 	}
 	return warnings

@@ -69,6 +69,7 @@ func users(p rollingtest.Plan) []step {
 				w.Sets[i].Ready--
 				w.Sets[i].Unready++
 				w.Excused = true
+				w.Failed++
 			}
 		}})
 	}

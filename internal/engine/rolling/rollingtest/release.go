@@ -40,8 +40,10 @@ type Release struct {
 	// Pending is a write that was decided; Valid says that its object has not changed since.
 	Pending rolling.Step
 	Valid   bool
-	// Excused: too few pods are ready, or too many are new, because a pod failed or replicas changed. It ends when all have seen that.
+	// Excused: too few pods are ready because a pod failed or replicas changed.
 	Excused bool
+	// Failed counts pods that failed. New ones may take their places.
+	Failed int
 	// Oldest counts ready pods of the oldest version that went while one of a middle version was there.
 	Oldest int
 }
@@ -316,7 +318,7 @@ func (r *Release) broken(p Plan, before Release) string {
 	r.Excused = r.Excused || r.Sharing
 	// New pods are all there are: more replicas are more of them.
 	r.Scaled = r.Scaled || before.Sets[v].Replicas == before.replicas()
-	if grown := r.Sets[v].Replicas; !r.Done && !r.Scaled && !r.Excused && grown > before.Sets[v].Replicas && grown > p.Limit(r.Step, max(r.Deployment.Replicas, r.Seen.Replicas)) {
+	if grown := r.Sets[v].Replicas; !r.Done && !r.Scaled && grown > before.Sets[v].Replicas && grown > r.Failed+p.Limit(r.Step, max(r.Deployment.Replicas, r.Seen.Replicas)) {
 		return fmt.Sprintf("%d new pods, and the step allows %d", grown, p.Limit(r.Step, r.Deployment.Replicas))
 	}
 	least := r.Deployment.Replicas - max(p.Unavailable, boolean(p.Surge == 0))
