@@ -131,9 +131,10 @@ func TestARolloutIsSteered(t *testing.T) {
 			})
 			r.pauses()
 			r.has("v2", 3, 6) // what is being replaced goes on
-			r.approve()
 			r.stays(2, 3)
 			r.configure("strategy/paused", "false")
+			r.waits(2)
+			r.approve()
 		},
 		"back and forward": func(r *rolled) {
 			r.reaches2()
