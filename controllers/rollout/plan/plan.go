@@ -254,6 +254,9 @@ func (p *pass) rest() {
 	case p.Workload.InRelease && p.Status.Phase == v1beta1.RolloutPhaseHealthy || p.Workload.InRelease && p.Status.Phase == "":
 		p.begin()
 		return
+	case !p.Workload.Settled:
+		p.soon(unsettled) // a change that comes first would have no version before it
+		return
 	}
 	p.Status.Phase, p.Status.Message = v1beta1.RolloutPhaseHealthy, "rollout is healthy"
 	if p.found(v1beta1.RolloutConditionSucceeded).Status != metav1.ConditionFalse {
