@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -210,7 +211,7 @@ func rollouts() []chaos.Scenario {
 			all = append(all, chaos.Scenario{
 				Kind: "Rollout", Name: strings.ToLower(of) + "-" + name, Kinds: []string{"Rollout", "BatchRelease", "CloneSet"}, Steps: steps, RandomNames: true,
 				Made:    []string{"rollouts.rollouts.kruise.io", "deployments.apps", "clonesets.apps.kruise.io"},
-				Observe: r.within,
+				Observe: r.within, Trailing: 11 * time.Second, // the brake is proven again ten seconds after the start
 			})
 		}
 	}

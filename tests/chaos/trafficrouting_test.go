@@ -8,6 +8,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -76,7 +77,7 @@ func trafficRoutings() []chaos.Scenario {
 			steps = append(steps, r.remove(both(has(3), gate("Healthy", false))))
 		}
 		all = append(all, chaos.Scenario{
-			Kind: "TrafficRouting", Name: name, Kinds: []string{"TrafficRouting", "Rollout", "BatchRelease", "CloneSet"}, Steps: steps, RandomNames: true,
+			Kind: "TrafficRouting", Name: name, Kinds: []string{"TrafficRouting", "Rollout", "BatchRelease", "CloneSet"}, Steps: steps, RandomNames: true, Trailing: 11 * time.Second, // as with Rollouts
 			Made:    []string{"rollouts.rollouts.kruise.io", "trafficroutings.rollouts.kruise.io", "clonesets.apps.kruise.io", "ingresses.networking.k8s.io"},
 			Observe: r.within,
 		})

@@ -99,7 +99,7 @@ func (w *fixture) run(ctx context.Context, name string, check func(context.Conte
 	}
 	w.namespace = namespace.Name
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		for _, object := range w.made { // Some lie in no namespace.
 			err = errors.Join(err, client.IgnoreNotFound(w.client.Delete(ctx, object)))
