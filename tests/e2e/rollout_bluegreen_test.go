@@ -209,8 +209,8 @@ func twoSetsOfPods(t *testing.T, p *pair) {
 // Requests go back to a full set of old pods, in each step, also when the new version has all of them.
 func TestTwoSetsOfPodsGoBack(t *testing.T) {
 	t.Parallel()
-	for step := 1; step <= 4; step++ {
-		step, kind := step, twinKinds()[step/4]
+	for i := 1; i <= 4; i++ {
+		step, kind := i, twinKinds()[i/4]
 		if kind[1] == "CloneSet" {
 			step = 3
 		}
