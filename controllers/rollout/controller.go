@@ -7,11 +7,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"slices"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -77,8 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pass.Finish(nil)
 	}
 	memory := workload.Own(pass.Memory, func() *workload.Refused { return &workload.Refused{} })
-	if rollout.DeletionTimestamp == nil && memory.Last == "" && !slices.Contains(rollout.Finalizers, shared.FinalizerRollout) {
-		memory.Apply(ctx, pass, rollout, finalizers(rollout, append(slices.Clone(rollout.Finalizers), shared.FinalizerRollout)))
+	if first := keeping(rollout); first != nil && memory.Last == "" {
+		memory.Apply(ctx, pass, rollout, first)
 		return pass.Finish(nil)
 	}
 	began := r.Clock.Now()

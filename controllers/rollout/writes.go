@@ -173,9 +173,8 @@ func onWorkload(r *v1beta1.Rollout, seen *seen, d plan.Decision) (planning.Chang
 
 // actions are those of a decision. What is about the workload comes first, and alone.
 func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) ([]planning.Action, error) {
-	has := slices.Contains(r.Finalizers, shared.FinalizerRollout)
-	if r.DeletionTimestamp == nil && !has {
-		return finalizers(r, append(slices.Clone(r.Finalizers), shared.FinalizerRollout)), nil
+	if first := keeping(r); first != nil {
+		return first, nil
 	}
 	change, err := onWorkload(r, seen, d)
 	if err != nil {
@@ -198,10 +197,18 @@ func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) ([]planning.Action
 		return trafficActions(r, seen.requests, d.Act)
 	case d.Order != nil:
 		return order(r, seen.release, d.Order)
-	case d.Ended && has:
+	case d.Ended && slices.Contains(r.Finalizers, shared.FinalizerRollout):
 		return finalizers(r, slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == shared.FinalizerRollout })), nil
 	}
 	return nil, nil
+}
+
+// keeping adds our finalizer; nil: it is there, or comes too late.
+func keeping(r *v1beta1.Rollout) []planning.Action {
+	if r.DeletionTimestamp != nil || slices.Contains(r.Finalizers, shared.FinalizerRollout) {
+		return nil
+	}
+	return finalizers(r, append(slices.Clone(r.Finalizers), shared.FinalizerRollout))
 }
 
 func finalizers(r *v1beta1.Rollout, all []string) []planning.Action {

@@ -225,18 +225,11 @@ func StableOf(pods []*corev1.Pod, revision string) string {
 	return stable
 }
 
-// Revisions are those of a workload's template and of its pods before. Only Deployments and DaemonSets cost more than a look at the object.
+// Revisions are those of the template and of the pods before, of all kinds but Deployments.
 func Revisions(ctx context.Context, live client.Reader, row rollable.Workload, workload *unstructured.Unstructured) (revision, stable string, err error) {
 	facts := row.FactsOf(workload)
 	revision, stable = facts.Revision, facts.Stable
 	switch {
-	case row.Kind.Kind == "Deployment":
-		d, err := ReadDeployment(ctx, live, client.ObjectKeyFromObject(workload))
-		if err != nil {
-			return "", "", err
-		}
-		revision, stable = d.Revisions()
-		return revision, stable, nil
 	case row.Native && row.Partition == nil:
 		if revision, err = NewestRevision(ctx, live, workload); err != nil {
 			return "", "", err
