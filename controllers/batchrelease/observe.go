@@ -128,7 +128,7 @@ func (r *Reconciler) read(ctx context.Context, o *observed, release *v1beta1.Bat
 	return nil
 }
 
-// noted is the version whose pods all stay, as the Rollout has it.
+// noted takes the version before the release from the Rollout: all its pods stay.
 func (o *observed) noted(release *v1beta1.BatchRelease) {
 	if noted := cmp.Or(release.Annotations[shared.AnnotationStable], release.Status.StableRevision); noted != "" && o.beside {
 		o.snapshot.Workload.Stable = noted
@@ -255,7 +255,7 @@ func (r *Reconciler) readPods(ctx context.Context, o *observed) (err error) {
 	return nil
 }
 
-// twins counts old pods, and finds those of neither version.
+// twins counts old pods, and finds pods of neither version.
 func (o *observed) twins() {
 	w := o.snapshot.Workload
 	w.Twin, _ = rollable.TwinOf(o.object.GetAnnotations())

@@ -188,7 +188,7 @@ func imagesOf(stored []recorded) map[string]map[string]string {
 	return all
 }
 
-// keptOf names the fields that pods of revisions cannot follow, by revision.
+// keptOf names fields out of reach of running pods, by their revision.
 func keptOf(payload *sidecarspec.Payload, stored []recorded) map[string]string {
 	all := map[string]string{}
 	for _, revision := range stored {

@@ -34,7 +34,7 @@ type Kind struct {
 	Controller Controller
 	// WorkersFlag sets how many objects are reconciled at once, such as cloneset-workers. Only Optional kinds have one.
 	WorkersFlag string
-	// Workers is the flag's default, for passes that mostly wait for the API server; 0: as all kinds.
+	// Workers is the flag's default, for passes mostly waiting for the API server; 0: as all kinds.
 	Workers int
 	// Admission: webhooks default and validate requests. Otherwise the schema holds all rules. It follows from the
 	// kind's Admission.

@@ -179,7 +179,7 @@ func TestTwoSetsOfPods(t *testing.T) {
 	}
 }
 
-// twinKinds are those of workloads whose releases have two sets of pods.
+// twinKinds are the kinds of workloads with blue-green releases.
 func twinKinds() [][2]string {
 	return [][2]string{{"apps/v1", "Deployment"}, {"apps.kruise.io/v1beta1", "CloneSet"}}
 }

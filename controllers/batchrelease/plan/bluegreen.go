@@ -49,7 +49,7 @@ func beside(v rolling.View, desired int) Act {
 	return Act{Rolling: &step}
 }
 
-// twins adds new pods to a CloneSet. Those of a version in the middle go first; requests have left them.
+// twins adds new pods to a CloneSet. Pods of a version in the middle go first; requests have left them.
 func (w *Workload) twins(desired int) Act {
 	want := max(desired, min(w.Updated, w.Replicas))
 	switch {

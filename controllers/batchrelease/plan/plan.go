@@ -44,7 +44,7 @@ type Workload struct {
 	Deadline time.Duration
 	// Pods are those of a DaemonSet.
 	Pods []Pod
-	// Twin is what a CloneSet has beside old pods, Old how many of these are there, and Middle names those of neither version.
+	// Twin are the pods beside old ones of a CloneSet, Old is the number of old ones, Middle names pods of neither version.
 	Twin   rollable.Twin
 	Old    int
 	Middle []string

@@ -8,7 +8,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 )
 
-// beside is the spec of a set in a release that keeps all old pods: it has room for the new ones, and its partition has the old ones.
+// beside is the spec of a set in a blue-green release: it has room for new pods, and its partition has the old ones.
 // With another template pods stay as they are, until the release has decided.
 func (s *Spec) beside(snapshot *podset.Snapshot) *Spec {
 	twin, found := rollable.TwinOf(s.Set.Annotations)

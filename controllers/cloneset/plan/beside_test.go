@@ -19,7 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 )
 
-// TestPodsBesideOldOnes: what a set does in a release that keeps all old pods. Pods are given by version, all available.
+// TestPodsBesideOldOnes: a set in a blue-green release. Pods are given by version, all available.
 func TestPodsBesideOldOnes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		twin          rollable.Twin
@@ -66,7 +66,7 @@ func TestPodsBesideOldOnes(t *testing.T) {
 	}
 }
 
-// besides is what a release writes: so many new pods of a revision. None: it gives the set back.
+// besides is the note of a release: so many new pods of a revision. None: it gives the set back.
 func besides(version string, pods int) func(*simulation) {
 	return func(w *simulation) {
 		w.set.Annotations = map[string]string{}
@@ -79,7 +79,7 @@ func besides(version string, pods int) func(*simulation) {
 	}
 }
 
-// gone is a release that deletes the pods of a version.
+// gone deletes the pods of a version.
 func gone(version string) func(*simulation) {
 	return func(w *simulation) {
 		w.Pods = slices.DeleteFunc(w.Pods, func(p *corev1.Pod) bool {

@@ -49,7 +49,7 @@ type Pod struct {
 	// Upgradable: it differs in images alone, and has those of its revision. Rewritten names one it has not.
 	Upgradable bool
 	Rewritten  string
-	// Keeps names the fields of the spec that the pod cannot follow; empty: none.
+	// Keeps names fields of the spec out of the reach of the pod; empty: none.
 	Keeps string
 	// Selected: updateStrategy.selector matches.
 	Selected bool

@@ -48,7 +48,7 @@ type Spec struct {
 	Hashes sidecarspec.Hashes
 	// Recorded are the images of recorded revisions, by revision and container.
 	Recorded map[string]map[string]string
-	// Kept names the fields that pods of recorded revisions cannot follow, by revision.
+	// Kept names fields out of reach of running pods, by recorded revision.
 	Kept map[string]string
 }
 

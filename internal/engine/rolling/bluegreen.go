@@ -6,7 +6,7 @@ package rolling
 // Beside takes a batch of new pods one write further while all old ones stay. The rules are in the order of their numbers.
 //
 //  1. Old pods stop to count as available: when the template is set back, their set is the new one, and would have all others deleted.
-//  2. The old version gets pods that a change of replicas gave to another one. Its controller does not stand still.
+//  2. The old version gets its pods back after a change of replicas. Its controller does not stand still.
 //  3. Pods of another version in the middle go. Requests have left them.
 //  4. New pods do not count as available, and there is room for so many.
 func Beside(v View) Step {
@@ -74,5 +74,5 @@ func Ended(v View) Step {
 	return v.remind()
 }
 
-// Alone says that no pod of another version is left.
+// Alone: no pod of another version is left.
 func (v View) Alone() bool { return v.old() == 0 && v.CaughtUp }

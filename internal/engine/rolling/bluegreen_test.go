@@ -55,7 +55,7 @@ type pair struct {
 	// Pending was decided, and valid says that its object has not changed since.
 	pending rolling.Step
 	valid   bool
-	// shrunk: replicas got fewer. scaled: they changed. The others say what the user may still do.
+	// shrunk: replicas got fewer. scaled: they changed. The user may still do the rest.
 	shrunk, scaled            bool
 	third, undo, ends, failed int
 	scale                     [2]int

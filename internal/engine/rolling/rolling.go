@@ -72,7 +72,7 @@ const (
 	Move Verb = "move"
 	// Lower gives an old set another size: a lower one, but where too few old pods are kept.
 	Lower Verb = "lower"
-	// Note gives an old set the size of the Deployment, and notes it as the controller does: without the note that stops.
+	// Note gives an old set the size of the Deployment, and notes it as the controller does. Without the note it stands still.
 	Note Verb = "note"
 	// Slow keeps the pods of a set from counting as available, Quick gives the set the minReadySeconds of the user back.
 	Slow  Verb = "slow"
@@ -171,7 +171,7 @@ func (v View) forgotten() int {
 	return -1
 }
 
-// remind is the write without which the controller stands still; Reached: it does not.
+// remind keeps the controller from standing still; Reached: it goes on.
 func (v View) remind() Step {
 	if i := v.forgotten(); i >= 0 {
 		return Step{Verb: Note, Set: i, Replicas: v.Old[i].Replicas}

@@ -140,7 +140,7 @@ func (p *Pass) Apply(ctx context.Context, object client.Object, plan planning.Pl
 	return outcome
 }
 
-// Refused remembers of an object what the API server refused last. Empty: nothing.
+// Refused remembers the last refusal of the API server for an object. Empty: none.
 type Refused struct{ Last string }
 
 // Apply carries out writes, and has the object planned again when something came of them.

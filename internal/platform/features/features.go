@@ -141,7 +141,7 @@ func ofWorkloads() []Info {
 	}
 }
 
-// ofNodes are gates of what the node daemon does.
+// ofNodes are gates of the node daemon.
 func ofNodes() []Info {
 	return []Info{
 		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers were created from", Needs: []Gate{KruiseDaemon}},
@@ -172,7 +172,7 @@ func ofNodes() []Info {
 	}
 }
 
-// ofOthers are gates of what concerns pods and objects of anybody.
+// ofOthers are gates about pods and objects of anybody.
 func ofOthers() []Info {
 	return []Info{
 		{

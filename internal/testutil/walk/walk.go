@@ -4,7 +4,7 @@
 // Package walk visits the states of small worlds, for explorations.
 package walk
 
-// From visits every state that can follow a first one, the newest first. States with the same key are one. It returns their number.
+// From visits every state reachable from the first, the newest first. States with the same key are one. It returns their number.
 func From[S any, K comparable](first S, key func(S) K, next func(S) []S) int {
 	visited, waiting := map[K]bool{key(first): true}, []S{first}
 	for len(waiting) > 0 {

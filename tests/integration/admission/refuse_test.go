@@ -45,7 +45,7 @@ func TestAdmission(t *testing.T) {
 	t.Run("uninstall", func(t *testing.T) { testUninstall(t, e) }) // last: nothing of ours is left
 }
 
-// inTurn runs what takes long on one day of three.
+// inTurn runs a long test on one day of three.
 func inTurn(t *testing.T, name string, turn int, test func(*testing.T)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {

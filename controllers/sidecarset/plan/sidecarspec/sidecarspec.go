@@ -126,7 +126,7 @@ func orNil[T any](list []T) []T {
 	return list
 }
 
-// Kept names the fields beside containers that differ. Running pods never follow them.
+// Kept names other fields beside containers. Running pods never follow them.
 func Kept(is, was *Payload) []string {
 	var fields []string
 	for _, field := range []struct {

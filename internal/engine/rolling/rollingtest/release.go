@@ -42,7 +42,7 @@ type Release struct {
 	Valid   bool
 	// Excused: too few pods are ready because a pod failed or replicas changed.
 	Excused bool
-	// Failed counts pods that failed. New ones may take their places.
+	// Failed counts failed pods. New ones may take their places.
 	Failed int
 	// Oldest counts ready pods of the oldest version that went while one of a middle version was there.
 	Oldest int
@@ -330,7 +330,7 @@ func (r *Release) broken(p Plan, before Release) string {
 		return fmt.Sprintf("%d pods are ready, and %d have to be", r.ready(), least)
 	}
 	if !r.Done && !r.Scaled && v == 2 && before.Sets[1].Replicas > 0 && before.Sets[0].Replicas > r.Sets[0].Replicas && !r.Excused {
-		// Pods that are not ready go first, of each version.
+		// Unready pods go first, of each version.
 		r.Oldest += max(0, before.Sets[0].Replicas-r.Sets[0].Replicas-before.Sets[0].Unready)
 		if r.Oldest > 1 {
 			return "more than one pod of the oldest version went before those of the middle one"
