@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
@@ -39,5 +41,36 @@ func TestARefusedRevisionIsToldOfOnceUntilOneIsRecorded(t *testing.T) {
 			<-recorder.Events
 		}
 		clock.SetTime(clock.Now().Add(2 * refusedRecheck))
+	}
+}
+
+// A template changed before the first status was written: the old pods were taken for pods of no version.
+func TestTheCurrentRevisionIsThatOfThePodsUntilAStatusNamesIt(t *testing.T) {
+	named := func(name string, number int64) revision.Revision {
+		return revision.Revision{Name: name, Number: number}
+	}
+	revisions := Revisions{
+		Update: named("web-3", 3), ByName: map[string]revision.Revision{"web-1": named("web-1", 1), "web-2": named("web-2", 2), "web-3": named("web-3", 3)},
+	}
+	for name, tc := range map[string]struct {
+		status string
+		pods   []string
+		want   string
+	}{
+		"a status":                    {"web-1", []string{"web-2", "web-3"}, "web-1"},
+		"no status, old pods":         {"", []string{"web-3", "web-1", "web-2", "of others"}, "web-2"},
+		"a revision that is not kept": {"web-0", []string{"web-1"}, "web-1"},
+		"only new pods":               {"", []string{"web-3"}, "web-3"},
+		"no pods":                     {"", nil, "web-3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var pods []podset.Pod
+			for _, name := range tc.pods {
+				pods = append(pods, podset.Pod{Revision: name})
+			}
+			if got := revisions.Snapshot(time.Time{}, pods, tc.status).Current.Name; got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
 	}
 }
