@@ -20,8 +20,6 @@ import (
 const (
 	// DesiredAnnotation is the Deployment controller's, on ReplicaSets.
 	DesiredAnnotation = "deployment.kubernetes.io/desired-replicas"
-	// MaxAnnotation is the other one.
-	MaxAnnotation = "deployment.kubernetes.io/max-replicas"
 )
 
 // Numbers are what a user wrote into a Deployment, kept in an annotation while ours stand there.

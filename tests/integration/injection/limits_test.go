@@ -56,6 +56,11 @@ func TestWhatIsNeverInjected(t *testing.T) {
 	for preferPolicy, path := range w.ways(t) {
 		t.Run(string(path), func(t *testing.T) {
 			i := w.injection(preferPolicy)
+			t.Cleanup(func() { // after the set is gone
+				if _, err := i.Reconcile(context.Background(), "all", sidecarset.Latest{}); err != nil {
+					t.Error(err)
+				}
+			})
 			w.apply(t, `
 apiVersion: apps.kruise.io/v1beta1
 kind: SidecarSet
@@ -64,11 +69,6 @@ spec:
   selector: {matchExpressions: [{key: app, operator: Exists}]}
   containers: [{name: agent, image: "example/agent:v1"}]
 `)
-			t.Cleanup(func() { // after the set is gone
-				if _, err := i.Reconcile(context.Background(), "all", sidecarset.Latest{}); err != nil {
-					t.Error(err)
-				}
-			})
 			w.inForce(t, i, "all", path)
 			mirror := strings.NewReplacer("labels:", "annotations: {kubernetes.io/config.mirror: x}, labels:", "spec: {", "spec: {nodeName: none, ").Replace(shop)
 			for name, tc := range map[string]struct{ namespace, pod, want string }{
