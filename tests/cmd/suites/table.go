@@ -65,7 +65,7 @@ func allSuites() []suite {
 			packages: []string{"tests/e2e/..."},
 			// Flows mostly wait, so more of them run at once than there are cores.
 			args: append(serial[:len(serial):len(serial)], "-parallel=6"), timeout: 40 * time.Minute, budget: 9 * time.Minute,
-			turns: 4, daily: mainFlows(),
+			turns: 6, daily: mainFlows(),
 			programs: controlPlane(),
 		},
 		{
@@ -84,7 +84,7 @@ func allSuites() []suite {
 			packages: []string{"tests/integration/..."},
 			// Its packages mostly wait for deadlines and faults to pass, so two run at once.
 			args: []string{"-p=2", "-count=1", "-parallel=4"}, timeout: 30 * time.Minute, budget: 9 * time.Minute,
-			turns: 3, daily: []string{"TestAdmission", "TestBatchesOfADeploymentWithTheRealController", "TestWorkloadsAreBraked", "TestServerInjectsAsTheReference"},
+			turns: 4, daily: []string{"TestAdmission", "TestBatchesOfADeploymentWithTheRealController", "TestWorkloadsAreBraked", "TestServerInjectsAsTheReference"},
 			programs: controlPlane(),
 		},
 		{
