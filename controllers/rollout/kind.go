@@ -37,7 +37,7 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.Others{Reader: d.Client}, announcing(announcer{client: d.Client, hooks: d.Hooks, servers: d.Servers, acts: d.Acts}))
+			return admission.Kind(admission.Others{Reader: d.Client, Namespace: d.Namespace}, announcing(announcer{client: d.Client, hooks: d.Hooks, servers: d.Servers, acts: d.Acts}))
 		},
 		Convert:  convert.Converter,
 		Policies: Policies,

@@ -8,6 +8,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/trafficrouting/plan"
 	"github.com/kruise-operator/kruise-operator/internal/controller"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -19,8 +20,10 @@ func Value() controller.Kind {
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
 			Controller: kinds.Optional, WorkersFlag: "trafficrouting-workers", Users: kinds.Edit,
 		},
-		Name:      Name,
-		Setup:     Setup,
-		Admission: func(admit.Deps) admit.Rules { return admission.Kind() },
+		Name:  Name,
+		Setup: Setup,
+		Admission: func(d admit.Deps) admit.Rules {
+			return admission.Kind(routes.Judge{Reader: d.Client, Namespace: d.Namespace})
+		},
 	}
 }

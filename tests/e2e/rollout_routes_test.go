@@ -359,11 +359,12 @@ data:
     spec.to[1].share = obj.stableWeight
     table.insert(spec.to, {name = obj.canaryService, share = obj.canaryWeight})
     return obj.data
+  lua.traffic.routing.GRPCRoute.gateway.networking.k8s.io: return obj.data
 `
 
-// Ingresses of other classes, and what a script of the administrator routes: all of them in one Rollout.
-func TestARolloutAndOtherRoutes(t *testing.T) {
-	t.Parallel()
+// haveScripts installs those of the administrator.
+func haveScripts(t *testing.T) {
+	t.Helper()
 	scripts := &corev1.ConfigMap{}
 	if err := yaml.Unmarshal([]byte(ownScripts), scripts); err != nil {
 		t.Fatal(err)
@@ -371,6 +372,12 @@ func TestARolloutAndOtherRoutes(t *testing.T) {
 	if err := env.Client.Create(t.Context(), scripts); client.IgnoreAlreadyExists(err) != nil {
 		t.Fatal(err)
 	}
+}
+
+// Ingresses of other classes, and what a script of the administrator routes: all of them in one Rollout.
+func TestARolloutAndOtherRoutes(t *testing.T) {
+	t.Parallel()
+	haveScripts(t)
 	routing, manifest := manyIngresses()
 	r := newRouted(t, "apps/v1", "Deployment", `customNetworkRefs: [{apiVersion: example.com/v1, kind: OwnRoute, name: shop}]`+routing)
 	r.serves(ownRoute)
@@ -424,6 +431,22 @@ func (r *routed) annotated(want map[string]map[string]string) {
 	}
 }
 
+// refuses says what admission has against a Rollout with a step and a route.
+func (r *rolled) refuses(routing, step string) string {
+	r.t.Helper()
+	text := environment.Edited(rolloutOfShop, "      - {replicas: 1}\n", "      - {replicas: 1, "+step+"}\n",
+		"    canary:\n", "    canary:\n      trafficRoutings: [{service: shop, "+routing+"}]\n", "\n---\n", "")
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		r.t.Fatal(err)
+	}
+	object.SetNamespace(r.Name)
+	if err := r.Client.Create(r.t.Context(), object, client.DryRunAll); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // A step that a class cannot express is refused, with the reason.
 func TestAStepThatAClassCannotExpressIsRefused(t *testing.T) {
 	t.Parallel()
@@ -437,15 +460,16 @@ func TestAStepThatAClassCannotExpressIsRefused(t *testing.T) {
 		"nginx know one cookie in a step, and no expression for": `matches: [{headers: [{name: canary-by-cookie, type: RegularExpression, value: a.*}]}]`,
 	} {
 		name, _, _ := strings.Cut(class, " ")
-		refused := environment.Edited(rolloutOfShop, "      - {replicas: 1}\n", "      - {replicas: 1, "+fields+"}\n",
-			"    canary:\n", "    canary:\n      trafficRoutings: [{service: shop, ingress: {name: shop, classType: "+name+"}}]\n", "\n---\n", "")
-		object := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(refused), &object.Object); err != nil {
-			t.Fatal(err)
+		if got := r.refuses("ingress: {name: shop, classType: "+name+"}", fields); !strings.Contains(got, "Ingresses of the class "+class) {
+			t.Errorf("%s: %q", class, got)
 		}
-		object.SetNamespace(r.Name)
-		if err := r.Client.Create(t.Context(), object); err == nil || !strings.Contains(err.Error(), "Ingresses of the class "+class) {
-			t.Errorf("%s: %v", class, err)
+	}
+	// What a script of the administrator serves has other limits.
+	haveScripts(t)
+	for kind, want := range map[string]bool{"HTTPRoute": true, "GRPCRoute": false} {
+		by := "customNetworkRefs: [{apiVersion: gateway.networking.k8s.io/v1, kind: " + kind + ", name: shop}]"
+		if got := r.refuses(by, "traffic: 20%, requestHeaderModifier: {remove: [a]}"); strings.Contains(got, "requestHeaderModifier") != want || !want && got != "" {
+			t.Errorf("%s: %q", kind, got)
 		}
 	}
 }

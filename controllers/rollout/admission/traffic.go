@@ -35,16 +35,37 @@ func validateTraffic(r *v1beta1.Rollout, path *field.Path) field.ErrorList {
 		return errs
 	}
 	row, _ := rollable.Of(r.Spec.WorkloadRef.APIVersion, r.Spec.WorkloadRef.Kind)
-	names, beside := routing.Names(r.Name, canary), r.Spec.Strategy.BlueGreen != nil || row.Extra && canary.EnableExtraWorkloadForCanary
+	errs = validateShares(r, routing.Fixed(routes), path)
+	if r.Spec.Strategy.BlueGreen != nil || row.Extra && canary.EnableExtraWorkloadForCanary {
+		return errs
+	}
 	for i := range canary.Steps {
-		step := path.Child("steps").Index(i)
-		share := traffic.ShareOf(canary.Steps[i].TrafficRoutingStrategy)
-		errs = append(errs, routing.CheckShare(routes, share, names, step)...)
-		if !beside && !share.None() {
-			errs = append(errs, validatePercent(canary.Steps[i].Replicas, step.Child("replicas"))...)
+		if !traffic.ShareOf(canary.Steps[i].TrafficRoutingStrategy).None() {
+			errs = append(errs, validatePercent(canary.Steps[i].Replicas, path.Child("steps").Index(i).Child("replicas"))...)
 		}
 	}
 	return errs
+}
+
+// validateShares checks whether routes can do what the steps want.
+func validateShares(r *v1beta1.Rollout, routes []routing.Route, path *field.Path) (errs field.ErrorList) {
+	canary := r.Spec.Strategy.Canary
+	names := routing.Names(r.Name, canary)
+	for i := range canary.Steps {
+		errs = append(errs, routing.CheckShare(routes, traffic.ShareOf(canary.Steps[i].TrafficRoutingStrategy), names, path.Child("steps").Index(i))...)
+	}
+	return errs
+}
+
+// unserved are steps that routes cannot do which a script may serve.
+func unserved(r *v1beta1.Rollout, scripts map[string]string) field.ErrorList {
+	r, path := unified(r, field.NewPath("spec", "strategy"))
+	canary := r.Spec.Strategy.Canary
+	if canary == nil || len(canary.TrafficRoutings) == 0 {
+		return nil
+	}
+	routes, _ := routing.CheckAll(canary.TrafficRoutings, path.Child("trafficRoutings"))
+	return validateShares(r, routing.Open(routes, scripts), path)
 }
 
 func validatePercent(replicas *intstr.IntOrString, at *field.Path) field.ErrorList {

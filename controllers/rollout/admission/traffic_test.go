@@ -8,7 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 )
 
 func TestValidateTraffic(t *testing.T) {
@@ -68,8 +75,54 @@ func TestValidateTraffic(t *testing.T) {
 			if is("daemon") {
 				r.Spec.WorkloadRef.Kind = "DaemonSet"
 			}
-			got := texts(validateTraffic(r, field.NewPath("spec", "strategy", "canary")))
-			if got != tc.want {
+			errs := validateTraffic(r, field.NewPath("spec", "strategy", "canary"))
+			if len(errs) == 0 {
+				errs = unserved(r, nil)
+			}
+			if got := texts(errs); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAScriptServesWhatAClassCannot: admission and a release agree about who serves a route.
+func TestAScriptServesWhatAClassCannot(t *testing.T) {
+	const two = `"steps":[{"replicas":1,"matches":[{"headers":[{"name":"a","value":"b"}]},{"headers":[{"name":"c","value":"d"}]}]}]`
+	const alb, subsets = `{"service":"web","ingress":{"name":"web","classType":"aliyun-alb"}}`, `{"apiVersion":"networking.istio.io/v1","kind":"VirtualService","name":"web"}`
+	const refused = "spec.strategy.canary.steps[0].matches[1].headers Forbidden"
+	byIstio := `"trafficRoutings":[{"service":"web","customNetworkRefs":[` + subsets + `]}],"steps":[{"replicas":1,"requestHeaderModifier":{"remove":["a"]}}]`
+	for name, tc := range map[string]struct{ spec, old, script, want string }{
+		"without a script":             {spec: canary(`"trafficRoutings":[` + alb + `],` + two), want: refused},
+		"with that of its class":       {spec: canary(`"trafficRoutings":[` + alb + `],` + two), script: "ingress.aliyun-alb"},
+		"with that of another class":   {spec: canary(`"trafficRoutings":[` + alb + `],` + two), script: "ingress.nginx", want: refused},
+		"a route that no script knows": {spec: canary(`"trafficRoutings":[{"service":"web","gateway":{"httpRouteName":"web"}},` + alb + `],` + two), script: "ingress.aliyun-alb"},
+		"stored like that":             {spec: canary(`"trafficRoutings":[` + alb + `],` + two), old: canary(`"trafficRoutings":[` + alb + `],` + two)},
+		"stored otherwise":             {spec: canary(`"trafficRoutings":[` + alb + `],` + two), old: canary(`"trafficRoutings":[` + alb + `],` + steps("1")), want: refused},
+		"Istio":                        {spec: canary(byIstio), want: "spec.strategy.canary.steps[0].requestHeaderModifier Forbidden"},
+		"Istio with a script":          {spec: canary(byIstio), script: "VirtualService.networking.istio.io"},
+		"blue-green":                   {spec: twin(`"trafficRoutings":[` + alb + `],` + two), want: strings.ReplaceAll(refused, "canary", "blueGreen")},
+		"no routes":                    {spec: canary(steps("1"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-rollout-configuration"}}
+			stored.Data = map[string]string{"lua.traffic.routing." + tc.script: "return {}"}
+			scheme := runtime.NewScheme()
+			if err := corev1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("RolloutList"), &unstructured.UnstructuredList{})
+			var old *v1beta1.Rollout
+			if tc.old != "" {
+				old = decoded(t, tc.old)
+			}
+			others := Others{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(stored).Build(), Namespace: "kruise-system"}
+			r := decoded(t, tc.spec)
+			if errs := Validate(r); len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			errs, _ := others.lookUp(t.Context(), r, old)
+			if got := texts(errs); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

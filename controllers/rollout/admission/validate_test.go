@@ -75,8 +75,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// routes lead to the workload.
-const routes = `"trafficRoutings":[{"service":"web","gateway":{"httpRouteName":"web"}}]`
+// led leads requests to the workload.
+const led = `"trafficRoutings":[{"service":"web","gateway":{"httpRouteName":"web"}}]`
 
 // twin is a spec with two sets of pods.
 func twin(inside string) string { return deployment + `,"strategy":{"blueGreen":{` + inside + `}}` }
@@ -100,7 +100,7 @@ func TestValidate(t *testing.T) {
 		"a CloneSet of another group": {spec: workload("apps/v1", "CloneSet", "web"), want: "spec.workloadRef Invalid"},
 		"a name with a quote":         {spec: workload("apps/v1", "Deployment", "x'y"), want: "spec.workloadRef.name Invalid"},
 		"no strategy":                 {spec: deployment, want: "spec.strategy.canary Required"},
-		"blue-green":                  {spec: twin(`"steps":[{"replicas":"100%","traffic":"0%"},{"replicas":"100%","traffic":"100%"}],` + routes)},
+		"blue-green":                  {spec: twin(`"steps":[{"replicas":"100%","traffic":"0%"},{"replicas":"100%","traffic":"100%"}],` + led)},
 		"blue-green without steps":    {spec: twin(""), want: "spec.strategy.blueGreen.steps Required"},
 		"blue-green with fewer pods":  {spec: twin(steps("3", "2")), want: "spec.strategy.blueGreen.steps[1].replicas Invalid"},
 		"blue-green, a wrong share":   {spec: twin(`"steps":[{"replicas":1,"traffic":"101%"}]`), want: "spec.strategy.blueGreen.steps[0].traffic Invalid"},
@@ -184,23 +184,23 @@ func TestOneRolloutForAWorkloadAndAService(t *testing.T) {
 	scheme.AddKnownTypeWithName(v1beta1.GroupVersion().WithKind("RolloutList"), &unstructured.UnstructuredList{})
 	others := Others{Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(other).Build()}
 	second := decoded(t, canary(steps("1")))
-	errs, _ := others.check(t.Context(), second, nil)
+	errs := others.check(t.Context(), second, nil)
 	if got := texts(errs); got != "spec.workloadRef Invalid" || !strings.Contains(errs.ToAggregate().Error(), "Rollout first") {
 		t.Errorf("got %v", errs)
 	}
 	second.Spec.WorkloadRef.Name = "api"
-	if errs, _ := others.check(t.Context(), second, nil); len(errs) > 0 {
+	if errs := others.check(t.Context(), second, nil); len(errs) > 0 {
 		t.Errorf("another workload: %v", errs)
 	}
 	routed := second.DeepCopy()
 	for service, want := range map[string]string{"back": "", "front": "spec.strategy Invalid"} {
 		routed.Spec.Strategy.Canary.TrafficRoutings = []v1beta1.TrafficRoutingRef{{Service: service}}
-		if errs, _ := others.check(t.Context(), routed, second); texts(errs) != want {
+		if errs := others.check(t.Context(), routed, second); texts(errs) != want {
 			t.Errorf("with the Service %s: %v", service, errs)
 		}
 	}
 	second.Name, second.Spec.WorkloadRef.Name = "first", "web"
-	if errs, _ := others.check(t.Context(), second, nil); len(errs) > 0 {
+	if errs := others.check(t.Context(), second, nil); len(errs) > 0 {
 		t.Errorf("itself: %v", errs)
 	}
 }

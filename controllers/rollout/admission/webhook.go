@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pages"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
@@ -28,10 +29,12 @@ const (
 	maxBytes  = 4 << 20
 )
 
-// Others finds the other Rollouts.
+// Others finds the other Rollouts, and scripts that serve routes.
 type Others struct {
 	// Reader asks the API server, not a cache.
 	Reader client.Reader
+	// Namespace is that of the operator.
+	Namespace string
 }
 
 // Kind are the rules for Rollouts. announce labels the workload of a valid one; nil: the controller does.
@@ -43,7 +46,7 @@ func Kind(others Others, announce func(context.Context, *unstructured.Unstructur
 		Default:          func(*v1beta1.Rollout) {},
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
-		LookUp:           others.check,
+		LookUp:           others.lookUp,
 		Announce:         announce,
 		Warnings:         warnings,
 		ChecksMetadata:   true,
@@ -59,14 +62,29 @@ func fieldInV1alpha1(path string) string {
 	return path
 }
 
-// check refuses a second Rollout of a workload or of its Service. What cannot be read is admitted.
-func (o Others) check(ctx context.Context, r, old *v1beta1.Rollout) (field.ErrorList, []string) {
-	service := serviceOf(r)
-	if old != nil && old.Spec.WorkloadRef == r.Spec.WorkloadRef && serviceOf(old) == service {
-		return nil, nil
-	}
+// lookUp finds the faults that only the cluster tells. What cannot be read is admitted.
+func (o Others) lookUp(ctx context.Context, r, old *v1beta1.Rollout) (field.ErrorList, []string) {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
+	errs := routes.Judge{Reader: o.Reader, Namespace: o.Namespace}.Faults(ctx, func(scripts map[string]string) field.ErrorList {
+		errs := unserved(r, scripts)
+		if len(errs) > 0 && old != nil {
+			errs = admit.Introduced(errs, unserved(old, scripts))
+		}
+		return errs
+	})
+	if len(errs) == 0 {
+		errs = o.check(ctx, r, old)
+	}
+	return errs, nil
+}
+
+// check refuses a second Rollout of a workload or of its Service.
+func (o Others) check(ctx context.Context, r, old *v1beta1.Rollout) field.ErrorList {
+	service := serviceOf(r)
+	if old != nil && old.Spec.WorkloadRef == r.Spec.WorkloadRef && serviceOf(old) == service {
+		return nil
+	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(v1beta1.GroupVersion().WithKind("RolloutList"))
 	var errs field.ErrorList
@@ -81,7 +99,7 @@ func (o Others) check(ctx context.Context, r, old *v1beta1.Rollout) (field.Error
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Letting a Rollout in without a look at the others")
 	}
-	return errs, nil
+	return errs
 }
 
 // conflicts are those with another Rollout. Two would give one Service the pods of either workload in turn.

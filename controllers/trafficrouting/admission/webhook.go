@@ -5,6 +5,7 @@
 package admission
 
 import (
+	"context"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -13,19 +14,31 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/trafficrouting/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // +kubebuilder:webhook:path=/mutate-rollouts-kruise-io-v1alpha1-trafficrouting,mutating=true,groups=rollouts.kruise.io,resources=trafficroutings,verbs=create;update,versions=v1alpha1,name=default.trafficroutings.rollouts.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-rollouts-kruise-io-v1alpha1-trafficrouting,mutating=false,groups=rollouts.kruise.io,resources=trafficroutings,verbs=create;update,versions=v1alpha1,name=validate.trafficroutings.rollouts.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Kind are the rules for TrafficRoutings.
-func Kind() admit.Kind[v1alpha1.TrafficRouting, *v1alpha1.TrafficRouting] {
+// Kind are the rules for TrafficRoutings. judge knows the scripts that serve routes.
+func Kind(judge routes.Judge) admit.Kind[v1alpha1.TrafficRouting, *v1alpha1.TrafficRouting] {
 	return admit.Kind[v1alpha1.TrafficRouting, *v1alpha1.TrafficRouting]{
 		GroupVersionKind: plan.Kind(),
 		Default:          func(*v1alpha1.TrafficRouting) {},
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
+		LookUp: func(ctx context.Context, o, old *v1alpha1.TrafficRouting) (field.ErrorList, []string) {
+			ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
+			defer cancel()
+			return judge.Faults(ctx, func(scripts map[string]string) field.ErrorList {
+				errs := unserved(o, scripts)
+				if len(errs) > 0 && old != nil {
+					errs = admit.Introduced(errs, unserved(old, scripts))
+				}
+				return errs
+			}), nil
+		},
 	}
 }
 
@@ -36,15 +49,28 @@ func Validate(o *v1alpha1.TrafficRouting) field.ErrorList {
 	if len(o.Spec.ObjectRef) == 0 {
 		return field.ErrorList{field.Required(at, "the Service and its routes")}
 	}
-	routes, errs := routing.CheckAll(o.Spec.ObjectRef, at)
-	share, at := plan.Share(o.Spec.Strategy), spec.Child("strategy")
-	if share.None() {
+	all, errs := routing.CheckAll(o.Spec.ObjectRef, at)
+	if at = spec.Child("strategy"); plan.Share(o.Spec.Strategy).None() {
 		errs = append(errs, field.Required(at, "weight or matches"))
 	}
 	if len(errs) > 0 {
 		return errs
 	}
-	errs = routing.CheckShare(routes, share, plan.Names(o), at)
+	return validateShare(o, routing.Fixed(all))
+}
+
+// unserved: routes cannot do it which a script may serve.
+func unserved(o *v1alpha1.TrafficRouting, scripts map[string]string) field.ErrorList {
+	all, _ := routing.CheckAll(o.Spec.ObjectRef, field.NewPath("spec", "objectRef"))
+	if len(all) == 0 {
+		return nil
+	}
+	return validateShare(o, routing.Open(all, scripts))
+}
+
+// validateShare checks whether routes can do what the strategy wants.
+func validateShare(o *v1alpha1.TrafficRouting, all []routing.Route) field.ErrorList {
+	errs := routing.CheckShare(all, plan.Share(o.Spec.Strategy), plan.Names(o), field.NewPath("spec", "strategy"))
 	for _, err := range errs { // providers know a weight by its name in a Rollout
 		if path, found := strings.CutSuffix(err.Field, ".traffic"); found {
 			err.Field = path + ".weight"

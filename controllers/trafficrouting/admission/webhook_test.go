@@ -7,10 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
 )
 
 func decoded(t *testing.T, spec string) *v1alpha1.TrafficRouting {
@@ -44,6 +48,9 @@ func spec(ref, strategy string) string {
 }
 
 func TestValidate(t *testing.T) {
+	scripts := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "kruise-rollout-configuration"}, Data: map[string]string{"lua.traffic.routing.ingress.higress": "return {}"},
+	}
 	for name, tc := range map[string]struct{ spec, want string }{
 		"a header":                   {spec: spec(web, header)},
 		"alternatives":               {spec: spec(web, two)},
@@ -59,13 +66,19 @@ func TestValidate(t *testing.T) {
 		"a weight of more than all":  {spec: spec(istio, `"weight":120`), want: "spec.strategy.weight Invalid"},
 		"one Service of nginx":       {spec: spec(nginx, header), want: "spec.strategy Forbidden"},
 		"a header of mse":            {spec: spec(mse, header+`,"requestHeaderModifier":{"set":[{"name":"x","value":"y"}]}`)},
+		"one Service of higress":     {spec: spec(strings.Replace(mse, "mse", "higress", 1), header)}, // by a script
 		"alternatives of mse":        {spec: spec(mse, two), want: "spec.strategy.matches[1] Forbidden"},
 		"an empty match":             {spec: spec(web, `"matches":[{}]`), want: "spec.strategy.matches[0] Required"},
 		"a header that cannot be":    {spec: spec(web, header+`,"requestHeaderModifier":{"remove":["a b"]}`), want: "spec.strategy.requestHeaderModifier.remove[0] Invalid"},
 		"a comparison nobody can do": {spec: spec(web, `"matches":[{"headers":[{"type":"Like","name":"a","value":"b"}]}]`), want: "spec.strategy.matches[0].headers[0].type NotSupported"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := texts(Validate(decoded(t, tc.spec))); got != tc.want {
+			o := decoded(t, tc.spec)
+			errs := Validate(o)
+			if len(errs) == 0 {
+				errs, _ = Kind(routes.Judge{Reader: fake.NewFakeClient(scripts), Namespace: scripts.Namespace}).LookUp(t.Context(), o, nil)
+			}
+			if got := texts(errs); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

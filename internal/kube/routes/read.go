@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -139,17 +138,11 @@ func (r *Reader) routes(ctx context.Context, refs []v1beta1.TrafficRoutingRef) (
 	if !slices.ContainsFunc(all, func(route routing.Route) bool { return route.Key != "" }) {
 		return all, nil
 	}
-	stored := &corev1.ConfigMap{}
-	err := r.Objects.Read(ctx, types.NamespacedName{Namespace: r.Namespace, Name: script.ConfigMap}, stored)
-	if client.IgnoreNotFound(err) != nil {
-		return nil, fmt.Errorf("reading the scripts: %w", err)
+	stored, err := scripts(ctx, r.Namespace, r.Objects.Read)
+	if err != nil {
+		return nil, err
 	}
-	for i := range all {
-		if text, found := stored.Data[all[i].Key]; found && all[i].Key != "" {
-			all[i] = all[i].With(r.Scripts.Script(ctx, text))
-		}
-	}
-	return all, nil
+	return routing.Scripted(all, stored, func(text string) script.Run { return r.Scripts.Script(ctx, text) }), nil
 }
 
 // route reads a route with the objects of its owner beside it.

@@ -11,7 +11,19 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
 )
+
+// Fixed are the routes that no script can serve.
+func Fixed(all []Route) []Route {
+	return slices.DeleteFunc(slices.Clone(all), func(r Route) bool { return r.Key != "" })
+}
+
+// Open are the others, as scripts serve them. They tell what they can do, and do nothing.
+func Open(all []Route, scripts map[string]string) []Route {
+	open := slices.DeleteFunc(slices.Clone(all), func(r Route) bool { return r.Key == "" })
+	return Scripted(open, scripts, func(string) script.Run { return nil })
+}
 
 // CheckShare says what is wrong with a share for routes; path is that of the step.
 func CheckShare(routes []Route, share traffic.Share, names traffic.Names, path *field.Path) field.ErrorList {

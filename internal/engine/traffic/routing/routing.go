@@ -103,6 +103,16 @@ func (r Route) With(run script.Run) Route {
 	return r
 }
 
+// Scripted lets scripts of the administrator serve the routes that have one.
+func Scripted(all []Route, scripts map[string]string, run func(text string) script.Run) []Route {
+	for i := range all {
+		if text, found := scripts[all[i].Key]; found && all[i].Key != "" {
+			all[i] = all[i].With(run(text))
+		}
+	}
+	return all
+}
+
 // Names are those of a Rollout and its Services.
 func Names(rollout string, canary *v1beta1.CanaryStrategy) traffic.Names {
 	n := traffic.Names{Rollout: rollout, Stable: canary.TrafficRoutings[0].Service}
