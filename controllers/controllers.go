@@ -5,6 +5,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -70,10 +71,8 @@ type Deps struct {
 	Metrics *metrics.Metrics
 	// Denied is everything the server forbids the cache to read.
 	Denied *kubecache.Denied
-	// Interests are the pods the cache keeps whole for live objects.
-	Interests *kubecache.Interests
-	Clock     clock.WithTicker
-	Log       logr.Logger
+	Clock  clock.WithTicker
+	Log    logr.Logger
 	// Guard makes a reconciler wait while another manager acts on the same objects. Nil: none waits.
 	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// GuardHooks is Guard for registrations at the API server.
@@ -128,9 +127,10 @@ func Table() kinds.Table { return controller.Table(All()) }
 // CacheContents is the cache's content for the enabled kinds.
 func CacheContents(c *config.Config) kubecache.Contents {
 	contents := kubecache.ContentsFor(c.Table.Where(func(k kinds.Kind) bool { return c.Enabled(k.Name) })...)
-	for _, feature := range features() {
-		if feature.Keeps != nil && feature.IsOn(c) && (feature.Requires == "" || c.Enabled(feature.Requires)) {
-			contents = contents.Keeping(feature.Keeps)
+	for _, value := range All() {
+		of := cmp.Or(value.Entry.Name, value.Requires)
+		if value.Keeps != nil && value.IsOn(c) && (of == "" || c.Enabled(of)) {
+			contents = contents.Keeping(value.Keeps)
 		}
 	}
 	return contents
@@ -163,7 +163,7 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 	all := workload.Dependencies{
 		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Metrics: deps.Metrics, Clock: deps.Clock,
 		Pool: writer.NewPool(c.Writes), Markers: workload.NewParsed(probing.ParseStored),
-		Hooks: deps.Hooks, Servers: deps.Servers, Denied: deps.Denied, Interests: deps.Interests, Guard: deps.Guard, CatchUp: deps.CatchUp,
+		Hooks: deps.Hooks, Servers: deps.Servers, Denied: deps.Denied, Guard: deps.Guard, CatchUp: deps.CatchUp,
 		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
 		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
 	}

@@ -17,7 +17,7 @@ func Value() controller.Kind {
 			Name: "NodePodProbe", Plural: "nodepodprobes", Group: "apps.kruise.io",
 			Scope: kinds.Cluster, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
 			Controller: kinds.Optional, WorkersFlag: "nodepodprobe-workers", Users: kinds.View,
-			Needs: kinds.Needs{ReadsNodes: true, ProbedPods: true},
+			Needs: kinds.Needs{ReadsNodes: true, PodFacts: true},
 		},
 		Name:  Name,
 		Setup: Setup,

@@ -29,7 +29,7 @@ func Value() controller.Kind {
 			Name: "PersistentPodState", Plural: "persistentpodstates", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: kinds.Optional, WorkersFlag: "persistentpodstate-workers", Users: kinds.Edit,
-			Needs: kinds.Needs{ReadsNodes: true},
+			Needs: kinds.Needs{ReadsNodes: true, PodFacts: true},
 		},
 		Name:  Name,
 		Setup: Setup,

@@ -53,9 +53,6 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 		s.Pods, err = cache.ControlledPods(ctx, r.Cache, name.Namespace, at.UID)
 		return s, err
 	}
-	if !r.KeepPods(name, at.selector) {
-		return s, workload.ErrNotSynced
-	}
 	var pods corev1.PodList
 	if err := r.Cache.List(ctx, &pods, client.InNamespace(name.Namespace), client.MatchingLabelsSelector{Selector: at.selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return s, fmt.Errorf("listing pods: %w", err)

@@ -20,7 +20,7 @@ func Value() controller.Kind {
 			Name: "PodProbeMarker", Plural: "podprobemarkers", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1"}, Storage: "v1alpha1",
 			Controller: kinds.Optional, WorkersFlag: "podprobemarker-workers", NodeDaemon: true, Users: kinds.Edit,
-			Needs: kinds.Needs{ReadsNodes: true, ProbedPods: true},
+			Needs: kinds.Needs{ReadsNodes: true, PodFacts: true},
 		},
 		Name:  Name,
 		On:    func(c *config.Config) bool { return c.Features.Enabled(features.PodProbeMarker) },

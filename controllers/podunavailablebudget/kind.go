@@ -5,10 +5,13 @@ package podunavailablebudget
 
 import (
 	"net/http"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/clock"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/admission"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/plan"
@@ -27,13 +30,21 @@ func Value() controller.Kind {
 			Name: plan.Kind().Kind, Plural: "podunavailablebudgets", Group: plan.Kind().Group,
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: kinds.Optional, WorkersFlag: "podunavailablebudget-workers", Users: kinds.Edit,
+			Needs: kinds.Needs{PodFacts: true},
 		},
 		Name:      Name,
 		Setup:     Setup,
+		Keeps:     NeedsWholePod,
 		Admission: func(d admit.Deps) admit.Rules { return admission.Kind(d.Gates, d.Client) },
 		Convert:   convert.Converter,
 		Serve:     serve,
 	}
+}
+
+// NeedsWholePod: only images say how far an update in place has come.
+func NeedsWholePod(pod *corev1.Pod) bool {
+	states := []string{shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy, shared.AnnotationSidecarSetInPlaceState}
+	return slices.ContainsFunc(states, func(key string) bool { return pod.Annotations[key] != "" })
 }
 
 // serve answers about pods, on every replica.

@@ -113,9 +113,6 @@ func (r *Reconciler) target(ctx context.Context, b *disruption.Budget) (scale, e
 
 // readPods reads the pods that the selector matches and the budget covers.
 func (r *Reconciler) readPods(ctx context.Context, b *disruption.Budget, selector labels.Selector, s *plan.Snapshot) error {
-	if !r.KeepPods(client.ObjectKeyFromObject(b), selector) {
-		return workload.ErrNotSynced
-	}
 	list := &corev1.PodList{}
 	err := r.Cache.List(ctx, list, client.InNamespace(b.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/admission"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/convert"
 	"github.com/kruise-operator/kruise-operator/controllers/workloadspread/podspread"
@@ -33,7 +32,7 @@ func Value() controller.Kind {
 			Name: "WorkloadSpread", Plural: "workloadspreads", Group: "apps.kruise.io",
 			Scope: kinds.Namespaced, Versions: []string{"v1alpha1", "v1beta1"}, Storage: "v1beta1",
 			Controller: kinds.Optional, WorkersFlag: "workloadspread-workers", Users: kinds.Edit,
-			Needs: kinds.Needs{PodAnnotation: shared.AnnotationMatchedWorkloadSpread, ReadsNodes: true},
+			Needs: kinds.Needs{PodFacts: true, ReadsNodes: true},
 		},
 		Name:  Name,
 		On:    func(c *config.Config) bool { return c.Features.Enabled(features.WorkloadSpread) },

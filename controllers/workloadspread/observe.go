@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -83,9 +84,6 @@ func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.S
 		return fmt.Errorf("reading %s %s: %w", s.Target.Kind, s.TargetName, err)
 	}
 	seen.Found, seen.Replicas = true, s.Replicas(target.Object)
-	if !r.KeepPods(client.ObjectKey{Namespace: s.Namespace, Name: s.Name}, selector) {
-		return workload.ErrNotSynced
-	}
 	var pods corev1.PodList
 	if err := r.Cache.List(ctx, &pods, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing pods: %w", err)
@@ -98,6 +96,9 @@ func (r *Reconciler) observe(ctx context.Context, s *spread.Spread, seen *plan.S
 	}
 	slices.SortFunc(seen.Pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	if err := r.observeNodes(ctx, s, seen); err != nil {
+		return err
+	}
+	if err := r.readWhole(ctx, s, seen); err != nil {
 		return err
 	}
 	for i := range s.Subsets {
@@ -170,6 +171,37 @@ func (r *Reconciler) observeNodes(ctx context.Context, s *spread.Spread, seen *p
 	}
 	return nil
 }
+
+// maxRead is how many pods are read from the API server in a pass.
+const maxRead = 20
+
+// readWhole reads pods whose template decides between subsets. The cache has it of our own pods only.
+func (r *Reconciler) readWhole(ctx context.Context, s *spread.Spread, seen *plan.Snapshot) error {
+	ctx, cancel := context.WithTimeout(ctx, r.WriteTimeout)
+	defer cancel()
+	read := 0
+	seen.Unread = sets.New[string]()
+	for i, pod := range seen.Pods {
+		if isWhole(pod) || !plan.TemplateDecides(s, pod, seen.Nodes[pod.Spec.NodeName]) {
+			continue
+		}
+		whole := &corev1.Pod{}
+		if read++; read <= maxRead {
+			err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), whole)
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("reading pod %s: %w", pod.Name, err)
+			}
+		}
+		if whole.UID == pod.UID {
+			seen.Pods[i] = whole
+		} else {
+			seen.Unread.Insert(pod.Name)
+		}
+	}
+	return nil
+}
+
+func isWhole(pod *corev1.Pod) bool { return len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Image != "" }
 
 // latest is the newest version among pods of several versions; empty when there is one, or versions do not count.
 func (r *Reconciler) latest(ctx context.Context, s *spread.Spread, target *unstructured.Unstructured, selector labels.Selector, pods []*corev1.Pod) (string, error) {

@@ -47,7 +47,7 @@ type Kind struct {
 	On func(*config.Config) bool
 	// Requires is a kind the feature needs to do anything.
 	Requires string
-	// Keeps selects the pods the cache keeps whole for a feature while it is on.
+	// Keeps selects the pods the cache keeps whole for it while it is on.
 	Keeps func(*corev1.Pod) bool
 }
 

@@ -94,9 +94,9 @@ type Needs struct {
 	OwnsRevisions bool
 	// Controls are further kinds the objects control, such as Jobs. Controlled objects are kept whole, others are trimmed.
 	Controls []schema.GroupVersionKind
-	// ProbedPods keeps every pod's address, conditions, container names, named ports and annotations: probes and
-	// their results need them.
-	ProbedPods bool
+	// PodFacts keeps every pod's address, conditions, container names, named ports, node selector and annotations.
+	// Kinds that count or probe pods of others need them.
+	PodFacts bool
 	// ReadsNodes keeps the nodes.
 	ReadsNodes bool
 	// Distributed are kinds of copies in many namespaces. Only the metadata of labeled ones is kept.

@@ -48,8 +48,7 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 		return nil, err
 	}
 	denied := kubecache.NewDenied(clock.RealClock{})
-	interests := kubecache.NewInterests()
-	mgr, err := p.newManager(c, operator.Watch, denied, interests)
+	mgr, err := p.newManager(c, operator.Watch, denied)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +68,7 @@ func (p *process) build(ctx context.Context, c *config.Config, operator operator
 	if err := p.completeOperator(&operator, c, direct, mgr); err != nil {
 		return nil, err
 	}
-	if err := p.addControllers(ctx, mgr, c, direct, guard, denied, interests, operator); err != nil {
+	if err := p.addControllers(ctx, mgr, c, direct, guard, denied, operator); err != nil {
 		return nil, err
 	}
 	filling := newFilling(denied)
@@ -118,18 +117,15 @@ func (p *process) addTakeover(mgr ctrl.Manager, c *config.Config, direct client.
 
 func (p *process) addControllers(
 	ctx context.Context, mgr ctrl.Manager, c *config.Config, direct client.Client, guard *takeover.Guard, denied *kubecache.Denied,
-	interests *kubecache.Interests, operator operatorconfig.Dependencies,
+	operator operatorconfig.Dependencies,
 ) error {
 	catchUp := catchup.New(mgr.GetAPIReader(), p.log.WithName("catchup"))
 	err := add(mgr, "the gate that waits for the cache", catchUp)
-	if err == nil {
-		err = add(mgr, "the reader of pods of interest", interests)
-	}
 	if err != nil {
 		return err
 	}
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Denied: denied, Interests: interests, Clock: clock.RealClock{},
+		Config: c, Metrics: p.metrics, Denied: denied, Clock: clock.RealClock{},
 		Log: p.log.WithName("setup"), Guard: guard.Reconciler, GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
 		Servers: apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}),
 	}
@@ -160,7 +156,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 }
 
 // newManager returns an empty manager. Its cache holds the Kruise object only if the API server serves the kind.
-func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied, interests *kubecache.Interests) (ctrl.Manager, error) {
+func (p *process) newManager(c *config.Config, served bool, denied *kubecache.Denied) (ctrl.Manager, error) {
 	server := rest.CopyConfig(p.server)
 	server.QPS, server.Burst = -1, 0
 	if c.QPS > 0 {
@@ -170,7 +166,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	if err != nil {
 		return nil, err
 	}
-	kept := controllers.CacheContents(c).Keeping(interests.Keeps).Options(c.Table)
+	kept := controllers.CacheContents(c).Options(c.Table)
 	kept.DefaultWatchErrorHandler = denied.Handle
 	kept.SyncPeriod = &c.ResyncPeriod
 	if served {
@@ -179,7 +175,7 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 	options := ctrl.Options{
 		Scheme:                        types,
 		Cache:                         kept,
-		NewCache:                      kubecache.New(interests),
+		NewCache:                      kubecache.New,
 		MapperProvider:                mapper.New,
 		Metrics:                       metricsOptions(c),
 		PprofBindAddress:              c.ProfilingAddress,

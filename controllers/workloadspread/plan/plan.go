@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -64,6 +65,8 @@ type Snapshot struct {
 	Unsupported string
 	// PatchFault is why pods get no patch.
 	PatchFault string
+	// Unread pods get their subset when their templates are known.
+	Unread sets.Set[string]
 }
 
 // pod is a pod with its subset.
@@ -72,8 +75,6 @@ type pod struct {
 	subset  int
 	version string
 	active  bool
-	// trimmed pods are known by name, labels and node alone.
-	trimmed bool
 	edit    edit.Edit
 }
 
@@ -101,6 +102,9 @@ func Plan(s *spread.Spread, ws *appsv1beta1.WorkloadSpread, seen Snapshot) Decis
 	if !seen.Found { // nobody tells when it is created without pods
 		d.Recheck(LookAgain)
 	}
+	if seen.Unread.Len() > 0 {
+		d.Recheck(time.Second)
+	}
 	d.place(s, seen)
 	d.count(s, &ws.Status, seen)
 	leaving := d.reschedule(s, &ws.Status, seen)
@@ -126,12 +130,12 @@ func (d *Decision) place(s *spread.Spread, seen Snapshot) {
 	counts := s.Counts(seen.Pods)
 	for _, object := range seen.Pods {
 		p := pod{
-			Pod: object, version: s.Counted(object.Labels), trimmed: len(object.Spec.Containers) == 0,
+			Pod: object, version: s.Counted(object.Labels),
 			active: object.DeletionTimestamp == nil && !podstate.Finished(object),
 		}
 		marked := false
 		p.subset, marked = s.SubsetOf(object)
-		if node := seen.Nodes[object.Spec.NodeName]; p.active && !marked && !p.trimmed && node != nil {
+		if node := seen.Nodes[object.Spec.NodeName]; p.active && !marked && !seen.Unread.Has(object.Name) && node != nil {
 			if p.subset = best(s, object, node, counts, seen.Replicas); p.subset != spread.None {
 				counts[p.subset]++
 				mark(s, &p)
@@ -161,6 +165,20 @@ func mark(s *spread.Spread, p *pod) {
 			p.edit.SetAnnotation(key, value)
 		}
 	}
+}
+
+// TemplateDecides is true for a pod without a subset that several fit, one of them with a patch.
+func TemplateDecides(s *spread.Spread, pod *corev1.Pod, node *corev1.Node) bool {
+	if _, marked := s.SubsetOf(pod); marked || node == nil || pod.DeletionTimestamp != nil || podstate.Finished(pod) {
+		return false
+	}
+	fitting, patched := 0, false
+	for i := range s.Subsets {
+		if sub := &s.Subsets[i]; fits(sub.Required, node) && tolerated(pod, sub, node) {
+			fitting, patched = fitting+1, patched || len(sub.Patch) > 0
+		}
+	}
+	return fitting > 1 && patched
 }
 
 // best is the subset that fits a running pod best: by preferred terms, then one whose patch changes nothing, then one with room.
@@ -217,7 +235,7 @@ func (d *Decision) costs(s *spread.Spread, seen Snapshot) {
 	groups := map[string]map[int][]*pod{}
 	for i := range d.pods {
 		p := &d.pods[i]
-		if !p.active || p.trimmed {
+		if !p.active {
 			continue
 		}
 		if groups[p.version] == nil {

@@ -6,6 +6,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -234,6 +236,25 @@ func TestPodsOfBeforeGetTheSubsetOfTheirNode(t *testing.T) {
 	w.pass()
 	mark, _ = spread.MarkOf(w.seen.Pods[0].Annotations)
 	w.is("without metadata", mark.Subset+w.seen.Pods[0].Labels["subset"], "a")
+}
+
+// The cache has no templates of others' pods: only those that decide are read.
+func TestTheTemplateDecidesBetweenFittingSubsets(t *testing.T) {
+	w := newWorld(t, "Deployment", "", "")
+	pod, node := w.add("", "v1", 1)[0], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+	w.seen.Nodes = map[string]*corev1.Node{"n": node}
+	decides := func() string { return strconv.FormatBool(TemplateDecides(w.parsed(), pod, node)) }
+	w.is("without patches", decides(), "false")
+	w.ws.Spec.Subsets[1].Patch = runtime.RawExtension{Raw: []byte(`{"spec":{"priorityClassName":"low"}}`)}
+	w.is("with a patch", decides(), "true")
+
+	w.seen.Unread = sets.New(pod.Name)
+	d := w.pass()
+	_, marked := spread.MarkOf(w.seen.Pods[0].Annotations)
+	w.is("marked, looked at again", fmt.Sprint(marked, d.RecheckAfter > 0), "false true")
+
+	w.ws.Spec.Subsets[0].RequiredNodeSelector = &corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "zone", Operator: corev1.NodeSelectorOpExists}}}
+	w.is("with one subset that fits", decides(), "false")
 }
 
 func TestPodsOfBeforeGetASubsetThatToleratesTheirNode(t *testing.T) {

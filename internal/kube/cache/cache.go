@@ -45,8 +45,8 @@ type Contents struct {
 	podAnnotations []string
 	// keeps accept further pods to keep whole.
 	keeps []func(*corev1.Pod) bool
-	// probedPods keeps Needs.ProbedPods of every pod.
-	probedPods bool
+	// podFacts keeps Needs.PodFacts of every pod.
+	podFacts bool
 	// distributed are, by kind of copies, the kinds that control copies.
 	distributed map[schema.GroupVersionKind]Owners
 }
@@ -69,7 +69,7 @@ func ContentsFor(enabled ...kinds.Kind) Contents {
 		if key := kind.Needs.PodAnnotation; key != "" && !slices.Contains(c.podAnnotations, key) {
 			c.podAnnotations = append(c.podAnnotations, key)
 		}
-		c.probedPods = c.probedPods || kind.Needs.ProbedPods
+		c.podFacts = c.podFacts || kind.Needs.PodFacts
 		for _, copied := range kind.Needs.Distributed {
 			lazy.Put(&c.distributed, copied, c.distributed[copied].Union(sets.New(kind.GroupKind())))
 		}
@@ -112,8 +112,8 @@ func (c Contents) Options(all kinds.Table) cache.Options {
 		trim := identity
 		if kind == podKind() {
 			needed = c.needsPod
-			if c.probedPods {
-				trim = withProbes
+			if c.podFacts {
+				trim = withFacts
 			}
 		}
 		options.ByObject[object] = cache.ByObject{Transform: trimUnless(needed, trim)}
@@ -206,9 +206,9 @@ func leaveOutUnread(object client.Object) {
 	}
 }
 
-// withProbes keeps a pod's identity and Needs.ProbedPods. It drops kubectl's last applied
+// withFacts keeps a pod's identity and Needs.PodFacts. It drops kubectl's last applied
 // configuration, as long as the whole pod.
-func withProbes(full client.Object) client.Object {
+func withFacts(full client.Object) client.Object {
 	trimmed := identity(full)
 	from, isPod := full.(*corev1.Pod)
 	to, same := trimmed.(*corev1.Pod)
@@ -231,7 +231,8 @@ func withProbes(full client.Object) client.Object {
 			to.Spec.InitContainers = append(to.Spec.InitContainers, kept)
 		}
 	}
-	to.Status.PodIP, to.Status.Conditions = from.Status.PodIP, from.Status.Conditions
+	to.Generation, to.Spec.NodeSelector = from.Generation, from.Spec.NodeSelector
+	to.Status.PodIP, to.Status.Conditions, to.Status.ObservedGeneration = from.Status.PodIP, from.Status.Conditions, from.Status.ObservedGeneration
 	return to
 }
 

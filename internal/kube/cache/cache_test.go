@@ -308,12 +308,12 @@ func TestFurtherPodsAreKeptWhole(t *testing.T) {
 	}
 }
 
-// The fields probes need of others' pods are kept with any others.
-func TestPodsForProbes(t *testing.T) {
+// What probes, budgets and spreads need of others' pods is kept with any others.
+func TestFactsOfPodsAreKept(t *testing.T) {
 	full := controlledAs("web-0", "apps/v1", "ReplicaSet")
 	full.Annotations[corev1.LastAppliedConfigAnnotation] = "{}"
 	full.Spec = corev1.PodSpec{
-		NodeName: "n1", ServiceAccountName: "x",
+		NodeName: "n1", ServiceAccountName: "x", NodeSelector: map[string]string{"zone": "a"},
 		Containers: []corev1.Container{{
 			Name: "app", Image: "example/app:v1", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80, Protocol: corev1.ProtocolTCP}, {ContainerPort: 81}},
 		}},
@@ -322,19 +322,20 @@ func TestPodsForProbes(t *testing.T) {
 		},
 		EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "debug"}}},
 	}
+	full.Generation, full.Status.ObservedGeneration = 3, 2
 	full.Status.PodIP, full.Status.HostIP = "10.0.0.1", "192.0.2.1"
 	full.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue, Message: "m"}}
-	probes := kinds.Kind{Name: "PodProbeMarker", Group: group, Needs: kinds.Needs{ProbedPods: true}}
+	probes := kinds.Kind{Name: "PodProbeMarker", Group: group, Needs: kinds.Needs{PodFacts: true}}
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: full.Namespace, Name: full.Name, UID: full.UID, ResourceVersion: full.ResourceVersion, Labels: full.Labels,
-			OwnerReferences: full.OwnerReferences, Annotations: map[string]string{"note": "x"},
+			OwnerReferences: full.OwnerReferences, Annotations: map[string]string{"note": "x"}, Generation: 3,
 		},
 		Spec: corev1.PodSpec{
-			NodeName: "n1", Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}}}},
+			NodeName: "n1", NodeSelector: full.Spec.NodeSelector, Containers: []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 80}}}},
 			InitContainers: []corev1.Container{{Name: "mesh", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}},
 		},
-		Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: full.Status.Conditions},
+		Status: corev1.PodStatus{Phase: corev1.PodRunning, ObservedGeneration: 2, PodIP: "10.0.0.1", Conditions: full.Status.Conditions},
 	}
 	want.CreationTimestamp, want.Spec.EphemeralContainers = full.CreationTimestamp, full.Spec.EphemeralContainers
 	kept := any(full.DeepCopy())

@@ -34,7 +34,7 @@ func filled(t *testing.T, c Contents, pods ...*corev1.Pod) ctrlcache.Cache {
 	for _, pod := range pods {
 		server.Add(pod)
 	}
-	filled, err := New(NewInterests())(&rest.Config{Host: "https://127.0.0.1:1"}, ctrlcache.Options{
+	filled, err := New(&rest.Config{Host: "https://127.0.0.1:1"}, ctrlcache.Options{
 		Scheme: clientgoscheme.Scheme, Mapper: mapper, HTTPClient: http.DefaultClient,
 		NewInformer: func(_ toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 			if _, isPod := object.(*corev1.Pod); isPod {

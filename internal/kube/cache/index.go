@@ -61,7 +61,7 @@ func (c Contents) Index(ctx context.Context, indexer client.FieldIndexer) error 
 			return err
 		}
 	}
-	if !c.probedPods {
+	if !c.podFacts {
 		return nil
 	}
 	return index(ctx, indexer, &corev1.Pod{}, byNode, func(object client.Object) []string {
@@ -80,7 +80,7 @@ func index(ctx context.Context, indexer client.FieldIndexer, object client.Objec
 	return nil
 }
 
-// OnNode lists a node's pods of all namespaces. An enabled kind must need ProbedPods. The
+// OnNode lists a node's pods of all namespaces. An enabled kind must need PodFacts. The
 // items are the cache's own: read-only, and most are trimmed.
 func OnNode(ctx context.Context, reader client.Reader, node string) ([]corev1.Pod, error) {
 	var list corev1.PodList

@@ -110,7 +110,7 @@ func served(t *testing.T, open dial, listed *corev1.Pod, watched func(send func(
 	t.Cleanup(cancel) // before the server waits for the watch
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{corev1.SchemeGroupVersion})
 	mapper.Add(podKind(), meta.RESTScopeNamespace)
-	c, err := New(NewInterests())(&rest.Config{Host: server.URL, Dial: open}, ctrlcache.Options{
+	c, err := New(&rest.Config{Host: server.URL, Dial: open}, ctrlcache.Options{
 		Scheme: scheme.Scheme, Mapper: mapper,
 		ByObject: map[client.Object]ctrlcache.ByObject{&corev1.Pod{}: {Transform: trimUnless(func(client.Object) bool { return true }, nil)}},
 	})

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -111,17 +110,9 @@ func (b *Base) Undecodable(name types.NamespacedName) bool {
 	return memory != nil && memory.undecodable
 }
 
-// KeepPods makes the cache keep whole, until the object is deleted, the pods of its
-// namespace any selector matches. It replaces earlier ones, and returns true once the cache
-// shows them.
-func (b *Base) KeepPods(name types.NamespacedName, selectors ...labels.Selector) (complete bool) {
-	return b.Interests.Set(b.Kind.Kind+" "+name.String(), name.Namespace, selectors...)
-}
-
 // Forget drops the memory of a deleted object.
 func (b *Base) Forget(name types.NamespacedName) {
 	b.memories.forget(name)
-	b.Interests.Forget(b.Kind.Kind + " " + name.String())
 	if b.Pool != nil {
 		b.Pool.Forget(b.Name, b.Workers, name)
 	}

@@ -86,8 +86,6 @@ type Dependencies struct {
 	LaunchOrder bool
 	// Denied are refused reads of the cache. Nil: there are none.
 	Denied *kubecache.Denied
-	// Interests are the pods the cache keeps whole for live objects. Nil: it keeps them anyway.
-	Interests *kubecache.Interests
 	// PodPlaces: PersistentPodStates make new pods return to their places.
 	PodPlaces bool
 	// Clock is the time.

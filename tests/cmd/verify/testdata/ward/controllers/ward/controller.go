@@ -41,9 +41,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 	wards := labels.SelectorFromSet(labels.Set{"ward": "yes"})
-	if !r.KeepPods(req.NamespacedName, wards) {
-		return ctrl.Result{RequeueAfter: workload.Busy}, nil
-	}
 	var pods corev1.PodList
 	err = r.Client.List(ctx, &pods, client.InNamespace(req.Namespace), client.MatchingLabelsSelector{Selector: wards}, client.UnsafeDisableDeepCopy)
 	if err != nil {

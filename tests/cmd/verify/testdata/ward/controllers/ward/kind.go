@@ -20,6 +20,7 @@ func Value() controller.Kind {
 		Entry: kinds.Kind{
 			Name: "Ward", Plural: "wards", Group: "apps.kruise.io", Scope: kinds.Namespaced, Storage: "v1beta1",
 			Controller: kinds.Optional, WorkersFlag: "ward-workers", Users: kinds.Edit, Versions: []string{"v1beta1"},
+			Needs: kinds.Needs{PodFacts: true},
 		},
 		Name: Name, Setup: Setup,
 		Admission: func(admit.Deps) admit.Rules { return admission.Kind() },
