@@ -44,7 +44,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 		Base: workload.New(Name, plan.Kind(), d), gates: GatesOf(c.Features), covers: workload.NewParsed(parseStored), enabled: c.Enabled,
 	}
 	r.hooks = newRegistration(r, c)
-	if err := r.hooks.follow(mgr, d); err != nil {
+	if err := workload.EachChange(mgr, d, Name+"-hooks", plan.Kind(), r.hooks.refresh, workload.Changes()); err != nil {
 		return err
 	}
 	return r.Setup(ctx, mgr, r, workload.Watches{OthersWriteStatus: true, Pods: r.budgetsOf, PodChanged: changed})

@@ -6,7 +6,6 @@ package podunavailablebudget
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,18 +15,9 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/plan"
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/podguard"
 	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
@@ -74,27 +64,6 @@ func newRegistration(r *Reconciler, c *config.Config) *registration {
 	g := &registration{r: r, user: "system:serviceaccount:" + strings.Replace(account, "/", ":", 1)}
 	g.own = r.Hooks.Owner(Name, nil)
 	return g
-}
-
-// follow registers for all budgets at the start, and after each change.
-func (g *registration) follow(mgr manager.Manager, d workload.Dependencies) error {
-	d.Guard = nil
-	c, err := workload.NewController(mgr, d, Name+"-hooks", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-		return ctrl.Result{}, g.refresh(ctx)
-	}))
-	if err != nil {
-		return err
-	}
-	all := ctrl.Request{NamespacedName: types.NamespacedName{Name: Name}}
-	return errors.Join(
-		c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-			queue.Add(all)
-			return nil
-		})),
-		c.Watch(source.Kind(d.Cache, client.Object(workload.Object(plan.Kind())), handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
-			return []ctrl.Request{all}
-		}), predicate.Or[client.Object](predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))),
-	)
 }
 
 // refresh wants the hooks that the budgets need. It forgets budgets that are gone.

@@ -5,7 +5,6 @@ package sidecarset
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,14 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
@@ -56,30 +50,6 @@ func policies(c *config.Config) ([]*hooks.Policy, error) {
 func policyServed(mapper meta.RESTMapper) bool {
 	_, err := mapper.RESTMapping(schema.GroupKind{Group: admissionv1.GroupName, Kind: "MutatingAdmissionPolicy"}, admissionv1.SchemeGroupVersion.Version)
 	return err == nil
-}
-
-// follow registers all sets at the start, since some may have gone,
-// and after each change. A takeover may hold back passes over sets.
-func (i *Injection) follow(mgr manager.Manager, d workload.Dependencies) error {
-	d.Guard = nil
-	c, err := workload.NewController(mgr, d, Name+"-injection", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-		return ctrl.Result{}, i.Refresh(ctx)
-	}))
-	if err != nil {
-		return err
-	}
-	all := ctrl.Request{NamespacedName: types.NamespacedName{Name: Name}}
-	set := &unstructured.Unstructured{}
-	set.SetGroupVersionKind(Kind())
-	return errors.Join(
-		c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
-			queue.Add(all)
-			return nil
-		})),
-		c.Watch(source.Kind(d.Cache, client.Object(set), handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
-			return []ctrl.Request{all}
-		}))),
-	)
 }
 
 // endInjection ends the injection of a deleted or undecodable set: it has no pass of its own.

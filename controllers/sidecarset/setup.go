@@ -23,7 +23,7 @@ type Options struct {
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d, Options{Namespace: c.Namespace})
 	r.Injection = injectionOf(mgr, d, c, d.Hooks.Owner(Kind().Kind, r.hooksChanged))
-	if err := r.Injection.follow(mgr, d); err != nil {
+	if err := workload.EachChange(mgr, d, Name+"-injection", Kind(), r.Injection.Refresh); err != nil {
 		return fmt.Errorf("saying what SidecarSets inject: %w", err)
 	}
 	return r.SetupWithManager(ctx, mgr)

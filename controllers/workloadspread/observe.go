@@ -201,7 +201,9 @@ func (r *Reconciler) readWhole(ctx context.Context, s *spread.Spread, seen *plan
 	return nil
 }
 
-func isWhole(pod *corev1.Pod) bool { return len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Image != "" }
+func isWhole(pod *corev1.Pod) bool {
+	return len(pod.Spec.Containers) > 0 && pod.Spec.Containers[0].Image != ""
+}
 
 // latest is the newest version among pods of several versions; empty when there is one, or versions do not count.
 func (r *Reconciler) latest(ctx context.Context, s *spread.Spread, target *unstructured.Unstructured, selector labels.Selector, pods []*corev1.Pod) (string, error) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,22 +38,29 @@ type HookOf func(context.Context) func(*unstructured.Unstructured) (*hooks.Hook,
 func (b *Base) FollowHooks(mgr manager.Manager, d Dependencies, name string, hookOf HookOf) (*Hooked, error) {
 	h := &Hooked{base: b, hookOf: hookOf}
 	h.owner = d.Hooks.Owner(b.Kind.Kind, h.changed)
+	return h, EachChange(mgr, d, name+"-hooks", b.Kind, h.Want, Changes())
+}
+
+// EachChange calls look at the start and after each change of an object of the kind, also while a takeover holds back passes.
+func EachChange(
+	mgr manager.Manager, d Dependencies, name string, kind schema.GroupVersionKind, look func(context.Context) error, changes ...predicate.Predicate,
+) error {
 	d.Guard = nil
-	c, err := NewController(mgr, d, name+"-hooks", 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-		return ctrl.Result{}, h.Want(ctx)
+	c, err := NewController(mgr, d, name, 1, reconcile.Func(func(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+		return ctrl.Result{}, look(ctx)
 	}))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	all := ctrl.Request{NamespacedName: types.NamespacedName{Name: name}}
-	return h, errors.Join(
+	return errors.Join(
 		c.Watch(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 			queue.Add(all)
 			return nil
 		})),
-		c.Watch(source.Kind(d.Cache, client.Object(Object(b.Kind)), handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
+		c.Watch(source.Kind(d.Cache, client.Object(Object(kind)), handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []ctrl.Request {
 			return []ctrl.Request{all}
-		}), predicate.Funcs{UpdateFunc: specOrMetadataChanged})),
+		}), changes...)),
 	)
 }
 

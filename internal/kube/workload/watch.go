@@ -179,7 +179,7 @@ func (b *Base) WatchLateGathering(
 
 // WatchLateSpecs is WatchLate, but changes of nothing but the status trigger no pass.
 func (b *Base) WatchLateSpecs(ctx context.Context, object client.Object, mapFunc MapFunc) error {
-	return b.watchLate(ctx, object, b.enqueueMapped(mapFunc), []predicate.Predicate{predicate.Funcs{UpdateFunc: specOrMetadataChanged}})
+	return b.watchLate(ctx, object, b.enqueueMapped(mapFunc), []predicate.Predicate{Changes()})
 }
 
 func (b *Base) watchLate(
@@ -266,6 +266,9 @@ func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Info
 	}
 	return informer, nil
 }
+
+// Changes leaves out updates of a status.
+func Changes() predicate.Predicate { return predicate.Funcs{UpdateFunc: specOrMetadataChanged} }
 
 // specOrMetadataChanged drops updates of the status alone, our own.
 func specOrMetadataChanged(e event.UpdateEvent) bool {
