@@ -71,26 +71,24 @@ func newReconciler(d workload.Dependencies) *reconciler {
 }
 
 // Setup makes the manager run the controller.
-func Setup(_ context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
-	_, err := workload.NewPodController(mgr, d, Name, workers, newReconciler(d), due(newHeld(d.Metrics.PodsHeld, d.Metrics.PodsHeldSince)))
+func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
+	r := newReconciler(d)
+	if err := d.Cache.IndexField(ctx, &corev1.Pod{}, byHolder, holders); err != nil {
+		return fmt.Errorf("indexing pods that are held: %w", err)
+	}
+	d.Metrics.PodsHeld.Add(r.countHeld)
+	d.Metrics.PodsHeldSince.Add(r.countSince)
+	_, err := workload.NewPodController(mgr, d, Name, workers, r, due())
 	return err
 }
 
-// due passes pods that may need work, and counts held ones. A gone pod needs none.
-func due(counted *held) predicate.Predicate {
+// due passes pods that may need work. A gone pod needs none.
+func due() predicate.Predicate {
 	due := predicate.NewPredicateFuncs(func(object client.Object) bool {
 		pod, ok := object.(*corev1.Pod)
-		if ok {
-			counted.saw(pod)
-		}
 		return ok && NeedsPass(pod)
 	})
-	due.DeleteFunc = func(e event.DeleteEvent) bool {
-		if pod, ok := e.Object.(*corev1.Pod); ok {
-			counted.forget(pod)
-		}
-		return false
-	}
+	due.DeleteFunc = func(event.DeleteEvent) bool { return false }
 	return due
 }
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
@@ -38,6 +36,10 @@ type cached struct {
 
 func (c cached) Get(ctx context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	return c.stored.Get(ctx, key, object)
+}
+
+func (c cached) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return c.stored.List(ctx, list, options...)
 }
 
 // gated is a Deployment's pod with the gate.
@@ -183,40 +185,40 @@ func TestManyHoldsOfOnePodAreLookedAtAFewAtATime(t *testing.T) {
 }
 
 func TestHeldPodsAreCounted(t *testing.T) {
-	pods := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pods"}, []string{"holder"})
-	since := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "since"}, []string{"holder"})
-	h := newHeld(pods, since)
-	at := func(pod *corev1.Pod, name string, seconds int64) *corev1.Pod {
+	at := func(pod *corev1.Pod, name string, seconds int64) client.Object {
 		pod.Name = name
 		for i := range pod.Status.Conditions {
 			pod.Status.Conditions[i].LastTransitionTime = metav1.Unix(seconds, 0)
 		}
 		return pod
 	}
-	value := func(of *prometheus.GaugeVec, holder string) float64 {
-		var metric dto.Metric
-		if err := of.WithLabelValues(holder).Write(&metric); err != nil {
-			t.Fatal(err)
-		}
-		return metric.GetGauge().GetValue()
-	}
-	expect := func(holder string, count, oldest float64) {
-		t.Helper()
-		if n, s := value(pods, holder), value(since, holder); n != count || s != oldest {
-			t.Errorf("%s holds %v pods, since %v; want %v, since %v", holder, n, s, count, oldest)
-		}
-	}
 	const requests = "ContainerRecreateRequest"
-	expect(requests, 0, 0)
-	h.saw(at(gated(), "free", 5))
-	h.saw(at(heldBy("r"), "old", 10))
-	h.saw(at(heldBy("r", "s"), "new", 20))
-	h.saw(at(podstate.Hold(gated(), shared.ReadinessHolder{UserAgent: "Somebody", Key: "else"}, time.Now()).Apply(gated()), "strange", 30))
-	expect(requests, 2, 10)
-	expect(otherHolder, 1, 30)
-	h.saw(at(gated(), "old", 40)) // released
-	expect(requests, 1, 20)
-	h.forget(at(gated(), "new", 0))
-	expect(requests, 0, 0)
-	expect("Lifecycle", 0, 0)
+	for name, tc := range map[string]struct {
+		pods          []client.Object
+		counts, since map[string]float64
+	}{
+		"nobody": {counts: map[string]float64{}, since: map[string]float64{}},
+		"several": {
+			pods: []client.Object{
+				at(gated(), "free", 5), at(heldBy("r"), "old", 10), at(heldBy("r", "s"), "new", 20),
+				at(podstate.Hold(gated(), shared.ReadinessHolder{UserAgent: "Somebody", Key: "else"}, time.Now()).Apply(gated()), "strange", 30),
+			},
+			counts: map[string]float64{requests: 2, otherHolder: 1}, since: map[string]float64{requests: 10, otherHolder: 30},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fake.NewClientBuilder().WithObjects(tc.pods...).WithIndex(&corev1.Pod{}, byHolder, holders).Build()
+			r := newReconciler(workload.Dependencies{Cache: cached{stored: c}})
+			for what, of := range map[string]struct {
+				count func(func(float64, ...string))
+				want  map[string]float64
+			}{"pods": {r.countHeld, tc.counts}, "since": {r.countSince, tc.since}} {
+				of.count(func(value float64, labels ...string) {
+					if value != of.want[labels[0]] {
+						t.Errorf("%s of %s: %v, want %v", what, labels[0], value, of.want[labels[0]])
+					}
+				})
+			}
+		})
+	}
 }

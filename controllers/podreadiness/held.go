@@ -4,97 +4,78 @@
 package podreadiness
 
 import (
+	"context"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// otherHolder stands for foreign writers, so metrics have few labels.
+// byHolder is the index of pods that are held out of service.
+const byHolder = "readiness-holder"
+
+// otherHolder is everybody who is not named.
 const otherHolder = "other"
 
-// holderNames are the metrics' names of holders.
+// holderNames are those who hold pods, as metrics say it.
 func holderNames() []string { return []string{"ContainerRecreateRequest", "Lifecycle", otherHolder} }
 
-// held counts the pods held out of service for the metrics, our own workloads' included.
-type held struct {
-	pods, since *prometheus.GaugeVec
-
-	mutex sync.Mutex
-	// by is the start of each pod's hold, by holder.
-	by map[string]map[types.NamespacedName]time.Time
-}
-
-func newHeld(pods, since *prometheus.GaugeVec) *held {
-	h := &held{pods: pods, since: since, by: map[string]map[types.NamespacedName]time.Time{}}
+// countHeld counts the pods of each holder.
+func (r *reconciler) countHeld(set func(value float64, labels ...string)) {
 	for _, name := range holderNames() {
-		h.by[name] = map[types.NamespacedName]time.Time{}
-		h.tell(name)
+		set(float64(len(r.heldBy(name))), name)
 	}
-	return h
 }
 
-// saw notes who holds a pod.
-func (h *held) saw(pod *corev1.Pod) { h.note(client.ObjectKeyFromObject(pod), pod) }
-
-func (h *held) forget(pod *corev1.Pod) { h.note(client.ObjectKeyFromObject(pod), nil) }
-
-func (h *held) note(key types.NamespacedName, pod *corev1.Pod) {
-	var now []string
-	var since time.Time
-	if pod != nil {
-		now, since = holding(pod)
-	}
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	for name, pods := range h.by {
-		was, known := pods[key]
-		switch is := slices.Contains(now, name); {
-		case is && (!known || !was.Equal(since)):
-			pods[key] = since
-			h.tell(name)
-		case !is && known:
-			delete(pods, key)
-			h.tell(name)
+// countSince says since when the longest hold of each holder lasts.
+func (r *reconciler) countSince(set func(value float64, labels ...string)) {
+	for _, name := range holderNames() {
+		oldest := int64(0)
+		for _, pod := range r.heldBy(name) {
+			if at := podstate.Condition(&pod, shared.GateKruisePodReady).LastTransitionTime.Unix(); oldest == 0 || at < oldest {
+				oldest = at
+			}
 		}
+		set(float64(oldest), name)
 	}
 }
 
-// holding is who holds a pod out of service, as metrics say it, and since when; nobody when it is not held.
-func holding(pod *corev1.Pod) (names []string, since time.Time) {
+func (r *reconciler) heldBy(name string) []corev1.Pod {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
+	defer cancel()
+	var held corev1.PodList
+	if err := r.Cache.List(ctx, &held, client.MatchingFields{byHolder: name}, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
+	}
+	return held.Items
+}
+
+// holders are those who hold a pod out of service; nobody when it is not held.
+func holders(object client.Object) (names []string) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok || !podstate.HasGate(pod, shared.GateKruisePodReady) {
+		return nil
+	}
 	condition := podstate.Condition(pod, shared.GateKruisePodReady)
-	if condition == nil || condition.Status != corev1.ConditionFalse || !podstate.HasGate(pod, shared.GateKruisePodReady) {
-		return nil, time.Time{}
+	if condition == nil || condition.Status != corev1.ConditionFalse {
+		return nil
 	}
-	holders := podstate.Holders(pod)
-	if len(holders) == 0 {
-		names = append(names, otherHolder)
+	all := podstate.Holders(pod)
+	if len(all) == 0 {
+		return []string{otherHolder}
 	}
-	for _, holder := range holders {
+	for _, holder := range all {
 		name := holder.UserAgent
 		if !slices.Contains(holderNames(), name) {
 			name = otherHolder
 		}
-		names = append(names, name)
-	}
-	return names, condition.LastTransitionTime.Time
-}
-
-// tell writes the metrics of a holder. The lock is held, or nobody else knows h yet.
-func (h *held) tell(name string) {
-	oldest := 0.0
-	for _, since := range h.by[name] {
-		if at := float64(since.Unix()); oldest == 0 || at < oldest {
-			oldest = at
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	h.pods.WithLabelValues(name).Set(float64(len(h.by[name])))
-	h.since.WithLabelValues(name).Set(oldest)
+	return names
 }

@@ -39,6 +39,6 @@ func Value() controller.Kind {
 // Setup makes the manager run the reconciler of ResourceDistributions.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, _ *config.Config) error {
 	r := New(d)
-	d.Metrics.Copies.Count(r.copies)
+	d.Metrics.Copies.Add(r.copies)
 	return r.Setup(ctx, mgr, r, workload.Watches{})
 }

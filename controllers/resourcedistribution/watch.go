@@ -5,7 +5,6 @@ package resourcedistribution
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -44,22 +43,17 @@ func (r *Reconciler) byNamespace(ctx context.Context, namespace client.Object) [
 	return names
 }
 
-// copies adds up the statuses of all distributions, for the metrics.
-func (r *Reconciler) copies() map[string]int64 {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
-	defer cancel()
-	stored, err := r.Stored(ctx)
-	if err != nil {
-		return nil
-	}
-	sum := map[string]int64{"desired": 0, "succeeded": 0, "failed": 0}
-	for i := range stored {
-		for state := range sum {
+// copies adds up the statuses of all distributions.
+func (r *Reconciler) copies(set func(value float64, labels ...string)) {
+	stored := r.Counted()
+	for _, state := range []string{"desired", "succeeded", "failed"} {
+		sum := int64(0)
+		for i := range stored {
 			n, _, _ := unstructured.NestedInt64(stored[i].Object, "status", state)
-			sum[state] += n
+			sum += n
 		}
+		set(float64(sum), state)
 	}
-	return sum
 }
 
 // byCopy names the distribution of a copy. Anybody can write the owner of an object, so its name has to be right.

@@ -99,7 +99,7 @@ func TestTheMetricAddsUpStatuses(t *testing.T) {
 	if got := measured(); len(got) > 0 {
 		t.Errorf("while the kind is off: %v", got)
 	}
-	r.Metrics.Copies.Count(r.copies)
+	r.Metrics.Copies.Add(r.copies)
 	if got, want := measured(), map[string]float64{"desired": 9, "succeeded": 6, "failed": 3}; !maps.Equal(got, want) {
 		t.Errorf("measured %v, want %v", got, want)
 	}

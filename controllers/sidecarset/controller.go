@@ -41,14 +41,13 @@ type Reconciler struct {
 	Options Options
 	// Injection has the API server inject the sidecars into new pods.
 	Injection *Injection
-	counts    *counts
 	// enqueue has passes made over sets; nil: passes have not begun.
 	enqueue atomic.Pointer[func(types.NamespacedName)]
 }
 
 // New returns a Reconciler without watches.
 func New(d workload.Dependencies, o Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o, counts: newCounts(d.Metrics.SidecarSetInjection, d.Metrics.SidecarSetPods)}
+	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
 }
 
 // SetupWithManager makes the manager run the reconciler.
@@ -96,7 +95,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
-	r.counts.saw(set.Name, contributionOf(&status, injection.PodsWithout))
 	return pass.Report(ctx, set, workload.Report{
 		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),
 		Then:   func() error { return r.trim(ctx, set, observed) },

@@ -4,80 +4,41 @@
 package sidecarset
 
 import (
-	"sync"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/meta"
-
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// counts adds up the statuses of all SidecarSets for the metrics. An unchanged set writes nothing.
-type counts struct {
-	injection, pods *prometheus.GaugeVec
-
-	mutex sync.Mutex
-	of    map[string]contribution
-}
-
-// contribution is the share of one set.
-type contribution struct {
-	// reason and status of its condition InjectionPath; empty: it has none.
-	reason, status string
-	pods           podCounts
-}
-
-// podCounts are numbers of pods from the status. withoutSidecar comes from the condition PodsWithoutSidecar.
-type podCounts struct{ matched, updated, ready, updatedReady, withoutSidecar int }
-
-func newCounts(injection, pods *prometheus.GaugeVec) *counts {
-	c := &counts{injection: injection, pods: pods, of: map[string]contribution{}}
-	c.add(podCounts{}, 1)
-	return c
-}
-
-func contributionOf(status *appsv1beta1.SidecarSetStatus, withoutSidecar int) contribution {
-	one := contribution{pods: podCounts{
-		matched: int(status.MatchedPods), updated: int(status.UpdatedPods), ready: int(status.ReadyPods), updatedReady: int(status.UpdatedReadyPods),
-		withoutSidecar: withoutSidecar,
-	}}
-	if path := meta.FindStatusCondition(status.Conditions, ConditionInjectionPath); path != nil {
-		one.reason, one.status = path.Reason, string(path.Status)
+// countPaths counts the sets by their condition InjectionPath.
+func (r *Reconciler) countPaths(set func(value float64, labels ...string)) {
+	counts := map[[2]string]int{}
+	for _, stored := range r.Counted() {
+		for c := range conditions.OfObject(stored.Object) {
+			if c.Type == ConditionInjectionPath {
+				counts[[2]string{c.Reason, string(c.Status)}]++
+			}
+		}
 	}
-	return one
-}
-
-func (c *counts) saw(name string, now contribution) { c.note(name, now, true) }
-
-func (c *counts) forget(name string) { c.note(name, contribution{}, false) }
-
-func (c *counts) note(name string, now contribution, there bool) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	was := c.of[name]
-	if there {
-		c.of[name] = now
-	} else {
-		delete(c.of, name)
-	}
-	if was == now {
-		return
-	}
-	c.add(was.pods, -1)
-	c.add(now.pods, 1)
-	if was.reason != "" {
-		c.injection.WithLabelValues(was.reason, was.status).Dec()
-	}
-	if now.reason != "" {
-		c.injection.WithLabelValues(now.reason, now.status).Inc()
+	for key, n := range counts {
+		set(float64(n), key[0], key[1])
 	}
 }
 
-// add adds or subtracts the pods of one set. Hold the lock, unless c is new.
-func (c *counts) add(pods podCounts, sign int) {
-	for state, n := range map[string]int{
-		"matched": pods.matched, "updated": pods.updated, "ready": pods.ready, "updated_ready": pods.updatedReady, "without_sidecar": pods.withoutSidecar,
+// countPods adds up the statuses of all sets. No status has how many pods lack sidecars.
+func (r *Reconciler) countPods(set func(value float64, labels ...string)) {
+	stored, without := r.Counted(), 0
+	for i := range stored {
+		without += r.Injection.lastFound(stored[i].GetName()).pods
+	}
+	set(float64(without), "without_sidecar")
+	for state, field := range map[string]string{
+		"matched": "matchedPods", "updated": "updatedPods", "ready": "readyPods", "updated_ready": "updatedReadyPods",
 	} {
-		c.pods.WithLabelValues(state).Add(float64(sign * n))
+		sum := int64(0)
+		for i := range stored {
+			n, _, _ := unstructured.NestedInt64(stored[i].Object, "status", field)
+			sum += n
+		}
+		set(float64(sum), state)
 	}
 }

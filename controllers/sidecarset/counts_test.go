@@ -43,34 +43,7 @@ func measured(t *testing.T, registry prometheus.Gatherer) string {
 	return strings.Join(all, ", ")
 }
 
-func TestMetricsAddUpAllSets(t *testing.T) {
-	registry := prometheus.NewRegistry()
-	m, err := metrics.New(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := newCounts(m.SidecarSetInjection, m.SidecarSetPods)
-	policy := contribution{reason: "Policy", status: "True", pods: podCounts{matched: 5, updated: 3, ready: 4, updatedReady: 2, withoutSidecar: 1}}
-	for _, step := range []struct {
-		do   func()
-		want string
-	}{
-		{func() {}, ""},
-		{func() { c.saw("a", policy) }, "Policy True 1, matched 5, ready 4, updated 3, updated_ready 2, without_sidecar 1"},
-		{func() { c.saw("a", policy) }, "Policy True 1, matched 5, ready 4, updated 3, updated_ready 2, without_sidecar 1"},
-		{func() { c.saw("b", policy) }, "Policy True 2, matched 10, ready 8, updated 6, updated_ready 4, without_sidecar 2"},
-		{func() { c.saw("b", contribution{reason: "Webhook", status: "False", pods: podCounts{matched: 1}}) },
-			"Policy True 1, Webhook False 1, matched 6, ready 4, updated 3, updated_ready 2, without_sidecar 1"},
-		{func() { c.forget("a"); c.forget("never") }, "Webhook False 1, matched 1"},
-		{func() { c.saw("b", contribution{}) }, ""},
-	} {
-		if step.do(); measured(t, registry) != step.want {
-			t.Errorf("%s, want %s", measured(t, registry), step.want)
-		}
-	}
-}
-
-// Each pass counts its set, until the set is gone.
+// A set counts as its status says, until it is gone.
 func TestASetIsCountedAsItsStatusSays(t *testing.T) {
 	set := newSet()
 	s := newShell(t, "kruise-system", set, newPod(t, "a", "shop", set), newPod(t, "b", "shop", set))
@@ -85,7 +58,9 @@ func TestASetIsCountedAsItsStatusSays(t *testing.T) {
 	r.everywhere(r.byPolicies)
 	r.set(`{metadata: {name: logs}, spec: {selector: {matchLabels: {app: web}}, containers: [{name: agent, image: "agent:1"}]},
 		status: {conditions: [{type: InjectionPath, status: "True", reason: Policy}]}}`)
-	s.Injection, s.counts = r.Injection, newCounts(m.SidecarSetInjection, m.SidecarSetPods)
+	s.Injection = r.Injection
+	m.SidecarSetInjection.Add(s.countPaths)
+	m.SidecarSetPods.Add(s.countPods)
 	s.passes("logs")
 	if got := measured(t, registry); got != "Policy True 1, matched 2, ready 2, updated 2, updated_ready 2, without_sidecar 1" {
 		t.Errorf("with three pods: %s", got)

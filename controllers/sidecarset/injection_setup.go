@@ -54,17 +54,9 @@ func policyServed(mapper meta.RESTMapper) bool {
 
 // endInjection ends the injection of a deleted or undecodable set: it has no pass of its own.
 func (r *Reconciler) endInjection(ctx context.Context, req ctrl.Request) error {
-	if r.Injection == nil {
+	if r.Injection == nil || !r.Undecodable(req.NamespacedName) && !r.isGone(ctx, req.NamespacedName) {
 		return nil
 	}
-	if !r.isGone(ctx, req.NamespacedName) {
-		if !r.Undecodable(req.NamespacedName) {
-			return nil
-		}
-		r.counts.saw(req.Name, contribution{reason: appsv1beta1.ReasonUndecodable, status: string(metav1.ConditionFalse)})
-		return r.Injection.Refresh(ctx)
-	}
-	r.counts.forget(req.Name)
 	return r.Injection.Refresh(ctx)
 }
 
@@ -77,7 +69,7 @@ func (r *Reconciler) reconcileInjection(ctx context.Context, set *appsv1beta1.Si
 		Generation: set.Generation, Revision: observed.snapshot.Update.Name, Hash: observed.spec.Hashes.Hash, HashWithoutImage: observed.spec.Hashes.WithoutImage,
 	})
 	r.EmitEvents(set, "Inject", state.Events)
-	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, Pending: state.Pending, PodsWithout: state.PodsWithout}
+	injection := plan.Injection{Fault: state.Fault, Stalled: state.Stalled, Pending: state.Pending}
 	for _, c := range []*metav1.Condition{&state.Condition, state.Without} {
 		if c != nil && c.Type != "" {
 			injection.Conditions = append(injection.Conditions,

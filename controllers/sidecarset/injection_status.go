@@ -45,9 +45,8 @@ type InjectionState struct {
 	Stalled bool
 	// Pending: the present spec will be in force within seconds.
 	Pending bool
-	// Without reports pods without the sidecars, PodsWithout their number; nil: there are none.
-	Without     *metav1.Condition
-	PodsWithout int
+	// Without reports pods without the sidecars; nil: there are none.
+	Without *metav1.Condition
 	// Events report repairs of others' changes.
 	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
@@ -55,7 +54,7 @@ type InjectionState struct {
 }
 
 func (s InjectionState) withPods(found lacking) InjectionState {
-	s.Without, s.PodsWithout = found.condition, found.pods
+	s.Without = found.condition
 	return s
 }
 

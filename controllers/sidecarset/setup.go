@@ -26,5 +26,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if err := workload.EachChange(mgr, d, Name+"-injection", Kind(), r.Injection.Refresh); err != nil {
 		return fmt.Errorf("saying what SidecarSets inject: %w", err)
 	}
+	d.Metrics.SidecarSetInjection.Add(r.countPaths)
+	d.Metrics.SidecarSetPods.Add(r.countPods)
 	return r.SetupWithManager(ctx, mgr)
 }

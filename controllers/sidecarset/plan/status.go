@@ -29,8 +29,6 @@ type Injection struct {
 	Stalled bool
 	// Pending: for some seconds, new pods may get the former sidecars.
 	Pending bool
-	// PodsWithout is how many pods were found without them.
-	PodsWithout int
 }
 
 // Status is the whole status after a pass: the snapshot, the plan's obstacles

@@ -8,23 +8,31 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// states yields for each object of the kind the True one of Stalled and Reconciling, and
-// its reason; Settled if there is none. Before the cache is filled it yields nothing.
-func (b *Base) states(yield func(state, reason string) bool) {
+// Counted are the objects of the kind, for metrics that are scraped; none before the cache is filled.
+func (b *Base) Counted() []unstructured.Unstructured {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
 	defer cancel()
-	stored, err := b.List(ctx, b.Kind)
+	stored, err := b.Stored(ctx)
 	if err != nil {
-		return
+		return nil
 	}
-	for i := range stored {
-		if !yield(stateOf(stored[i].Object)) {
-			return
-		}
+	return stored
+}
+
+// states counts the objects by the True one of Stalled and Reconciling, and its reason; Settled if there is none.
+func (b *Base) states(set func(value float64, labels ...string)) {
+	counts := map[[2]string]int{}
+	for _, object := range b.Counted() {
+		state, reason := stateOf(object.Object)
+		counts[[2]string{state, reason}]++
+	}
+	for key, n := range counts {
+		set(float64(n), b.Kind.Kind, key[0], key[1])
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
@@ -21,7 +22,7 @@ func TestAMetricSaysWhatIsStalledAndWhy(t *testing.T) {
 	condition := func(kind, status, reason string) any {
 		return map[string]any{"type": kind, "status": status, "reason": reason}
 	}
-	b := &Base{}
+	b := &Base{Kind: schema.GroupVersionKind{Kind: "CloneSet"}}
 	b.Cache = &storedObjects{items: []unstructured.Unstructured{
 		object(condition("Available", "False", "TooFew"), condition("Reconciling", "False", "Stuck"), condition("Stalled", "True", "InvalidImage")),
 		object(condition("Reconciling", "True", "RollingOut"), condition("Stalled", "False", "NotStalled")),
@@ -34,7 +35,7 @@ func TestAMetricSaysWhatIsStalledAndWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.Objects.Count("CloneSet", b.states)
+	m.Objects.Add(b.states)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -180,6 +180,6 @@ func (b *Base) Setup(ctx context.Context, mgr ctrl.Manager, r reconcile.Reconcil
 	if b.controller, err = newController(mgr, b.Dependencies, b.Name, controller.Options{MaxConcurrentReconciles: b.Workers, EnableWarmup: ptr.To(true)}, r); err != nil {
 		return err
 	}
-	b.Metrics.Objects.Count(b.Kind.Kind, b.states)
+	b.Metrics.Objects.Add(b.states)
 	return b.watchAll(ctx, watches)
 }

@@ -17,9 +17,9 @@ type Metrics struct {
 	// Actions counts actions on pods and claims, by workload kind, verb and result: ok, conflict, gone, refused or doubt.
 	Actions *prometheus.CounterVec
 	// Objects is how many objects there are, by kind, state and the reason for it.
-	Objects *Objects
+	Objects *Scraped
 	// Copies is how many copies ResourceDistributions have together, by state: desired, succeeded or failed.
-	Copies *Copies
+	Copies *Scraped
 	// Rollouts is how many Rollouts there are by state, and since when.
 	Rollouts *Rollouts
 	// Releases counts the ends of releases by Rollouts, by result: Succeeded, Canceled, LetGo or TakenOver.
@@ -38,18 +38,18 @@ type Metrics struct {
 	LaunchWaiting *prometheus.GaugeVec
 	// PodsHeld is how many pods are held out of service through the readiness gate KruisePodReady, by who does so: ContainerRecreateRequest, Lifecycle or
 	// other.
-	PodsHeld *prometheus.GaugeVec
+	PodsHeld *Scraped
 	// PodsHeldSince is since when the longest of these holds lasts, in seconds since 1970; 0 when there is none.
-	PodsHeldSince *prometheus.GaugeVec
+	PodsHeldSince *Scraped
 	// SidecarStops counts writes stopping sidecars after their main containers, by method (request, phase or image)
 	// and result (ok, conflict, gone, refused or doubt).
 	SidecarStops *prometheus.CounterVec
 	// SidecarLatency is the seconds from the end of a pod's main containers to the pod's, if sidecars had to be stopped.
 	SidecarLatency prometheus.Histogram
 	// SidecarSetInjection is how many SidecarSets there are, by reason and status of their condition InjectionPath.
-	SidecarSetInjection *prometheus.GaugeVec
+	SidecarSetInjection *Scraped
 	// SidecarSetPods is how many pods SidecarSets have together, by state: matched, updated, ready, updated_ready or without_sidecar.
-	SidecarSetPods *prometheus.GaugeVec
+	SidecarSetPods *Scraped
 	// BudgetDenials counts operations on pods that PodUnavailableBudgets denied, by operation.
 	BudgetDenials *prometheus.CounterVec
 	// RecreateRequests counts ended ContainerRecreateRequests, by the reason of their condition Succeeded.
@@ -66,8 +66,10 @@ type Metrics struct {
 func New(registerer prometheus.Registerer) (*Metrics, error) {
 	all := &set{}
 	m := &Metrics{
-		Objects:  add(all, newObjects()),
-		Copies:   add(all, newCopies()),
+		Objects: all.scraped("kruise_objects", "Objects by kind, state (Reconciling, Stalled or Settled) and the reason that their condition gives.",
+			"kind", "state", "reason"),
+		Copies: all.scraped("kruise_resourcedistribution_copies", "Copies of all ResourceDistributions together: desired, succeeded and failed, as in their statuses.",
+			"state"),
 		Rollouts: add(all, newRollouts()),
 		Releases: all.counters("kruise_rollout_releases_total", "Releases by Rollouts that ended, by result: Succeeded, Canceled (the template was set back), LetGo (the Rollout was disabled or deleted) or TakenOver.",
 			"result"),
@@ -83,17 +85,17 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 		CronLeftOut: all.counter("kruise_advancedcronjob_left_out_total", "Runs of AdvancedCronJobs that were left out because startingDeadlineSeconds was over; several runs that were missed together count once."),
 		LaunchWaiting: all.gauges("kruise_launch_priority_waiting_pods", "Pods of which containers wait for others to be ready, by their launch priorities; long is true after two minutes.",
 			"long"),
-		PodsHeld: all.gauges("kruise_pods_held_not_ready", "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
+		PodsHeld: all.scraped("kruise_pods_held_not_ready", "Pods that are held out of service through the readiness gate KruisePodReady, by ContainerRecreateRequest, Lifecycle (hooks) or other. While the kind ContainerRecreateRequest is on.",
 			"holder"),
-		PodsHeldSince: all.gauges("kruise_pods_held_not_ready_since_seconds", "Since when the longest of these holds lasts, in seconds since 1970; 0 without one. A hold that nobody gives up shows in time() minus this.",
+		PodsHeldSince: all.scraped("kruise_pods_held_not_ready_since_seconds", "Since when the longest of these holds lasts, in seconds since 1970; 0 without one. A hold that nobody gives up shows in time() minus this.",
 			"holder"),
 		SidecarStops: all.counters("kruise_sidecar_terminator_stops_total", "Writes that stop sidecars of finished pods, by method (request: a ContainerRecreateRequest; phase: the pod got its phase; image: virtual nodes) and result, as of actions.",
 			"method", "result"),
 		SidecarLatency: all.histogram("kruise_sidecar_terminator_latency_seconds", "How many seconds after its last main container a pod ended whose sidecars had to be stopped.",
 			.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900),
-		SidecarSetInjection: all.gauges("kruise_sidecarset_injection", "SidecarSets, by reason and status of their condition InjectionPath. A set that is paused by annotation counts as before, and not at all after a restart of the operator.",
+		SidecarSetInjection: all.scraped("kruise_sidecarset_injection", "SidecarSets, by reason and status of their condition InjectionPath.",
 			"reason", "status"),
-		SidecarSetPods: all.gauges("kruise_sidecarset_pods", "Pods of all SidecarSets together: matched, updated, ready, updated_ready, as in the statuses of the sets, and without_sidecar. A pod of two sets counts twice.",
+		SidecarSetPods: all.scraped("kruise_sidecarset_pods", "Pods of all SidecarSets together: matched, updated, ready, updated_ready, as in the statuses of the sets, and without_sidecar. A pod of two sets counts twice.",
 			"state"),
 		BudgetDenials: all.counters("kruise_podunavailablebudget_denials_total", "Requests that a PodUnavailableBudget denied, by operation: DELETE, EVICT, UPDATE or RESIZE. Workloads of the operator wait instead, and do not count.",
 			"operation"),
