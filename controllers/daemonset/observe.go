@@ -7,10 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -29,18 +29,6 @@ type observation struct {
 	failed error
 }
 
-// memory is the memory of a set between its passes, for its own sake alone: its loss costs a name.
-type memory struct {
-	// names are the future pods', by node: an unused one is used again, for a retry under the same
-	// name after a lost response.
-	names map[string]string
-}
-
-// remembered returns the memory of a set.
-func remembered(m *workload.Memory) *memory {
-	return workload.Own(m, func() *memory { return &memory{names: map[string]string{}} })
-}
-
 // prepare reads the nodes, pods and revisions of a set. Unless the set is being deleted, it also
 // adopts and releases objects and records the template.
 func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, mem *workload.Memory) (observation, error) {
@@ -49,7 +37,6 @@ func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return observation{}, fmt.Errorf("listing nodes: %w", err)
 	}
-	own := remembered(mem)
 	var observed observation
 	observed.snapshot.Nodes = plan.Nodes(plan.Compile(set), nodes.Items)
 	observed.spec = plan.Parse(set, plan.Desired(observed.snapshot.Nodes), r.Options)
@@ -77,33 +64,20 @@ func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), "")
 	r.MarkDeleted(owner, observed.snapshot.Pods)
 	mem.SawNodes(seenIn(observed.snapshot))
-	observed.snapshot.PodName = own.podNames(set.Name, observed.snapshot)
+	observed.snapshot.PodName = podNames(set.Name, observed.snapshot)
 	return observed, nil
 }
 
-// podNames are names for new pods, one for each node until a pod has it or the node is gone.
-func (m *memory) podNames(set string, s plan.Snapshot) func(node string) string {
-	used := make(map[string]bool, len(s.Pods))
+// podNames gives new pods names that no pod of the set has.
+func podNames(set string, s plan.Snapshot) func(node string) string {
+	used := sets.New[string]()
 	for i := range s.Pods {
-		used[s.Pods[i].Object.Name] = true
+		used.Insert(s.Pods[i].Object.Name)
 	}
-	if len(m.names) > 0 {
-		exist := make(map[string]bool, len(s.Nodes))
-		for i := range s.Nodes {
-			exist[s.Nodes[i].Name] = true
-		}
-		maps.DeleteFunc(m.names, func(node, name string) bool { return used[name] || !exist[node] })
-	}
-	for _, name := range m.names {
-		used[name] = true
-	}
-	return func(node string) string {
-		if name, ok := m.names[node]; ok {
-			return name
-		}
+	return func(string) string {
 		for {
-			if name := plan.NamePrefix(set) + rand.String(plan.LengthOfSuffix); !used[name] {
-				used[name], m.names[node] = true, name
+			if name := plan.NamePrefix(set) + rand.String(plan.LengthOfSuffix); !used.Has(name) {
+				used.Insert(name)
 				return name
 			}
 		}

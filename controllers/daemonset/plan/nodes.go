@@ -60,7 +60,7 @@ type Snapshot struct {
 	podset.Snapshot
 	// Nodes are the cluster's, sorted by name.
 	Nodes []Node
-	// PodName is a name for a new pod on a node: the same one until a pod has it.
+	// PodName is a name for a new pod on a node.
 	PodName func(node string) string
 }
 
