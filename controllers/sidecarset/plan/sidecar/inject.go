@@ -71,7 +71,7 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 func (i Injection) choose(pod Pod, labels, annotations map[string]string) *Variant {
 	for at := range i.Variants {
 		v := &i.Variants[at]
-		if !hold(v.When, labels) {
+		if !podentry.Hold(v.When, labels) {
 			continue
 		}
 		if v.Percent != nil && !v.marked(annotations) {

@@ -6,7 +6,6 @@ package sidecar
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -19,46 +18,24 @@ import (
 
 // MatchOf is what the selectors of a set select.
 func MatchOf(pods, namespaces *metav1.LabelSelector) (Match, error) {
-	labels, err := requirementsOf(pods)
+	labels, err := podentry.Requirements(pods)
 	if err != nil {
 		return Match{}, fmt.Errorf("spec.selector: %w", err)
 	}
 	if len(labels) == 0 {
 		return Match{}, errors.New("spec.selector: it must have at least one requirement")
 	}
-	namespace, err := requirementsOf(namespaces)
+	namespace, err := podentry.Requirements(namespaces)
 	if err != nil {
 		return Match{}, fmt.Errorf("spec.namespaceSelector: %w", err)
 	}
 	return Match{Labels: labels, Namespace: namespace}, nil
 }
 
-// requirementsOf returns a selector's requirements, sorted by key. The caller handles an empty selector.
-func requirementsOf(selector *metav1.LabelSelector) ([]podentry.Requirement, error) {
-	requirements := []podentry.Requirement{}
-	if selector == nil {
-		return requirements, nil
-	}
-	if _, err := metav1.LabelSelectorAsSelector(selector); err != nil {
-		return nil, err
-	}
-	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
-		requirements = append(requirements, podentry.Requirement{Key: key, Op: string(metav1.LabelSelectorOpIn), Values: []string{selector.MatchLabels[key]}})
-	}
-	for _, e := range selector.MatchExpressions {
-		requirements = append(requirements, podentry.Requirement{Key: e.Key, Op: string(e.Operator), Values: append([]string{}, e.Values...)})
-	}
-	return requirements, nil
-}
-
-func hold(requirements []podentry.Requirement, labels map[string]string) bool {
-	return !slices.ContainsFunc(requirements, func(r podentry.Requirement) bool { return !r.Holds(labels) })
-}
-
 // Exempt names selected namespaces without injection, kept independent
 // of the operator; empty: none. only: the selector matches no others.
 func Exempt(selector *metav1.LabelSelector, operator string) (message string, only bool) {
-	requirements, err := requirementsOf(selector)
+	requirements, err := podentry.Requirements(selector)
 	if err != nil {
 		return "", false
 	}
@@ -88,13 +65,13 @@ func (m Match) Exempt(operator string) (message string, only bool) {
 
 // Selects reports whether the labels of a pod and its namespace match.
 func (m Match) Selects(pod, namespace map[string]string) bool {
-	return hold(m.Labels, pod) && hold(m.Namespace, namespace)
+	return podentry.Hold(m.Labels, pod) && podentry.Hold(m.Namespace, namespace)
 }
 
 // Meets reports whether both may select some pod.
 func (m Match) Meets(other Match) bool {
-	_, pods := ExampleLabels(slices.Concat(m.Labels, other.Labels))
-	_, namespaces := ExampleLabels(slices.Concat(m.Namespace, other.Namespace))
+	_, pods := podentry.Example(slices.Concat(m.Labels, other.Labels))
+	_, namespaces := podentry.Example(slices.Concat(m.Namespace, other.Namespace))
 	return pods && namespaces
 }
 

@@ -4,8 +4,6 @@
 package sidecar
 
 import (
-	"slices"
-	"strconv"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +26,7 @@ const (
 
 // Probe is an object for the set to mark; false: no labels match its selector.
 func (m Match) Probe() (*appsv1alpha1.NodePodProbe, bool) {
-	labels, possible := ExampleLabels(m.Labels)
+	labels, possible := podentry.Example(m.Labels)
 	labels[ProbeLabel] = "true"
 	return &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{
 		Name: "kruise-operator-injection-probe", Labels: labels, Annotations: map[string]string{ProbeLabel: "true"},
@@ -62,41 +60,4 @@ func PodsAndProbes() admissionv1.MatchCondition {
 	return admissionv1.MatchCondition{
 		Name: "pods-and-probes", Expression: "request.resource.resource == 'pods' || '" + ProbeLabel + "' in object.metadata.?labels.orValue({})",
 	}
-}
-
-// ExampleLabels invents labels for the requirements, if possible.
-func ExampleLabels(requirements []podentry.Requirement) (map[string]string, bool) {
-	byKey := map[string][]podentry.Requirement{}
-	for _, r := range requirements {
-		byKey[r.Key] = append(byKey[r.Key], r)
-	}
-	labels := map[string]string{}
-	for key, about := range byKey {
-		for _, value := range candidates(about) {
-			if hold(about, map[string]string{key: value}) {
-				labels[key] = value
-				break
-			}
-		}
-	}
-	return labels, hold(requirements, labels)
-}
-
-// candidates are enough values to try for a label; none if it need not exist.
-func candidates(about []podentry.Requirement) []string {
-	is := func(op metav1.LabelSelectorOperator) func(podentry.Requirement) bool {
-		return func(r podentry.Requirement) bool { return r.Op == string(op) }
-	}
-	if i := slices.IndexFunc(about, is(metav1.LabelSelectorOpIn)); i >= 0 {
-		return about[i].Values
-	}
-	var invented []string
-	if slices.ContainsFunc(about, is(metav1.LabelSelectorOpExists)) {
-		for _, r := range about {
-			for range len(r.Values) + 1 {
-				invented = append(invented, "proof-"+strconv.Itoa(len(invented)))
-			}
-		}
-	}
-	return invented
 }

@@ -117,7 +117,7 @@ func (s *Set) selectors(pods, namespaces, update *metav1.LabelSelector) error {
 	if s.Match, err = MatchOf(pods, namespaces); err != nil {
 		return err
 	}
-	if s.UpdateSelector, err = requirementsOf(update); err != nil {
+	if s.UpdateSelector, err = podentry.Requirements(update); err != nil {
 		return fmt.Errorf("spec.updateStrategy.selector: %w", err)
 	}
 	return nil
