@@ -41,7 +41,7 @@ func Value() controller.Kind {
 	}
 }
 
-// NeedsWholePod: only images say how far an update in place has come.
+// NeedsWholePod is true for pods updated in place: only images say how far that has come.
 func NeedsWholePod(pod *corev1.Pod) bool {
 	states := []string{shared.AnnotationInPlaceState, shared.AnnotationInPlaceStateLegacy, shared.AnnotationSidecarSetInPlaceState}
 	return slices.ContainsFunc(states, func(key string) bool { return pod.Annotations[key] != "" })
