@@ -64,8 +64,13 @@ func newPair(t *testing.T, apiVersion, kind, steps string) *pair {
 
 func (p *pair) autoscaler() *autoscalingv2.HorizontalPodAutoscaler {
 	p.t.Helper()
+	return p.autoscalerOf("shop")
+}
+
+func (p *pair) autoscalerOf(name string) *autoscalingv2.HorizontalPodAutoscaler {
+	p.t.Helper()
 	a := &autoscalingv2.HorizontalPodAutoscaler{}
-	if err := p.Client.Get(p.t.Context(), types.NamespacedName{Namespace: p.Name, Name: "shop"}, a); err != nil {
+	if err := p.Client.Get(p.t.Context(), types.NamespacedName{Namespace: p.Name, Name: name}, a); err != nil {
 		p.t.Fatal(err)
 	}
 	return a
@@ -313,14 +318,20 @@ func TestWhoEndsTwoSetsOfPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPair(t, "apps/v1", "Deployment", twinSteps)
-			p.image("v2")
-			p.waits(1)
-			p.twoSets("v2", 6)
-			end(p)
-			p.has("v2", 6, 6)
-			p.asBefore()
-			p.free()
+			for _, kind := range twinKinds() {
+				t.Run(kind[1], func(t *testing.T) {
+					t.Parallel()
+					p := newPair(t, kind[0], kind[1], twinSteps)
+					p.image("v2")
+					p.waits(1)
+					p.reaches(2)
+					p.twoSets("v2", 6)
+					end(p)
+					p.has("v2", 6, 6)
+					p.asBefore()
+					p.free()
+				})
+			}
 		})
 	}
 }

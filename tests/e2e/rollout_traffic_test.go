@@ -353,19 +353,74 @@ func TestWhatIsDeletedLeavesRoutesAsTheyWere(t *testing.T) {
 // A third version in the middle: requests go back first, and the Service of the user keeps the pods of the first.
 func TestAThirdVersionWithRequests(t *testing.T) {
 	t.Parallel()
-	r := newRouted(t, "apps/v1", "Deployment", byGateway)
-	r.image("v2")
-	r.waits(1)
-	r.image("v3")
-	r.until("another release begins", func(o *v1beta1.Rollout) bool {
-		return condition(o, v1beta1.RolloutConditionProgressing).Reason == v1beta1.ReasonInitializing
+	for name, middle := range map[string]func(*routed){
+		"Deployment, while a step waits": func(r *routed) {
+			r.image("v2")
+			r.waits(1)
+		},
+		"CloneSet, while requests are on their way": func(r *routed) {
+			r.gate.Behave(true, "")
+			r.image("v2")
+			r.routes()
+		},
+		"CloneSet, while new pods are not ready": func(r *routed) {
+			r.unready("v2")
+			r.reachesPods(1)
+			if r.leads("shop 1"); r.object(networkKinds()[2], "shop-canary") != nil {
+				r.t.Error("there is a Service for pods that are not ready")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			version := map[string]string{"Deployment": "apps/v1", "CloneSet": "apps.kruise.io/v1beta1"}
+			kind, _, _ := strings.Cut(name, ",")
+			r := newRouted(t, version[kind], kind, byGateway)
+			middle(r)
+			r.patch(r.kind, "", `[{"op":"add","path":"/spec/template/metadata/annotations","value":{}},
+				{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/shop:v3"}]`)
+			r.gate.Behave(false, "")
+			r.until("another release begins", func(o *v1beta1.Rollout) bool {
+				return condition(o, v1beta1.RolloutConditionProgressing).Reason == v1beta1.ReasonInitializing
+			})
+			r.waits(1)
+			r.pinned("shop", true)
+			r.has("v3", 1, 6)
+			r.leads("shop 80, shop-canary 20")
+			r.image("v1")
+			r.ends("False")
+			r.has("v1", 6, 6)
+			r.asBefore()
+		})
+	}
+}
+
+// routes waits until a step waits for its gateway.
+func (r *routed) routes() {
+	r.t.Helper()
+	r.until("it routes", func(o *v1beta1.Rollout) bool {
+		return o.Status.CurrentStepState == v1beta1.CanaryStepStateTrafficRouting
 	})
-	r.waits(1)
-	r.pinned("shop", true)
-	r.has("v3", 1, 6)
-	r.leads("shop 80, shop-canary 20")
-	r.image("v1")
-	r.ends("False")
+}
+
+// A step without traffic gives all pods all requests, whatever the step before has.
+func TestAStepWithoutTrafficBetweenOthers(t *testing.T) {
+	t.Parallel()
+	r := newRouted(t, "apps/v1", "Deployment", byGateway)
+	r.steps(`[{"replicas":1,"traffic":"20%"},{"replicas":2},{"replicas":"50%","traffic":"50%"},{"replicas":"100%"}]`)
+	r.image("v2")
+	for i, want := range []string{"shop 80, shop-canary 20", "shop 1", "shop 50, shop-canary 50"} {
+		r.waits(int32(i) + 1)
+		r.has("v2", i+1, 6)
+		r.leads(want)
+		r.pinned("shop", i != 1)
+		if there := r.object(networkKinds()[2], "shop-canary") != nil; there != (i != 1) {
+			t.Errorf("step %d: the Service of the new version is there: %t", i+1, there)
+		}
+		r.approve()
+	}
+	r.ends("True")
+	r.has("v2", 6, 6)
 	r.asBefore()
 }
 
