@@ -126,6 +126,9 @@ func controlInfo(release *v1beta1.BatchRelease) string {
 
 // original are the numbers of the user, which an earlier release may have kept. Only a Deployment whose pods move gets others.
 func (o *observed) original() any {
+	if o.surged() != nil { // its new pods stay
+		return rollable.Twin{Revision: o.snapshot.Workload.Revision, Pods: o.snapshot.Workload.Updated}.Encode()
+	}
 	if kept, found := o.object.GetAnnotations()[shared.AnnotationOriginal]; found {
 		return kept
 	}
@@ -135,9 +138,39 @@ func (o *observed) original() any {
 	return o.numbers.Encode()
 }
 
+// surged are the numbers of the user that OpenKruise keeps while a CloneSet has pods beside old ones.
+func (o *observed) surged() *rolling.Numbers {
+	if !o.beside || o.deployment != nil {
+		return nil
+	}
+	kept, found := o.object.GetAnnotations()[shared.AnnotationOriginal]
+	if _, ours := rollable.TwinOf(o.object.GetAnnotations()); !found || ours {
+		return nil
+	}
+	n, err := rolling.DecodeNumbers(kept)
+	if err != nil {
+		n = rolling.Numbers{}
+	}
+	return &n
+}
+
+// unsurged is the spec of a CloneSet with the numbers of its user.
+func unsurged(n *rolling.Numbers, partition any) fields {
+	rollingUpdate := fields{"maxSurge": nil, "maxUnavailable": nil, "partition": partition}
+	if n.MaxSurge != nil {
+		rollingUpdate["maxSurge"] = *n.MaxSurge
+	}
+	if n.MaxUnavailable != nil {
+		rollingUpdate["maxUnavailable"] = *n.MaxUnavailable
+	}
+	return fields{"minReadySeconds": n.MinReadySeconds, "updateStrategy": fields{"rollingUpdate": rollingUpdate}}
+}
+
 // braked is the spec of a workload that keeps its pods. One that is braked already, or has updated pods, stays as it is.
 func (o *observed) braked() fields {
-	switch {
+	switch kept := o.surged(); {
+	case kept != nil:
+		return unsurged(kept, "100%")
 	case o.advanced:
 		d := o.deployment.DeepCopy()
 		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
@@ -180,7 +213,11 @@ func (o *observed) partition(release *v1beta1.BatchRelease, batch int32, pods in
 
 // restored is the spec of a workload that goes on by itself. A DaemonSet that was braked keeps the numbers of its type.
 func (o *observed) restored(keep bool) fields {
-	switch {
+	switch kept := o.surged(); {
+	case kept != nil && keep:
+		return unsurged(kept, "100%")
+	case kept != nil:
+		return unsurged(kept, nil)
 	case keep && o.deployment != nil && o.canary == nil:
 		d := o.deployment.DeepCopy()
 		rolling.WriteRestored(d, o.numbers)

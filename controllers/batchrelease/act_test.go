@@ -84,6 +84,27 @@ func TestTheNumbersOfTheUserComeBack(t *testing.T) {
 	}
 }
 
+// A CloneSet as OpenKruise leaves it has the numbers of the user again, and keeps its new pods until the end.
+func TestTheNumbersOfACloneSetComeBack(t *testing.T) {
+	o := &observed{beside: true, object: &unstructured.Unstructured{}, snapshot: plan.Snapshot{Workload: &plan.Workload{Facts: rollable.Facts{Revision: "web-2", Replicas: 3, Updated: 2}}}}
+	o.row, _ = rollable.Of("apps.kruise.io/v1beta1", "CloneSet")
+	o.object.SetAnnotations(map[string]string{shared.AnnotationOriginal: `{"maxUnavailable":1,"maxSurge":"50%","minReadySeconds":7}`})
+	for partition, spec := range map[any]fields{"100%": o.braked(), nil: o.restored(false)} {
+		strategy, _ := spec["updateStrategy"].(fields)
+		rollingUpdate, _ := strategy["rollingUpdate"].(fields)
+		if spec["minReadySeconds"] != int32(7) || rollingUpdate["maxSurge"] != intstr.FromString("50%") || rollingUpdate["maxUnavailable"] != intstr.FromInt32(1) || rollingUpdate["partition"] != partition {
+			t.Errorf("the partition %v: %v", partition, spec)
+		}
+	}
+	if note := o.original(); note != (rollable.Twin{Revision: "web-2", Pods: 2}).Encode() {
+		t.Errorf("the note is %v", note)
+	}
+	o.beside = false
+	if spec := o.restored(false); spec["minReadySeconds"] != nil {
+		t.Errorf("in another style: %v", spec)
+	}
+}
+
 // TestDecisionsInOnePass: cursors that nothing is done for are not stored, and a batch that is ready is.
 func TestDecisionsInOnePass(t *testing.T) {
 	row, _ := rollable.Of("apps/v1", "StatefulSet")

@@ -6,6 +6,8 @@ package batchrelease
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,12 +34,16 @@ const (
 	none = "none"
 	// pausedScaleIn is KEDA's: its object takes no pods.
 	pausedScaleIn = "autoscaling.keda.sh/paused-scale-in"
+	// switchedOff is what OpenKruise appends to the name of a target. No workload can have such a name.
+	switchedOff = "-DisableByRollout"
 )
 
 // scaler is an autoscaler of a workload. That of KEDA has one of Kubernetes, and would write its policy back.
 type scaler struct {
 	kind   schema.GroupVersionKind
 	object *unstructured.Unstructured
+	// target is the name that it gets back from OpenKruise; empty: it has it.
+	target string
 }
 
 // before is what stood there before the release; false: it is not held.
@@ -69,7 +75,7 @@ func (r *Reconciler) readScalers(ctx context.Context, o *observed, release *v1be
 			}
 			o.scalers = append(o.scalers, *s)
 			_, held := s.before()
-			o.snapshot.Held, o.snapshot.Scaling = o.snapshot.Held || held, o.snapshot.Scaling || !held
+			o.snapshot.Held, o.snapshot.Scaling = o.snapshot.Held || held || s.target != "", o.snapshot.Scaling || !held || s.target != ""
 		}
 	}
 	return nil
@@ -78,12 +84,17 @@ func (r *Reconciler) readScalers(ctx context.Context, o *observed, release *v1be
 // scalerOf is who decides for an autoscaler of the workload; nil: it is that of another one.
 func (r *Reconciler) scalerOf(ctx context.Context, o *observed, autoscaler *unstructured.Unstructured, name string) (*scaler, error) {
 	target, _, _ := unstructured.NestedStringMap(autoscaler.Object, "spec", "scaleTargetRef")
-	if target["name"] != name || schema.FromAPIVersionAndKind(target["apiVersion"], target["kind"]).GroupKind() != o.row.Kind.GroupKind() {
+	named, off := strings.CutSuffix(target["name"], switchedOff)
+	if named != name || schema.FromAPIVersionAndKind(target["apiVersion"], target["kind"]).GroupKind() != o.row.Kind.GroupKind() {
 		return nil, nil
 	}
 	owner := metav1.GetControllerOf(autoscaler)
 	if owner == nil || owner.Kind != "ScaledObject" {
-		return &scaler{autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), autoscaler}, nil
+		s := &scaler{kind: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), object: autoscaler}
+		if off {
+			s.target = name
+		}
+		return s, nil
 	}
 	s := &scaler{kind: schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)}
 	s.object = workload.Object(s.kind)
@@ -101,13 +112,9 @@ func (r *Reconciler) scalerOf(ctx context.Context, o *observed, autoscaler *unst
 func (o *observed) scale(hold bool) []planning.Action {
 	var all []planning.Action
 	for _, s := range o.scalers {
-		before, held := s.before()
-		if held == hold {
+		body := s.change(hold)
+		if body == nil {
 			continue
-		}
-		body := s.freed(before)
-		if hold {
-			body = s.held()
 		}
 		all = append(all, planning.Action{
 			Verb: planning.VerbPatch, Step: stepScaling, Kind: s.kind, Object: s.object, Change: planning.MergePatch(s.object, body), Key: s.kind.Kind + " " + s.object.GetName(),
@@ -115,6 +122,28 @@ func (o *observed) scale(hold bool) []planning.Action {
 		})
 	}
 	return all
+}
+
+// change holds it, or frees it, and gives it its target back; nil: there is nothing to change.
+func (s scaler) change(hold bool) (body fields) {
+	switch before, held := s.before(); {
+	case hold && !held:
+		body = s.held()
+	case held && !hold:
+		body = s.freed(before)
+	}
+	if s.target == "" {
+		return body
+	}
+	target := fields{"scaleTargetRef": fields{"name": s.target}}
+	if body == nil {
+		return fields{"spec": target}
+	}
+	if spec, found := body["spec"].(fields); found {
+		maps.Copy(target, spec)
+	}
+	body["spec"] = target
+	return body
 }
 
 func (s scaler) policy() string {

@@ -5,12 +5,15 @@ package batchrelease
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
 
@@ -73,6 +76,48 @@ func TestAutoscalersAreHeld(t *testing.T) {
 				t.Fatal("it is not held")
 			}
 			testutil.SameJSON(t, "freed", patched(held, of(held).freed(before)), after)
+		})
+	}
+}
+
+// TestAnAutoscalerHasItsTargetAgain: OpenKruise had switched it off.
+func TestAnAutoscalerHasItsTargetAgain(t *testing.T) {
+	const target = `"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"NAME"}`
+	for name, tc := range map[string]struct{ metadata, name, held, freed string }{
+		"switched off": {
+			"{}", "web-DisableByRollout",
+			`{"metadata":{"annotations":{"rollouts.kruise.io/original-scale-in":"none"}},"spec":{"behavior":{"scaleDown":{"selectPolicy":"Disabled"}},"scaleTargetRef":{"name":"web"}}}`,
+			`{"spec":{"scaleTargetRef":{"name":"web"}}}`,
+		},
+		"held, and switched off": {
+			`{"annotations":{"rollouts.kruise.io/original-scale-in":"Min"}}`, "web-DisableByRollout", `{"spec":{"scaleTargetRef":{"name":"web"}}}`,
+			`{"metadata":{"annotations":{"rollouts.kruise.io/original-scale-in":null}},"spec":{"scaleTargetRef":{"name":"web"}}}`,
+		},
+		"on":            {"{}", "web", `{"metadata":{"annotations":{"rollouts.kruise.io/original-scale-in":"none"}},"spec":{"behavior":{"scaleDown":{"selectPolicy":"Disabled"}}}}`, "null"},
+		"of another":    {"{}", "api-DisableByRollout", "", ""},
+		"of a like one": {"{}", "web-2", "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &observed{}
+			o.row, _ = rollable.Of("apps/v1", "Deployment")
+			a := &unstructured.Unstructured{}
+			if err := json.Unmarshal([]byte(`{"kind":"HorizontalPodAutoscaler","metadata":`+tc.metadata+`,"spec":{`+strings.ReplaceAll(target, "NAME", tc.name)+`}}`), &a.Object); err != nil {
+				t.Fatal(err)
+			}
+			s, err := (&Reconciler{}).scalerOf(t.Context(), o, a, "web")
+			if err != nil || (s == nil) != (tc.held == "") {
+				t.Fatalf("it is %+v, %v", s, err)
+			}
+			if s == nil {
+				return
+			}
+			for hold, want := range map[bool]string{true: tc.held, false: tc.freed} {
+				got, err := json.Marshal(s.change(hold))
+				if err != nil {
+					t.Fatal(err)
+				}
+				testutil.SameJSON(t, fmt.Sprintf("held %t", hold), string(got), want)
+			}
 		})
 	}
 }

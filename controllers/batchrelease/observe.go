@@ -128,9 +128,13 @@ func (r *Reconciler) read(ctx context.Context, o *observed, release *v1beta1.Bat
 	return nil
 }
 
-// noted takes the version before the release from the Rollout: all its pods stay.
+// noted takes the version before the release from the Rollout: all its pods stay. OpenKruise names versions in its own way.
 func (o *observed) noted(release *v1beta1.BatchRelease) {
-	if noted := cmp.Or(release.Annotations[shared.AnnotationStable], release.Status.StableRevision); noted != "" && o.beside {
+	noted := release.Annotations[shared.AnnotationStable]
+	if _, ours := o.object.GetAnnotations()[shared.AnnotationSequence]; ours {
+		noted = cmp.Or(noted, release.Status.StableRevision)
+	}
+	if noted != "" && o.beside {
 		o.snapshot.Workload.Stable = noted
 	}
 }

@@ -166,6 +166,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s 
 	by, named := notes[shared.AnnotationRollout]
 	_, numbered := notes[shared.AnnotationSequence]
 	w.Guarded, w.Noted = facts.Guarded && by == o.Name, named || numbered
+	w.Foreign = facts.Guarded && facts.InRelease && !named
 	if facts.Guarded && named && by != o.Name {
 		other, err := r.refers(ctx, types.NamespacedName{Namespace: o.Namespace, Name: by}, s.row, o.Spec.WorkloadRef.Name)
 		if err != nil {

@@ -116,6 +116,9 @@ func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout strin
 	labels[shared.LabelWorkloadType] = row.Type
 	after.SetLabels(labels)
 	annotated(after, map[string]string{shared.AnnotationRollout: rollout})
+	if _, ours := w.GetAnnotations()[shared.AnnotationSequence]; !ours {
+		annotated(after, map[string]string{shared.AnnotationControl: ""}) // of OpenKruise: its BatchRelease takes over anew
+	}
 	if hold {
 		brake.Catch(brake.Resource(row.Kind.GroupKind()), after)
 	}

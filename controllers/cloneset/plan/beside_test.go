@@ -36,6 +36,7 @@ func TestPodsBesideOldOnes(t *testing.T) {
 		"an old pod is missing":               {rollable.Twin{Revision: "v2", Pods: 4}, "v2", 4, 3, 4, 0, 0, 1, 1, 0, 0},
 		"scaled up":                           {rollable.Twin{Revision: "v2", Pods: 2}, "v2", 6, 4, 2, 0, 0, 2, 2, 0, 0},
 		"scaled down":                         {rollable.Twin{Revision: "v2", Pods: 4}, "v2", 3, 4, 4, 0, 0, 0, 0, 2, 0},
+		"as OpenKruise left it":               {rollable.Twin{}, "v2", 4, 4, 2, 0, 4, 0, 0, 0, 0},
 		"set back":                            {rollable.Twin{Revision: "v2", Pods: 4}, "v1", 4, 4, 4, 0, 2, 0, 0, 0, 0},
 		"another version":                     {rollable.Twin{Revision: "v2", Pods: 4}, "v3", 4, 4, 4, 0, 2, 0, 0, 0, 0},
 		"another version, some pods are gone": {rollable.Twin{Revision: "v2", Pods: 4}, "v3", 4, 4, 2, 0, 2, 0, 0, 0, 0},

@@ -48,3 +48,24 @@ func TestWhatIsGuarded(t *testing.T) {
 		t.Errorf("a disabled Rollout says so: %+v", d.Status.Conditions)
 	}
 }
+
+// TestAReleaseOfOpenKruiseBeginsAgain: its status names versions in another way.
+func TestAReleaseOfOpenKruiseBeginsAgain(t *testing.T) {
+	for _, settled := range []bool{false, true} {
+		w := resting()
+		s := w.snapshot()
+		s.Workload.Guarded, s.Workload.Noted, s.Workload.Foreign, s.Workload.InRelease, s.Workload.Settled = false, false, true, true, settled
+		s.Workload.Revision, s.Workload.Stable = "v2", "v1"
+		s.Release = &v1beta1.BatchRelease{}
+		w.Rollout.Status.Phase = v1beta1.RolloutPhaseProgressing
+		sub := w.sub()
+		sub.StableRevision, sub.CanaryRevision, sub.CurrentStepIndex, sub.CurrentStepState = "5c9b", "7d4f", 2, v1beta1.CanaryStepStatePaused
+		d := Plan(w.Rollout, s)
+		if d.Guard != settled || d.Drop || d.Unmark {
+			t.Errorf("settled %t: %+v", settled, d)
+		}
+		if sub := d.Status.CanaryStatus; settled && (sub.StableRevision != "v1" || sub.CanaryRevision != "v2" || sub.CurrentStepIndex != 1) {
+			t.Errorf("the status is %+v", sub)
+		}
+	}
+}

@@ -36,6 +36,8 @@ type Workload struct {
 	InRelease bool
 	// Guarded: the label of the brake is there. Noted: other notes of this kind are.
 	Guarded, Noted bool
+	// Foreign: OpenKruise has it in a release.
+	Foreign bool
 	// Revision is that of its template, Stable that of its pods before the release.
 	Revision, Stable string
 	// PodHash is the label of pods with the Revision; empty while there are none.

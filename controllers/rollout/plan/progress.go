@@ -27,7 +27,9 @@ func (p *pass) progress() {
 		p.end(v1beta1.WaitResumeFinalizingPolicyType, sub.CanaryRevision, metav1.ConditionTrue, "completed")
 	case reason == v1beta1.ReasonCancelling:
 		p.end(v1beta1.ImmediateFinalizingPolicyType, sub.StableRevision, metav1.ConditionFalse, "canceled")
-	case !p.Workload.Guarded:
+	case p.Workload.Foreign && p.Workload.Settled:
+		p.adopt()
+	case !p.Workload.Guarded && !p.Workload.Foreign:
 		p.takenOver()
 	case !p.Workload.Settled:
 		p.soon(unsettled)
@@ -35,6 +37,14 @@ func (p *pass) progress() {
 		p.initialize(sub)
 	default:
 		p.roll(sub)
+	}
+}
+
+// adopt goes on with a release of OpenKruise. It named versions in its own way, so the steps begin again.
+func (p *pass) adopt() {
+	p.begin()
+	if p.Guard = true; p.routed() {
+		p.Status.CanaryStatus.FinalisingStep = p.ending()[0]
 	}
 }
 
