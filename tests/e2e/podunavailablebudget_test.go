@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
+	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -168,6 +169,29 @@ spec:
 	if err := n.Client.Delete(t.Context(), p1.DeepCopy()); err != nil {
 		t.Errorf("a pod that asks for no protection: %v", err)
 	}
+}
+
+// Q01: a pod is protected, whatever form the runtime gives the id of an image that is pinned by its digest.
+func TestPodsOfAPinnedImageAreProtected(t *testing.T) {
+	t.Parallel()
+	const digest = "sha256:5f1b9f8c1e0f4c0e9d8a7b6c5d4e3f2a1b0c9d8e7f6a5b4c3d2e1f0a9b8c7d6e"
+	n := env.Namespace(t)
+	n.Apply(environment.Edited(deploymentManifest("web", 2, "example/web@"+digest),
+		"labels: {app: web}}", fmt.Sprintf("labels: {app: web}, annotations: {%s: %q}}", simnode.ImageID, strings.Replace(digest, "5f", "00", 1))))
+	n.Apply(budgetManifest("web", `{targetRef: {apiVersion: apps/v1, kind: Deployment, name: web}, maxUnavailable: 1}`))
+	awaitBudget(n, "web", 1, 2, 1, 2)
+	pods := n.Pods("app=web")
+	if id := pods[0].Status.ContainerStatuses[0].ImageID; !strings.HasPrefix(id, "sha256:00") {
+		t.Errorf("the id of the image is %q", id)
+	}
+	n.PatchPod(pods[0].Name, `{"metadata":{"finalizers":["example.com/stay"]}}`)
+	if err := evict(t.Context(), n.Client, pods[0].DeepCopy()); err != nil {
+		t.Errorf("the first eviction: %v", err)
+	}
+	if err := evict(t.Context(), n.Client, pods[1].DeepCopy()); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("the second eviction: %v", err)
+	}
+	n.PatchPod(pods[0].Name, `{"metadata":{"finalizers":null}}`)
 }
 
 // A CloneSet waits for the budget of its pods, names it, and needs no answer of the webhook. Q03: pods that are marked to be
