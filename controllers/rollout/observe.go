@@ -161,7 +161,7 @@ func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s 
 	facts, notes := s.row.FactsOf(s.workload), s.workload.GetAnnotations()
 	w := &plan.Workload{
 		Workload: s.row, Generation: facts.Generation, Settled: facts.Settled, Replicas: facts.Replicas, InRelease: facts.InRelease,
-		RolloutID: facts.RolloutID, Updated: facts.Updated, Unsupported: facts.Unsupported,
+		RolloutID: facts.RolloutID, ByID: facts.ByID, Updated: facts.Updated, Unsupported: facts.Unsupported,
 	}
 	by, named := notes[shared.AnnotationRollout]
 	_, numbered := notes[shared.AnnotationSequence]

@@ -8,10 +8,13 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -109,6 +112,39 @@ func TestARolloutOfAnIDAlone(t *testing.T) {
 			r.clean()
 		})
 	}
+}
+
+// Another template is a release under the same label. As an annotation, the rollout-id stands for the template.
+func TestARolloutUnderTheSameID(t *testing.T) {
+	t.Parallel()
+	for where, controlled := range map[string]bool{"labels": true, "annotations": false} {
+		t.Run(where, func(t *testing.T) {
+			t.Parallel()
+			r := newRolled(t, "apps/v1", "Deployment", environment.Edited(deployed, "metadata: {name: shop", "metadata: {name: shop, "+where+": {rollouts.kruise.io/rollout-id: same}"))
+			r.image("v2")
+			if controlled {
+				r.waits(1)
+				r.has("v2", 1, 6)
+				r.batches("same", 1, 0, 0)
+				return
+			}
+			r.has("v2", 6, 6)
+			r.Eventually("an event tells", func(ctx context.Context) error { return r.tells(ctx, v1beta1.ReasonUncontrolled) })
+			r.clean()
+		})
+	}
+}
+
+// tells: there is an event with this reason.
+func (r *rolled) tells(ctx context.Context, reason string) error {
+	events := &eventsv1.EventList{}
+	if err := r.Client.List(ctx, events, client.InNamespace(r.Name)); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(events.Items, func(e eventsv1.Event) bool { return e.Reason == reason }) {
+		return fmt.Errorf("there is no event %s", reason)
+	}
+	return nil
 }
 
 // Case Q13 of users: a release has succeeded when all pods are new and ready. The old ones of a StatefulSet are gone then.

@@ -151,7 +151,7 @@ const updates = 600
 // The policy and the function brake every update in the same way, and the hook is called for each of them.
 func TestTheBrakeIsTheSameInThePolicyAndInTheOperator(t *testing.T) {
 	p, hook := compileBrake(t), map[uint]matchconditions.Matcher{34: compileHook(t, 34), 35: compileHook(t, 35)}
-	braked, asked, left := map[string]int{}, 0, 0
+	braked, ids, asked, left := map[string]int{}, map[string]int{}, 0, 0
 	for seed := range uint64(updates) {
 		random := rand.New(rand.NewPCG(seed, 3))
 		resource, empty := kindOf(random)
@@ -173,6 +173,7 @@ func TestTheBrakeIsTheSameInThePolicyAndInTheOperator(t *testing.T) {
 		changes := cmp.Diff(before.Object, want.Object) != ""
 		if changes {
 			braked[resource]++
+			ids[idOf("labels", old, object)+" "+idOf("annotations", old, object)]++
 		}
 		for minor, matcher := range hook {
 			switch called := calls(t, matcher, resource, typed(t, old, empty()), typed(t, object, empty())); {
@@ -191,9 +192,19 @@ func TestTheBrakeIsTheSameInThePolicyAndInTheOperator(t *testing.T) {
 			t.Errorf("only %d updates of %s were changed", braked[resource], resource)
 		}
 	}
+	if len(ids) < 16 {
+		t.Errorf("rollout-ids differ in %d ways only: %v", len(ids), ids)
+	}
 	if left < updates/5 {
 		t.Errorf("the hook was left out only %d times", left)
 	}
+}
+
+// idOf is how the rollout-id differs between two workloads.
+func idOf(field string, old, object map[string]any) string {
+	was, before, _ := unstructured.NestedString(old, "metadata", field, "rollouts.kruise.io/rollout-id")
+	now, after, _ := unstructured.NestedString(object, "metadata", field, "rollouts.kruise.io/rollout-id")
+	return fmt.Sprint(before, after, was == now)
 }
 
 // edited is a workload with one part of another.

@@ -28,16 +28,16 @@ func (p *pass) late() bool {
 		return false
 	case sub == nil || sub.CanaryRevision == "":
 		return w.Moving
-	case w.RolloutID != "" && w.RolloutID == sub.ObservedRolloutID:
+	case w.ByID && w.RolloutID == sub.ObservedRolloutID:
 		return false // by contract
 	}
 	return w.Revision != sub.StableRevision && w.Revision != sub.CanaryRevision
 }
 
-// uncontrolled tells of a change under the same rollout-id: it is no release.
+// uncontrolled tells of a change under the same annotation rollout-id: it is no release.
 func (p *pass) uncontrolled(was *v1beta1.CanaryStatus) {
 	w := p.Workload
-	if w.RolloutID != "" && w.RolloutID == was.ObservedRolloutID && w.Revision != was.CanaryRevision && w.Revision != was.StableRevision {
+	if w.ByID && w.RolloutID == was.ObservedRolloutID && w.Revision != was.CanaryRevision && w.Revision != was.StableRevision {
 		p.warn(v1beta1.ReasonUncontrolled, "the template changed without another rollout-id, so it went on without steps")
 	}
 }

@@ -69,3 +69,30 @@ func TestAReleaseOfOpenKruiseBeginsAgain(t *testing.T) {
 		}
 	}
 }
+
+// A change that nothing held is caught, unless its user said by an annotation that it is no release.
+func TestWhatIsLate(t *testing.T) {
+	changed := func(w *Workload) { w.Revision, w.Stable, w.Moving = "v2", "v1", true }
+	for name, tc := range map[string]struct {
+		change func(*Workload)
+		caught bool
+		event  string
+	}{
+		"nothing changed":                            {func(*Workload) {}, false, ""},
+		"another template":                           {changed, true, v1beta1.ReasonCaughtLate},
+		"another template under the same label":      {func(w *Workload) { changed(w); w.RolloutID = "7" }, true, v1beta1.ReasonCaughtLate},
+		"another template under the same annotation": {func(w *Workload) { changed(w); w.RolloutID, w.ByID = "7", true }, false, v1beta1.ReasonUncontrolled},
+		"another template and another annotation":    {func(w *Workload) { changed(w); w.RolloutID, w.ByID = "8", true }, true, v1beta1.ReasonCaughtLate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := resting()
+			w.sub().ObservedRolloutID = "7"
+			s := w.snapshot()
+			tc.change(s.Workload)
+			d := Plan(w.Rollout, s)
+			if event := append(d.Events, Event{})[0].Reason; d.Catch != tc.caught || event != tc.event {
+				t.Errorf("caught: %t, %q", d.Catch, event)
+			}
+		})
+	}
+}

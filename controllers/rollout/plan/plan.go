@@ -42,8 +42,9 @@ type Workload struct {
 	Revision, Stable string
 	// PodHash is the label of pods with the Revision; empty while there are none.
 	PodHash string
-	// RolloutID is its rollout-id.
+	// RolloutID is its rollout-id. ByID: only another one begins a release.
 	RolloutID string
+	ByID      bool
 	// Updated are its pods of the Revision.
 	Updated int
 	// Moving: by its own strategy, pods of another version are being replaced.

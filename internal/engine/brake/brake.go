@@ -128,7 +128,7 @@ func (r *request) ours() bool {
 	return a > b
 }
 
-// starts: there is something to release.
+// starts: there is something to release. As an annotation, a rollout-id stands for the template.
 func (r *request) starts() bool {
 	changed := !reflect.DeepEqual(template(r.old), template(r.object))
 	if r.running && changed {
@@ -137,8 +137,11 @@ func (r *request) starts() bool {
 	if replicas, found, _ := unstructured.NestedInt64(r.object.Object, "spec", "replicas"); found && replicas == 0 {
 		return false
 	}
-	if id := rolloutID(r.object); id != "" {
-		return id != rolloutID(r.old)
+	if label := r.object.GetLabels()[shared.RolloutID]; label != "" && label != r.old.GetLabels()[shared.RolloutID] {
+		return true
+	}
+	if id := r.object.GetAnnotations()[shared.RolloutID]; id != "" {
+		return id != r.was[shared.RolloutID]
 	}
 	return changed
 }
@@ -157,13 +160,6 @@ func nilIfEmpty(m map[string]string) map[string]string {
 		return nil
 	}
 	return m
-}
-
-func rolloutID(o *unstructured.Unstructured) string {
-	if id, found := o.GetLabels()[shared.RolloutID]; found {
-		return id
-	}
-	return o.GetAnnotations()[shared.RolloutID]
 }
 
 // keepNotes leaves what is ours as it was. An undo would bring old notes back.

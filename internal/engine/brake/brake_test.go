@@ -35,6 +35,12 @@ func annotate(o *unstructured.Unstructured, key, value string) {
 	o.SetAnnotations(all)
 }
 
+func label(o *unstructured.Unstructured, id string) {
+	all := maps.Clone(o.GetLabels())
+	all[shared.RolloutID] = id
+	o.SetLabels(all)
+}
+
 func paused(o *unstructured.Unstructured) bool {
 	value, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
 	return value
@@ -54,15 +60,48 @@ func TestWhatIsBraked(t *testing.T) {
 		"no replicas": {func(_, now *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(now.Object, int64(0), "spec", "replicas")
 		}, false},
-		"a rollout-id that stays": {func(old, now *unstructured.Unstructured) {
+		"an annotation rollout-id that stays": {func(old, now *unstructured.Unstructured) {
 			annotate(old, shared.RolloutID, "7")
 			annotate(now, shared.RolloutID, "7")
 		}, false},
-		"another rollout-id": {func(old, now *unstructured.Unstructured) {
+		"another annotation rollout-id": {func(old, now *unstructured.Unstructured) {
 			now.Object["spec"] = old.Object["spec"]
 			annotate(old, shared.RolloutID, "7")
 			annotate(now, shared.RolloutID, "8")
 		}, true},
+		"a label rollout-id that stays": {func(old, now *unstructured.Unstructured) {
+			label(old, "7")
+			label(now, "7")
+		}, true},
+		"another label rollout-id": {func(old, now *unstructured.Unstructured) {
+			now.Object["spec"] = old.Object["spec"]
+			label(old, "7")
+			label(now, "8")
+		}, true},
+		"another label beside an annotation that stays": {func(old, now *unstructured.Unstructured) {
+			label(old, "7")
+			label(now, "8")
+			annotate(old, shared.RolloutID, "7")
+			annotate(now, shared.RolloutID, "7")
+		}, true},
+		"a label and an annotation that stay": {func(old, now *unstructured.Unstructured) {
+			label(old, "7")
+			label(now, "7")
+			annotate(old, shared.RolloutID, "7")
+			annotate(now, shared.RolloutID, "7")
+		}, false},
+		"another annotation beside a label that stays": {func(old, now *unstructured.Unstructured) {
+			now.Object["spec"] = old.Object["spec"]
+			label(old, "7")
+			label(now, "7")
+			annotate(old, shared.RolloutID, "7")
+			annotate(now, shared.RolloutID, "8")
+		}, true},
+		"a rollout-id that goes": {func(old, now *unstructured.Unstructured) {
+			now.Object["spec"] = old.Object["spec"]
+			label(old, "7")
+			annotate(old, shared.RolloutID, "7")
+		}, false},
 		"without a Rollout": {func(old, _ *unstructured.Unstructured) { old.SetAnnotations(nil) }, false},
 		"by the operator":   {func(_, now *unstructured.Unstructured) { annotate(now, shared.AnnotationSequence, "1") }, false},
 		"by an undo that brings an old number": {func(old, now *unstructured.Unstructured) {

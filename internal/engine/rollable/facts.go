@@ -24,8 +24,9 @@ type Facts struct {
 	Replicas int
 	// InRelease: the brake has caught a change. Guarded: the label of the brake is there.
 	InRelease, Guarded bool
-	// RolloutID is its rollout-id.
+	// RolloutID is its rollout-id. ByID: it has one as an annotation, and only another one begins a release.
 	RolloutID string
+	ByID      bool
 	// Revision is that of its template, Stable that of its pods before. Both are empty where only its pods or revisions tell: Deployments
 	// and DaemonSets.
 	Revision, Stable string
@@ -45,6 +46,7 @@ func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
 	if id, found := o.GetLabels()[shared.RolloutID]; found {
 		f.RolloutID = id
 	}
+	f.ByID = o.GetAnnotations()[shared.RolloutID] != ""
 	_, f.InRelease = o.GetAnnotations()[shared.AnnotationInProgressing]
 	_, f.Guarded = o.GetLabels()[shared.LabelWorkloadType]
 	f.Settled = number(o, 0, "status", "observedGeneration") >= o.GetGeneration()
