@@ -280,6 +280,12 @@ func TestADisabledRolloutLetsGo(t *testing.T) {
 	r.has("v3", 6, 6)
 	r.configure("disabled", "false")
 	r.isGuarded()
+	r.until("it is at rest", func(o *v1beta1.Rollout) bool {
+		return o.Status.Phase == v1beta1.RolloutPhaseHealthy && o.Status.CurrentStepState == v1beta1.CanaryStepStateCompleted
+	})
+	if late := r.lateEvents(t.Context()); len(late) > 0 {
+		t.Errorf("a change that was over is held: %v", late)
+	}
 	r.image("v4")
 	r.waits(1)
 	r.has("v4", 1, 6)

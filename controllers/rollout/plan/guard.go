@@ -24,7 +24,7 @@ const (
 func (p *pass) late() bool {
 	w, sub := p.Workload, p.Status.CanaryStatus
 	switch {
-	case w.InRelease || w.Replicas == 0 || w.Unsupported != "":
+	case w.InRelease || w.Replicas == 0 || w.Unsupported != "" || w.over():
 		return false
 	case sub == nil || sub.CanaryRevision == "":
 		return w.Moving
@@ -33,6 +33,9 @@ func (p *pass) late() bool {
 	}
 	return w.Revision != sub.StableRevision && w.Revision != sub.CanaryRevision
 }
+
+// over: no pod has another version, so nothing is left to hold.
+func (w *Workload) over() bool { return w.Settled && w.Stable == w.Revision }
 
 // uncontrolled tells of a change under the same annotation rollout-id: it is no release.
 func (p *pass) uncontrolled(was *v1beta1.CanaryStatus) {

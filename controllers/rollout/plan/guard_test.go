@@ -80,6 +80,8 @@ func TestWhatIsLate(t *testing.T) {
 	}{
 		"nothing changed":                            {func(*Workload) {}, false, ""},
 		"another template":                           {changed, true, v1beta1.ReasonCaughtLate},
+		"another template that all pods have":        {func(w *Workload) { w.Revision, w.Stable = "v2", "v2" }, false, ""},
+		"one that its controller has not seen":       {func(w *Workload) { w.Revision, w.Stable, w.Settled = "v2", "v2", false }, true, v1beta1.ReasonCaughtLate},
 		"another template under the same label":      {func(w *Workload) { changed(w); w.RolloutID = "7" }, true, v1beta1.ReasonCaughtLate},
 		"another template under the same annotation": {func(w *Workload) { changed(w); w.RolloutID, w.ByID = "7", true }, false, v1beta1.ReasonUncontrolled},
 		"another template and another annotation":    {func(w *Workload) { changed(w); w.RolloutID, w.ByID = "8", true }, true, v1beta1.ReasonCaughtLate},
@@ -90,6 +92,9 @@ func TestWhatIsLate(t *testing.T) {
 			s := w.snapshot()
 			tc.change(s.Workload)
 			d := Plan(w.Rollout, s)
+			if !tc.caught && d.Status.CanaryStatus.StableRevision != s.Workload.Revision {
+				t.Errorf("the stable version is %s", d.Status.CanaryStatus.StableRevision)
+			}
 			if event := append(d.Events, Event{})[0].Reason; d.Catch != tc.caught || event != tc.event {
 				t.Errorf("caught: %t, %q", d.Catch, event)
 			}
