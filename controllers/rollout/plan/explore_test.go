@@ -43,6 +43,8 @@ type world struct {
 	// Twin: new pods come beside all old ones. Fault is the first thing that went wrong there.
 	Twin  bool
 	Fault string
+	// ID is the rollout-id of the workload, Labels that of its new pods.
+	ID, Labels string
 }
 
 var now = time.Unix(1_000_000, 0)
@@ -88,7 +90,7 @@ func (w *world) snapshot() Snapshot {
 		deployment, _ := rollable.Of("apps/v1", "Deployment")
 		s.Workload = &Workload{
 			Workload: deployment, Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Guarded: w.Guarded,
-			Revision: w.Template, Stable: w.Stable, Generation: 1,
+			Revision: w.Template, Stable: w.Stable, Generation: 1, RolloutID: w.ID,
 		}
 	}
 	if w.Net != nil && w.Rollout != nil {
@@ -184,6 +186,8 @@ func (w *world) batch() {
 		w.Middle = 0
 	}
 	w.Middle = max(0, w.Middle-(w.New-before)) // the version from before the release goes last
+	w.Labels = b.Spec.ReleasePlan.RolloutID
+	b.Status.ObservedRolloutID = w.Labels
 	b.Status.UpdateRevision, b.Status.ObservedGeneration, b.Status.ObservedWorkloadReplicas = w.Template, b.Generation, int32(w.Replicas)
 	b.Status.CanaryStatus = v1beta1.BatchReleaseCanaryStatus{CurrentBatch: at, CurrentBatchState: v1beta1.BatchStateReady, UpdatedReplicas: int32(w.New)}
 }
@@ -225,6 +229,14 @@ func (w *world) act(action string) bool {
 			return false
 		}
 		w.apply(action)
+	case "id":
+		if w.Missing || !w.Guarded {
+			return false
+		}
+		w.ID, w.Over = action, w.Over || w.New == w.Replicas // the next release may begin with all pods
+		if !w.InRelease {
+			w.Braked, w.InRelease = true, true
+		}
 	case "pause", "resume":
 		w.Rollout.Spec.Strategy.Paused = action == "pause"
 	case "scale":
@@ -294,7 +306,7 @@ func (w *world) broken() string {
 		return w.Fault
 	case w.Free && !w.Took && w.Rollout != nil && w.Rollout.DeletionTimestamp == nil && !w.Rollout.Spec.Disabled:
 		return "a release ran without control"
-	case w.Rollout == nil || w.sub() == nil || w.Missing || !w.Braked || w.Over:
+	case w.Rollout == nil || w.sub() == nil || w.Missing || !w.Braked || w.Over || w.Template == w.Stable:
 		return ""
 	}
 	steps := w.Rollout.Spec.Strategy.Canary.Steps
@@ -356,6 +368,9 @@ func (w *world) end() string {
 	if w.Rollout == nil || w.Rollout.Spec.Disabled {
 		return ""
 	}
+	if sub := w.sub(); sub == nil || sub.ObservedRolloutID != w.ID || sub.CurrentStepState != v1beta1.CanaryStepStateCompleted {
+		return "clients cannot see that the release is over"
+	}
 	if slices.ContainsFunc(w.Rollout.Status.Conditions, func(c v1beta1.RolloutCondition) bool {
 		return c.Type == v1beta1.RolloutConditionSucceeded && c.Status == metav1.ConditionFalse
 	}) {
@@ -364,6 +379,9 @@ func (w *world) end() string {
 	if w.Rollout.Status.Phase != v1beta1.RolloutPhaseHealthy || w.sub().CurrentStepState != v1beta1.CanaryStepStateCompleted {
 		return "the Rollout is " + string(w.Rollout.Status.Phase) + " and the step " + string(w.sub().CurrentStepState)
 	}
+	if w.Labels != w.ID && !w.Free {
+		return "the pods have the rollout-id " + w.Labels
+	}
 	return ""
 }
 
@@ -371,8 +389,8 @@ func (w *world) end() string {
 func TestExploreUsers(t *testing.T) {
 	cases := [][]string{
 		{"v2"}, {"v2", "v3"}, {"v2", "v1"}, {"v2", "pause", "resume"}, {"v2", "scale"}, {"v2", "plan"}, {"v2", "forward"}, {"v2", "back"},
-		{"v2", "hasty"}, {"v2", "disable"}, {"v2", "delete"}, {"v2", "remove"}, {"v2", "take"},
-		{"v2", "v3", "v1", "scale"}, {"v2", "v3", "disable", "hasty"}, {"v2", "v1", "delete", "forward"}, {"v2", "v3", "pause", "resume", "back"},
+		{"v2", "hasty"}, {"v2", "disable"}, {"v2", "delete"}, {"v2", "remove"}, {"v2", "take"}, {"id"}, {"v2", "id"},
+		{"v2", "id", "v1"}, {"v2", "v3", "id", "hasty"}, {"v2", "v3", "v1", "scale"}, {"v2", "v3", "disable", "hasty"}, {"v2", "v1", "delete", "forward"}, {"v2", "v3", "pause", "resume", "back"},
 		{"v2", "plan", "scale", "v3", "hasty"}, {"v2", "v3", "v1", "delete", "pause"}, {"v2", "v1", "disable", "plan", "forward", "hasty"},
 	}
 	for i, actions := range cases {

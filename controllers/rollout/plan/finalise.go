@@ -35,7 +35,7 @@ func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string)
 		p.Drop = p.Release != nil && !p.leaving()
 		return p.Release == nil
 	}
-	switch next := len(expected) > 0 && !slices.Contains(expected, p.Workload.Revision); sub.FinalisingStep {
+	switch next := len(expected) > 0 && !slices.Contains(expected, p.Workload.Revision) || p.relabeled(policy); sub.FinalisingStep {
 	case v1beta1.FinalisingStepResumeWorkload:
 		switch {
 		case next || p.Release != nil && p.resumed():
@@ -64,6 +64,11 @@ func (p *pass) finalise(policy v1beta1.FinalizingPolicyType, expected ...string)
 		return true
 	}
 	return false
+}
+
+// relabeled: another rollout-id came after the last step, and belongs to the next release.
+func (p *pass) relabeled(policy v1beta1.FinalizingPolicyType) bool {
+	return policy == v1beta1.WaitResumeFinalizingPolicyType && p.Workload.InRelease && p.Workload.RolloutID != p.Status.CanaryStatus.ObservedRolloutID
 }
 
 // resumed: the workload goes on by itself.

@@ -262,10 +262,19 @@ func (p *pass) rest() {
 		return
 	}
 	p.Status.Phase, p.Status.Message = v1beta1.RolloutPhaseHealthy, "rollout is healthy"
-	if p.found(v1beta1.RolloutConditionSucceeded).Status != metav1.ConditionFalse {
-		// Clients wait for one rule: completed, at the generation and rollout-id of the workload.
+	p.atRest()
+}
+
+// atRest is by one rule that clients wait for: completed, at the generation and rollout-id of the workload. After a release without
+// success the rest tells of that.
+func (p *pass) atRest() {
+	sub, w := p.Status.CanaryStatus, p.Workload
+	if p.found(v1beta1.RolloutConditionSucceeded).Status != metav1.ConditionFalse || w.Revision != sub.StableRevision && w.Revision != sub.CanaryRevision {
 		p.completed()
+		return
 	}
+	sub.ObservedWorkloadGeneration, sub.ObservedRolloutID = w.Generation, w.RolloutID
+	p.state(sub, v1beta1.CanaryStepStateCompleted)
 }
 
 // completed fills in the sub-status as after a release.

@@ -144,6 +144,58 @@ func TestATemplateSetBack(t *testing.T) {
 	}
 }
 
+// After a cancel clients see by the same rule that the release is over. What was canceled stays to be seen.
+func TestACancelIsSeenToBeOver(t *testing.T) {
+	w := resting()
+	w.apply("v2")
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+	w.apply("v1")
+	w.ID = "back"
+	for range 10 {
+		w.turn()
+	}
+	s := w.snapshot()
+	s.Workload.Generation = 7
+	sub := Plan(w.Rollout, s).Status.CanaryStatus
+	if sub.ObservedWorkloadGeneration != 7 || sub.ObservedRolloutID != "back" || sub.CurrentStepState != v1beta1.CanaryStepStateCompleted || sub.CurrentStepIndex != 1 || sub.CanaryRevision != "v2" {
+		t.Errorf("got %+v", sub)
+	}
+}
+
+// The BatchRelease has seen a third version that the Rollout has not: the steps begin again.
+func TestATemplateThatCameAndWent(t *testing.T) {
+	w := resting()
+	w.apply("v2")
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+	w.Release.Status.UpdateRevision = "v3"
+	w.pass(false)
+	w.is(t, "Progressing", metav1.ConditionTrue, "Initializing")
+	if sub := w.sub(); sub.CanaryRevision != "v2" || sub.StableRevision != "v1" {
+		t.Errorf("got %+v", sub)
+	}
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+}
+
+// Another rollout-id alone: the release goes on with it, at its step. After the last step it is the next release.
+func TestAnotherRolloutIDInARelease(t *testing.T) {
+	w := resting()
+	w.ID = "7"
+	w.apply("v2")
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+	w.act("id")
+	w.turn()
+	if sub := w.sub(); sub.ObservedRolloutID != "id" || sub.CurrentStepIndex != 1 || sub.CurrentStepState != v1beta1.CanaryStepStatePaused || w.Labels != "id" || w.New != 1 {
+		t.Errorf("got %+v, pods with %q", sub, w.Labels)
+	}
+	w.approve()
+	w.until(t, v1beta1.CanaryStepStateCompleted, 2)
+	w.ID = "8"
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+	if sub := w.sub(); sub.ObservedRolloutID != "8" || sub.CurrentStepIndex != 1 || w.Labels != "8" {
+		t.Errorf("got %+v, pods with %q", sub, w.Labels)
+	}
+}
+
 func TestPauses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pause   *int32

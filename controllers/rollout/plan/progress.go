@@ -71,7 +71,7 @@ func (p *pass) initialize(sub *v1beta1.CanaryStatus) {
 	if !p.again(sub) {
 		return
 	}
-	if p.Release != nil && p.Release.Status.UpdateRevision != "" && p.Release.Status.UpdateRevision != p.Workload.Revision || p.leaving() {
+	if p.astray() || p.leaving() {
 		p.Drop = !p.leaving()
 		return
 	}
@@ -117,11 +117,12 @@ func (p *pass) since(t *metav1.Time) time.Duration {
 // changed handles another template. It says whether there is one.
 func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 	switch {
-	case p.Workload.Revision == sub.CanaryRevision:
+	case p.Workload.Revision == sub.CanaryRevision && !p.astray():
+		p.renamed(sub)
 		return false
 	case p.Workload.Revision == sub.StableRevision && !p.backInBatches():
 		p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionTrue, v1beta1.ReasonCancelling, "the template was set back")
-		p.Status.Message = "the template was set back, and the release is canceled"
+		p.Status.Message, sub.ObservedRolloutID = "the template was set back, and the release is canceled", p.Workload.RolloutID
 		p.beginFinalising()
 		p.event("workload has been rollback, then rollout is canceled")
 	default:
@@ -133,6 +134,19 @@ func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 		}
 	}
 	return true
+}
+
+// astray: the BatchRelease has seen another template that came and went.
+func (p *pass) astray() bool {
+	return p.Release != nil && p.Release.Status.UpdateRevision != "" && p.Release.Status.UpdateRevision != p.Workload.Revision
+}
+
+// renamed lets a release go on with another rollout-id. The BatchRelease labels its pods again.
+func (p *pass) renamed(sub *v1beta1.CanaryStatus) {
+	if id := p.Workload.RolloutID; id != sub.ObservedRolloutID {
+		sub.ObservedRolloutID = id
+		p.event("the release goes on with the rollout-id %q", id)
+	}
 }
 
 // backInBatches: a template that was set back goes by steps, too.
@@ -382,14 +396,14 @@ func (p *pass) wasReady(sub *v1beta1.CanaryStatus) bool {
 		return false
 	}
 	s := p.Release.Status
-	return s.UpdateRevision == p.Workload.Revision && s.CanaryStatus.CurrentBatch == sub.CurrentStepIndex-1 &&
+	return s.UpdateRevision == p.Workload.Revision && s.ObservedRolloutID == sub.ObservedRolloutID && s.CanaryStatus.CurrentBatch == sub.CurrentStepIndex-1 &&
 		s.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady && int(s.CanaryStatus.UpdatedReplicas) >= p.limit(p.steps()[sub.CurrentStepIndex-1].Replicas)
 }
 
 // ordered: the BatchRelease has the present plan.
 func (p *pass) ordered(step int32) bool {
 	plan := p.Release.Spec.ReleasePlan
-	if plan.BatchPartition == nil || *plan.BatchPartition != step-1 || len(plan.Batches) != len(p.steps()) {
+	if plan.BatchPartition == nil || *plan.BatchPartition != step-1 || len(plan.Batches) != len(p.steps()) || plan.RolloutID != p.Status.CanaryStatus.ObservedRolloutID {
 		return false
 	}
 	return plan.Batches[step-1].CanaryReplicas == *p.steps()[step-1].Replicas

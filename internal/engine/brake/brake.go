@@ -131,8 +131,8 @@ func (r *request) ours() bool {
 // starts: there is something to release. As an annotation, a rollout-id stands for the template.
 func (r *request) starts() bool {
 	changed := !reflect.DeepEqual(template(r.old), template(r.object))
-	if r.running && changed {
-		return true
+	if r.running { // another rollout-id alone changes its labels, and moves no pod
+		return changed
 	}
 	if replicas, found, _ := unstructured.NestedInt64(r.object.Object, "spec", "replicas"); found && replicas == 0 {
 		return false
