@@ -114,6 +114,41 @@ func TestARolloutOfAnIDAlone(t *testing.T) {
 	}
 }
 
+// Another rollout-id in the middle: the release goes on at its step, and pods get the new id.
+func TestARolloutGetsAnotherID(t *testing.T) {
+	t.Parallel()
+	for _, tc := range [][]string{{"apps/v1", "Deployment"}, {"apps/v1", "StatefulSet"}, {"apps.kruise.io/v1beta1", "CloneSet"}} {
+		t.Run(tc[1], func(t *testing.T) {
+			t.Parallel()
+			r := newRolled(t, tc[0], tc[1], shopOf(tc[0], tc[1]))
+			r.steps(threeApprovals)
+			r.identified("v2", "first")
+			r.waits(1)
+			r.reaches2()
+			r.batches("first", 1, 2, 0)
+			r.identified("v2", "second")
+			r.batches("second", 1, 2, 0)
+			r.waits(2)
+			r.has("v2", 3, 6)
+			r.approve()
+			r.ends("True")
+			r.batches("second", 1, 2, 3)
+			r.isOver()
+			r.clean()
+		})
+	}
+}
+
+// isOver waits until clients see by the usual rule that a release is over.
+func (r *rolled) isOver() {
+	r.t.Helper()
+	r.until("it is over", func(o *v1beta1.Rollout) bool {
+		w := r.workload()
+		return o.Status.Phase == v1beta1.RolloutPhaseHealthy && o.Status.CurrentStepState == v1beta1.CanaryStepStateCompleted &&
+			o.Status.CanaryStatus.ObservedWorkloadGeneration >= w.GetGeneration() && o.Status.CanaryStatus.ObservedRolloutID == w.GetLabels()["rollouts.kruise.io/rollout-id"]
+	})
+}
+
 // Another template is a release under the same label. As an annotation, the rollout-id stands for the template.
 func TestARolloutUnderTheSameID(t *testing.T) {
 	t.Parallel()

@@ -290,10 +290,11 @@ func TestARolloutReleasesInSteps(t *testing.T) {
 func TestARolloutGoesBack(t *testing.T) {
 	t.Parallel()
 	r := newRolled(t, "apps/v1", "Deployment", deployed)
-	r.image("v2")
+	r.identified("v2", "forth")
 	r.waits(1)
-	r.image("v1")
+	r.identified("v1", "back")
 	r.ends("False")
+	r.isOver()
 	r.has("v1", 6, 6)
 	r.clean()
 	// The next release begins as ever.
