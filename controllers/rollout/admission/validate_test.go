@@ -8,13 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 const deployment = `"workloadRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"web"}`
@@ -170,6 +174,40 @@ func TestValidateUpdate(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Clients of v1alpha1 may change the number of steps in a release, as with OpenKruise. Nothing else.
+func TestAnotherNumberOfStepsInARelease(t *testing.T) {
+	handler := Kind(Others{}, nil).Validator(admit.Cluster{})
+	for name, tc := range map[string]struct {
+		version, spec string
+		allowed       bool
+	}{
+		"v1beta1":                 {"v1beta1", canary(steps("1", "2", "3")), false},
+		"v1alpha1":                {"v1alpha1", canary(steps("1", "2", "3")), true},
+		"fewer in v1alpha1":       {"v1alpha1", canary(steps("1")), true},
+		"another style by it":     {"v1alpha1", canary(steps("1", "2", "3") + `,"enableExtraWorkloadForCanary":true`), false},
+		"wrong steps in v1alpha1": {"v1alpha1", canary(steps("1", "0")), false},
+	} {
+		old, now := decoded(t, canary(steps("1", `"50%"`))), decoded(t, tc.spec)
+		old.Status.Phase = v1beta1.RolloutPhaseProgressing
+		request := ctrladmission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Operation: admissionv1.Update, RequestKind: &metav1.GroupVersionKind{Group: "rollouts.kruise.io", Version: tc.version, Kind: "Rollout"},
+			Object: runtime.RawExtension{Raw: encoded(t, now)}, OldObject: runtime.RawExtension{Raw: encoded(t, old)},
+		}}
+		if response := handler.Handle(t.Context(), request); response.Allowed != tc.allowed {
+			t.Errorf("%s: %+v", name, response.Result)
+		}
+	}
+}
+
+func encoded(t *testing.T, r *v1beta1.Rollout) []byte {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 func TestOneRolloutForAWorkloadAndAService(t *testing.T) {

@@ -43,6 +43,7 @@ func Kind(others Others, announce func(context.Context, *unstructured.Unstructur
 		GroupVersionKind: v1beta1.GroupVersion().WithKind("Rollout"),
 		Older:            v1alpha1.GroupVersion().Version,
 		OlderField:       fieldInV1alpha1,
+		OlderAllows:      inV1alpha1,
 		Default:          func(*v1beta1.Rollout) {},
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
@@ -51,6 +52,11 @@ func Kind(others Others, announce func(context.Context, *unstructured.Unstructur
 		Warnings:         warnings,
 		ChecksMetadata:   true,
 	}
+}
+
+// inV1alpha1: another number of steps in a release. OpenKruise lets clients of v1alpha1 write it.
+func inV1alpha1(fault *field.Error) bool {
+	return fault.Type == field.ErrorTypeForbidden && fault.Field == "spec.strategy.canary.steps"
 }
 
 // fieldInV1alpha1 is v1alpha1's name of a field.

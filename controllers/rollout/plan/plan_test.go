@@ -282,20 +282,54 @@ func TestAChangedPlan(t *testing.T) {
 		"a larger first":    {steps: []string{"2", "3"}, want: 1, state: v1beta1.CanaryStepStateInit},
 		"a percentage":      {steps: []string{"33%", "100%"}, want: 1, state: v1beta1.CanaryStepStatePaused},
 		"everything is new": {steps: []string{"100%", "100%"}, want: 1, state: v1beta1.CanaryStepStateInit},
+		"another step":      {steps: []string{"1", "2", "3"}, want: 1, state: v1beta1.CanaryStepStatePaused},
+		"one step":          {steps: []string{"3"}, want: 1, state: v1beta1.CanaryStepStateInit},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := resting()
 			w.apply("v2")
 			w.until(t, v1beta1.CanaryStepStatePaused, 1)
-			for i, text := range tc.steps {
+			var steps []v1beta1.CanaryStep
+			for _, text := range tc.steps {
 				size := intstr.Parse(text)
-				w.Rollout.Spec.Strategy.Canary.Steps[i].Replicas = &size
+				steps = append(steps, v1beta1.CanaryStep{Replicas: &size})
 			}
+			w.Rollout.Spec.Strategy.Canary.Steps = steps
 			w.pass(false)
-			if sub := w.sub(); sub.CurrentStepIndex != tc.want || sub.CurrentStepState != tc.state || sub.RolloutHash != Hash(w.Rollout) {
+			if sub := w.sub(); sub.CurrentStepIndex != tc.want || sub.CurrentStepState != tc.state || sub.RolloutHash != Hash(w.Rollout) || sub.NextStepIndex != next(tc.want, len(steps)) {
 				t.Errorf("got %+v", sub)
 			}
+			if wrong := w.end(); wrong != "" {
+				t.Error(wrong)
+			}
 		})
+	}
+}
+
+// next is the number of the step after another one.
+func next(step int32, of int) int32 {
+	if int(step) == of {
+		return -1
+	}
+	return step + 1
+}
+
+// A plan that lost the present step goes on at its last one.
+func TestAPlanWithoutThePresentStep(t *testing.T) {
+	w := resting()
+	size := intstr.FromInt32(2)
+	w.Rollout.Spec.Strategy.Canary.Steps[1].Replicas = &size
+	w.apply("v2")
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+	w.approve()
+	w.until(t, v1beta1.CanaryStepStatePaused, 2)
+	w.Rollout.Spec.Strategy.Canary.Steps = w.Rollout.Spec.Strategy.Canary.Steps[:1]
+	w.pass(false)
+	if sub := w.sub(); sub.CurrentStepIndex != 1 || sub.NextStepIndex != -1 {
+		t.Errorf("got %+v", sub)
+	}
+	if wrong := w.end(); wrong != "" {
+		t.Error(wrong)
 	}
 }
 

@@ -108,6 +108,8 @@ type Kind[T any, P Object[T]] struct {
 	Templates func(set P) Templates
 	// RefuseTemplates refuses objects for faults in templates. Otherwise they are warnings.
 	RefuseTemplates bool
+	// OlderAllows is true for a fault that clients of Older may write. Nil: none.
+	OlderAllows func(fault *field.Error) bool
 	// OlderField is Older's name of a field of the stored version. Nil: no name differs.
 	OlderField func(path string) string
 	// OlderText is an error's text for a client of Older. Nil: the same.
@@ -342,7 +344,11 @@ func (v validator[T, P]) Handle(ctx context.Context, req ctrladmission.Request) 
 		_ = wire.DecodeRest(req.Object.Raw, set)
 	}
 	old := v.Kind.stored(ctx, req)
-	if errs := v.Kind.Faults(set, old); len(errs) > 0 {
+	errs = v.Kind.Faults(set, old)
+	if v.Kind.OlderAllows != nil && v.Kind.throughOlder(req) {
+		errs = slices.DeleteFunc(errs, v.Kind.OlderAllows)
+	}
+	if len(errs) > 0 {
 		return v.refuse(req, errs)
 	}
 
