@@ -96,6 +96,28 @@ func (r *routed) keeps(kind schema.GroupVersionKind, name string) func() {
 	}
 }
 
+// ownsAgain is the next apply of the user after a release: without force it owns the rules of his route again, and changes nothing.
+func (r *routed) ownsAgain() {
+	r.t.Helper()
+	before := &unstructured.Unstructured{Object: r.object(gateway.Kind, "shop")}
+	applied := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(strings.Split(routedShop, "\n---\n")[1]), &applied.Object); err != nil {
+		r.t.Fatal(err)
+	}
+	applied.SetNamespace(r.Name)
+	if err := r.Client.Apply(r.t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.FieldOwner("test")); err != nil {
+		r.t.Errorf("the next apply: %v", err)
+	}
+	after := &unstructured.Unstructured{Object: r.object(gateway.Kind, "shop")}
+	owned := false
+	for _, entry := range after.GetManagedFields() {
+		owned = owned || entry.Manager == "test" && entry.FieldsV1 != nil && strings.Contains(string(entry.FieldsV1.GetRawBytes()), "f:rules")
+	}
+	if !owned || after.GetGeneration() != before.GetGeneration() {
+		r.t.Errorf("its rules are owned: %t; its generation was %d, and is %d", owned, before.GetGeneration(), after.GetGeneration())
+	}
+}
+
 const grpcShop = `
 apiVersion: gateway.networking.k8s.io/v1
 kind: GRPCRoute

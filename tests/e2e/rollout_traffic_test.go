@@ -229,8 +229,8 @@ func TestWhoTakesOverHasAllRequests(t *testing.T) {
 // Example E4 of the specification, after a step with a weight: then a header, then all pods. What the user edits meanwhile stays.
 func TestARolloutRoutesRequests(t *testing.T) {
 	t.Parallel()
-	for _, tc := range [][]string{{"apps/v1", "Deployment"}, {"apps.kruise.io/v1beta1", "CloneSet"}, {"apps/v1", "StatefulSet"}} {
-		t.Run(tc[1], func(t *testing.T) {
+	for _, tc := range [][]string{{"apps/v1", "Deployment"}, {"apps.kruise.io/v1beta1", "CloneSet"}, {"apps/v1", "StatefulSet"}, {"apps.kruise.io/v1beta1", "StatefulSet"}} {
+		t.Run(tc[1]+" of "+tc[0], func(t *testing.T) {
 			t.Parallel()
 			r := newRouted(t, tc[0], tc[1], byGateway)
 			r.image("v2")
@@ -422,6 +422,7 @@ func TestAStepWithoutTrafficBetweenOthers(t *testing.T) {
 	r.ends("True")
 	r.has("v2", 6, 6)
 	r.asBefore()
+	r.ownsAgain()
 }
 
 // An Ingress of the class nginx gets a second one beside it.
