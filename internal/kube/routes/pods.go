@@ -20,7 +20,7 @@ import (
 // maxPods limits what is read to find one that is ready.
 const maxPods = 1000
 
-// AnyPod: a ready pod behind a Service has these labels, too.
+// AnyPod says whether a ready pod behind a Service has these labels, too.
 func AnyPod(ctx context.Context, live client.Reader, service map[string]any, labels map[string]string) (found bool, err error) {
 	selector := tree.Texts(service, "spec", "selector")
 	if len(selector) == 0 {
