@@ -47,12 +47,7 @@ func (r *Reconciler) byNamespace(ctx context.Context, namespace client.Object) [
 func (r *Reconciler) copies(set func(value float64, labels ...string)) {
 	stored := r.Counted()
 	for _, state := range []string{"desired", "succeeded", "failed"} {
-		sum := int64(0)
-		for i := range stored {
-			n, _, _ := unstructured.NestedInt64(stored[i].Object, "status", state)
-			sum += n
-		}
-		set(float64(sum), state)
+		set(workload.Sum(stored, state), state)
 	}
 }
 

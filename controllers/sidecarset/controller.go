@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,8 +40,6 @@ type Reconciler struct {
 	Options Options
 	// Injection has the API server inject the sidecars into new pods.
 	Injection *Injection
-	// enqueue has passes made over sets; nil: passes have not begun.
-	enqueue atomic.Pointer[func(types.NamespacedName)]
 }
 
 // New returns a Reconciler without watches.
@@ -50,26 +47,11 @@ func New(d workload.Dependencies, o Options) *Reconciler {
 	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
 }
 
-// SetupWithManager makes the manager run the reconciler.
-func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	watches := workload.Watches{Pods: r.injected, Revisions: true}
-	watches.Further = func(_ context.Context, enqueue func(types.NamespacedName)) error {
-		r.enqueue.Store(&enqueue)
-		return nil
-	}
-	return r.Setup(ctx, mgr, r, watches)
-}
-
 // hooksChanged queues the sets with a changed registration. It takes no lock.
 func (r *Reconciler) hooksChanged(hooks []string) {
-	enqueue := r.enqueue.Load()
-	sets, err := r.Injection.options.Sets(context.Background()) //nolint:forbidigo // it reads the cache, and no caller has a context
-	if enqueue == nil || err != nil {
-		return // Passes over all sets come.
-	}
-	for at := range sets {
-		if name := sets[at].GetName(); slices.Contains(hooks, sidecar.EntryName(name)) {
-			(*enqueue)(types.NamespacedName{Name: name})
+	for _, set := range r.Counted() {
+		if slices.Contains(hooks, sidecar.EntryName(set.GetName())) {
+			r.Enqueue(types.NamespacedName{Name: set.GetName()})
 		}
 	}
 }

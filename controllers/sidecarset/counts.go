@@ -4,9 +4,8 @@
 package sidecarset
 
 import (
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // countPaths counts the sets by their condition InjectionPath.
@@ -34,11 +33,6 @@ func (r *Reconciler) countPods(set func(value float64, labels ...string)) {
 	for state, field := range map[string]string{
 		"matched": "matchedPods", "updated": "updatedPods", "ready": "readyPods", "updated_ready": "updatedReadyPods",
 	} {
-		sum := int64(0)
-		for i := range stored {
-			n, _, _ := unstructured.NestedInt64(stored[i].Object, "status", field)
-			sum += n
-		}
-		set(float64(sum), state)
+		set(workload.Sum(stored, field), state)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -28,16 +27,11 @@ import (
 )
 
 // injectionOf is the injection of a manager.
-func injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config, registered Hooks) *Injection {
+func (r *Reconciler) injectionOf(mgr manager.Manager, d workload.Dependencies, c *config.Config, registered Hooks) *Injection {
 	return NewInjection(InjectionOptions{
 		Live: d.Live, Pods: d.Client, Namespace: c.Namespace, Clock: d.Clock, Hooks: registered, Servers: d.Servers,
 		PreferPolicy: c.AdmissionMode != "Webhook" && policyServed(mgr.GetRESTMapper()), SortByName: c.Features.Enabled(features.EnableSortSidecarContainerByName),
-		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) {
-			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(Kind())
-			err := d.Cache.List(ctx, list, client.UnsafeDisableDeepCopy)
-			return list.Items, err
-		},
+		Sets: func(ctx context.Context) ([]unstructured.Unstructured, error) { return r.Stored(ctx) },
 	})
 }
 

@@ -22,11 +22,11 @@ type Options struct {
 // Setup makes the manager run the reconciler of SidecarSets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := New(d, Options{Namespace: c.Namespace})
-	r.Injection = injectionOf(mgr, d, c, d.Hooks.Owner(Kind().Kind, r.hooksChanged))
+	r.Injection = r.injectionOf(mgr, d, c, d.Hooks.Owner(Kind().Kind, r.hooksChanged))
 	if err := workload.EachChange(mgr, d, Name+"-injection", Kind(), r.Injection.Refresh); err != nil {
 		return fmt.Errorf("saying what SidecarSets inject: %w", err)
 	}
 	d.Metrics.SidecarSetInjection.Add(r.countPaths)
 	d.Metrics.SidecarSetPods.Add(r.countPods)
-	return r.SetupWithManager(ctx, mgr)
+	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.injected, Revisions: true})
 }

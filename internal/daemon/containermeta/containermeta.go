@@ -26,7 +26,6 @@ package containermeta
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -333,21 +332,8 @@ func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *core
 		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
 		ID:        at.Instance, Grace: graceOf(pod),
 	}
-	is, _ := r.stops.Try(at, r.Clock.Now, func() error {
-		err := recreate.Stop(ctx, r.Host, pod, kill, nil, "because labels or annotations have changed that its environment refers to")
-		switch {
-		case errors.Is(err, cri.ErrNotFound):
-			return nil // it is gone
-		case !errors.Is(err, cri.ErrUnavailable) && ctx.Err() == nil:
-			r.Metrics.Stopped("environment", err)
-		}
-		return err
-	}, func() {
-		select {
-		case r.stopped <- event.GenericEvent{Object: pod}:
-		case <-ctx.Done():
-		}
-	})
+	order := recreate.Order{Pod: pod, Kill: kill, Why: "because labels or annotations have changed that its environment refers to", Reason: "environment"}
+	is, _ := r.stops.Try(ctx, r.Host, at, order, r.stopped)
 	return is == recreate.Begun
 }
 

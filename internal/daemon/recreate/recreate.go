@@ -198,22 +198,8 @@ func (r *reconciler) carryOut(ctx context.Context, request *appsv1beta1.Containe
 func (r *reconciler) stop(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, pod *corev1.Pod, kill *restart.Kill, recheck time.Duration,
 ) (ctrl.Result, error) {
-	pod = pod.DeepCopy()
-	is, err := r.stops.Try(Attempt{request.UID, pod.Namespace, kill.ID}, r.Clock.Now, func() error {
-		err := Stop(ctx, r.Host, pod, kill, request, "for ContainerRecreateRequest "+request.Name)
-		switch {
-		case errors.Is(err, cri.ErrNotFound):
-			return nil
-		case !errors.Is(err, cri.ErrUnavailable) && ctx.Err() == nil:
-			r.Metrics.Stopped("request", err)
-		}
-		return err
-	}, func() {
-		select {
-		case r.stopped <- event.GenericEvent{Object: pod}:
-		case <-ctx.Done():
-		}
-	})
+	order := Order{Pod: pod.DeepCopy(), Kill: kill, Related: request, Why: "for ContainerRecreateRequest " + request.Name, Reason: "request"}
+	is, err := r.stops.Try(ctx, r.Host, Attempt{request.UID, pod.Namespace, kill.ID}, order, r.stopped)
 	switch {
 	case is == Begun:
 		return ctrl.Result{RequeueAfter: recheck}, nil

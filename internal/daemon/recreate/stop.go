@@ -17,13 +17,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
-	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 // leastGrace is left to a container after a hook that used up its grace period.
@@ -31,12 +29,11 @@ const leastGrace = 2 * time.Second
 
 var errHook = errors.New("the hook failed")
 
-// Stop runs a container's hook, and stops it in the rest of its grace period. A failing
-// hook is reported and stops nothing else. Events are about the pod, related to the cause
-// if it is an object; why is the cause in words.
-func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill, related runtime.Object, why string) error {
-	name := kill.Container.Name
-	r.Events.Eventf(pod, related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, why)
+// stop runs a container's hook, and stops it in the rest of its grace period. A failing
+// hook is reported and stops nothing else.
+func (o Order) stop(ctx context.Context, r host.Host) error {
+	pod, kill, name := o.Pod, o.Kill, o.Kill.Container.Name
+	r.Events.Eventf(pod, o.Related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, o.Why)
 	from, id, _ := strings.Cut(kill.ID, "://")
 	r.Runtime = cri.Of(r.Runtime, from)
 	grace := kill.Grace
@@ -47,7 +44,7 @@ func Stop(ctx context.Context, r host.Host, pod *corev1.Pod, kill *restart.Kill,
 				return err
 			}
 			message := strings.ReplaceAll(err.Error(), id, name)
-			r.Events.Eventf(pod, related, corev1.EventTypeWarning, "FailedPreStopHook", "Recreate", "Hook of container %s: %s",
+			r.Events.Eventf(pod, o.Related, corev1.EventTypeWarning, "FailedPreStopHook", "Recreate", "Hook of container %s: %s",
 				name, message[:min(len(message), maxMessage)])
 		}
 		grace -= r.Clock.Since(begun)

@@ -4,10 +4,19 @@
 package recreate
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
+	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
 )
 
 const (
@@ -81,41 +90,70 @@ func (s *Stops) look(at Attempt) (Progress, error) {
 	return Failed, known.err
 }
 
-// Try begins an attempt unless it is under way, or takes its error when it has failed. do is called in the background, and then told.
-func (s *Stops) Try(at Attempt, now func() time.Time, do func() error, told func()) (Progress, error) {
+// Order is what to stop, and why.
+type Order struct {
+	Pod  *corev1.Pod
+	Kill *restart.Kill
+	// Related is the request, if there is one. Why is for the event, Reason for the metric.
+	Related     runtime.Object
+	Why, Reason string
+}
+
+// Try begins an attempt in the background unless it is under way, or takes its error when it has failed. told hears of its end.
+func (s *Stops) Try(ctx context.Context, h host.Host, at Attempt, order Order, told chan<- event.GenericEvent) (Progress, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if is, err := s.look(at); is != "" {
 		return is, err
 	}
-	young, mine := 0, 0
-	for other, known := range s.all {
-		switch {
-		case known.ended.IsZero() && now().Sub(known.begun) < mayTake:
-			young++
-			if other.Namespace == at.Namespace {
-				mine++
-			}
-		case !known.ended.IsZero() && now().Sub(known.ended) > forgotten:
-			delete(s.all, other)
-		}
-	}
-	if young >= maxStops && mine >= ownStops {
+	if !s.room(at.Namespace, h.Clock.Now()) {
 		return Waits, nil
 	}
 	if s.all == nil {
 		s.all = map[Attempt]*stop{}
 	}
-	this := &stop{begun: now()}
+	this := &stop{begun: h.Clock.Now()}
 	s.all[at] = this
 	s.running.Go(func() {
-		err := do()
+		err := order.carryOut(ctx, h)
 		s.mutex.Lock()
-		if this.ended, this.err = now(), err; err == nil {
+		if this.ended, this.err = h.Clock.Now(), err; err == nil {
 			delete(s.all, at)
 		}
 		s.mutex.Unlock()
-		told()
+		select {
+		case told <- event.GenericEvent{Object: order.Pod}:
+		case <-ctx.Done():
+		}
 	})
 	return Begun, nil
+}
+
+// room reports if one more may begin. It forgets old failures.
+func (s *Stops) room(namespace string, now time.Time) bool {
+	young, mine := 0, 0
+	for other, known := range s.all {
+		switch {
+		case known.ended.IsZero() && now.Sub(known.begun) < mayTake:
+			young++
+			if other.Namespace == namespace {
+				mine++
+			}
+		case !known.ended.IsZero() && now.Sub(known.ended) > forgotten:
+			delete(s.all, other)
+		}
+	}
+	return young < maxStops || mine < ownStops
+}
+
+// carryOut stops the container. One that is gone is a success.
+func (o Order) carryOut(ctx context.Context, h host.Host) error {
+	err := o.stop(ctx, h)
+	switch {
+	case errors.Is(err, cri.ErrNotFound):
+		return nil
+	case !errors.Is(err, cri.ErrUnavailable) && ctx.Err() == nil:
+		h.Metrics.Stopped(o.Reason, err)
+	}
+	return err
 }

@@ -101,7 +101,7 @@ func (h *Hooked) changed(names []string) {
 	}
 	for _, hook := range names {
 		for _, object := range (*byHook)[hook] {
-			h.base.enqueue(object)
+			h.base.Enqueue(object)
 		}
 	}
 }

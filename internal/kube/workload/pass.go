@@ -95,7 +95,7 @@ func (b *Base) begin(ctx context.Context, stored *unstructured.Unstructured) (*P
 		b.Pool.Forget(b.Name, b.Workers, name)
 		return nil, wait
 	}
-	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.enqueue(name) })
+	leave, ok := b.Pool.Enter(b.Name, b.Workers, name, func() { b.Enqueue(name) })
 	if !ok {
 		return nil, waitForWorker
 	}

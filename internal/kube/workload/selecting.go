@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,12 +19,7 @@ import (
 
 // Stored are the cached objects of the kind, as stored. Read-only.
 func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(b.Kind.GroupVersion().WithKind(b.Kind.Kind + "List"))
-	if err := b.Cache.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
-		return nil, fmt.Errorf("listing %s: %w", b.Kind.Kind, err)
-	}
-	return list.Items, nil
+	return b.List(ctx, b.Kind, options...)
 }
 
 // Selecting returns a MapFunc for objects selecting pods of their namespace by

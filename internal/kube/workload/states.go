@@ -13,7 +13,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
-// Counted are the objects of the kind, for metrics that are scraped; none before the cache is filled.
+// Counted are the objects of the kind, for metrics and others without a context; none before the cache is filled.
 func (b *Base) Counted() []unstructured.Unstructured {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second) //nolint:forbidigo // a collector of metrics gets no context
 	defer cancel()
@@ -22,6 +22,15 @@ func (b *Base) Counted() []unstructured.Unstructured {
 		return nil
 	}
 	return stored
+}
+
+// Sum adds up a number in the statuses of some objects.
+func Sum(stored []unstructured.Unstructured, field string) (sum float64) {
+	for i := range stored {
+		n, _, _ := unstructured.NestedInt64(stored[i].Object, "status", field)
+		sum += float64(n)
+	}
+	return sum
 }
 
 // states counts the objects by the True one of Stalled and Reconciling, and its reason; Settled if there is none.

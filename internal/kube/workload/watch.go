@@ -92,7 +92,7 @@ func (b *Base) watchAll(ctx context.Context, watches Watches) error {
 		}
 	}
 	if watches.Further != nil {
-		if err := b.controller.Watch(source.Func(func(ctx context.Context, _ queue) error { return watches.Further(ctx, b.enqueue) })); err != nil {
+		if err := b.controller.Watch(source.Func(func(ctx context.Context, _ queue) error { return watches.Further(ctx, b.Enqueue) })); err != nil {
 			return fmt.Errorf("starting further watches: %w", err)
 		}
 	}
@@ -144,8 +144,8 @@ func (b *Base) keepQueue(_ context.Context, q queue) error {
 	return nil
 }
 
-// enqueue adds an object to the queue.
-func (b *Base) enqueue(name types.NamespacedName) {
+// Enqueue adds an object to the queue.
+func (b *Base) Enqueue(name types.NamespacedName) {
 	if q := b.queue.Load(); q != nil {
 		(*q).Add(reconcile.Request{NamespacedName: name})
 	}
