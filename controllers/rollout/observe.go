@@ -48,6 +48,9 @@ type seen struct {
 func (r *Reconciler) quiet(o *v1beta1.Rollout) bool {
 	s, sub := o.Status, o.Status.CanaryStatus
 	row, known := rollable.Of(o.Spec.WorkloadRef.APIVersion, o.Spec.WorkloadRef.Kind)
+	if plan.ConditionOf(&s, plan.Reconciling).Status != "" {
+		return false
+	}
 	if !known || sub == nil || o.DeletionTimestamp != nil || o.Spec.Disabled || s.Phase != v1beta1.RolloutPhaseHealthy || s.ObservedGeneration != o.Generation {
 		return false
 	}

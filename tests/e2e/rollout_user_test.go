@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsshared "github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -208,6 +209,21 @@ func TestARolloutOfAThirdVersion(t *testing.T) {
 			r.clean()
 		})
 	}
+}
+
+// While the operator does nothing for a Rollout, conditions say so, and no longer.
+func TestTheOperatorPausesForARollout(t *testing.T) {
+	t.Parallel()
+	r := newRolled(t, "apps/v1", "Deployment", deployed)
+	kind := v1beta1.GroupVersion().WithKind("Rollout")
+	r.patch(kind, "", `[{"op":"add","path":"/metadata/annotations","value":{"`+appsshared.AnnotationPaused+`":"true"}}]`)
+	r.until("it says so", func(o *v1beta1.Rollout) bool {
+		return condition(o, v1beta1.RolloutConditionStalled).Reason == "ReconciliationPaused" && condition(o, "Reconciling").Status == "False"
+	})
+	r.patch(kind, "", `[{"op":"remove","path":"/metadata/annotations"}]`)
+	r.until("it goes on", func(o *v1beta1.Rollout) bool {
+		return condition(o, v1beta1.RolloutConditionStalled).Status != "True" && condition(o, "Reconciling").Status == ""
+	})
 }
 
 // A paused release is canceled by the template from before, too.

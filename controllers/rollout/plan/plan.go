@@ -114,12 +114,16 @@ type pass struct {
 	waits string
 }
 
+// Reconciling is a condition that Rollouts have only while the operator does nothing for them.
+const Reconciling = "Reconciling"
+
 // Plan decides the next step. The rules are in the order of their numbers; the first one that fits is taken.
 func Plan(r *v1beta1.Rollout, s Snapshot) Decision {
 	p := &pass{rollout: r, Snapshot: s}
 	p.Status = *r.Status.DeepCopy()
 	p.Status.ObservedGeneration = r.Generation
 	p.unapprove()
+	p.drop(Reconciling)
 	switch {
 	case r.DeletionTimestamp != nil: // 1
 		p.terminate()
