@@ -98,7 +98,8 @@ func (l limits) diff(c podCounts) diff {
 	return d
 }
 
-// surge is how many pods beyond replicas there should be now, and how many of them at the current revision.
+// surge is how many pods beyond replicas there should be now, and how many of them at the current revision. An update uses all of
+// maxSurge while pods at the target are missing, so it never slows down.
 func (l limits) surge(c podCounts, outdated, surplus int) (surge, old int) {
 	specified := c.old.specified + c.updated.specified
 	deletion := min(max(c.unavailable()+specified-l.maxUnavailable, 0), specified)
@@ -106,10 +107,9 @@ func (l limits) surge(c podCounts, outdated, surplus int) (surge, old int) {
 	update, updateOld := 0, 0
 	switch {
 	case outdated > 0 && surplus < 0:
-		update = min(outdated, -surplus)
+		update = outdated
 	case outdated < 0 && surplus > 0:
-		update = min(-outdated, surplus)
-		updateOld = update
+		update, updateOld = surplus, surplus
 	}
 	if deletion < update {
 		deletion, deletionOld = update, updateOld

@@ -55,6 +55,15 @@ func TestCount(t *testing.T) {
 		"a surge shrinks with what is left to move": {
 			n: of(8, 0, 1, 2), pods: podCounts{old: revisionCounts{available: 1}, updated: revisionCounts{available: 7}}, want: diff{create: 1, move: 1, limit: 1},
 		},
+		"a surge stays at maxSurge in the middle of an update": {
+			n: of(5, 0, 0, 3), pods: podCounts{old: revisionCounts{available: 3}, updated: revisionCounts{unavailable: 1, available: 2}}, want: diff{create: 2, move: 2, limit: 1},
+		},
+		"a raised maxSurge creates more pods while the first wait for minReadySeconds": {
+			n: of(4, 0, 0, 4), pods: podCounts{old: revisionCounts{available: 4}, updated: revisionCounts{unavailable: 2}}, want: diff{create: 2, move: 2, limit: 2},
+		},
+		"a surge never lets more pods be updated than there are to be": {
+			n: of(4, 1, 0, 3), pods: podCounts{old: revisionCounts{available: 4}, updated: revisionCounts{unavailable: 2}}, want: diff{create: 1, move: 1, limit: 2},
+		},
 		"deletions that find no room use the surge": {
 			n: of(5, 0, 1, 1), pods: podCounts{updated: revisionCounts{specified: 2, unavailable: 1, available: 2}}, want: diff{create: 1, limit: 1},
 		},
