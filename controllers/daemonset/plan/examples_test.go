@@ -119,6 +119,23 @@ func TestScenarioSurge(t *testing.T) {
 	w.Golden()
 }
 
+// The kubelet of a node under pressure refused each new pod, and the next one came at once, many times a second.
+func TestANodeThatRefusesThePodOfASurgeGetsTheNextOneWhenTheFailedOneIsGone(t *testing.T) {
+	for name, old := range map[string]func(*simulation){"the old pod serves": func(*simulation) {}, "the old pod is broken": broken("1")} {
+		w := newSimulation(t, nodeNames(1), maxSurge(1), maxUnavailable(0), old)
+		w.do(image("2"))
+		w.Pass()
+		w.Pod("agent-n0b").Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "Pod was rejected: The node had condition: [DiskPressure]."}
+		w.Pass()
+		w.expect(name, strings.Join(w.ActionLines(), ", "), "Delete agent-n0b Finished")
+		if len(w.Plan.Actions) != 1 || !w.Plan.Actions[0].ReplacesFailed {
+			t.Errorf("%s: the deletion does not wait after many failures", name)
+		}
+		w.rest()
+		w.expectPods("n0c:2")
+	}
+}
+
 func TestPodsHeldAtTheirHookUseUpMaxSurge(t *testing.T) {
 	w := newSimulation(t, nodeNames(3), preDelete, maxSurge(1))
 	w.rest(image("2"))

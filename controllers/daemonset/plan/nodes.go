@@ -90,6 +90,11 @@ func (p *place) free() bool {
 	return !slices.ContainsFunc(p.pods, func(pod *podset.Pod) bool { return !pod.Terminating || !podstate.Finished(pod.Object) })
 }
 
+// hasFinished: a finished pod of the node is not deleted yet.
+func (p *place) hasFinished() bool {
+	return slices.ContainsFunc(p.pods, func(pod *podset.Pod) bool { return !pod.Terminating && podstate.Finished(pod.Object) })
+}
+
 // places are the nodes of the cluster and of pods, sorted by name.
 func places(s *Snapshot) []*place {
 	byName := make(map[string]*place, len(s.Nodes))

@@ -24,8 +24,8 @@ func (p *planner) surge(targets []target) {
 			surging++ // for as long as the user holds the old pod at its hook, the node runs two
 		case t.excess, t.old == nil, preparingDelete(t.old), p.draft.Taken(t.old):
 			// Either there is nothing to surge for, or the node is on its way.
-		case t.fresh != nil:
-			surging++
+		case t.fresh != nil, t.hasFinished():
+			surging++ // a failed new pod keeps its place: the next one comes when it is deleted, later and later
 		case !t.shouldRun():
 			if p.leavesByUpdate(t.place) {
 				p.moveOne(t.old)
