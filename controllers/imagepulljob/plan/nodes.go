@@ -205,9 +205,8 @@ func (s *Spec) entry(n *Node, now time.Time, secrets []appsv1beta1.ImagePullSecr
 	tag.OwnerReferences = append(tag.OwnerReferences, s.owner())
 	ended := answer != nil && answer.Version == tag.Version && answer.CompletionTime != nil
 	if ended || s.PullPolicy == appsv1beta1.PullAlways && tag.ImagePullPolicy == appsv1beta1.PullIfNotPresent {
-		// The tag lives as long as the job that made it says: that job still needs it.
 		tag.Version++
-		tag.CreatedAt, tag.ImagePullPolicy = &created, s.PullPolicy
+		tag.CreatedAt, tag.ImagePullPolicy, tag.PullPolicy = &created, s.PullPolicy, s.nextPolicy(n, tag.PullPolicy)
 	}
 	return entry
 }
@@ -230,6 +229,17 @@ func (s *Spec) pullPolicy(n *Node) *appsv1beta1.ImageTagPullPolicy {
 	}
 	p.TTLSecondsAfterFinished = ptr.To(int32(min(ttl+int64(kept+s.spread(n, spreadKept)), 1<<31-1)))
 	return p
+}
+
+// nextPolicy is the policy of the tag's next round. The tag lives as long as any of its jobs says: the earlier ones still need it.
+func (s *Spec) nextPolicy(n *Node, before *appsv1beta1.ImageTagPullPolicy) *appsv1beta1.ImageTagPullPolicy {
+	policy := s.pullPolicy(n)
+	if before == nil || before.TTLSecondsAfterFinished == nil {
+		policy.TTLSecondsAfterFinished = nil
+	} else {
+		policy.TTLSecondsAfterFinished = ptr.To(max(*policy.TTLSecondsAfterFinished, *before.TTLSecondsAfterFinished))
+	}
+	return policy
 }
 
 // roundDeadline limits one round of a job that never completes, in seconds: long enough for the user's tries.

@@ -139,6 +139,30 @@ func TestSharingATag(t *testing.T) {
 	w.golden()
 }
 
+// The pull of a second job went on with timeoutSeconds of the first one, which had been too short.
+func TestASecondJobForAnImagePullsWithItsOwnTimeout(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.job("a", func(s *appsv1beta1.ImagePullJobSpec) {
+		s.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: ptr.To(int32(15)), BackoffLimit: ptr.To(int32(1))}
+		s.CompletionPolicy.TTLSecondsAfterFinished = ptr.To(int32(9000))
+	})
+	w.pass("a")
+	w.answer(appsv1beta1.ImagePhaseFailed, "n1")
+	w.pass("a")
+	before := *w.images["n1"].Spec.Images["nginx"].Tags[0].PullPolicy.TTLSecondsAfterFinished
+	w.job("b", func(s *appsv1beta1.ImagePullJobSpec) {
+		s.PullPolicy = &appsv1beta1.PullPolicy{TimeoutSeconds: ptr.To(int32(1200)), BackoffLimit: ptr.To(int32(4))}
+	})
+	w.pass("b")
+	tag := w.images["n1"].Spec.Images["nginx"].Tags[0]
+	if *tag.PullPolicy.TimeoutSeconds != 1200 || *tag.PullPolicy.BackoffLimit != 4 || tag.Version != 1 {
+		t.Errorf("the second round is %+v", tag.PullPolicy)
+	}
+	if got := *tag.PullPolicy.TTLSecondsAfterFinished; got != before {
+		t.Errorf("the tag lives for %d s, the first job wants %d", got, before)
+	}
+}
+
 // A running pull is shared: a second job must not begin it again.
 func TestAPullUnderWayIsShared(t *testing.T) {
 	w := newSimulation(t, 1)
