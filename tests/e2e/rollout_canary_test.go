@@ -165,6 +165,22 @@ func TestACanaryDeploymentReleasesInSteps(t *testing.T) {
 	}
 }
 
+// A canary Deployment keeps its pods when the Deployment is scaled down. The later steps count by the new size.
+func TestACanaryDeploymentOfADeploymentThatIsScaled(t *testing.T) {
+	w := newTwin(t, besideShop)
+	w.approve()
+	w.waits(2)
+	w.is("v2", 3)
+	w.kubectl("scale", "deployment", "shop", "--replicas=4")
+	w.has("v1", 4, 7)
+	w.waits(2)
+	w.has("v2", 3, 7)
+	w.approve()
+	w.ends("True")
+	w.has("v2", 4, 4)
+	w.clean()
+}
+
 // The canary Deployment goes however a release ends, and its pods before those of the Deployment only on the way back.
 func TestACanaryDeploymentGoes(t *testing.T) {
 	remove := func(w *twin, o client.Object) {

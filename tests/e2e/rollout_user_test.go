@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -224,6 +225,52 @@ func TestTheOperatorPausesForARollout(t *testing.T) {
 	r.until("it goes on", func(o *v1beta1.Rollout) bool {
 		return condition(o, v1beta1.RolloutConditionStalled).Status != "True" && condition(o, "Reconciling").Status == ""
 	})
+}
+
+// A version whose pods do not become ready gives way to the next one, which begins at step 1. Pods from before stay.
+func TestARolloutAfterABrokenVersion(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"Deployment", "StatefulSet", "DaemonSet"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := newRolled(t, "apps/v1", kind, shopOf("apps/v1", kind))
+			r.steps(threeApprovals)
+			r.unready("v2")
+			r.reachesPods(1)
+			r.patch(r.kind, "", `[{"op":"remove","path":"/spec/template/metadata/annotations"},
+				{"op":"replace","path":"/spec/template/spec/containers/0/image","value":"example/shop:v3"}]`)
+			r.waits(1)
+			r.has("v3", 1, 6)
+			r.has("v1", 5, 6)
+			r.approve()
+			r.waits(2)
+			r.has("v3", 3, 6)
+			r.approve()
+			r.ends("True")
+			r.has("v3", 6, 6)
+			r.clean()
+		})
+	}
+}
+
+// Numbers that a user writes into a Deployment in a release hold after it.
+func TestNumbersThatAreWrittenInARelease(t *testing.T) {
+	t.Parallel()
+	r := newRolled(t, "apps/v1", "Deployment", deployed)
+	r.image("v2")
+	r.waits(1)
+	r.parked()
+	before := r.spec()
+	r.merge(`{"spec":{"minReadySeconds":1,"progressDeadlineSeconds":300,"strategy":{"rollingUpdate":{"maxSurge":1,"maxUnavailable":"50%"}}}}`)
+	if diff := cmp.Diff(before, r.spec()); diff != "" {
+		t.Errorf("those of the release are others: %s", diff)
+	}
+	r.approve()
+	r.ends("True")
+	r.has("v2", 6, 6)
+	r.own["minReadySeconds"], r.own["progressDeadlineSeconds"] = int64(1), int64(300)
+	r.own["strategy"] = map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxSurge": int64(1), "maxUnavailable": "50%"}}
+	r.clean()
 }
 
 // A paused release is canceled by the template from before, too.

@@ -243,7 +243,9 @@ func workloadOf(random *rand.Rand, resource string) map[string]any {
 		spec["replicas"], spec["progressDeadlineSeconds"], spec["minReadySeconds"], spec["paused"] = random.IntN(3), 600+random.IntN(2), random.IntN(2), random.IntN(2) == 0
 		strategy := map[string]any{"type": "Recreate"}
 		if random.IntN(4) > 0 {
-			strategy = map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"maxSurge": "25%", "maxUnavailable": random.IntN(3)}}
+			strategy = map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{
+				"maxSurge": []any{"25%", "300%", "1000%", 0, 2, -1, `1","x":"`}[random.IntN(7)], "maxUnavailable": []any{0, 1, 2, "100%", "101%"}[random.IntN(5)],
+			}}
 		}
 		spec["strategy"] = strategy
 	case "statefulsets":
@@ -262,6 +264,10 @@ func workloadOf(random *rand.Rand, resource string) map[string]any {
 		if all := texts(random, keys...); len(all) > 0 {
 			metadata[field] = all
 		}
+	}
+	if random.IntN(2) == 0 {
+		metadata["annotations"] = more(metadata["annotations"], "rollouts.kruise.io/original-deployment-strategy")
+		metadata["annotations"].(map[string]any)["rollouts.kruise.io/original-deployment-strategy"] = `{"maxSurge": "25%","maxUnavailable":1,"progressDeadlineSeconds":600}`
 	}
 	if random.IntN(3) > 0 {
 		metadata["labels"], metadata["annotations"] = more(metadata["labels"], "rollouts.kruise.io/workload-type"), more(metadata["annotations"], "rollouts.kruise.io/rollout")

@@ -9,6 +9,7 @@ package brake
 
 import (
 	_ "embed" // policy.yaml
+	"fmt"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -193,15 +194,73 @@ func (r *request) keepNotes() {
 func (r *request) deployment() {
 	paused, _, _ := unstructured.NestedBool(r.old.Object, "spec", "paused")
 	r.set(r.brakes || paused, "spec", "paused")
-	if _, rolling, _ := unstructured.NestedMap(r.old.Object, "spec", "strategy", "rollingUpdate"); !r.running || !rolling {
+	_, ours := r.was[shared.AnnotationOriginal]
+	_, was, _ := unstructured.NestedMap(r.old.Object, "spec", "strategy", "rollingUpdate")
+	_, is, _ := unstructured.NestedMap(r.object.Object, "spec", "strategy", "rollingUpdate")
+	if !r.running || !was || is && !ours {
 		return
 	}
+	r.note()
 	for _, path := range [][]string{{"spec", "minReadySeconds"}, {"spec", "progressDeadlineSeconds"}, {"spec", "strategy"}} {
 		unstructured.RemoveNestedField(r.object.Object, path...)
 		if value, found, _ := unstructured.NestedFieldCopy(r.old.Object, path...); found {
 			r.set(value, path...)
 		}
 	}
+}
+
+// setting is a number of a user, which a release keeps while its own stands there.
+type setting struct {
+	path []string
+	// valid ones can be written back.
+	valid *regexp.Regexp
+}
+
+func settings() []setting {
+	seconds, rolling := regexp.MustCompile(`^[0-9]{1,9}$`), []string{"spec", "strategy", "rollingUpdate"}
+	return []setting{
+		{append(rolling, "maxSurge"), regexp.MustCompile(`^([0-9]{1,9}|"[0-9]{1,3}%")$`)},
+		{append(rolling, "maxUnavailable"), regexp.MustCompile(`^([0-9]{1,9}|"(100|[0-9]{1,2})%")$`)},
+		{[]string{"spec", "minReadySeconds"}, seconds},
+		{[]string{"spec", "progressDeadlineSeconds"}, seconds},
+	}
+}
+
+func (n setting) of(o *unstructured.Unstructured) any {
+	value, found, _ := unstructured.NestedFieldNoCopy(o.Object, n.path...)
+	if !found && len(n.path) == 2 { // seconds
+		return int64(0)
+	}
+	return value
+}
+
+// note keeps the numbers that a user writes in a release. They hold after it.
+func (r *request) note() {
+	kept, parts, writes := r.was[shared.AnnotationOriginal], []string(nil), false
+	for _, n := range settings() {
+		was, is := n.of(r.old), n.of(r.object)
+		key := `"` + n.path[len(n.path)-1] + `":`
+		part := regexp.MustCompile(key + `\s*("[^"]*"|[0-9]+)`).FindString(kept)
+		if text := literal(is); !reflect.DeepEqual(was, is) && n.valid.MatchString(text) {
+			part, writes = key+text, true
+		}
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	if _, found := r.was[shared.AnnotationOriginal]; found && writes {
+		now := r.object.GetAnnotations()
+		now[shared.AnnotationOriginal] = "{" + strings.Join(parts, ",") + "}"
+		r.object.SetAnnotations(now)
+	}
+}
+
+// literal is a number or percentage in JSON.
+func literal(value any) string {
+	if text, is := value.(string); is {
+		return `"` + text + `"`
+	}
+	return fmt.Sprint(value)
 }
 
 // daemonSet has no partition: pods are updated when they are deleted.

@@ -5,6 +5,7 @@ package brake
 
 import (
 	"maps"
+	"reflect"
 	"testing"
 	"time"
 
@@ -132,6 +133,7 @@ func TestWhatIsBraked(t *testing.T) {
 func TestNumbersOfARelease(t *testing.T) {
 	old, now := workload("web:2"), workload("web:2")
 	annotate(old, shared.AnnotationInProgressing, mark)
+	annotate(old, shared.AnnotationOriginal, "{}")
 	_ = unstructured.SetNestedField(old.Object, int64(2147483646), "spec", "minReadySeconds")
 	_ = unstructured.SetNestedField(old.Object, int64(1), "spec", "strategy", "rollingUpdate", "maxSurge")
 	_ = unstructured.SetNestedField(now.Object, "Recreate", "spec", "strategy", "type")
@@ -143,6 +145,53 @@ func TestNumbersOfARelease(t *testing.T) {
 	replicas, _, _ := unstructured.NestedInt64(now.Object, "spec", "replicas")
 	if seconds != 2147483646 || surge != 1 || kind != "RollingUpdate" || replicas != 9 || now.GetAnnotations()[shared.AnnotationInProgressing] != mark {
 		t.Errorf("got %v", now.Object)
+	}
+}
+
+// Numbers that a user writes in a release are kept for its end, as far as they can be written back.
+func TestNumbersThatAUserWritesInARelease(t *testing.T) {
+	const kept = `{"maxSurge":"25%","maxUnavailable":0,"progressDeadlineSeconds":600}`
+	seconds, strategy := []string{"spec", "minReadySeconds"}, []string{"spec", "strategy", "rollingUpdate"}
+	for name, tc := range map[string]struct {
+		path  []string
+		value any
+		want  string
+	}{
+		"nothing":              {seconds, int64(5), kept},
+		"minReadySeconds":      {seconds, int64(7), `{"maxSurge":"25%","maxUnavailable":0,"minReadySeconds":7,"progressDeadlineSeconds":600}`},
+		"the release's own":    {seconds, int64(2147483646), kept},
+		"maxSurge":             {append(strategy, "maxSurge"), "30%", `{"maxSurge":"30%","maxUnavailable":0,"progressDeadlineSeconds":600}`},
+		"maxUnavailable":       {append(strategy, "maxUnavailable"), int64(2), `{"maxSurge":"25%","maxUnavailable":2,"progressDeadlineSeconds":600}`},
+		"more than all":        {append(strategy, "maxUnavailable"), "101%", kept},
+		"no number":            {append(strategy, "maxSurge"), `1","x":"`, kept},
+		"fewer than none":      {append(strategy, "maxSurge"), int64(-1), kept},
+		"no number at all":     {append(strategy, "maxSurge"), map[string]any{}, kept},
+		"seconds for progress": {[]string{"spec", "progressDeadlineSeconds"}, int64(900), `{"maxSurge":"25%","maxUnavailable":0,"progressDeadlineSeconds":900}`},
+		"another type":         {[]string{"spec", "strategy"}, map[string]any{"type": "Recreate"}, kept},
+	} {
+		t.Run(name, func(t *testing.T) {
+			old, now := workload("web:2"), workload("web:2")
+			annotate(old, shared.AnnotationInProgressing, mark)
+			annotate(old, shared.AnnotationOriginal, kept)
+			if err := unstructured.SetNestedField(now.Object, tc.value, tc.path...); err != nil {
+				t.Fatal(err)
+			}
+			Brake("deployments", old, now)
+			if got := now.GetAnnotations()[shared.AnnotationOriginal]; got != tc.want {
+				t.Errorf("kept %s", got)
+			}
+			if !reflect.DeepEqual(now.Object["spec"].(map[string]any)["strategy"], old.Object["spec"].(map[string]any)["strategy"]) {
+				t.Errorf("the strategy is %v", now.Object["spec"])
+			}
+		})
+	}
+	// Nothing of the release stands there yet.
+	old, now := workload("web:2"), workload("web:2")
+	annotate(old, shared.AnnotationInProgressing, mark)
+	_ = unstructured.SetNestedField(now.Object, int64(9), seconds...)
+	Brake("deployments", old, now)
+	if got, _, _ := unstructured.NestedInt64(now.Object, seconds...); got != 9 {
+		t.Errorf("minReadySeconds is %d", got)
 	}
 }
 

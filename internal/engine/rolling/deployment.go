@@ -53,7 +53,22 @@ func DecodeNumbers(text string) (n Numbers, err error) {
 	if err = json.Unmarshal([]byte(text), &n); err != nil {
 		return n, fmt.Errorf("reading the numbers of a Deployment: %w", err)
 	}
-	return n, nil
+	return n.agreeing(), nil
+}
+
+// agreeing are numbers that the API server takes together: a user may have written each alone.
+func (n Numbers) agreeing() Numbers {
+	if n.ProgressDeadlineSeconds != nil && *n.ProgressDeadlineSeconds <= n.MinReadySeconds {
+		n.ProgressDeadlineSeconds = ptr.To(n.MinReadySeconds + 1)
+	}
+	if zero(n.MaxSurge) && zero(n.MaxUnavailable) {
+		n.MaxUnavailable = ptr.To(intstr.FromInt32(1))
+	}
+	return n
+}
+
+func zero(size *intstr.IntOrString) bool {
+	return size != nil && (*size == intstr.FromInt32(0) || *size == intstr.FromString("0%"))
 }
 
 // Advanced reads what OpenKruise keeps of a Deployment that it has taken from Kubernetes.
