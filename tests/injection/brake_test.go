@@ -253,7 +253,7 @@ func workloadOf(random *rand.Rand, resource string) map[string]any {
 	default:
 		spec["updateStrategy"] = rolling(random, map[string]any{"maxUnavailable": 1, "maxSurge": 0})
 	}
-	metadata := map[string]any{"name": "web", "namespace": "shop"}
+	metadata := map[string]any{"name": "web", "namespace": "shop", "resourceVersion": []any{"7", "8"}[random.IntN(2)]}
 	for field, keys := range map[string][]string{
 		"labels": {"app", "rollouts.kruise.io/workload-type", "rollouts.kruise.io/workload-type", "rollouts.kruise.io/rollout-id"},
 		"annotations": {
@@ -267,7 +267,9 @@ func workloadOf(random *rand.Rand, resource string) map[string]any {
 	}
 	if random.IntN(2) == 0 {
 		metadata["annotations"] = more(metadata["annotations"], "rollouts.kruise.io/original-deployment-strategy")
-		metadata["annotations"].(map[string]any)["rollouts.kruise.io/original-deployment-strategy"] = `{"maxSurge": "25%","maxUnavailable":1,"progressDeadlineSeconds":600}`
+		metadata["annotations"].(map[string]any)["rollouts.kruise.io/original-deployment-strategy"] = []any{
+			`{"maxSurge":"25%","maxUnavailable":1,"minReadySeconds":0,"progressDeadlineSeconds":600}`, `{"maxSurge":2,"at":"7"}`, `{"maxSurge":0,"at":""}`,
+		}[random.IntN(3)]
 	}
 	if random.IntN(3) > 0 {
 		metadata["labels"], metadata["annotations"] = more(metadata["labels"], "rollouts.kruise.io/workload-type"), more(metadata["annotations"], "rollouts.kruise.io/rollout")

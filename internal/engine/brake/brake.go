@@ -36,6 +36,8 @@ type request struct {
 	// was are the annotations before.
 	was             map[string]string
 	running, brakes bool
+	// kept are the numbers of the user.
+	kept string
 }
 
 // Brake changes the object of an update, as far as its workload has a Rollout. Resource is the plural name, with the group for kinds
@@ -166,6 +168,9 @@ func nilIfEmpty(m map[string]string) map[string]string {
 // keepNotes leaves what is ours as it was. An undo would bring old notes back.
 func (r *request) keepNotes() {
 	labels, now := r.object.GetLabels(), r.object.GetAnnotations()
+	if r.kept = r.was[shared.AnnotationOriginal]; strings.HasSuffix(now[shared.AnnotationOriginal], r.end()) {
+		r.kept = now[shared.AnnotationOriginal]
+	}
 	if _, found := labels[shared.LabelWorkloadType]; !found {
 		if labels == nil {
 			labels = map[string]string{}
@@ -236,24 +241,32 @@ func (n setting) of(o *unstructured.Unstructured) any {
 
 // note keeps the numbers that a user writes in a release. They hold after it.
 func (r *request) note() {
-	kept, parts, writes := r.was[shared.AnnotationOriginal], []string(nil), false
+	if _, found := r.was[shared.AnnotationOriginal]; !found {
+		return
+	}
+	var parts []string
+	writes := false
 	for _, n := range settings() {
 		was, is := n.of(r.old), n.of(r.object)
 		key := `"` + n.path[len(n.path)-1] + `":`
-		part := regexp.MustCompile(key + `\s*("[^"]*"|[0-9]+)`).FindString(kept)
-		if text := literal(is); !reflect.DeepEqual(was, is) && n.valid.MatchString(text) {
+		part := regexp.MustCompile(key + `("[^"]*"|[0-9]+)`).FindString(r.kept)
+		if text := literal(is); !reflect.DeepEqual(was, is) && n.valid.MatchString(text) && part != key+text {
 			part, writes = key+text, true
 		}
 		if part != "" {
 			parts = append(parts, part)
 		}
 	}
-	if _, found := r.was[shared.AnnotationOriginal]; found && writes {
-		now := r.object.GetAnnotations()
-		now[shared.AnnotationOriginal] = "{" + strings.Join(parts, ",") + "}"
-		r.object.SetAnnotations(now)
+	if writes {
+		r.kept = "{" + strings.Join(parts, ",") + "," + r.end()
 	}
+	now := r.object.GetAnnotations()
+	now[shared.AnnotationOriginal] = r.kept
+	r.object.SetAnnotations(now)
 }
+
+// end is of numbers that were noted in this request. The API server asks again when somebody changes the object after the brake.
+func (r *request) end() string { return `"at":"` + r.old.GetResourceVersion() + `"}` }
 
 // literal is a number or percentage in JSON.
 func literal(value any) string {

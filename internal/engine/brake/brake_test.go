@@ -6,6 +6,7 @@ package brake
 import (
 	"maps"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,6 +152,7 @@ func TestNumbersOfARelease(t *testing.T) {
 // Numbers that a user writes in a release are kept for its end, as far as they can be written back.
 func TestNumbersThatAUserWritesInARelease(t *testing.T) {
 	const kept = `{"maxSurge":"25%","maxUnavailable":0,"progressDeadlineSeconds":600}`
+	noted := func(numbers string) string { return strings.TrimSuffix(numbers, "}") + `,"at":"12"}` }
 	seconds, strategy := []string{"spec", "minReadySeconds"}, []string{"spec", "strategy", "rollingUpdate"}
 	for name, tc := range map[string]struct {
 		path  []string
@@ -158,15 +160,15 @@ func TestNumbersThatAUserWritesInARelease(t *testing.T) {
 		want  string
 	}{
 		"nothing":              {seconds, int64(5), kept},
-		"minReadySeconds":      {seconds, int64(7), `{"maxSurge":"25%","maxUnavailable":0,"minReadySeconds":7,"progressDeadlineSeconds":600}`},
+		"minReadySeconds":      {seconds, int64(7), noted(`{"maxSurge":"25%","maxUnavailable":0,"minReadySeconds":7,"progressDeadlineSeconds":600}`)},
 		"the release's own":    {seconds, int64(2147483646), kept},
-		"maxSurge":             {append(strategy, "maxSurge"), "30%", `{"maxSurge":"30%","maxUnavailable":0,"progressDeadlineSeconds":600}`},
-		"maxUnavailable":       {append(strategy, "maxUnavailable"), int64(2), `{"maxSurge":"25%","maxUnavailable":2,"progressDeadlineSeconds":600}`},
+		"maxSurge":             {append(strategy, "maxSurge"), "30%", noted(`{"maxSurge":"30%","maxUnavailable":0,"progressDeadlineSeconds":600}`)},
+		"maxUnavailable":       {append(strategy, "maxUnavailable"), int64(2), noted(`{"maxSurge":"25%","maxUnavailable":2,"progressDeadlineSeconds":600}`)},
 		"more than all":        {append(strategy, "maxUnavailable"), "101%", kept},
 		"no number":            {append(strategy, "maxSurge"), `1","x":"`, kept},
 		"fewer than none":      {append(strategy, "maxSurge"), int64(-1), kept},
 		"no number at all":     {append(strategy, "maxSurge"), map[string]any{}, kept},
-		"seconds for progress": {[]string{"spec", "progressDeadlineSeconds"}, int64(900), `{"maxSurge":"25%","maxUnavailable":0,"progressDeadlineSeconds":900}`},
+		"seconds for progress": {[]string{"spec", "progressDeadlineSeconds"}, int64(900), noted(`{"maxSurge":"25%","maxUnavailable":0,"progressDeadlineSeconds":900}`)},
 		"another type":         {[]string{"spec", "strategy"}, map[string]any{"type": "Recreate"}, kept},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +178,11 @@ func TestNumbersThatAUserWritesInARelease(t *testing.T) {
 			if err := unstructured.SetNestedField(now.Object, tc.value, tc.path...); err != nil {
 				t.Fatal(err)
 			}
-			Brake("deployments", old, now)
+			old.SetResourceVersion("12")
+			annotate(now, shared.AnnotationOriginal, `{"maxSurge":"99%"}`) // an undo brings an old note back
+			for range 2 {                                                  // the API server may ask again
+				Brake("deployments", old, now)
+			}
 			if got := now.GetAnnotations()[shared.AnnotationOriginal]; got != tc.want {
 				t.Errorf("kept %s", got)
 			}

@@ -26,7 +26,7 @@ const (
 type Numbers struct {
 	MaxSurge                *intstr.IntOrString `json:"maxSurge,omitempty"`
 	MaxUnavailable          *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	MinReadySeconds         int32               `json:"minReadySeconds,omitempty"`
+	MinReadySeconds         int32               `json:"minReadySeconds"`
 	ProgressDeadlineSeconds *int32              `json:"progressDeadlineSeconds,omitempty"`
 }
 

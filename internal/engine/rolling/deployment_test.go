@@ -117,8 +117,8 @@ func TestFullest(t *testing.T) {
 // Numbers that a user wrote one by one are such as the API server takes together.
 func TestNumbersThatDoNotAgree(t *testing.T) {
 	for text, want := range map[string]string{
-		`{"maxSurge":0,"maxUnavailable":"0%"}`:                      `{"maxSurge":0,"maxUnavailable":1}`,
-		`{"maxSurge":0}`:                                            `{"maxSurge":0}`,
+		`{"maxSurge":0,"maxUnavailable":"0%"}`:                      `{"maxSurge":0,"maxUnavailable":1,"minReadySeconds":0}`,
+		`{"maxSurge":0}`:                                            `{"maxSurge":0,"minReadySeconds":0}`,
 		`{"minReadySeconds":600,"progressDeadlineSeconds":600}`:     `{"minReadySeconds":600,"progressDeadlineSeconds":601}`,
 		`{"maxSurge":"1%","maxUnavailable":0,"minReadySeconds":60}`: `{"maxSurge":"1%","maxUnavailable":0,"minReadySeconds":60}`,
 	} {
