@@ -334,7 +334,7 @@ type RolloutCondition struct {
 const (
 	// RolloutConditionProgressing tells of the release that goes on, or of the last one.
 	RolloutConditionProgressing = "Progressing"
-	// RolloutConditionSucceeded is True after a release ended with the new version, and False after it was cancelled.
+	// RolloutConditionSucceeded is True after a release ended with the new version, and False after it was canceled.
 	RolloutConditionSucceeded = "Succeeded"
 	// RolloutConditionTerminating is there while the Rollout is being deleted.
 	RolloutConditionTerminating = "Terminating"

@@ -74,5 +74,5 @@ func Ended(v View) Step {
 	return v.remind()
 }
 
-// Alone: no pod of another version is left.
+// Alone says that no pod of another version is left.
 func (v View) Alone() bool { return v.old() == 0 && v.CaughtUp }
