@@ -8,6 +8,7 @@ package chaos_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -177,10 +179,13 @@ func is(what func(s *rolloutsv1beta1.RolloutStatus, succeeded string) bool) func
 	}
 }
 
-// ends: a release is over.
+// ends: a release is over, and the next one will be caught. Operators of other lanes take the policy away while they have no Rollout.
 func ends(succeeded string) func(context.Context, *chaos.World) error {
 	return is(func(s *rolloutsv1beta1.RolloutStatus, how string) bool {
-		return s.Phase == rolloutsv1beta1.RolloutPhaseHealthy && how == succeeded
+		guarded := slices.ContainsFunc(s.Conditions, func(c rolloutsv1beta1.RolloutCondition) bool {
+			return c.Type == rolloutsv1beta1.RolloutConditionGuarded && c.Status == metav1.ConditionTrue
+		})
+		return s.Phase == rolloutsv1beta1.RolloutPhaseHealthy && how == succeeded && guarded
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -30,9 +31,14 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
+// samples are of the whole cluster in part, and the scorecard deletes them.
+var samples sync.RWMutex
+
 // TestSamples applies all samples as a user does, and waits until their sets are available. The scorecard applies them one by one.
 func TestSamples(t *testing.T) {
 	t.Parallel()
+	samples.Lock()
+	defer samples.Unlock()
 	applied(t, "-k", "../../config/samples")
 	kruise := &operatorv1alpha1.Kruise{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	t.Cleanup(func() {

@@ -20,6 +20,8 @@ func TestScorecard(t *testing.T) {
 	for _, name := range []string{"samples-become-ready", "updates-keep-pods"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			samples.RLock()
+			defer samples.RUnlock()
 			result, err := scorecard.Process(t.Context(), env.Cluster, name, "../../bundle")
 			if err != nil {
 				t.Fatal(err)
