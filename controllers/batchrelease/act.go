@@ -138,7 +138,7 @@ func (o *observed) original() any {
 	return o.numbers.Encode()
 }
 
-// surged are the numbers of the user that OpenKruise keeps while a CloneSet has pods beside old ones.
+// surged are a user's numbers, kept by OpenKruise while a CloneSet has pods beside old ones.
 func (o *observed) surged() *rolling.Numbers {
 	if !o.beside || o.deployment != nil {
 		return nil

@@ -34,7 +34,7 @@ const (
 	none = "none"
 	// pausedScaleIn is KEDA's: its object takes no pods.
 	pausedScaleIn = "autoscaling.keda.sh/paused-scale-in"
-	// switchedOff is what OpenKruise appends to the name of a target. No workload can have such a name.
+	// switchedOff is appended to the name of a target by OpenKruise. No workload can have such a name.
 	switchedOff = "-DisableByRollout"
 )
 
@@ -42,7 +42,7 @@ const (
 type scaler struct {
 	kind   schema.GroupVersionKind
 	object *unstructured.Unstructured
-	// target is the name that it gets back from OpenKruise; empty: it has it.
+	// target is its name before OpenKruise changed it; empty: it did not.
 	target string
 }
 

@@ -15,13 +15,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// byHolder is the index of pods that are held out of service.
+// byHolder is the index of pods out of service.
 const byHolder = "readiness-holder"
 
 // otherHolder is everybody who is not named.
 const otherHolder = "other"
 
-// holderNames are those who hold pods, as metrics say it.
+// holderNames are the holders of pods in metrics.
 func holderNames() []string { return []string{"ContainerRecreateRequest", "Lifecycle", otherHolder} }
 
 // countHeld counts the pods of each holder.

@@ -114,7 +114,7 @@ func TestWhatIsReadOfAWorkload(t *testing.T) {
 		"note":  workloadWith("Deployment", nil, nil, map[string]string{shared.RolloutID: "note"}),
 		"label": workloadWith("Deployment", nil, map[string]string{shared.RolloutID: "label"}, map[string]string{shared.RolloutID: "note"}),
 	} {
-		if got := rolloutID(w); got != want {
+		if got := rollable.RolloutID(w); got != want {
 			t.Errorf("the id is %q instead of %q", got, want)
 		}
 	}

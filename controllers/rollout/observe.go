@@ -61,14 +61,7 @@ func (r *Reconciler) quiet(o *v1beta1.Rollout) bool {
 	_, releasing := w.GetAnnotations()[shared.AnnotationInProgressing]
 	guarded := plan.ConditionOf(&s, v1beta1.RolloutConditionGuarded).Status == metav1.ConditionTrue
 	return guarded && !releasing && w.GetAnnotations()[shared.AnnotationRollout] == o.Name &&
-		w.GetGeneration() == sub.ObservedWorkloadGeneration && rolloutID(w) == sub.ObservedRolloutID
-}
-
-func rolloutID(w metav1.Object) string {
-	if id, found := w.GetLabels()[shared.RolloutID]; found {
-		return id
-	}
-	return w.GetAnnotations()[shared.RolloutID]
+		w.GetGeneration() == sub.ObservedWorkloadGeneration && rollable.RolloutID(w) == sub.ObservedRolloutID
 }
 
 func keyOf(o *v1beta1.Rollout) types.NamespacedName {

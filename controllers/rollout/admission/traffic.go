@@ -47,7 +47,7 @@ func validateTraffic(r *v1beta1.Rollout, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateShares checks whether routes can do what the steps want.
+// validateShares checks the steps against the routes.
 func validateShares(r *v1beta1.Rollout, routes []routing.Route, path *field.Path) (errs field.ErrorList) {
 	canary := r.Spec.Strategy.Canary
 	names := routing.Names(r.Name, canary)
@@ -57,7 +57,7 @@ func validateShares(r *v1beta1.Rollout, routes []routing.Route, path *field.Path
 	return errs
 }
 
-// unserved are steps that routes cannot do which a script may serve.
+// unserved are faults of steps by routes with a key for a script.
 func unserved(r *v1beta1.Rollout, scripts map[string]string) field.ErrorList {
 	r, path := unified(r, field.NewPath("spec", "strategy"))
 	canary := r.Spec.Strategy.Canary

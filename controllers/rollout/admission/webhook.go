@@ -29,11 +29,11 @@ const (
 	maxBytes  = 4 << 20
 )
 
-// Others finds the other Rollouts, and scripts that serve routes.
+// Others finds the other Rollouts, and scripts for routes.
 type Others struct {
 	// Reader asks the API server, not a cache.
 	Reader client.Reader
-	// Namespace is that of the operator.
+	// Namespace is the operator's.
 	Namespace string
 }
 
@@ -68,16 +68,12 @@ func fieldInV1alpha1(path string) string {
 	return path
 }
 
-// lookUp finds the faults that only the cluster tells. What cannot be read is admitted.
+// lookUp finds faults by other objects. An unreadable one admits.
 func (o Others) lookUp(ctx context.Context, r, old *v1beta1.Rollout) (field.ErrorList, []string) {
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
 	errs := routes.Judge{Reader: o.Reader, Namespace: o.Namespace}.Faults(ctx, func(scripts map[string]string) field.ErrorList {
-		errs := unserved(r, scripts)
-		if len(errs) > 0 && old != nil {
-			errs = admit.Introduced(errs, unserved(old, scripts))
-		}
-		return errs
+		return admit.IntroducedBy(func(o *v1beta1.Rollout) field.ErrorList { return unserved(o, scripts) }, r, old)
 	})
 	if len(errs) == 0 {
 		errs = o.check(ctx, r, old)

@@ -114,7 +114,7 @@ type pass struct {
 	waits string
 }
 
-// Reconciling is a condition that Rollouts have only while the operator does nothing for them.
+// Reconciling is a condition of Rollouts only while the operator does nothing for them.
 const Reconciling = "Reconciling"
 
 // Plan decides the next step. The rules are in the order of their numbers; the first one that fits is taken.

@@ -21,7 +21,7 @@ import (
 // +kubebuilder:webhook:path=/mutate-rollouts-kruise-io-v1alpha1-trafficrouting,mutating=true,groups=rollouts.kruise.io,resources=trafficroutings,verbs=create;update,versions=v1alpha1,name=default.trafficroutings.rollouts.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-rollouts-kruise-io-v1alpha1-trafficrouting,mutating=false,groups=rollouts.kruise.io,resources=trafficroutings,verbs=create;update,versions=v1alpha1,name=validate.trafficroutings.rollouts.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 
-// Kind are the rules for TrafficRoutings. judge knows the scripts that serve routes.
+// Kind are the rules for TrafficRoutings. judge knows the scripts for routes.
 func Kind(judge routes.Judge) admit.Kind[v1alpha1.TrafficRouting, *v1alpha1.TrafficRouting] {
 	return admit.Kind[v1alpha1.TrafficRouting, *v1alpha1.TrafficRouting]{
 		GroupVersionKind: plan.Kind(),
@@ -32,11 +32,7 @@ func Kind(judge routes.Judge) admit.Kind[v1alpha1.TrafficRouting, *v1alpha1.Traf
 			ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 			defer cancel()
 			return judge.Faults(ctx, func(scripts map[string]string) field.ErrorList {
-				errs := unserved(o, scripts)
-				if len(errs) > 0 && old != nil {
-					errs = admit.Introduced(errs, unserved(old, scripts))
-				}
-				return errs
+				return admit.IntroducedBy(func(o *v1alpha1.TrafficRouting) field.ErrorList { return unserved(o, scripts) }, o, old)
 			}), nil
 		},
 	}
@@ -59,7 +55,7 @@ func Validate(o *v1alpha1.TrafficRouting) field.ErrorList {
 	return validateShare(o, routing.Fixed(all))
 }
 
-// unserved: routes cannot do it which a script may serve.
+// unserved are faults of routes with a key for a script.
 func unserved(o *v1alpha1.TrafficRouting, scripts map[string]string) field.ErrorList {
 	all, _ := routing.CheckAll(o.Spec.ObjectRef, field.NewPath("spec", "objectRef"))
 	if len(all) == 0 {
@@ -68,7 +64,7 @@ func unserved(o *v1alpha1.TrafficRouting, scripts map[string]string) field.Error
 	return validateShare(o, routing.Open(all, scripts))
 }
 
-// validateShare checks whether routes can do what the strategy wants.
+// validateShare checks the strategy against the routes.
 func validateShare(o *v1alpha1.TrafficRouting, all []routing.Route) field.ErrorList {
 	errs := routing.CheckShare(all, plan.Share(o.Spec.Strategy), plan.Names(o), field.NewPath("spec", "strategy"))
 	for _, err := range errs { // providers know a weight by its name in a Rollout

@@ -214,7 +214,7 @@ func (r *request) deployment() {
 	}
 }
 
-// setting is a number of a user, which a release keeps while its own stands there.
+// setting is a number of a user, kept while that of a release stands there.
 type setting struct {
 	path []string
 	// valid ones can be written back.
@@ -239,7 +239,7 @@ func (n setting) of(o *unstructured.Unstructured) any {
 	return value
 }
 
-// note keeps the numbers that a user writes in a release. They hold after it.
+// note keeps numbers written by a user in a release. They hold after it.
 func (r *request) note() {
 	if _, found := r.was[shared.AnnotationOriginal]; !found {
 		return
@@ -265,7 +265,7 @@ func (r *request) note() {
 	r.object.SetAnnotations(now)
 }
 
-// end is of numbers that were noted in this request. The API server asks again when somebody changes the object after the brake.
+// end marks numbers noted in this request. The API server asks again when somebody changes the object after the brake.
 func (r *request) end() string { return `"at":"` + r.old.GetResourceVersion() + `"}` }
 
 // literal is a number or percentage in JSON.

@@ -43,6 +43,23 @@ func label(o *unstructured.Unstructured, id string) {
 	o.SetLabels(all)
 }
 
+// identified gives both objects a rollout-id as label and as annotation; empty is none. Templated: the template differs, too.
+func identified(templated bool, labels, annotations [2]string) func(old, now *unstructured.Unstructured) {
+	return func(old, now *unstructured.Unstructured) {
+		if !templated {
+			now.Object["spec"] = old.Object["spec"]
+		}
+		for i, o := range []*unstructured.Unstructured{old, now} {
+			if labels[i] != "" {
+				label(o, labels[i])
+			}
+			if annotations[i] != "" {
+				annotate(o, shared.RolloutID, annotations[i])
+			}
+		}
+	}
+}
+
 func paused(o *unstructured.Unstructured) bool {
 	value, _, _ := unstructured.NestedBool(o.Object, "spec", "paused")
 	return value
@@ -51,6 +68,7 @@ func paused(o *unstructured.Unstructured) bool {
 const mark = `{"rolloutName":"web"}`
 
 func TestWhatIsBraked(t *testing.T) {
+	none, stays, other, goes := [2]string{}, [2]string{"7", "7"}, [2]string{"7", "8"}, [2]string{"7"}
 	for name, tc := range map[string]struct {
 		change func(old, now *unstructured.Unstructured)
 		braked bool
@@ -62,50 +80,16 @@ func TestWhatIsBraked(t *testing.T) {
 		"no replicas": {func(_, now *unstructured.Unstructured) {
 			_ = unstructured.SetNestedField(now.Object, int64(0), "spec", "replicas")
 		}, false},
-		"an annotation rollout-id that stays": {func(old, now *unstructured.Unstructured) {
-			annotate(old, shared.RolloutID, "7")
-			annotate(now, shared.RolloutID, "7")
-		}, false},
-		"another annotation rollout-id": {func(old, now *unstructured.Unstructured) {
-			now.Object["spec"] = old.Object["spec"]
-			annotate(old, shared.RolloutID, "7")
-			annotate(now, shared.RolloutID, "8")
-		}, true},
-		"a label rollout-id that stays": {func(old, now *unstructured.Unstructured) {
-			label(old, "7")
-			label(now, "7")
-		}, true},
-		"another label rollout-id": {func(old, now *unstructured.Unstructured) {
-			now.Object["spec"] = old.Object["spec"]
-			label(old, "7")
-			label(now, "8")
-		}, true},
-		"another label beside an annotation that stays": {func(old, now *unstructured.Unstructured) {
-			label(old, "7")
-			label(now, "8")
-			annotate(old, shared.RolloutID, "7")
-			annotate(now, shared.RolloutID, "7")
-		}, true},
-		"a label and an annotation that stay": {func(old, now *unstructured.Unstructured) {
-			label(old, "7")
-			label(now, "7")
-			annotate(old, shared.RolloutID, "7")
-			annotate(now, shared.RolloutID, "7")
-		}, false},
-		"another annotation beside a label that stays": {func(old, now *unstructured.Unstructured) {
-			now.Object["spec"] = old.Object["spec"]
-			label(old, "7")
-			label(now, "7")
-			annotate(old, shared.RolloutID, "7")
-			annotate(now, shared.RolloutID, "8")
-		}, true},
-		"a rollout-id that goes": {func(old, now *unstructured.Unstructured) {
-			now.Object["spec"] = old.Object["spec"]
-			label(old, "7")
-			annotate(old, shared.RolloutID, "7")
-		}, false},
-		"without a Rollout": {func(old, _ *unstructured.Unstructured) { old.SetAnnotations(nil) }, false},
-		"by the operator":   {func(_, now *unstructured.Unstructured) { annotate(now, shared.AnnotationSequence, "1") }, false},
+		"an annotation rollout-id that stays":           {identified(true, none, stays), false},
+		"another annotation rollout-id":                 {identified(false, none, other), true},
+		"a label rollout-id that stays":                 {identified(true, stays, none), true},
+		"another label rollout-id":                      {identified(false, other, none), true},
+		"another label beside an annotation that stays": {identified(true, other, stays), true},
+		"a label and an annotation that stay":           {identified(true, stays, stays), false},
+		"another annotation beside a label that stays":  {identified(false, stays, other), true},
+		"a rollout-id that goes":                        {identified(false, goes, goes), false},
+		"without a Rollout":                             {func(old, _ *unstructured.Unstructured) { old.SetAnnotations(nil) }, false},
+		"by the operator":                               {func(_, now *unstructured.Unstructured) { annotate(now, shared.AnnotationSequence, "1") }, false},
 		"by an undo that brings an old number": {func(old, now *unstructured.Unstructured) {
 			annotate(old, shared.AnnotationSequence, "9")
 			annotate(now, shared.AnnotationSequence, "3")

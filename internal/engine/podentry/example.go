@@ -29,7 +29,7 @@ func Requirements(selector *metav1.LabelSelector) ([]Requirement, error) {
 	return requirements, nil
 }
 
-// Hold says whether labels fulfill all requirements.
+// Hold is true if labels fulfill all requirements.
 func Hold(requirements []Requirement, labels map[string]string) bool {
 	return !slices.ContainsFunc(requirements, func(r Requirement) bool { return !r.Holds(labels) })
 }

@@ -6,6 +6,7 @@ package rollable
 import (
 	"math"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -42,10 +43,7 @@ type Facts struct {
 
 // FactsOf reads the stored object of a workload.
 func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
-	f := Facts{Generation: o.GetGeneration(), RolloutID: o.GetAnnotations()[shared.RolloutID]}
-	if id, found := o.GetLabels()[shared.RolloutID]; found {
-		f.RolloutID = id
-	}
+	f := Facts{Generation: o.GetGeneration(), RolloutID: RolloutID(o)}
 	f.ByID = o.GetAnnotations()[shared.RolloutID] != ""
 	_, f.InRelease = o.GetAnnotations()[shared.AnnotationInProgressing]
 	_, f.Guarded = o.GetLabels()[shared.LabelWorkloadType]
@@ -66,6 +64,14 @@ func (w Workload) FactsOf(o *unstructured.Unstructured) Facts {
 	f.MaxUnavailable = max(1, maxUnavailable(o, f.Replicas))
 	f.Unsupported = w.unsupported(o)
 	return f
+}
+
+// RolloutID is the rollout-id of a workload: its label, else its annotation.
+func RolloutID(o metav1.Object) string {
+	if id, found := o.GetLabels()[shared.RolloutID]; found {
+		return id
+	}
+	return o.GetAnnotations()[shared.RolloutID]
 }
 
 // unsupported says why a workload has no batches.

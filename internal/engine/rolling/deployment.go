@@ -56,7 +56,7 @@ func DecodeNumbers(text string) (n Numbers, err error) {
 	return n.agreeing(), nil
 }
 
-// agreeing are numbers that the API server takes together: a user may have written each alone.
+// agreeing are the numbers as the API server takes them together: a user may have written each alone.
 func (n Numbers) agreeing() Numbers {
 	if n.ProgressDeadlineSeconds != nil && *n.ProgressDeadlineSeconds <= n.MinReadySeconds {
 		n.ProgressDeadlineSeconds = ptr.To(n.MinReadySeconds + 1)

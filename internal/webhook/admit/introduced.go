@@ -17,6 +17,15 @@ func Introduced(errs, known field.ErrorList) field.ErrorList {
 	return introduced(errs, known, func(e *field.Error) fault { return fault{e.Field, e.ErrorBody()} })
 }
 
+// IntroducedBy returns the faults of o by a check, without those of old. Old is nil for a new object.
+func IntroducedBy[T any](check func(*T) field.ErrorList, o, old *T) field.ErrorList {
+	errs := check(o)
+	if len(errs) > 0 && old != nil {
+		errs = Introduced(errs, check(old))
+	}
+	return errs
+}
+
 // fault is a field and the fault in words.
 type fault struct{ field, text string }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
 )
 
-// Fixed are the routes that no script can serve.
+// Fixed are routes without a key for a script.
 func Fixed(all []Route) []Route {
 	return slices.DeleteFunc(slices.Clone(all), func(r Route) bool { return r.Key != "" })
 }
