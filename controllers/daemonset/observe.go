@@ -61,7 +61,7 @@ func (r *Reconciler) prepare(ctx context.Context, set *appsv1beta1.DaemonSet, me
 	}
 	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
 	now := r.Clock.Now()
-	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), "")
+	observed.snapshot.Snapshot = observed.revisions.Snapshot(now, plan.Pods(observed.spec, pods, &mem.Pods, now), observed.revisions.Update.Name)
 	r.MarkDeleted(owner, observed.snapshot.Pods)
 	mem.SawNodes(seenIn(observed.snapshot))
 	observed.snapshot.PodName = podNames(set.Name, observed.snapshot)

@@ -221,14 +221,7 @@ func PreDownload(spec *Spec, s Snapshot) *pulls.Workload {
 		return nil
 	}
 	about := s.Snapshot
-	about.Current = s.Update
-	for i := range s.Pods {
-		pod := &s.Pods[i]
-		old, stored := s.Revisions[pod.Revision]
-		if !pod.Terminating && stored && old.Name != s.Update.Name && (about.Current.Name == s.Update.Name || old.Number > about.Current.Number) {
-			about.Current = old
-		}
-	}
+	about.Current = podset.NewestOld(s.Pods, s.Update, s.Revisions)
 	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &about, podset.Counts{UpdatedReady: int32(countNodes(&s).updatedReady)})
 	workload.AnyUpdate = true
 	return workload

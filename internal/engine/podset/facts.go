@@ -123,6 +123,18 @@ func one(yes bool) int32 {
 	return 0
 }
 
+// NewestOld is the newest stored revision of pods before update, without terminating ones; update if there is none.
+func NewestOld(pods []Pod, update revision.Revision, stored map[string]revision.Revision) revision.Revision {
+	newest := update
+	for i := range pods {
+		old, found := stored[pods[i].Revision]
+		if found && !pods[i].Terminating && old.Name != update.Name && (newest.Name == update.Name || revision.ByAge(newest, old) < 0) {
+			newest = old
+		}
+	}
+	return newest
+}
+
 // FailedUpdatesFirst compares pods. Victims of an earlier update come first: they are neither at the current
 // nor at the update revision, and only this update can repair them. No partition may keep them, in whatever
 // order: they would use up maxUnavailable for ever.

@@ -140,10 +140,10 @@ func (r *Revisions) whyRefused() string {
 }
 
 // Snapshot is a workload at now with these revisions and pods, without its claims. current
-// names the pods' last revision, from the status; empty for a kind without such a field.
+// names the pods' last revision, from the status; a kind without such a field names the update revision.
 func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) podset.Snapshot {
 	if _, stored := r.ByName[current]; !stored {
-		current = r.newestOld(pods)
+		current = podset.NewestOld(pods, r.Update, r.ByName).Name // the template may change before a status names it
 	}
 	return podset.Snapshot{
 		Now:        now,
@@ -154,18 +154,6 @@ func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) p
 		Current:    revision.Current(current, r.Update, r.ByName),
 		Revisions:  r.ByName,
 	}
-}
-
-// newestOld is the newest revision of pods before the update revision. The template may change before a status names it.
-func (r *Revisions) newestOld(pods []podset.Pod) string {
-	var newest revision.Revision
-	for i := range pods {
-		old, stored := r.ByName[pods[i].Revision]
-		if stored && old.Name != r.Update.Name && (newest.Name == "" || revision.ByAge(newest, old) < 0) {
-			newest = old
-		}
-	}
-	return newest.Name
 }
 
 // Recorded is an object's content for a revision, and its place.
