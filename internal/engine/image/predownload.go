@@ -53,6 +53,8 @@ type Workload struct {
 	UpdatedReady int32
 	// Current and Update are the rollout's revisions; the same without one.
 	Current, Update revision.Revision
+	// Revisions are all stored revisions.
+	Revisions map[string]revision.Revision
 }
 
 // WorkloadOf describes a workload by its parsed spec, its settings and its snapshot. counts are its
@@ -62,7 +64,7 @@ func WorkloadOf(spec *podset.Spec, settings Settings, s *podset.Snapshot, counts
 		Namespace: spec.Namespace, Owner: spec.Owner, Selector: spec.LabelSelector,
 		Replicas: int32(spec.Replicas), Partition: int32(spec.Partition), MaxUnavailable: int32(spec.MaxUnavailable),
 		OnDelete: spec.OnDelete, Policy: spec.PodUpdatePolicy, InPlace: spec.InPlace, Settings: settings,
-		UpdatedReady: counts.UpdatedReady, Current: s.Current, Update: s.Update,
+		UpdatedReady: counts.UpdatedReady, Current: s.Current, Update: s.Update, Revisions: s.Revisions,
 	}
 }
 
@@ -89,13 +91,15 @@ type Decision struct {
 	Delete []*metav1.PartialObjectMetadata
 	// Create are jobs to create.
 	Create []*v1beta1.ImagePullJob
+	// Forget are revisions of former rollouts with the label "created". The next rollout to one of them has jobs again.
+	Forget []revision.Revision
 	// Record is the decision's label for the update revision, to be written when all of Create
 	// exist. When empty, it is there already.
 	Record string
 }
 
 // Writes says whether there is anything to write.
-func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create) > 0 || d.Record != "" }
+func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create)+len(d.Forget) > 0 || d.Record != "" }
 
 // Decide names the jobs of a workload. Jobs are its present ones, by name.
 //
@@ -107,7 +111,7 @@ func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create) > 0 || d.Re
 //  3. fewer updated pods are ready than the user wants to see first: no job yet;
 //  4. there is a job for each changed image.
 //
-// Jobs of other revisions go in any case. A revision with the label "not worth it" is decided about
+// Jobs and labels of other revisions go in any case. A revision with the label "not worth it" is decided about
 // again: the workload may have grown since.
 func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 	var d Decision
@@ -118,6 +122,11 @@ func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
 		exist[job.Name] = true
 		if job.DeletionTimestamp == nil && (!rollout || job.Labels[shared.LabelRevisionHash] != hash) {
 			d.Delete = append(d.Delete, job)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.Revisions)) {
+		if r := w.Revisions[name]; (!rollout || name != w.Update.Name) && recorded(r, shared.LabelPreDownloadCreated) {
+			d.Forget = append(d.Forget, r)
 		}
 	}
 	if !rollout {

@@ -68,6 +68,7 @@ type brief struct {
 	State          State
 	Message        string
 	Delete, Create []string
+	Forget         []string
 	Record         string
 }
 
@@ -78,6 +79,9 @@ func briefOf(d Decision) brief {
 	}
 	for _, job := range d.Create {
 		b.Create = append(b.Create, job.Name+"="+job.Spec.Image)
+	}
+	for _, r := range d.Forget {
+		b.Forget = append(b.Forget, r.Name)
 	}
 	return b
 }
@@ -116,6 +120,19 @@ func TestDecide(t *testing.T) {
 			want: brief{State: Wanted, Message: wanted.Message, Record: wanted.Record},
 		},
 		"without a rollout there is nothing to do": {change: []func(*Workload){func(w *Workload) { w.Current = w.Update }}},
+		"the label of a former rollout goes, that of this one stays": {
+			change: []func(*Workload){label(shared.LabelPreDownloadCreated), func(w *Workload) {
+				w.Current.Object.Labels[shared.LabelPreDownloadCreated] = "true"
+				w.Revisions = map[string]revision.Revision{w.Current.Name: w.Current, w.Update.Name: w.Update}
+			}},
+			want: brief{State: Wanted, Message: wanted.Message, Forget: []string{"web-old"}},
+		},
+		"after the rollout its label goes": {
+			change: []func(*Workload){label(shared.LabelPreDownloadCreated), func(w *Workload) {
+				w.Current, w.Revisions = w.Update, map[string]revision.Revision{w.Update.Name: w.Update}
+			}},
+			want: brief{Forget: []string{"web-new"}},
+		},
 		"after the rollout all jobs go, but for those on their way": {
 			change: []func(*Workload){func(w *Workload) { w.Current = w.Update }, label(shared.LabelPreDownloadCreated)},
 			jobs:   []*metav1.PartialObjectMetadata{job("web-new-a", "new"), going(job("web-new-b", "new")), job("web-old-a", "old")},

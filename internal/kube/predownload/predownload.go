@@ -230,6 +230,14 @@ func (j *Jobs) carryOut(ctx context.Context, workload client.Object, w image.Wor
 			return false, err
 		}
 	}
+	for _, r := range d.Forget {
+		if enough() {
+			return true, nil
+		}
+		if err := j.History.Label(ctx, freshness.OwnerOf(workload), r.Object, map[string]*string{shared.LabelPreDownloadCreated: nil}); err != nil {
+			return false, err
+		}
+	}
 	if d.Record == "" || w.Update.Object == nil {
 		return false, nil
 	}

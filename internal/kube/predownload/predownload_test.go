@@ -216,6 +216,22 @@ func TestARolloutHasItsJobs(t *testing.T) {
 	}
 }
 
+// kruise 1419: of images A, B, A and B the second B was not pulled ahead.
+func TestAnImageThatComesBackIsPulledAheadAgain(t *testing.T) {
+	w := newSimulation(t, 1)
+	w.Revisions = map[string]revision.Revision{w.Current.Name: w.Current, w.Update.Name: w.Update}
+	for _, want := range []string{"web-new-c00", "web-old-c00", "web-new-c00"} {
+		w.pass()
+		if diff := cmp.Diff([]string{want}, w.stored()); diff != "" {
+			t.Fatalf("jobs (-want +got):\n%s", diff)
+		}
+		before := w.Current
+		w.Current = w.Update
+		w.pass()
+		w.Update = before
+	}
+}
+
 func TestJobsAreWrittenAFewAtATime(t *testing.T) {
 	w := newSimulation(t, 12)
 	said := w.pass()
