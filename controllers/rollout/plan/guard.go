@@ -62,7 +62,7 @@ func (p *pass) guarded() {
 	case p.HookFault != "":
 		say(v1beta1.ReasonNotRegistered, p.HookFault)
 		p.soon(unregistered)
-	case p.Registering:
+	case p.Registering && p.found(v1beta1.RolloutConditionGuarded).Status != metav1.ConditionTrue: // after a restart what was known holds
 		say(v1beta1.ReasonRegistering, "the API server is being told of the brake")
 		p.soon(registering)
 	default:

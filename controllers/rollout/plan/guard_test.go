@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,9 @@ func TestWhatIsGuarded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := resting()
+			w.Rollout.Status.Conditions = slices.DeleteFunc(w.Rollout.Status.Conditions, func(c v1beta1.RolloutCondition) bool {
+				return c.Type == v1beta1.RolloutConditionGuarded
+			})
 			s := w.snapshot()
 			tc.change(&s)
 			d := Plan(w.Rollout, s)
@@ -43,6 +47,11 @@ func TestWhatIsGuarded(t *testing.T) {
 		})
 	}
 	w := resting()
+	s := w.snapshot()
+	s.Registering = true
+	if d := Plan(w.Rollout, s); ConditionOf(&d.Status, v1beta1.RolloutConditionGuarded).Reason != v1beta1.ReasonInForce {
+		t.Errorf("after a restart of the operator it says otherwise: %+v", d.Status.Conditions)
+	}
 	w.Rollout.Spec.Disabled = true
 	if d := Plan(w.Rollout, w.snapshot()); ConditionOf(&d.Status, v1beta1.RolloutConditionGuarded).Type != "" {
 		t.Errorf("a disabled Rollout says so: %+v", d.Status.Conditions)
