@@ -36,7 +36,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/tests/framework/repository"
 )
 
-// ofOperator logs the operator's requests alone: an event for each request of all costs the API server several percent of its CPU.
+// ofOperator logs the operator's requests alone: writing those of all costs the API server CPU.
 const ofOperator = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
