@@ -206,7 +206,10 @@ func TestCloneSetOrder(t *testing.T) {
 
 // movedInTurn updates the set one pod at a time and returns the order of its held pods.
 func movedInTurn(s *scenario.Clones, n int) []string {
-	s.Update(scenario.CloneImage(scenario.V2))
+	// Pods and sets are watched apart: labels of pods may be seen after the new image.
+	s.Update(scenario.CloneImage(scenario.V2), scenario.ClonePaused(true))
+	s.Observed("the new image", func(v1beta1.CloneSetStatus) error { return nil })
+	s.Update(scenario.ClonePaused(false))
 	var order []string
 	for range n {
 		edited := scenario.Edited(scenario.V2)

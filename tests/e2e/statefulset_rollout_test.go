@@ -353,7 +353,10 @@ func TestUnorderedByPriority(t *testing.T) {
 	before := s.Identities()
 	s.Label("canary", "true", 1)
 	s.Label("zone", "a", 0)
-	s.Update(scenario.Image(scenario.V2))
+	// Pods and sets are watched apart: the labels may be seen after the new image.
+	s.Update(scenario.Image(scenario.V2), scenario.Partition(5))
+	s.Revision()
+	s.Update(scenario.Partition(1))
 	for _, next := range []int{1, 0, 4, 3} {
 		s.AwaitUpdating(scenario.V2, next)
 		s.Release(next)
