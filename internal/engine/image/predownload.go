@@ -99,7 +99,9 @@ type Decision struct {
 }
 
 // Writes says whether there is anything to write.
-func (d Decision) Writes() bool { return len(d.Delete)+len(d.Create)+len(d.Forget) > 0 || d.Record != "" }
+func (d Decision) Writes() bool {
+	return len(d.Delete)+len(d.Create)+len(d.Forget) > 0 || d.Record != ""
+}
 
 // Decide names the jobs of a workload. Jobs are its present ones, by name.
 //
