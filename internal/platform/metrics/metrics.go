@@ -20,10 +20,8 @@ type Metrics struct {
 	Objects *Scraped
 	// Copies is how many copies ResourceDistributions have together, by state: desired, succeeded or failed.
 	Copies *Scraped
-	// Rollouts is how many Rollouts there are, by state.
-	Rollouts *Scraped
-	// RolloutsSince is since when the one that is longest in a state is in it, in seconds since 1970; 0 without one.
-	RolloutsSince *Scraped
+	// Rollouts is how many Rollouts there are by state, and since when.
+	Rollouts *Rollouts
 	// Releases counts the ends of releases by Rollouts, by result: Succeeded, Canceled, LetGo or TakenOver.
 	Releases *prometheus.CounterVec
 	// StaleViews counts passes waiting for the cache to show the workload's own writes, by kind.
@@ -72,10 +70,7 @@ func New(registerer prometheus.Registerer) (*Metrics, error) {
 			"kind", "state", "reason"),
 		Copies: all.scraped("kruise_resourcedistribution_copies", "Copies of all ResourceDistributions together: desired, succeeded and failed, as in their statuses.",
 			"state"),
-		Rollouts: all.scraped("kruise_rollouts", "Rollouts by state: Step (pods are replaced), Approval (somebody has to approve), Pause, Ending (the workload gets its own strategy back) and Rest. Unguarded, beside these: it is not known whether the next change is held.",
-			"state"),
-		RolloutsSince: all.scraped("kruise_rollouts_since_seconds", "Since when the Rollout that is longest in a state is in it, in seconds since 1970; 0 without one. In Step, since its last new pod became ready.",
-			"state"),
+		Rollouts: add(all, newRollouts()),
 		Releases: all.counters("kruise_rollout_releases_total", "Releases by Rollouts that ended, by result: Succeeded, Canceled (the template was set back), LetGo (the Rollout was disabled or deleted) or TakenOver.",
 			"result"),
 		Actions: all.counters("kruise_podset_actions_total", "Actions that were carried out, by kind, verb (the step, such as Create) and result: ok, conflict (the object changed meanwhile), gone, refused, or doubt (unknown, and read from the server).",
