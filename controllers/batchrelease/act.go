@@ -5,7 +5,6 @@ package batchrelease
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -197,18 +197,20 @@ func (o *observed) braked() fields {
 	return nested(int64(everyOrdinal), o.row.Partition...)
 }
 
-// partition of a batch. That of a CloneSet is a percentage, where one says the same: then it holds when the CloneSet is scaled.
+// partition of a batch. That of a CloneSet is a percentage, where the batch is and one says the same: then it holds when the CloneSet is scaled.
 func (o *observed) partition(release *v1beta1.BatchRelease, batch int32, pods int) any {
-	size := release.Spec.ReleasePlan.Batches[batch].CanaryReplicas
-	value, percent, err := rollable.Size(size)
-	if err != nil || !percent || o.row.Kind.Kind != cloneSet {
+	value, percent, err := rollable.Size(release.Spec.ReleasePlan.Batches[batch].CanaryReplicas)
+	replicas := o.snapshot.Workload.Replicas
+	if err != nil || !percent || o.row.Kind.Kind != cloneSet || replicas == 0 {
 		return int64(pods)
 	}
-	share := intstr.FromString(fmt.Sprintf("%d%%", 100-value))
-	if n, err := intstr.GetScaledValueFromIntOrPercent(&share, o.snapshot.Workload.Replicas, true); err != nil || n != pods {
-		return int64(pods)
+	for _, hundredths := range []int{10000 - 100*value, 10000 * pods / replicas} {
+		share := intstr.FromString(strconv.FormatFloat(float64(hundredths)/100, 'f', -1, 64) + "%")
+		if n, err := budget.CloneSetPartition(&share, int32(replicas)); err == nil && int(n) == pods {
+			return share.StrVal
+		}
 	}
-	return share.StrVal
+	return int64(pods)
 }
 
 // restored is the spec of a workload that goes on by itself. A DaemonSet that was braked keeps the numbers of its type.

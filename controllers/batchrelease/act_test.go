@@ -4,6 +4,7 @@
 package batchrelease
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -129,5 +130,38 @@ func TestDecisionsInOnePass(t *testing.T) {
 		t.Errorf("a batch that is ready is %+v", done.Status.CanaryStatus)
 	} else if release.Status = done.Status; decide(release, s).Act.Partition == nil {
 		t.Error("the next batch does not begin")
+	}
+}
+
+// TestAnAutoscalerKeepsTheShareOfTheBatch: a CloneSet scaled in a batch has as many new pods as the batch allows of its new size, give or
+// take the one of rounding.
+func TestAnAutoscalerKeepsTheShareOfTheBatch(t *testing.T) {
+	row, _ := rollable.Of("apps.kruise.io/v1beta1", "CloneSet")
+	for _, c := range []struct{ step, before, after, most int }{
+		{1, 10, 28, 3}, {25, 10, 20, 6}, {30, 7, 70, 31}, {33, 150, 300, 100}, {50, 5, 50, 30}, {99, 10, 20, 20}, {1, 100, 10, 1},
+	} {
+		release := &v1beta1.BatchRelease{}
+		release.Spec.ReleasePlan.Batches = []v1beta1.ReleaseBatch{{CanaryReplicas: intstr.FromString(strconv.Itoa(c.step) + "%")}}
+		o := &observed{row: row, snapshot: plan.Snapshot{Workload: &plan.Workload{Facts: rollable.Facts{Replicas: c.before}}}}
+		kept := o.partition(release, 0, c.before-row.Limit(release.Spec.ReleasePlan.Batches[0].CanaryReplicas, c.before))
+		scaled := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"replicas": int64(c.after), "updateStrategy": map[string]any{"rollingUpdate": map[string]any{"partition": kept}},
+		}}}
+		if updated := c.after - row.FactsOf(scaled).Kept; updated > c.most || updated < c.after*c.step/100 {
+			t.Errorf("%d%% of %d, then %d pods, at the partition %v: %d are new", c.step, c.before, c.after, kept, updated)
+		}
+	}
+}
+
+// TestUnreadyPodsOfThePartitionStay: with reserved or first ordinals, pods that a partition keeps have higher numbers than it.
+func TestUnreadyPodsOfThePartitionStay(t *testing.T) {
+	for version, want := range map[string]int{"apps.kruise.io/v1beta1": 0, "apps/v1": 1} {
+		row, _ := rollable.Of(version, "StatefulSet")
+		labels := map[string]string{appsv1.ControllerRevisionHashLabelKey: "web-1"}
+		o := &observed{row: row, pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-100", Labels: labels}}}}
+		o.snapshot.Workload = &plan.Workload{Workload: row, Facts: rollable.Facts{Kept: 4, Revision: "web-2", Stable: "web-1"}}
+		if o.blocked(); len(o.snapshot.Workload.Blocked) != want {
+			t.Errorf("%s: deleted are %v", version, o.snapshot.Workload.Blocked)
+		}
 	}
 }

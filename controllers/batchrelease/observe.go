@@ -301,7 +301,8 @@ func (o *observed) count(updated []*corev1.Pod, minReady time.Duration) {
 }
 
 // blocked finds pods of a StatefulSet that hold up others although they will be replaced: they are outdated, not ready, and above the
-// partition or of a version that is neither the new one nor the stable one.
+// partition of a StatefulSet of Kubernetes, or of a version that is neither the new one nor the stable one. One of ours counts its
+// partition in pods, and moves those that are not ready by itself.
 func (o *observed) blocked() {
 	w := o.snapshot.Workload
 	if w.Kind.Kind != "StatefulSet" {
@@ -311,7 +312,7 @@ func (o *observed) blocked() {
 		if pod.DeletionTimestamp != nil || podstate.Ready(pod) || has(pod, w.Revision) {
 			continue
 		}
-		if ordinalOf(pod.Name) >= w.Kept || !has(pod, w.Stable) {
+		if w.Native && ordinalOf(pod.Name) >= w.Kept || !has(pod, w.Stable) {
 			w.Blocked = append(w.Blocked, pod.Name)
 		}
 	}

@@ -4,13 +4,16 @@
 package rollable
 
 import (
+	"fmt"
 	"math"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 )
 
 // everyPod is a partition that keeps all pods.
@@ -86,7 +89,7 @@ func (w Workload) unsupported(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// partition of a workload. A percentage counts in pods, rounded up.
+// partition of a workload. A percentage is that of a CloneSet.
 func (w Workload) partition(o *unstructured.Unstructured, replicas int) int {
 	if w.Partition == nil {
 		return 0
@@ -95,8 +98,13 @@ func (w Workload) partition(o *unstructured.Unstructured, replicas int) int {
 	if !found {
 		return 0
 	}
-	if size := scaled(value, replicas, true); size >= 0 {
-		return size
+	if share, is := value.(string); is {
+		if n, err := budget.CloneSetPartition(ptr.To(intstr.FromString(share)), int32(replicas)); err == nil {
+			return int(n)
+		}
+	}
+	if n, is := value.(int64); is {
+		return int(min(max(n, 0), everyPod))
 	}
 	return everyPod
 }
@@ -107,28 +115,11 @@ func maxUnavailable(o *unstructured.Unstructured, replicas int) int {
 		{"spec", "updateStrategy", "rollingUpdate", "maxUnavailable"}, {"spec", "updateStrategy", "maxUnavailable"},
 	} {
 		if value, found, _ := unstructured.NestedFieldNoCopy(o.Object, path...); found {
-			return scaled(value, replicas, false)
+			n, _ := budget.Count(intstr.Parse(fmt.Sprint(value)), int32(replicas), budget.Down)
+			return int(n)
 		}
 	}
 	return 0
-}
-
-// scaled is a number or percentage; -1 if it is neither.
-func scaled(value any, replicas int, up bool) int {
-	var size intstr.IntOrString
-	switch value := value.(type) {
-	case int64:
-		size = intstr.FromInt32(int32(min(max(value, 0), math.MaxInt32)))
-	case string:
-		size = intstr.FromString(value)
-	default:
-		return -1
-	}
-	n, err := intstr.GetScaledValueFromIntOrPercent(&size, replicas, up)
-	if err != nil {
-		return -1
-	}
-	return n
 }
 
 func number(o *unstructured.Unstructured, omitted int64, path ...string) int64 {
