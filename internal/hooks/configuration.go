@@ -31,6 +31,8 @@ const (
 	maxKept  = 1_500_000
 	// fieldsSize is an entry's share of managedFields. Measured: 450.
 	fieldsSize = 600
+	// unenforced keeps the admissions enforcer of AKS off: it adds requirements to selectors, and both would write for ever.
+	unenforced = "admissions.enforcer/disabled"
 )
 
 func mutatingKind() schema.GroupVersionKind {
@@ -282,12 +284,12 @@ func (c *configuration) update(ctx context.Context, entries []admissionv1.Mutati
 	want := c.have.DeepCopy()
 	want.Object["webhooks"] = made.Object["webhooks"]
 	want.SetOwnerReferences(owners)
-	annotations := want.GetAnnotations()
-	maps.DeleteFunc(annotations, func(name, _ string) bool { return strings.HasPrefix(name, announcedPrefix) })
-	if len(c.marks) > 0 && annotations == nil {
-		annotations = map[string]string{}
+	annotations := made.GetAnnotations()
+	for name, value := range want.GetAnnotations() {
+		if !strings.HasPrefix(name, announcedPrefix) {
+			annotations[name] = value
+		}
 	}
-	maps.Copy(annotations, c.marks)
 	want.SetAnnotations(annotations)
 	options := []client.UpdateOption{client.FieldOwner(shared.FieldManager)}
 	if dry {
@@ -333,7 +335,9 @@ func (c *configuration) without(ctx context.Context, applied *unstructured.Unstr
 
 // object is the configuration with these entries. The server refuses it if the writer of the certificate was faster.
 func (c *configuration) object(entries []admissionv1.MutatingWebhook, owners []metav1.OwnerReference) (*unstructured.Unstructured, error) {
-	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners, Annotations: c.marks}, Webhooks: entries}
+	annotations := map[string]string{unenforced: "true"}
+	maps.Copy(annotations, c.marks)
+	typed := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: c.name, OwnerReferences: owners, Annotations: annotations}, Webhooks: entries}
 	if c.have != nil {
 		typed.ResourceVersion = c.have.GetResourceVersion()
 	}

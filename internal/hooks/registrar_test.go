@@ -246,6 +246,20 @@ func TestEntriesStandInTheirOrderAndAreRestored(t *testing.T) {
 	}
 }
 
+// On AKS, the admissions enforcer added requirements to each selector, the operator removed them, and so on for ever.
+func TestTheSelectorsAreNotWrittenForEverOnAKS(t *testing.T) {
+	w := newWorld(t)
+	w.Owner("all", nil).Want(hook("a"), hook("deny", func(h *Hook) { h.Mutates = false }))
+	w.pass()
+	for name, config := range map[string]client.Object{
+		MutatingConfiguration: &admissionv1.MutatingWebhookConfiguration{}, ValidatingConfiguration: &admissionv1.ValidatingWebhookConfiguration{},
+	} {
+		if w.exists(config, name); config.GetAnnotations()["admissions.enforcer/disabled"] != "true" {
+			t.Errorf("%s is not exempt: %v", name, config.GetAnnotations())
+		}
+	}
+}
+
 func TestOneThatIsRefusedLeavesTheOthersCurrent(t *testing.T) {
 	w := newWorld(t)
 	w.rejects = func(o *unstructured.Unstructured) bool {
