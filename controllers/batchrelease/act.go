@@ -184,12 +184,12 @@ func (o *observed) braked() fields {
 		return fields{"paused": true}
 	case o.row.Partition == nil:
 		return fields{"updateStrategy": fields{"type": string(appsv1.OnDeleteDaemonSetStrategyType)}}
-	case o.snapshot.Workload.Kept > o.snapshot.Workload.Start:
+	case o.snapshot.Workload.Kept > 0:
 		return nil
 	}
 	w := o.snapshot.Workload
 	if w.Updated > 0 && w.Revision != w.Stable {
-		return nested(int64(w.Start+max(0, w.Replicas-w.Updated)), o.row.Partition...)
+		return nested(int64(max(0, w.Replicas-w.Updated)), o.row.Partition...)
 	}
 	if w.Kind.Kind == cloneSet {
 		return nested("100%", o.row.Partition...)

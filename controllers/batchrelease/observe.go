@@ -312,7 +312,7 @@ func (o *observed) blocked() {
 		if pod.DeletionTimestamp != nil || podstate.Ready(pod) || has(pod, w.Revision) {
 			continue
 		}
-		if w.Native && ordinalOf(pod.Name) >= w.Kept || !has(pod, w.Stable) {
+		if w.Native && ordinalOf(pod.Name)-w.Start >= w.Kept || !has(pod, w.Stable) {
 			w.Blocked = append(w.Blocked, pod.Name)
 		}
 	}

@@ -55,9 +55,9 @@ func (p *pass) deployment(v rolling.View, desired int) Act {
 	return Act{Rolling: &step}
 }
 
-// partition lowers a partition, and never raises it. It counts from the first ordinal.
+// partition lowers a partition, and never raises it.
 func partition(w *Workload, desired int) Act {
-	next := w.Start + max(0, w.Replicas-desired)
+	next := max(0, w.Replicas-desired)
 	if next >= w.Kept {
 		return Act{}
 	}

@@ -139,7 +139,7 @@ func (w *world) react() {
 		}
 	default:
 		for i := range w.pods {
-			w.pods[i] = w.pods[i] || i >= w.w.Kept-w.w.Start
+			w.pods[i] = w.pods[i] || i >= w.w.Kept
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestOrdinalsBeginAnywhere(t *testing.T) {
 	w := newWorld(t, "apps/v1", "StatefulSet", 4, "1")
 	w.w.Start = 5
 	w.until(0)
-	if w.w.Kept != 8 || w.w.Updated != 1 {
+	if w.w.Kept != 3 || w.w.Updated != 1 { // Kubernetes counts from the first ordinal
 		t.Errorf("partition %d, %d updated", w.w.Kept, w.w.Updated)
 	}
 }

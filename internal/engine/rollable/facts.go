@@ -34,7 +34,7 @@ type Facts struct {
 	// Revision is that of its template, Stable that of its pods before. Both are empty where only its pods or revisions tell: Deployments
 	// and DaemonSets.
 	Revision, Stable string
-	// Updated and Available are pods by its status, Kept is how many, or which ordinals, stay, and Start is the first ordinal.
+	// Updated and Available are pods by its status, Kept is how many stay. Start is the first ordinal of a StatefulSet of Kubernetes.
 	Updated, Available, Kept, Start int
 	// Ordered: its pods are updated from the last ordinal down.
 	Ordered bool
