@@ -201,7 +201,7 @@ func (o *observed) braked() fields {
 func (o *observed) partition(release *v1beta1.BatchRelease, batch int32, pods int) any {
 	value, percent, err := rollable.Size(release.Spec.ReleasePlan.Batches[batch].CanaryReplicas)
 	replicas := o.snapshot.Workload.Replicas
-	if err != nil || !percent || o.row.Kind.Kind != cloneSet || replicas == 0 {
+	if err != nil || !percent || o.row.Kind.Kind != cloneSet {
 		return int64(pods)
 	}
 	for _, hundredths := range []int{10000 - 100*value, 10000 * pods / replicas} {

@@ -55,10 +55,10 @@ func (p *pass) deployment(v rolling.View, desired int) Act {
 	return Act{Rolling: &step}
 }
 
-// partition lowers a partition, and never raises it.
+// partition lowers a partition, and never raises it. That of a workload without pods is for when there are pods again.
 func partition(w *Workload, desired int) Act {
 	next := max(0, w.Replicas-desired)
-	if next >= w.Kept {
+	if next >= w.Kept || w.Replicas == 0 {
 		return Act{}
 	}
 	return Act{Partition: &next}

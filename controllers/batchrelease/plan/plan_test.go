@@ -192,6 +192,17 @@ func TestOrdinalsBeginAnywhere(t *testing.T) {
 	}
 }
 
+func TestAWorkloadScaledToNoneAndBackKeepsItsBatch(t *testing.T) {
+	w := newWorld(t, "apps.kruise.io/v1beta1", "StatefulSet", 4, "1")
+	w.until(0)
+	w.pods, w.w.Replicas = nil, 0
+	w.see()
+	w.until(0)
+	if w.w.Kept != 3 {
+		t.Errorf("the partition is %d", w.w.Kept)
+	}
+}
+
 func TestAPartitionNeverRises(t *testing.T) {
 	w := newWorld(t, "apps/v1", "StatefulSet", 4, "1", "3")
 	w.order(1)
