@@ -43,7 +43,8 @@ func CopyMetadata(to, object map[string]any) {
 	for key := range annotations {
 		prefix, _, _ := strings.Cut(key, "/")
 		switch {
-		case key == "kubectl.kubernetes.io/last-applied-configuration", key == "argocd.argoproj.io/tracking-id", prefix == "rollouts.kruise.io":
+		case key == "kubectl.kubernetes.io/last-applied-configuration", key == "argocd.argoproj.io/tracking-id", key == "cloud.google.com/neg-status",
+			prefix == "field.cattle.io", prefix == "rollouts.kruise.io":
 			delete(annotations, key)
 		}
 	}

@@ -210,6 +210,23 @@ spec:
 	}
 }
 
+// Rancher notes the endpoints on each Ingress. The note was copied, and both wrote the second Ingress for ever.
+func TestRancherMayNoteEndpointsOnTheSecondIngress(t *testing.T) {
+	object, share := patched.YAML(t, shop), traffic.Share{Weight: ptr.To(int32(20))}
+	note := func(object map[string]any, name string) {
+		tree.Set(object, `[{"ingressName":"default:`+name+`"}]`, "metadata", "annotations", "field.cattle.io/publicEndpoints")
+	}
+	note(object, "shop")
+	change, err := of(t, "nginx").Want(object, nil, web, share)
+	if err != nil {
+		t.Fatal(err)
+	}
+	note(change.Own[0], "shop-canary")
+	if again, err := of(t, "nginx").Want(object, change.Own, web, share); err != nil || !again.Done() {
+		t.Errorf("it is written again: %v %v", again, err)
+	}
+}
+
 // A second Ingress that is left makes ingress-nginx refuse edits of the first one.
 func TestNothingIsLeft(t *testing.T) {
 	object := patched.YAML(t, shop)
