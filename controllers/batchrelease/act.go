@@ -185,16 +185,25 @@ func (o *observed) braked() fields {
 	case o.row.Partition == nil:
 		return fields{"updateStrategy": fields{"type": string(appsv1.OnDeleteDaemonSetStrategyType)}}
 	case o.snapshot.Workload.Kept > 0:
-		return nil
+		kept, _, _ := unstructured.NestedFieldNoCopy(o.object.Object, append([]string{"spec"}, o.row.Partition...)...)
+		return o.unpaused(kept)
 	}
 	w := o.snapshot.Workload
 	if w.Updated > 0 && w.Revision != w.Stable {
-		return nested(int64(max(0, w.Replicas-w.Updated)), o.row.Partition...)
+		return o.unpaused(int64(max(0, w.Replicas-w.Updated)))
 	}
 	if w.Kind.Kind == cloneSet {
-		return nested("100%", o.row.Partition...)
+		return o.unpaused("100%")
 	}
-	return nested(int64(everyOrdinal), o.row.Partition...)
+	return o.unpaused(int64(everyOrdinal))
+}
+
+// unpaused is the spec of a workload with a partition. Paused by its user, it would never finish a batch.
+func (o *observed) unpaused(partition any) fields {
+	if paused, _, _ := unstructured.NestedBool(o.object.Object, "spec", "updateStrategy", "rollingUpdate", "paused"); paused {
+		return fields{"updateStrategy": fields{"rollingUpdate": fields{"partition": partition, "paused": false}}}
+	}
+	return nested(partition, o.row.Partition...)
 }
 
 // partition of a batch. That of a CloneSet is a percentage, where the batch is and one says the same: then it holds when the CloneSet is scaled.
@@ -234,7 +243,7 @@ func (o *observed) restored(keep bool) fields {
 		rolling.WriteRestored(d, o.numbers)
 		return numbersOf(d)
 	case o.row.Partition != nil:
-		return nested(nil, o.row.Partition...)
+		return o.unpaused(nil)
 	}
 	if _, rolls, _ := unstructured.NestedMap(o.object.Object, "spec", "updateStrategy", "rollingUpdate"); rolls {
 		return fields{"updateStrategy": fields{"type": string(appsv1.RollingUpdateDaemonSetStrategyType)}}

@@ -165,3 +165,27 @@ func TestUnreadyPodsOfThePartitionStay(t *testing.T) {
 		}
 	}
 }
+
+// TestAReleaseOfAPausedCloneSetMovesItsPods: the release says when, as with a Deployment that its user has paused.
+func TestAReleaseOfAPausedCloneSetMovesItsPods(t *testing.T) {
+	row, _ := rollable.Of("apps.kruise.io/v1beta1", "CloneSet")
+	strategy := func(paused bool) *observed {
+		return &observed{row: row, object: &unstructured.Unstructured{Object: map[string]any{
+			"spec": map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"partition": "100%", "paused": paused}}},
+		}}}
+	}
+	for _, kept := range []int{0, 4} {
+		for _, paused := range []bool{true, false} {
+			o := strategy(paused)
+			o.snapshot.Workload = &plan.Workload{Workload: row, Facts: rollable.Facts{Replicas: 4, Kept: kept}}
+			for partition, spec := range map[any]fields{"100%": o.braked(), nil: o.restored(false)} {
+				updateStrategy, _ := spec["updateStrategy"].(fields)
+				rollingUpdate, _ := updateStrategy["rollingUpdate"].(fields)
+				still, written := rollingUpdate["paused"]
+				if written != paused || still == true || rollingUpdate["partition"] != partition {
+					t.Errorf("paused %v, %d kept: written is %v", paused, kept, spec)
+				}
+			}
+		}
+	}
+}

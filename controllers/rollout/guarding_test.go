@@ -122,10 +122,11 @@ func TestWhatIsReadOfAWorkload(t *testing.T) {
 		spec map[string]any
 		want bool
 	}{
-		"as usual":       {map[string]any{}, true},
-		"paused":         {map[string]any{"paused": true}, false},
-		"by deletion":    {map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, false},
-		"rolling update": {map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate"}}, true},
+		"as usual":               {map[string]any{}, true},
+		"paused":                 {map[string]any{"paused": true}, false},
+		"paused by the strategy": {map[string]any{"updateStrategy": map[string]any{"rollingUpdate": map[string]any{"paused": true}}}, false},
+		"by deletion":            {map[string]any{"updateStrategy": map[string]any{"type": "OnDelete"}}, false},
+		"rolling update":         {map[string]any{"updateStrategy": map[string]any{"type": "RollingUpdate"}}, true},
 	} {
 		if got := rolls(workloadWith("DaemonSet", tc.spec, nil, nil)); got != tc.want {
 			t.Errorf("%s: %t", name, got)

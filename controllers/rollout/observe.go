@@ -213,8 +213,9 @@ func (r *Reconciler) revisions(ctx context.Context, o *v1beta1.Rollout, s *seen)
 // rolls: nothing of its user keeps a workload from replacing pods.
 func rolls(w *unstructured.Unstructured) bool {
 	paused, _, _ := unstructured.NestedBool(w.Object, "spec", "paused")
+	held, _, _ := unstructured.NestedBool(w.Object, "spec", "updateStrategy", "rollingUpdate", "paused")
 	kind, _, _ := unstructured.NestedString(w.Object, "spec", "updateStrategy", "type")
-	return !paused && kind != "OnDelete"
+	return !paused && !held && kind != "OnDelete"
 }
 
 // refers: this Rollout is stored, and is for the workload.
