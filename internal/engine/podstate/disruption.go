@@ -24,7 +24,8 @@ func Disrupted(pod *corev1.Pod) bool {
 		// A pod beyond a limit of its own has itself to blame. It gets no DisruptionTarget, and
 		// only the message tells.
 		return !strings.Contains(pod.Status.Message, "limit")
-	case "Terminated", "NodeShutdown", "Shutdown", "NodeLost", "Preempting", "NodeAffinity", "UnexpectedAdmissionError":
+	case "Terminated", "NodeShutdown", "Shutdown", "NodeLost", "Preempting", "NodeAffinity", "NodePorts", "InvalidNodeInfo", "TopologyAffinityError",
+		"UnexpectedAdmissionError":
 		return true
 	}
 	return strings.HasPrefix(pod.Status.Reason, "OutOf")

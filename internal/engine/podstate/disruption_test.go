@@ -28,6 +28,8 @@ func TestInfrastructureIsNotTheProgram(t *testing.T) {
 		"its node was shutting down":              {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeShutdown"}, true},
 		"its node made room for a critical pod":   {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Preempting"}, true},
 		"its node was full when it came":          {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "OutOfcpu"}, true},
+		"no NUMA node had room for it":            {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "TopologyAffinityError"}, true},
+		"its port of the node was taken":          {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodePorts"}, true},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
