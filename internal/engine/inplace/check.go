@@ -305,5 +305,8 @@ func resizing(pod *corev1.Pod) Status {
 	case slices.Contains([]string{corev1.PodReasonInfeasible, string(corev1.PodResizeStatusInfeasible)}, reason):
 		return Status{Progress: Blocked, Reason: ReasonResizeInfeasible, Message: "the node can never give the new resources" + message}
 	}
-	return Status{Progress: Running, Reason: ReasonResizing, Message: "the node has not applied the new resources yet"}
+	if progress := podstate.Condition(pod, corev1.PodResizeInProgress); progress != nil && progress.Reason == corev1.PodReasonError {
+		message = ": " + progress.Message
+	}
+	return Status{Progress: Running, Reason: ReasonResizing, Message: "the node has not applied the new resources yet" + message}
 }

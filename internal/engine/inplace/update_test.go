@@ -890,6 +890,19 @@ func TestResources(t *testing.T) {
 			w.pod = older
 		})
 	}
+	t.Run("a limit below the memory in use waits, and says so", func(t *testing.T) {
+		w := start(t, from)
+		w.o.Resources = true
+		w.begin(from, to, 0)
+		w.advance()
+		w.observe()
+		var e edit.Edit
+		e.SetCondition(corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue, Reason: corev1.PodReasonError, Message: "memory in use"})
+		w.write(e)
+		if s := w.want(Running, ReasonResizing); !strings.HasSuffix(s.Message, ": memory in use") {
+			t.Errorf("message %q", s.Message)
+		}
+	})
 	t.Run("a later batch of resources alone is begun", func(t *testing.T) {
 		one := rev("shop-1", sized("100m", "64Mi"), barrier(0, 1), barrier(1, 2))
 		two := rev("shop-2", sized("200m", "64Mi"), barrier(0, 1), barrier(1, 2), image(1, "log:2"))
