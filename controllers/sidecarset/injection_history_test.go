@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 )
@@ -42,7 +43,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			revision := &appsv1.ControllerRevision{Revision: 5}
 			revision.Namespace, revision.Name = tc.namespace, "log-5"
-			revision.Labels = map[string]string{nameLabel: "log", versionLabel: "1"}
+			revision.Labels = map[string]string{shared.LabelSidecarSetName: "log", shared.LabelSidecarSetCustomVersion: "1"}
 			revision.Data.Raw = []byte(`{"spec":{"$patch":"replace","containers":[{"name":"agent","image":"pinned"}],"volumes":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}}`)
 			if tc.owner != "" {
 				revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: types.UID(tc.owner), Controller: ptr.To(true)}}
@@ -123,7 +124,7 @@ func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 // A history may have many revisions above a megabyte. With a known name, one is read alone.
 func TestARevisionIsReadByItsName(t *testing.T) {
 	revision := &appsv1.ControllerRevision{Revision: 5}
-	revision.Namespace, revision.Name, revision.Labels = "kruise-system", "log-5", map[string]string{nameLabel: "log"}
+	revision.Namespace, revision.Name, revision.Labels = "kruise-system", "log-5", map[string]string{shared.LabelSidecarSetName: "log"}
 	revision.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps.kruise.io/v1alpha1", Kind: "SidecarSet", Name: "log", UID: "uid-of-log", Controller: ptr.To(true)}}
 	revision.Data.Raw = []byte(`{"spec":{"$patch":"replace","containers":[{"name":"agent","image":"pinned"}],"volumes":null,"initContainers":null,"imagePullSecrets":null,"patchPodMetadata":null}}`)
 	for name, want := range map[string]string{"log-5": "Policy", "log-6": "RevisionNotFound"} {

@@ -18,21 +18,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
-	"github.com/kruise-operator/kruise-operator/internal/quantity"
-)
-
-const (
-	// nameLabel and versionLabel are on the revisions of a set's history.
-	nameLabel    = "kruise.io/sidecarset-name"
-	versionLabel = "apps.kruise.io/sidecarset-custom-version"
 )
 
 type injectedSet struct {
@@ -124,14 +119,14 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 		latest, annotations := i.latest[object.GetName()], object.GetAnnotations()
 		version := []any{
 			object.GetName(), object.GetUID(), object.GetGeneration(), object.GetDeletionTimestamp() != nil, isHeld(object),
-			annotations[sidecar.FailurePolicyAnnotation], annotations[sidecar.CanaryAnnotation], annotations[sidecar.BaseAnnotation],
+			annotations[shared.AnnotationInjectionFailurePolicy], annotations[shared.AnnotationSidecarSetCanary], annotations[shared.AnnotationSidecarSetBase],
 		}
 		if latest.of(object.GetGeneration()) {
 			version = append(version, latest.Revision, latest.Hash, latest.HashWithoutImage)
 		} else {
 			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 			revision, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision")
-			version = append(version, observed == object.GetGeneration(), revision, annotations[sidecar.HashAnnotation], annotations[sidecar.HashWithoutImageAnnotation])
+			version = append(version, observed == object.GetGeneration(), revision, annotations[shared.AnnotationSidecarSetHash], annotations[shared.AnnotationSidecarSetHashWithoutImage])
 		}
 		all[at] = fmt.Sprintf("%#v", version)
 	}
@@ -196,10 +191,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 // complete adds facts the stored object lacks: the hashes depend
 // on defaults, and the status may not name the revision yet.
 func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured) error {
-	typed := &appsv1beta1.SidecarSet{}
-	if err := quantity.FromUnstructured(object.Object, typed); err != nil {
-		return fmt.Errorf("decoding the SidecarSet: %w", err)
-	}
+	typed := set.Stored
 	set.SortByName = i.options.SortByName
 	latest := i.latest[set.Name]
 	switch {
@@ -223,7 +215,7 @@ func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID)
 		}
 		found = slices.DeleteFunc(found, func(r appsv1.ControllerRevision) bool {
 			owner := metav1.GetControllerOfNoCopy(&r)
-			return r.Labels[nameLabel] != set.Name || namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
+			return r.Labels[shared.LabelSidecarSetName] != set.Name || namespace != i.options.Namespace && (owner == nil || owner.UID != uid)
 		})
 		if len(found) > 0 {
 			newest := slices.MaxFunc(found, func(a, b appsv1.ControllerRevision) int { return cmp.Compare(a.Revision, b.Revision) })
@@ -235,13 +227,16 @@ func (i *Injection) pinned(ctx context.Context, set *sidecar.Set, uid types.UID)
 
 // history reads a set's candidates in a namespace: one by name, or those of a version.
 func (i *Injection) history(ctx context.Context, namespace string, set *sidecar.Set) ([]appsv1.ControllerRevision, error) {
-	if set.Revision.Name == "" {
+	name := ptr.Deref(set.Revision.RevisionName, "")
+	if name == "" {
 		list := &appsv1.ControllerRevisionList{}
-		err := i.options.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{nameLabel: set.Name, versionLabel: set.Revision.CustomVersion})
+		err := i.options.Live.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{
+			shared.LabelSidecarSetName: set.Name, shared.LabelSidecarSetCustomVersion: ptr.Deref(set.Revision.CustomVersion, ""),
+		})
 		return list.Items, err
 	}
 	named := appsv1.ControllerRevision{}
-	err := i.options.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: set.Revision.Name}, &named)
+	err := i.options.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &named)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
@@ -263,7 +258,7 @@ func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 		return nil, fmt.Errorf("revision %s: %w", revision.Name, err)
 	}
 	payload.Hash, payload.HashWithoutImage = hashes.Hash, hashes.WithoutImage
-	payload.Revision, payload.Time = revision.Name, revision.CreationTimestamp.UTC().Format(time.RFC3339)
+	payload.Revision, payload.Time = revision.Name, revision.CreationTimestamp
 	return payload, nil
 }
 

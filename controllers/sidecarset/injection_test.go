@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
@@ -469,7 +470,7 @@ func TestSetsAreCompiledOnlyWhenWhatTheyInjectMayChange(t *testing.T) {
 	mesh := fmt.Sprintf(text, "mesh", 1, "", "proxy", "p", "{}")
 	r := newRig(t, true)
 	first, second := Latest{Generation: 1, Revision: "log-1", Hash: "h1"}, Latest{Generation: 2, Revision: "log-2", Hash: "h2"}
-	hashes := sidecar.HashAnnotation + `: h1, ` + sidecar.HashWithoutImageAnnotation + `: w1`
+	hashes := shared.AnnotationSidecarSetHash + `: h1, ` + shared.AnnotationSidecarSetHashWithoutImage + `: w1`
 	for _, step := range []struct {
 		what     string
 		sets     []string
@@ -481,7 +482,7 @@ func TestSetsAreCompiledOnlyWhenWhatTheyInjectMayChange(t *testing.T) {
 		{"its hashes are written", []string{log(1, hashes, "a", "{}"), mesh}, first, false},
 		{"its first status", []string{log(1, hashes, "a", "{observedGeneration: 1, latestRevision: log-1}"), mesh}, first, false},
 		{"the counters of its pods", []string{log(1, hashes, "a", "{observedGeneration: 1, latestRevision: log-1, matchedPods: 9}"), mesh}, first, false},
-		{"it fails open", []string{log(1, sidecar.FailurePolicyAnnotation+": Ignore", "a", "{}"), mesh}, first, true},
+		{"it fails open", []string{log(1, shared.AnnotationInjectionFailurePolicy+": Ignore", "a", "{}"), mesh}, first, true},
 		{"another spec", []string{log(2, "", "b", "{}"), mesh}, second, true},
 		{"the status of the other set", []string{log(2, "", "b", "{}"), strings.Replace(mesh, "status: {}", "status: {matchedPods: 1}", 1)}, second, false},
 		{"the other set goes", []string{log(2, "", "b", "{}")}, second, true},

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
@@ -35,12 +35,12 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: container})
 		return p
 	}
-	earlier := with("agent-of-an-earlier-revision", pod("injected-earlier", nil, sidecar.InjectedListAnnotation, "log"))
-	earlier.Annotations[sidecar.HashAnnotation] = `{"log":{"sidecarList":["agent-of-an-earlier-revision"]}}`
-	copied := pod("copied", nil, sidecar.InjectedListAnnotation, "log") // by hand, from a pod with sidecars, but without these
-	copied.Annotations[sidecar.HashAnnotation] = `{"log":{"sidecarList":["agent"]}}`
+	earlier := with("agent-of-an-earlier-revision", pod("injected-earlier", nil, shared.AnnotationSidecarSetInjectedList, "log"))
+	earlier.Annotations[shared.AnnotationSidecarSetHash] = `{"log":{"sidecarList":["agent-of-an-earlier-revision"]}}`
+	copied := pod("copied", nil, shared.AnnotationSidecarSetInjectedList, "log") // by hand, from a pod with sidecars, but without these
+	copied.Annotations[shared.AnnotationSidecarSetHash] = `{"log":{"sidecarList":["agent"]}}`
 	objects := []client.Object{
-		earlier, copied, with("agent", pod("injected", nil, sidecar.InjectedListAnnotation, "a,log")), pod("by-others", nil, sidecar.InjectedListAnnotation, "logs"),
+		earlier, copied, with("agent", pod("injected", nil, shared.AnnotationSidecarSetInjectedList, "a,log")), pod("by-others", nil, shared.AnnotationSidecarSetInjectedList, "logs"),
 		pod("bypass", map[string]string{podentry.BypassLabel: podentry.BypassValue}), pod("other", map[string]string{"app": "other"}),
 	}
 	for n := range 6 {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
@@ -143,13 +144,13 @@ func TestPodsThatAreTooLargeAreRefusedInOurWords(t *testing.T) {
 			pod.Spec.Containers[1].Name = "c1"
 		}},
 		"an annotation of members": {65_536, func(pod *corev1.Pod, n int) {
-			pod.Annotations = map[string]string{sidecar.HashAnnotation: strings.Repeat(`"a":{},`, n/7) + strings.Repeat(" ", n%7)}
+			pod.Annotations = map[string]string{shared.AnnotationSidecarSetHash: strings.Repeat(`"a":{},`, n/7) + strings.Repeat(" ", n%7)}
 		}},
 		"an annotation of names": {65_536, func(pod *corev1.Pod, n int) {
-			pod.Annotations = map[string]string{sidecar.InjectedListAnnotation: strings.Repeat(",", n)}
+			pod.Annotations = map[string]string{shared.AnnotationSidecarSetInjectedList: strings.Repeat(",", n)}
 		}},
 		"characters of several bytes": {65_536, func(pod *corev1.Pod, n int) {
-			pod.Annotations = map[string]string{sidecar.WorkingAnnotation: strings.Repeat("é", n)}
+			pod.Annotations = map[string]string{shared.AnnotationSidecarSetWorkingContainer: strings.Repeat("é", n)}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
@@ -72,10 +73,10 @@ func TestAPodIntoWhichOpenKruiseInjectsTooHasEverythingOnce(t *testing.T) {
 					once(t, "a variable of container "+c.Name, c.Env, func(e corev1.EnvVar) string { return e.Name })
 					once(t, "a mount of container "+c.Name, c.VolumeMounts, func(m corev1.VolumeMount) string { return m.MountPath })
 				}
-				if got := pod.Annotations[sidecar.InjectedListAnnotation]; got != tc.set {
+				if got := pod.Annotations[shared.AnnotationSidecarSetInjectedList]; got != tc.set {
 					t.Errorf("the injected list is %q", got)
 				}
-				for _, key := range []string{sidecar.HashAnnotation, sidecar.HashWithoutImageAnnotation} {
+				for _, key := range []string{shared.AnnotationSidecarSetHash, shared.AnnotationSidecarSetHashWithoutImage} {
 					if got := strings.Count(pod.Annotations[key], `"sidecarSetName":`); got != 1 || len(sidecar.EntriesOf(pod, key)) != 1 {
 						t.Errorf("%s has %d entries: %s", key, got, pod.Annotations[key])
 					}
@@ -101,7 +102,7 @@ func injectedAt(t *testing.T, objects []*unstructured.Unstructured, name, revisi
 		t.Fatal(err)
 	}
 	hashes := fixtures.Find(t, objects, "ControllerRevision", revision).GetAnnotations()
-	payload.Hash, payload.HashWithoutImage, payload.Revision = hashes[sidecar.HashAnnotation], hashes[sidecar.HashWithoutImageAnnotation], revision
+	payload.Hash, payload.HashWithoutImage, payload.Revision = hashes[shared.AnnotationSidecarSetHash], hashes[shared.AnnotationSidecarSetHashWithoutImage], revision
 	set.Latest = *payload
 	compiled, err := sidecar.Compile(set, nil)
 	if err != nil {
@@ -135,7 +136,7 @@ func asOpenKruiseInjects(t *testing.T, pod, recorded *corev1.Pod, set string) *c
 		var first, last []corev1.Container
 		added := &first
 		for _, c := range made {
-			if !slices.Contains(c.Env, corev1.EnvVar{Name: sidecar.InjectedEnv, Value: "true"}) {
+			if !slices.Contains(c.Env, corev1.EnvVar{Name: shared.EnvIsInjected, Value: "true"}) {
 				added = &last
 				continue
 			}
@@ -164,7 +165,7 @@ func asOpenKruiseInjects(t *testing.T, pod, recorded *corev1.Pod, set string) *c
 	}
 	for key, value := range recorded.Annotations {
 		switch key {
-		case sidecar.HashAnnotation, sidecar.HashWithoutImageAnnotation:
+		case shared.AnnotationSidecarSetHash, shared.AnnotationSidecarSetHashWithoutImage:
 			entries := sidecar.EntriesOf(pod, key)
 			entries[set] = sidecar.EntriesOf(recorded, key)[set]
 			text, err := json.Marshal(entries)
@@ -172,7 +173,7 @@ func asOpenKruiseInjects(t *testing.T, pod, recorded *corev1.Pod, set string) *c
 				t.Fatal(err)
 			}
 			pod.Annotations[key] = string(text)
-		case sidecar.InjectedListAnnotation:
+		case shared.AnnotationSidecarSetInjectedList:
 			if list := pod.Annotations[key]; !slices.Contains(strings.Split(list, ","), set) {
 				pod.Annotations[key] = strings.TrimPrefix(list+","+set, ",")
 			}

@@ -69,8 +69,8 @@ func validateMetadata(set *appsv1beta1.SidecarSet, path *field.Path) field.Error
 		}
 	}
 	fails := []admissionv1.FailurePolicyType{admissionv1.Fail, admissionv1.Ignore}
-	if policy, given := set.Annotations[sidecar.FailurePolicyAnnotation]; given && !slices.Contains(fails, admissionv1.FailurePolicyType(policy)) {
-		errs = append(errs, field.NotSupported(path.Child("annotations").Key(sidecar.FailurePolicyAnnotation), policy, fails))
+	if policy, given := set.Annotations[shared.AnnotationInjectionFailurePolicy]; given && !slices.Contains(fails, admissionv1.FailurePolicyType(policy)) {
+		errs = append(errs, field.NotSupported(path.Child("annotations").Key(shared.AnnotationInjectionFailurePolicy), policy, fails))
 	}
 	if !isCanary(set) {
 		return errs

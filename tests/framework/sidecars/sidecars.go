@@ -17,6 +17,7 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
@@ -96,9 +97,9 @@ type object = map[string]any
 // set is the n-th SidecarSet. Its own names have n in them; some names are everybody's.
 func (g *generator) set(n int) object {
 	name := fmt.Sprintf("%sset-%d", g.prefix, n)
-	annotations := object{sidecar.HashAnnotation: fmt.Sprintf("h%d", n), sidecar.HashWithoutImageAnnotation: fmt.Sprintf("b%d", n)}
+	annotations := object{shared.AnnotationSidecarSetHash: fmt.Sprintf("h%d", n), shared.AnnotationSidecarSetHashWithoutImage: fmt.Sprintf("b%d", n)}
 	if n > 0 && g.chance(15) {
-		annotations[sidecar.CanaryAnnotation], annotations[sidecar.BaseAnnotation] = "true", fmt.Sprintf("%sset-%d", g.prefix, n-1)
+		annotations[shared.AnnotationSidecarSetCanary], annotations[shared.AnnotationSidecarSetBase] = "true", fmt.Sprintf("%sset-%d", g.prefix, n-1)
 	}
 	spec := object{
 		"selector":         g.selector(),
@@ -263,8 +264,8 @@ func (g *generator) pod() *corev1.Pod {
 			pod.Annotations["example.com/other"] = "pod's"
 		}
 		if g.chance(20) {
-			pod.Annotations[sidecar.InjectedListAnnotation] = "zz," + g.prefix + "set-1,aa"
-			pod.Annotations[sidecar.HashAnnotation] = `{"aa":{"hash":"h","sidecarSetName":"aa","sidecarList":["x"]},"` + g.prefix + `set-1":` +
+			pod.Annotations[shared.AnnotationSidecarSetInjectedList] = "zz," + g.prefix + "set-1,aa"
+			pod.Annotations[shared.AnnotationSidecarSetHash] = `{"aa":{"hash":"h","sidecarSetName":"aa","sidecarList":["x"]},"` + g.prefix + `set-1":` +
 				pick(g, `"h"`, `{"hash":"h","sidecarSetName":"`+g.prefix+`set-1","sidecarList":["x"]}`) + `}`
 		}
 	}

@@ -30,6 +30,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	names "github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
@@ -98,7 +99,7 @@ func TestServerInjectsAsTheReference(t *testing.T) {
 			case want.err != nil:
 				refused++
 				why[firstCause(want.err)]++
-			case strings.Contains(want.pod, sidecar.HashAnnotation):
+			case strings.Contains(want.pod, names.AnnotationSidecarSetHash):
 				injected++
 				accepted++
 			default:

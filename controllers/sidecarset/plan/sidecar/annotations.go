@@ -12,6 +12,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 // annotate records the injection on the pod. others inject too; absent do not, but a copied pod may name them.
@@ -27,16 +29,16 @@ func (v *Variant) annotate(set string, annotations map[string]string, others []O
 	}
 	maps.Copy(annotations, v.Constants)
 	absent = append(slices.Clone(absent), set)
-	annotations[HashAnnotation] = withEntry(annotations[HashAnnotation], absent, v.Entry)
-	annotations[HashWithoutImageAnnotation] = withEntry(annotations[HashWithoutImageAnnotation], absent, v.EntryWithoutImage)
+	annotations[shared.AnnotationSidecarSetHash] = withEntry(annotations[shared.AnnotationSidecarSetHash], absent, v.Entry)
+	annotations[shared.AnnotationSidecarSetHashWithoutImage] = withEntry(annotations[shared.AnnotationSidecarSetHashWithoutImage], absent, v.EntryWithoutImage)
 	if len(v.Working) > 0 {
-		annotations[WorkingAnnotation] = withWorking(annotations[WorkingAnnotation], v.WorkingKeys, v.Working)
+		annotations[shared.AnnotationSidecarSetWorkingContainer] = withWorking(annotations[shared.AnnotationSidecarSetWorkingContainer], v.WorkingKeys, v.Working)
 	}
-	listed := strings.Split(annotations[InjectedListAnnotation], ",")
+	listed := strings.Split(annotations[shared.AnnotationSidecarSetInjectedList], ",")
 	list := slices.DeleteFunc(listed[:min(len(listed), maxNamed)], func(name string) bool { return name == "" || slices.Contains(absent, name) })
 	list = append(list, set)
 	slices.Sort(list)
-	annotations[InjectedListAnnotation] = strings.Join(slices.Compact(list), ",")
+	annotations[shared.AnnotationSidecarSetInjectedList] = strings.Join(slices.Compact(list), ",")
 	return nil
 }
 
@@ -47,13 +49,13 @@ func (p Patch) apply(set string, annotations map[string]string, present map[stri
 	}
 	value, has := annotations[p.Key]
 	switch p.Policy {
-	case Retain:
+	case retain:
 		if !has {
 			annotations[p.Key] = p.Value
 		}
-	case Overwrite:
+	case overwrite:
 		annotations[p.Key] = p.Value
-	case MergePatchJSON:
+	case mergePatch:
 		patches := []string{p.Value}
 		for _, then := range p.Then {
 			if present[then.Set] && value != "" {

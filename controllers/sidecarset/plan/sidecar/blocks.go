@@ -5,14 +5,17 @@ package sidecar
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
@@ -25,67 +28,99 @@ type placed struct {
 	// pair is 1 for the working container of a pair, 2 for its peer; 0 without a pair.
 	pair      int
 	container map[string]any
-	extra     appsv1beta1.SidecarContainer
-	// set and position are the order among ordinary containers.
+	extra     appsv1beta1.SidecarContainer // without the fields of a container
+	// set and position are the order among ordinary containers, unless it is byName.
 	set      string
 	position int
 	byName   bool
 }
 
-// blocks are the containers of a payload in pod order.
-type blocks struct {
-	containers, inits []placed
-}
-
-// blocksOf places the containers of a payload. Init containers are sorted by name.
-func blocksOf(p Payload) (blocks, error) {
-	var b blocks
-	var err error
-	if b.containers, err = place(p.Containers, false); err != nil {
-		return b, err
-	}
-	b.inits, err = place(p.InitContainers, true)
-	slices.SortStableFunc(b.inits, func(x, y placed) int { return cmp.Compare(x.name, y.name) })
-	return b, err
-}
-
-func place(sidecars []map[string]any, init bool) ([]placed, error) {
+// place places the containers of a payload, in pod order.
+func (s *Set) place(p Payload) ([]placed, error) {
 	var all []placed
-	for _, sidecar := range sidecars {
-		t, err := split(sidecar)
-		if err != nil {
-			return nil, err
-		}
-		// By default, ordinary sidecars come before the pod's containers and init containers after its own.
-		one := placed{template: t.name, init: init, container: t.container, extra: t.extra}
-		one.first = cmp.Or(t.extra.PodInjectPolicy, defaultPlace(init)) == appsv1beta1.BeforeAppContainer
-		if t.extra.UpgradeStrategy.UpgradeType != appsv1beta1.HotUpgrade {
-			one.name, one.position = t.name, len(all)
-			one.container["env"] = withEnv(one.container, map[string]any{"name": InjectedEnv, "value": "true"})
-			all = append(all, one)
-			continue
-		}
-		for pair := 1; pair <= 2; pair++ {
-			half := one
-			half.pair, half.name, half.position = pair, t.name+"-"+strconv.Itoa(pair), len(all)
-			half.container = maps.Clone(one.container)
-			half.container["name"] = half.name
-			if pair == 2 {
-				half.container["image"] = t.extra.UpgradeStrategy.HotUpgradeEmptyImage
+	for _, list := range []struct {
+		sidecars []map[string]any
+		kind     placed
+	}{
+		{p.Containers, placed{set: s.Name, byName: s.SortByName}},
+		{p.InitContainers, placed{set: s.Name, byName: true, init: true}},
+	} {
+		for position, sidecar := range list.sidecars {
+			one := list.kind
+			one.position = position
+			if err := one.split(sidecar); err != nil {
+				return nil, err
 			}
-			half.container["env"] = withEnv(one.container, map[string]any{"name": InjectedEnv, "value": "true"},
-				versionEnv("SIDECARSET_VERSION", VersionPrefix+half.name), versionEnv("SIDECARSET_VERSION_ALT", VersionAltPrefix+half.name))
-			all = append(all, half)
+			all = append(all, one.halves()...)
 		}
 	}
+	slices.SortStableFunc(all, placed.compare)
 	return all, nil
 }
 
-func defaultPlace(init bool) appsv1beta1.SidecarInjectPolicy {
-	if init {
-		return appsv1beta1.AfterAppContainer
+// split takes a SidecarContainer apart, into the container and the set's own fields.
+func (p *placed) split(sidecar map[string]any) error {
+	extra := map[string]any{}
+	p.container = runtime.DeepCopyJSON(sidecar)
+	for _, field := range extraFields() {
+		if value := p.container[field]; value != nil {
+			extra[field] = value
+		}
+		delete(p.container, field)
 	}
-	return appsv1beta1.BeforeAppContainer
+	dropNulls(p.container)
+	p.template = nameOf(p.container)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(extra, &p.extra); err != nil {
+		return fmt.Errorf("decoding container %s: %w", p.template, err)
+	}
+	// By default, ordinary sidecars come before the pod's containers and init containers after its own.
+	place := appsv1beta1.BeforeAppContainer
+	if p.init {
+		place = appsv1beta1.AfterAppContainer
+	}
+	p.first = cmp.Or(p.extra.PodInjectPolicy, place) == appsv1beta1.BeforeAppContainer
+	return nil
+}
+
+// extraFields are the SidecarContainer's own fields, unknown to containers.
+func extraFields() []string {
+	return []string{"podInjectPolicy", "upgradeStrategy", "shareVolumePolicy", "shareVolumeDevicePolicy", "transferEnv", "resourcesPolicy"}
+}
+
+// halves are the two containers of a hot upgrade pair, or the one without.
+func (p placed) halves() []placed {
+	mark := map[string]any{"name": shared.EnvIsInjected, "value": "true"}
+	if p.extra.UpgradeStrategy.UpgradeType != appsv1beta1.HotUpgrade {
+		p.name = p.template
+		p.container["env"] = withEnv(p.container, mark)
+		return []placed{p}
+	}
+	var halves []placed
+	for pair := 1; pair <= 2; pair++ {
+		half := p
+		half.pair, half.name, half.container = pair, p.template+"-"+strconv.Itoa(pair), maps.Clone(p.container)
+		half.container["name"] = half.name
+		if pair == 2 {
+			half.container["image"] = p.extra.UpgradeStrategy.HotUpgradeEmptyImage
+		}
+		half.container["env"] = withEnv(p.container, mark, versionEnv(shared.EnvSidecarSetVersion, shared.AnnotationSidecarSetVersionPrefix+half.name),
+			versionEnv(shared.EnvSidecarSetVersionAlt, shared.AnnotationSidecarSetVersionAltPrefix+half.name))
+		halves = append(halves, half)
+	}
+	return halves
+}
+
+// compare orders the containers of one or more sets: within each list, by name or as their sets have them.
+func (p placed) compare(other placed) int {
+	switch {
+	case p.init && !other.init:
+		return 1
+	case !p.init && other.init:
+		return -1
+	case p.byName:
+		return cmp.Compare(p.name, other.name)
+	}
+	return cmp.Or(cmp.Compare(p.set, other.set), cmp.Compare(p.position, other.position))
 }
 
 func versionEnv(name, annotation string) map[string]any {
@@ -123,99 +158,40 @@ func textOf(object any, field string) string {
 	return text
 }
 
-// names returns the names in a block.
-func names(all []placed, first bool) []string {
+// names are the names in a block, sorted.
+func names(all []placed, init, first bool) []string {
 	var names []string
 	for _, p := range all {
-		if p.first == first {
+		if p.init == init && p.first == first {
 			names = append(names, p.name)
 		}
 	}
-	return names
+	return distinct(names)
 }
 
-// usedVolumes returns the mounted volumes of a payload, sorted by name.
-func usedVolumes(p Payload, b blocks) []map[string]any {
-	used := map[string]bool{}
-	for _, all := range [][]placed{b.containers, b.inits} {
-		for _, one := range all {
-			for _, field := range []string{"volumeMounts", "volumeDevices"} {
-				for _, mount := range listOf(one.container, field) {
-					used[nameOf(mount)] = true
-				}
-			}
-		}
-	}
-	volumes := []map[string]any{}
-	for _, v := range p.Volumes {
-		if used[nameOf(v)] {
-			volumes = append(volumes, v)
-		}
-	}
-	slices.SortStableFunc(volumes, func(a, b map[string]any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
-	return volumes
+// distinct are the texts, sorted, each once; never nil.
+func distinct(texts []string) []string {
+	all := append([]string{}, texts...)
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
-// ranks are the containers of a set and of sets meeting it, in pod order.
-type ranks struct {
-	containers, inits []placed
-}
-
-func ranksOf(set *Set, own blocks, others []*Set) ranks {
-	var r ranks
-	add := func(s *Set, b blocks) {
-		for _, p := range b.containers {
-			p.set, p.byName = s.Name, set.SortByName
-			r.containers = append(r.containers, p)
-		}
-		for _, p := range b.inits {
-			p.set, p.byName = s.Name, true
-			r.inits = append(r.inits, p)
-		}
-	}
-	add(set, own)
-	for _, o := range others {
-		choices, err := o.choices()
-		if err != nil {
-			continue // It injects nothing.
-		}
-		for _, c := range choices {
-			b, err := blocksOf(c.payload)
-			if err != nil {
-				break
-			}
-			add(o, b)
-		}
-	}
-	slices.SortStableFunc(r.containers, placed.compare)
-	slices.SortStableFunc(r.inits, placed.compare)
-	return r
-}
-
-// compare orders the containers of several sets within their block.
-func (p placed) compare(other placed) int {
-	if p.byName {
-		return cmp.Compare(p.name, other.name)
-	}
-	return cmp.Or(cmp.Compare(p.set, other.set), cmp.Compare(p.position, other.position))
-}
-
-// compile returns the container for an Injection. all is its block, in order.
-func (p placed) compile(set string, all []placed) Container {
+// compile returns the container for an Injection. all are those of all sets, in order.
+func (p placed) compile(all []placed) Container {
 	c := Container{
-		Value: p.container, Name: p.name, First: p.first, Hot: p.pair > 0, Beyond: []string{}, Transfers: []Transfer{},
+		Value: p.container, Name: p.name, First: p.first, Hot: p.pair > 0, Transfers: []Transfer{},
 		ShareMounts:  p.extra.ShareVolumePolicy.Type == appsv1beta1.ShareVolumePolicyEnabled,
 		ShareDevices: ptr.Deref(p.extra.ShareVolumeDevicePolicy, appsv1beta1.ShareVolumePolicy{}).Type == appsv1beta1.ShareVolumePolicyEnabled,
 	}
-	at := slices.IndexFunc(all, func(o placed) bool { return o.name == p.name && o.set == set })
+	at := slices.IndexFunc(all, func(o placed) bool { return o.init == p.init && o.name == p.name && o.set == p.set })
 	for i, o := range all {
-		if o.first == p.first && o.name != p.name && (p.first && i < at || !p.first && i > at) && !slices.Contains(c.Beyond, o.name) {
+		if o.init == p.init && o.first == p.first && o.name != p.name && (i < at) == p.first {
 			c.Beyond = append(c.Beyond, o.name)
 		}
 	}
-	slices.Sort(c.Beyond)
+	c.Beyond = distinct(c.Beyond)
 	for _, t := range p.extra.TransferEnv {
-		one := Transfer{From: t.SourceContainerName, Names: []string{}}
+		one := Transfer{From: t.SourceContainerName}
 		if t.SourceContainerNameFrom != nil && t.SourceContainerNameFrom.FieldRef != nil {
 			one.From = ""
 			one.Label, one.Annotation = subscript(t.SourceContainerNameFrom.FieldRef)
@@ -223,9 +199,7 @@ func (p placed) compile(set string, all []placed) Container {
 		if t.EnvName != "" {
 			one.Names = append(one.Names, t.EnvName)
 		}
-		one.Names = append(one.Names, t.EnvNames...)
-		slices.Sort(one.Names)
-		one.Names = slices.Compact(one.Names)
+		one.Names = distinct(append(one.Names, t.EnvNames...))
 		c.Transfers = append(c.Transfers, one)
 	}
 	if r := p.extra.ResourcesPolicy; r != nil {

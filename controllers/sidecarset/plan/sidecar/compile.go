@@ -12,8 +12,11 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
@@ -27,26 +30,19 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 	if set.Base != "" {
 		out.Drop = []string{set.Base}
 	}
+	parts, err := set.parts()
+	if err != nil {
+		return Injection{}, err
+	}
 	others := overlapping(set, all)
 	for _, o := range others {
 		if o.Base == set.Name {
 			out.Skip = append(out.Skip, o.Name)
 		}
-		other, err := describe(o, all)
-		if err != nil {
-			// An unreadable set injects nothing; its own pass reports it.
-			continue
-		}
-		out.Others = append(out.Others, other)
+		out.Others = append(out.Others, o.describe(all))
 	}
-	slices.Sort(out.Skip)
-	slices.SortFunc(out.Others, func(a, b Other) int { return cmp.Compare(a.Name, b.Name) })
-	choices, err := set.choices()
-	if err != nil {
-		return Injection{}, err
-	}
-	for _, c := range choices {
-		v, err := variant(set, c, others)
+	for _, p := range parts {
+		v, err := p.variant(set, others)
 		if err != nil {
 			return Injection{}, err
 		}
@@ -56,42 +52,63 @@ func Compile(set *Set, all []*Set) (Injection, error) {
 	return out, nil
 }
 
+// neighbor is another set on the same pods.
+type neighbor struct {
+	*Set
+	parts []part
+}
+
 // overlapping are the other sets possibly injecting beside or instead of set, by name.
-func overlapping(set *Set, all []*Set) []*Set {
-	var others []*Set
+// An unreadable set injects nothing; its own pass reports it.
+func overlapping(set *Set, all []*Set) []neighbor {
+	var others []neighbor
 	for _, o := range all {
 		if o.Name != set.Name && !o.Paused && o.Name != set.Base && set.Match.Meets(o.Match) {
-			others = append(others, o)
+			if parts, err := o.parts(); err == nil {
+				others = append(others, neighbor{o, parts})
+			}
 		}
 	}
-	slices.SortFunc(others, func(a, b *Set) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(others, func(a, b neighbor) int { return cmp.Compare(a.Name, b.Name) })
 	return others
 }
 
-// choice is a revision and its pods.
-type choice struct {
-	payload Payload
-	when    []podentry.Requirement
-	percent *int32
+// part is a revision with its containers and its pods.
+type part struct {
+	payload  Payload
+	sidecars []placed
+	when     []podentry.Requirement
+	percent  *int32
 }
 
-// choices are the revisions for new pods, by precedence. The last is for every pod.
+// parts are the revisions for new pods, by precedence. The last is for every pod.
+func (s *Set) parts() ([]part, error) {
+	parts, err := s.choices()
+	for at := range parts {
+		if err == nil {
+			parts[at].sidecars, err = s.place(parts[at].payload)
+		}
+	}
+	return parts, err
+}
+
+// choices are the parts without their containers.
 //
 // 1. The latest: without a pinned revision, or under Partial for pods an update may reach.
 // 2. Otherwise the pinned one; under Partial with a percentage, for that share of the pods.
-func (s *Set) choices() ([]choice, error) {
-	latest := choice{payload: s.Latest, when: []podentry.Requirement{}}
+func (s *Set) choices() ([]part, error) {
+	latest := part{payload: s.Latest, when: []podentry.Requirement{}}
 	if s.Revision == nil {
-		return []choice{latest}, nil
+		return []part{latest}, nil
 	}
 	if s.Pinned == nil {
-		return nil, fmt.Errorf("%w: %s", ErrNoRevision, cmp.Or(s.Revision.Name, s.Revision.CustomVersion))
+		return nil, fmt.Errorf("%w: %s", ErrNoRevision, cmp.Or(ptr.Deref(s.Revision.RevisionName, ""), ptr.Deref(s.Revision.CustomVersion, "")))
 	}
-	pinned := choice{payload: *s.Pinned, when: []podentry.Requirement{}}
-	if s.UpdatePaused || s.Revision.Policy != "Partial" {
-		return []choice{pinned}, nil
+	pinned := part{payload: *s.Pinned, when: []podentry.Requirement{}}
+	if s.UpdatePaused || s.Revision.Policy != appsv1beta1.PartialSidecarSetInjectRevisionPolicy {
+		return []part{pinned}, nil
 	}
-	var all []choice
+	var all []part
 	if s.Partition != nil && s.Partition.Type == intstr.String {
 		share, err := intstr.GetScaledValueFromIntOrPercent(s.Partition, 100, true)
 		if err != nil {
@@ -99,12 +116,9 @@ func (s *Set) choices() ([]choice, error) {
 		}
 		switch {
 		case share >= 100:
-			return []choice{pinned}, nil
+			return []part{pinned}, nil
 		case share > 0:
-			drawn := pinned
-			percent := int32(share)
-			drawn.percent, drawn.when = &percent, s.UpdateSelector
-			all = append(all, drawn)
+			all = append(all, part{payload: *s.Pinned, when: s.UpdateSelector, percent: ptr.To(int32(share))})
 		}
 	}
 	if len(s.UpdateSelector) == 0 {
@@ -115,81 +129,68 @@ func (s *Set) choices() ([]choice, error) {
 }
 
 // describe tells other sets about a set: of two revisions, the containers of both.
-func describe(s *Set, all []*Set) (Other, error) {
-	o := Other{
-		Name: s.Name, Match: s.Match, Skip: []string{}, First: []string{}, Last: []string{}, InitFirst: []string{}, InitLast: []string{},
-		Volumes: []string{}, Secrets: []string{},
-	}
+func (n neighbor) describe(all []*Set) Other {
+	var skip, volumes, secrets []string
 	for _, canary := range all {
-		if canary.Base == s.Name && !canary.Paused && canary.Match.Meets(s.Match) {
-			o.Skip = append(o.Skip, canary.Name)
+		if canary.Base == n.Name && !canary.Paused && canary.Match.Meets(n.Match) {
+			skip = append(skip, canary.Name)
 		}
 	}
-	choices, err := s.choices()
-	if err != nil {
-		return o, err
-	}
-	for _, c := range choices {
-		b, err := blocksOf(c.payload)
-		if err != nil {
-			return o, err
-		}
-		o.First = append(o.First, names(b.containers, true)...)
-		o.Last = append(o.Last, names(b.containers, false)...)
-		o.InitFirst = append(o.InitFirst, names(b.inits, true)...)
-		o.InitLast = append(o.InitLast, names(b.inits, false)...)
-		o.Secrets = append(o.Secrets, c.payload.Secrets...)
-		for _, v := range usedVolumes(c.payload, b) {
-			o.Volumes = append(o.Volumes, nameOf(v))
+	var sidecars []placed
+	for _, p := range n.parts {
+		sidecars, secrets = append(sidecars, p.sidecars...), append(secrets, p.payload.Secrets...)
+		for _, v := range p.volumes() {
+			volumes = append(volumes, nameOf(v))
 		}
 	}
-	for _, list := range []*[]string{&o.Skip, &o.First, &o.Last, &o.InitFirst, &o.InitLast, &o.Secrets, &o.Volumes} {
-		slices.Sort(*list)
-		*list = slices.Compact(*list)
+	return Other{
+		Name: n.Name, Match: n.Match, Skip: distinct(skip), First: names(sidecars, false, true), Last: names(sidecars, false, false),
+		InitFirst: names(sidecars, true, true), InitLast: names(sidecars, true, false), Volumes: distinct(volumes), Secrets: distinct(secrets),
 	}
-	return o, nil
 }
 
-// variant compiles one choice of a set.
-func variant(set *Set, c choice, others []*Set) (Variant, error) {
-	b, err := blocksOf(c.payload)
-	if err != nil {
-		return Variant{}, err
-	}
-	if set.SortByName {
-		slices.SortStableFunc(b.containers, func(x, y placed) int { return cmp.Compare(x.name, y.name) })
-	}
-	v := Variant{
-		When: c.when, Percent: c.percent, Containers: []Container{}, InitContainers: []Container{}, Volumes: usedVolumes(c.payload, b), Secrets: []string{},
-		Constants: map[string]string{}, Working: []string{}, WorkingKeys: []string{},
-	}
-	v.Secrets = append(v.Secrets, c.payload.Secrets...)
-	slices.Sort(v.Secrets)
-	v.Secrets = slices.Compact(v.Secrets)
-	list := []string{}
-	for _, t := range b.containers {
-		v.addHotUpgrade(t)
-	}
-	for _, t := range b.inits {
-		v.addHotUpgrade(t)
-	}
-	for _, t := range append(slices.Clone(b.containers), b.inits...) {
-		if !t.init || t.container["restartPolicy"] == "Always" {
-			list = append(list, t.template)
+// volumes are the mounted volumes of a part, sorted by name.
+func (p part) volumes() []map[string]any {
+	used := map[string]bool{}
+	for _, s := range p.sidecars {
+		for _, mount := range slices.Concat(listOf(s.container, "volumeMounts"), listOf(s.container, "volumeDevices")) {
+			used[nameOf(mount)] = true
 		}
 	}
-	slices.Sort(list)
-	v.describeEntries(set.Name, c.payload, slices.Compact(list))
-	ranks := ranksOf(set, b, others)
-	for _, t := range b.containers {
-		v.Containers = append(v.Containers, t.compile(set.Name, ranks.containers))
+	volumes := append([]map[string]any{}, p.payload.Volumes...)
+	volumes = slices.DeleteFunc(volumes, func(v map[string]any) bool { return !used[nameOf(v)] })
+	slices.SortStableFunc(volumes, func(a, b map[string]any) int { return cmp.Compare(nameOf(a), nameOf(b)) })
+	return volumes
+}
+
+// variant compiles one part of a set.
+func (p part) variant(set *Set, others []neighbor) (Variant, error) {
+	v := Variant{
+		When: p.when, Percent: p.percent, Containers: []Container{}, InitContainers: []Container{}, Volumes: p.volumes(), Secrets: distinct(p.payload.Secrets),
+		Constants: map[string]string{}, Working: []string{}, WorkingKeys: []string{}, Patches: patchesOf(set, p.payload, others),
 	}
-	for _, t := range b.inits {
-		v.InitContainers = append(v.InitContainers, t.compile(set.Name, ranks.inits))
+	ranks := slices.Clone(p.sidecars)
+	for _, o := range others {
+		for _, theirs := range o.parts {
+			ranks = append(ranks, theirs.sidecars...)
+		}
+	}
+	slices.SortStableFunc(ranks, placed.compare)
+	var list []string
+	for _, s := range p.sidecars {
+		v.addHotUpgrade(s)
+		if c := s.compile(ranks); s.init {
+			v.InitContainers = append(v.InitContainers, c)
+		} else {
+			v.Containers = append(v.Containers, c)
+		}
+		if !s.init || s.container["restartPolicy"] == string(corev1.ContainerRestartPolicyAlways) {
+			list = append(list, s.template)
+		}
 	}
 	slices.Sort(v.Working)
 	slices.Sort(v.WorkingKeys)
-	v.Patches = patchesOf(set, c.payload, others)
+	v.describeEntries(set.Name, p.payload, distinct(list))
 	return v, v.prepare(set.Name)
 }
 
@@ -236,31 +237,19 @@ func (v *Variant) addHotUpgrade(t placed) {
 	case 1:
 		key, value := quoted(t.template)+":", quoted(t.name)
 		v.Working, v.WorkingKeys = append(v.Working, key+value), append(v.WorkingKeys, key)
-		v.Constants[VersionPrefix+t.name], v.Constants[VersionAltPrefix+t.name] = "1", "0"
+		v.Constants[shared.AnnotationSidecarSetVersionPrefix+t.name], v.Constants[shared.AnnotationSidecarSetVersionAltPrefix+t.name] = "1", "0"
 	case 2:
-		v.Constants[VersionPrefix+t.name], v.Constants[VersionAltPrefix+t.name] = "0", "1"
+		v.Constants[shared.AnnotationSidecarSetVersionPrefix+t.name], v.Constants[shared.AnnotationSidecarSetVersionAltPrefix+t.name] = "0", "1"
 	}
-}
-
-// upgradeEntry is one member of the hash annotations.
-type upgradeEntry struct {
-	UpdateTimestamp    *string  `json:"updateTimestamp"`
-	Hash               string   `json:"hash"`
-	SidecarSetName     string   `json:"sidecarSetName"`
-	SidecarList        []string `json:"sidecarList"`
-	ControllerRevision string   `json:"controllerRevision,omitempty"`
 }
 
 // describeEntries fills in the pod's record of the set.
 func (v *Variant) describeEntries(set string, p Payload, list []string) {
 	v.Key = quoted(set) + ":"
 	v.Mark = `"hash":` + quoted(p.Hash) + `,"sidecarSetName":` + quoted(set) + ","
-	entry := upgradeEntry{Hash: p.HashWithoutImage, SidecarSetName: set, SidecarList: list}
-	if p.Time != "" {
-		entry.UpdateTimestamp = &p.Time
-	}
+	entry := shared.SidecarSetUpgrade{UpdateTimestamp: p.Time, SidecarSetHash: p.HashWithoutImage, SidecarSetName: set, SidecarList: list}
 	v.EntryWithoutImage = v.Key + compact(entry)
-	entry.Hash, entry.ControllerRevision = p.Hash, p.Revision
+	entry.SidecarSetHash, entry.ControllerRevision = p.Hash, p.Revision
 	v.Entry = v.Key + compact(entry)
 }
 
@@ -278,14 +267,14 @@ func compact(value any) string {
 }
 
 // patchesOf are the annotations of a set, in order.
-func patchesOf(set *Set, p Payload, others []*Set) []Patch {
+func patchesOf(set *Set, p Payload, others []neighbor) []Patch {
 	patches := []Patch{}
 	for _, entry := range p.Patches {
 		for _, key := range sortedNames(entry.Annotations) {
 			if OwnAnnotation(key) {
 				continue
 			}
-			patch := Patch{Key: key, Value: entry.Annotations[key], Policy: string(cmp.Or(entry.PatchPolicy, Retain)), Yields: []string{}, Then: []Merge{}}
+			patch := Patch{Key: key, Value: entry.Annotations[key], Policy: cmp.Or(entry.PatchPolicy, retain), Yields: []string{}, Then: []Merge{}}
 			for _, o := range others {
 				if o.Base != set.Name { // A canary is never in one pod with its base.
 					patch.meet(set, o)
@@ -297,35 +286,26 @@ func patchesOf(set *Set, p Payload, others []*Set) []Patch {
 	return patches
 }
 
-// meet adapts a patch to another set on the same pod. Admission refuses true
-// conflicts. Retain gives way to the other policies; otherwise the set's name decides.
-func (p *Patch) meet(set, other *Set) {
-	for _, theirs := range other.patches() {
+// meet adapts a patch to another set on the same pod, whichever revision that has. Admission refuses
+// true conflicts. Retain gives way to the other policies; otherwise the set's name decides.
+func (p *Patch) meet(set *Set, other neighbor) {
+	var all []appsv1beta1.SidecarSetPatchPodMetadata
+	for _, part := range other.parts {
+		all = append(all, part.payload.Patches...)
+	}
+	for _, theirs := range all {
 		value, has := theirs.Annotations[p.Key]
-		policy := cmp.Or(theirs.PatchPolicy, Retain)
+		policy := cmp.Or(theirs.PatchPolicy, retain)
 		switch {
 		case !has:
-		case p.Policy == Retain && (policy != Retain || other.Name < set.Name):
+		case p.Policy == retain && (policy != retain || other.Name < set.Name):
 			if !slices.Contains(p.Yields, other.Name) {
 				p.Yields = append(p.Yields, other.Name)
 			}
-		case p.Policy == MergePatchJSON && policy == MergePatchJSON:
+		case p.Policy == mergePatch && policy == mergePatch:
 			if then := (Merge{Set: other.Name, Value: value}); other.Name > set.Name && !slices.Contains(p.Then, then) {
 				p.Then = append(p.Then, then)
 			}
 		}
 	}
-}
-
-// patches are the patches of every revision new pods may get.
-func (s *Set) patches() []appsv1beta1.SidecarSetPatchPodMetadata {
-	choices, err := s.choices()
-	if err != nil {
-		return nil // It injects nothing.
-	}
-	var all []appsv1beta1.SidecarSetPatchPodMetadata
-	for _, c := range choices {
-		all = append(all, c.payload.Patches...)
-	}
-	return all
 }

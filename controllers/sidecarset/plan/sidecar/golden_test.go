@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
@@ -25,7 +26,7 @@ func TestWhatIsRegistered(t *testing.T) {
 	stored := fixtures.Objects(t, "sidecarset/state.yaml")
 	canary := fixtures.Find(t, stored, "SidecarSet", "logs").DeepCopy()
 	canary.SetName("logs-canary")
-	canary.SetAnnotations(map[string]string{sidecar.CanaryAnnotation: "true", sidecar.BaseAnnotation: "logs"})
+	canary.SetAnnotations(map[string]string{shared.AnnotationSidecarSetCanary: "true", shared.AnnotationSidecarSetBase: "logs"})
 	var sets []*sidecar.Set
 	for _, object := range []map[string]any{canary.Object, fixtures.Find(t, stored, "SidecarSet", "logs").Object, fixtures.Find(t, stored, "SidecarSet", "mesh").Object} {
 		s, err := sidecar.ParseSet(object)

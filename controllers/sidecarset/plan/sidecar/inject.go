@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 )
 
@@ -166,11 +167,11 @@ func (w *work) own(list []any) []map[string]any {
 // marked reports whether the pod records the variant. Anybody
 // can write the record, so ask only about present containers.
 func (v *Variant) marked(annotations map[string]string) bool {
-	return strings.Contains(annotations[HashAnnotation], v.Mark)
+	return strings.Contains(annotations[shared.AnnotationSidecarSetHash], v.Mark)
 }
 
 func injected(container map[string]any) bool {
-	return slices.ContainsFunc(listOf(container, "env"), func(e any) bool { return nameOf(e) == InjectedEnv && textOf(e, "value") == "true" })
+	return slices.ContainsFunc(listOf(container, "env"), func(e any) bool { return nameOf(e) == shared.EnvIsInjected && textOf(e, "value") == "true" })
 }
 
 // computeAll makes the sidecars of the set for this pod.

@@ -15,6 +15,7 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/fixtures"
 )
@@ -47,7 +48,7 @@ func set(t testing.TB, name, body string, annotations ...string) *sidecar.Set {
 	t.Helper()
 	o := object(t, "metadata: {name: "+name+", creationTimestamp: '2026-05-04T08:00:00Z'}\nstatus: {latestRevision: "+name+"-1}\n")
 	o["spec"] = object(t, body)
-	all := map[string]any{sidecar.HashAnnotation: "hash-" + name, sidecar.HashWithoutImageAnnotation: "bare-" + name}
+	all := map[string]any{shared.AnnotationSidecarSetHash: "hash-" + name, shared.AnnotationSidecarSetHashWithoutImage: "bare-" + name}
 	for i := 0; i+1 < len(annotations); i += 2 {
 		all[annotations[i]] = annotations[i+1]
 	}
@@ -158,11 +159,11 @@ containers:
 		if got := names(pod, "containers"); got != "agent web cache shipper" {
 			t.Errorf("containers: %s", got)
 		}
-		if got := annotation(pod, sidecar.InjectedListAnnotation); got != "log" {
+		if got := annotation(pod, shared.AnnotationSidecarSetInjectedList); got != "log" {
 			t.Errorf("injected list: %s", got)
 		}
 		want := `{"log":{"updateTimestamp":"2026-05-04T08:00:00Z","hash":"hash-log","sidecarSetName":"log","sidecarList":["agent","shipper"],"controllerRevision":"log-1"}}`
-		if got := annotation(pod, sidecar.HashAnnotation); got != want {
+		if got := annotation(pod, shared.AnnotationSidecarSetHash); got != want {
 			t.Errorf("hash: %s", got)
 		}
 		for _, name := range []string{"agent", "shipper"} {
@@ -190,7 +191,7 @@ containers:
 		for key, want := range map[string]string{
 			"version.sidecarset.kruise.io/mesh-1": "1", "versionalt.sidecarset.kruise.io/mesh-1": "0",
 			"version.sidecarset.kruise.io/mesh-2": "0", "versionalt.sidecarset.kruise.io/mesh-2": "1",
-			sidecar.WorkingAnnotation: `{"mesh":"mesh-1"}`,
+			shared.AnnotationSidecarSetWorkingContainer: `{"mesh":"mesh-1"}`,
 		} {
 			if got := annotation(pod, key); got != want {
 				t.Errorf("%s: %s", key, got)
@@ -341,7 +342,7 @@ spec: {initContainers: [{name: own, image: o}], containers: [{name: web, image: 
 				if got := names(pod, "initContainers"); got != "p q own b x z" {
 					t.Errorf("init containers: %s", got)
 				}
-				if got := annotation(pod, sidecar.HashAnnotation); !strings.Contains(got, `"sidecarList":["x"]`) || !strings.Contains(got, `"sidecarList":[]`) {
+				if got := annotation(pod, shared.AnnotationSidecarSetHash); !strings.Contains(got, `"sidecarList":["x"]`) || !strings.Contains(got, `"sidecarList":[]`) {
 					t.Errorf("native sidecars are in the list, plain init containers are not: %s", got)
 				}
 			},
@@ -353,10 +354,10 @@ initContainers: [{name: mesh, image: "mesh:v1", restartPolicy: Always, upgradeSt
 				if got := names(pod, "initContainers"); got != "mesh-1 mesh-2" || container(t, pod, "mesh-2")["image"] != "idle:1" {
 					t.Errorf("init containers: %s", got)
 				}
-				if got := annotation(pod, sidecar.WorkingAnnotation); got != `{"mesh":"mesh-1"}` {
+				if got := annotation(pod, shared.AnnotationSidecarSetWorkingContainer); got != `{"mesh":"mesh-1"}` {
 					t.Errorf("working: %s", got)
 				}
-				if got := annotation(pod, sidecar.HashAnnotation); !strings.Contains(got, `"sidecarList":["mesh"]`) {
+				if got := annotation(pod, shared.AnnotationSidecarSetHash); !strings.Contains(got, `"sidecarList":["mesh"]`) {
 					t.Errorf("list: %s", got)
 				}
 			},
@@ -535,7 +536,7 @@ containers:
 				if got := names(pod, "containers"); got != "mesh-1 mesh-2 agent dns-1 dns-2 proxy-1 proxy-2 web cache" || container(t, pod, "dns-2")["image"] != "idle:2" {
 					t.Errorf("containers: %s", got)
 				}
-				if got := annotation(pod, sidecar.WorkingAnnotation); got != `{"dns":"dns-1","mesh":"mesh-1","proxy":"proxy-1"}` {
+				if got := annotation(pod, shared.AnnotationSidecarSetWorkingContainer); got != `{"dns":"dns-1","mesh":"mesh-1","proxy":"proxy-1"}` {
 					t.Errorf("working: %s", got)
 				}
 				for _, name := range []string{"mesh", "dns", "proxy"} {
@@ -581,14 +582,14 @@ metadata:
     kruise.io/sidecarset-hash: '{"new":{"hash":"h","sidecarSetName":"new","sidecarList":["x"]},"old":"abc","s1":{"hash":"h","sidecarSetName":"s1","sidecarList":["y"]}}'
     kruise.io/sidecarset-injected-list: s1,new
 spec: {containers: [{name: web, image: w}]}`,
-			specs: []string{head + `containers: [{name: a, image: a}]`, "selector: {matchLabels: {app: shop, tier: db}}\ncontainers: [{name: y, image: y}]"},
+			specs: []string{head + `containers: [{name: a, image: a}]`, "selector: {matchLabels: {app: shop, tier: db}}\ncontainers: [{name: 'y', image: 'y'}]"},
 			check: func(t *testing.T, pod map[string]any) {
 				want := `{"new":{"hash":"h","sidecarSetName":"new","sidecarList":["x"]},` +
 					`"s0":{"updateTimestamp":"2026-05-04T08:00:00Z","hash":"hash-s0","sidecarSetName":"s0","sidecarList":["a"],"controllerRevision":"s0-1"}}`
-				if got := annotation(pod, sidecar.HashAnnotation); got != want {
+				if got := annotation(pod, shared.AnnotationSidecarSetHash); got != want {
 					t.Error(got)
 				}
-				if got := annotation(pod, sidecar.InjectedListAnnotation); got != "new,s0" {
+				if got := annotation(pod, shared.AnnotationSidecarSetInjectedList); got != "new,s0" {
 					t.Error(got)
 				}
 			},
@@ -670,7 +671,7 @@ containers:
 	images(pod, want)
 	// Of another revision, nothing stays.
 	annotations, _ := pod["metadata"].(map[string]any)["annotations"].(map[string]any)
-	annotations[sidecar.HashAnnotation] = strings.ReplaceAll(annotation(pod, sidecar.HashAnnotation), "hash-log", "hash-old")
+	annotations[shared.AnnotationSidecarSetHash] = strings.ReplaceAll(annotation(pod, shared.AnnotationSidecarSetHash), "hash-log", "hash-old")
 	images(pod, map[string]string{"setup": "setup:v1", "agent": "agent:v1", "mesh-1": "mesh:v1", "mesh-2": "idle:1"})
 }
 
@@ -693,7 +694,7 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 	const head = "selector: {matchLabels: {app: shop}}\n"
 	base := set(t, "base", head+`containers: [{name: agent, image: base}]`)
 	canary := set(t, "canary", "selector: {matchLabels: {app: shop, canary: yes-please}}\ncontainers: [{name: agent, image: canary}]",
-		sidecar.CanaryAnnotation, "true", sidecar.BaseAnnotation, "base")
+		shared.AnnotationSidecarSetCanary, "true", shared.AnnotationSidecarSetBase, "base")
 	other := set(t, "other", head+`containers: [{name: other, image: o}]`)
 	chosen := object(t, `{metadata: {labels: {app: shop, canary: yes-please}}, spec: {containers: [{name: web, image: w}]}}`)
 	for name, tc := range map[string]struct {
@@ -715,7 +716,7 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := annotation(pod, sidecar.InjectedListAnnotation); got != tc.after {
+			if got := annotation(pod, shared.AnnotationSidecarSetInjectedList); got != tc.after {
 				t.Errorf("list %s", got)
 			}
 			if tc.image == "" {
@@ -734,7 +735,7 @@ func TestCanaryReplacesItsBase(t *testing.T) {
 func TestTwoCanariesOfOneBase(t *testing.T) {
 	canary := func(name string) *sidecar.Set {
 		return set(t, name, "selector: {matchLabels: {app: shop, lane: "+name+"}}\ncontainers: [{name: agent, image: "+name+"}]",
-			sidecar.CanaryAnnotation, "true", sidecar.BaseAnnotation, "base")
+			shared.AnnotationSidecarSetCanary, "true", shared.AnnotationSidecarSetBase, "base")
 	}
 	sets := []*sidecar.Set{set(t, "base", "selector: {matchLabels: {app: shop}}\ncontainers: [{name: agent, image: base}]"), canary("blue"), canary("green")}
 	for lane, want := range map[string]string{"blue": "blue", "green": "green", "red": "base"} {
@@ -743,7 +744,7 @@ func TestTwoCanariesOfOneBase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if list, image := annotation(got, sidecar.InjectedListAnnotation), container(t, got, "agent")["image"]; list != want || image != want {
+		if list, image := annotation(got, shared.AnnotationSidecarSetInjectedList), container(t, got, "agent")["image"]; list != want || image != want {
 			t.Errorf("a pod of lane %s got image %v of %s", lane, image, list)
 		}
 		sameInEveryOrder(t, pod, sets, got)
@@ -846,7 +847,7 @@ func TestOpenKruiseInjectsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			hashes := history.GetAnnotations()
-			payload.Hash, payload.HashWithoutImage, payload.Revision = hashes[sidecar.HashAnnotation], hashes[sidecar.HashWithoutImageAnnotation], tc.revision
+			payload.Hash, payload.HashWithoutImage, payload.Revision = hashes[shared.AnnotationSidecarSetHash], hashes[shared.AnnotationSidecarSetHashWithoutImage], tc.revision
 			parsed.Latest = *payload
 			found := false
 			for _, pod := range before {

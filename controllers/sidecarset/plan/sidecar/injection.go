@@ -18,38 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
-)
-
-// Texts in pods. The names are OpenKruise's, and outlive us.
-const (
-	// HashAnnotation holds the injected hashes as a JSON object by set.
-	HashAnnotation = "kruise.io/sidecarset-hash"
-	// HashWithoutImageAnnotation is the same, of the sidecars without their images.
-	HashWithoutImageAnnotation = "kruise.io/sidecarset-hash-without-image"
-	// InjectedListAnnotation holds the names of the sets, sorted, joined with commas.
-	InjectedListAnnotation = "kruise.io/sidecarset-injected-list"
-	// WorkingAnnotation names the working container of each pair, as a JSON object.
-	WorkingAnnotation = "kruise.io/sidecarset-working-hotupgrade-container"
-	// VersionPrefix and a paired container's name form the key of its version.
-	VersionPrefix = "version.sidecarset.kruise.io/"
-	// VersionAltPrefix and a paired container's name form the key of its peer's version.
-	VersionAltPrefix = "versionalt.sidecarset.kruise.io/"
-	// CanaryAnnotation on a SidecarSet makes it the canary of another.
-	CanaryAnnotation = "apps.kruise.io/sidecarset-canary"
-	// BaseAnnotation on a canary names its base SidecarSet.
-	BaseAnnotation = "apps.kruise.io/sidecarset-base"
-	// InjectedEnv marks injected containers.
-	InjectedEnv = "IS_INJECTED"
 )
 
 // OwnAnnotation reports whether SidecarSets keep their records under this key. No set chooses its value.
 func OwnAnnotation(key string) bool {
 	switch key {
-	case HashAnnotation, HashWithoutImageAnnotation, InjectedListAnnotation, WorkingAnnotation, shared.AnnotationSidecarSetInPlaceState, shared.AnnotationSidecarSetInPlaceEvidence:
+	case shared.AnnotationSidecarSetHash, shared.AnnotationSidecarSetHashWithoutImage, shared.AnnotationSidecarSetInjectedList,
+		shared.AnnotationSidecarSetWorkingContainer, shared.AnnotationSidecarSetInPlaceState, shared.AnnotationSidecarSetInPlaceEvidence:
 		return true
 	}
-	return strings.HasPrefix(key, VersionPrefix) || strings.HasPrefix(key, VersionAltPrefix)
+	return strings.HasPrefix(key, shared.AnnotationSidecarSetVersionPrefix) || strings.HasPrefix(key, shared.AnnotationSidecarSetVersionAltPrefix)
 }
 
 // Injection is the content one SidecarSet adds to pods, stored in a
@@ -112,7 +92,7 @@ type Variant struct {
 	Patches []Patch `json:"patches"`
 	// Constants are always set: the versions of hot upgrade pairs.
 	Constants map[string]string `json:"constants"`
-	// Working are the members of WorkingAnnotation, such as "proxy":"proxy-1", and WorkingKeys their keys, such as "proxy":.
+	// Working are the members of shared.AnnotationSidecarSetWorkingContainer, such as "proxy":"proxy-1", and WorkingKeys their keys, such as "proxy":.
 	Working     []string `json:"working"`
 	WorkingKeys []string `json:"workingKeys"`
 	// Entry and EntryWithoutImage are the members of the two hash annotations. Key is how both begin.
@@ -167,18 +147,17 @@ type Resources struct {
 	Requests map[string]string `json:"requests"`
 }
 
-// Policies for annotations.
 const (
-	Retain         = "Retain"
-	Overwrite      = "Overwrite"
-	MergePatchJSON = "MergePatchJson"
+	retain     = appsv1beta1.SidecarSetRetainPatchPolicy
+	overwrite  = appsv1beta1.SidecarSetOverwritePatchPolicy
+	mergePatch = appsv1beta1.SidecarSetMergePatchJSONPatchPolicy
 )
 
 // Patch is for one annotation.
 type Patch struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	Policy string `json:"policy"`
+	Key    string                            `json:"key"`
+	Value  string                            `json:"value"`
+	Policy appsv1beta1.SidecarSetPatchPolicy `json:"policy"`
 	// Yields are sets taking precedence if they inject too.
 	Yields []string `json:"yields"`
 	// Then are later sets' merges into the annotation, repeated after this one: the order of sets decides, not of calls.
@@ -219,7 +198,7 @@ func (i Injection) Webhooked() []string {
 		features[tooMuch] = features[tooMuch] || takers > maxTakers || variables > maxTransferred
 		features["a revision for a share of the pods"] = features["a revision for a share of the pods"] || v.Percent != nil
 		for _, p := range v.Patches {
-			features["patchPolicy "+MergePatchJSON] = features["patchPolicy "+MergePatchJSON] || p.Policy == MergePatchJSON
+			features["patchPolicy MergePatchJson"] = features["patchPolicy MergePatchJson"] || p.Policy == mergePatch
 		}
 		features["a field that this version does not know"] = features["a field that this version does not know"] || v.unknown()
 		computes := slices.ContainsFunc(v.sidecars(), func(c Container) bool { return c.Resources != nil })

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
 )
 
@@ -49,7 +50,7 @@ func TestPodsThatWereCreatedWithoutTheirSidecars(t *testing.T) {
 		"named, and the cache has nothing of its containers": {list: "logs"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{sidecar.InjectedListAnnotation: tc.list, sidecar.HashAnnotation: tc.hash}}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{shared.AnnotationSidecarSetInjectedList: tc.list, shared.AnnotationSidecarSetHash: tc.hash}}}
 			for _, container := range tc.containers {
 				pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: container})
 			}

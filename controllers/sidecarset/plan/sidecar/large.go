@@ -6,6 +6,8 @@ package sidecar
 import (
 	"slices"
 	"unicode/utf8"
+
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 )
 
 // Bounds of pods with sidecars. They are far above real pods, and keep injection below
@@ -27,7 +29,7 @@ func tooLarge(spec map[string]any, annotations map[string]string) bool {
 			}
 		}
 	}
-	ours := []string{HashAnnotation, HashWithoutImageAnnotation, InjectedListAnnotation, WorkingAnnotation}
+	ours := []string{shared.AnnotationSidecarSetHash, shared.AnnotationSidecarSetHashWithoutImage, shared.AnnotationSidecarSetInjectedList, shared.AnnotationSidecarSetWorkingContainer}
 	return len(containers) > maxContainers || len(inits) > maxContainers || len(listOf(spec, "volumes")) > maxVolumes ||
 		len(listOf(spec, "imagePullSecrets")) > maxSecrets || env > maxVariables ||
 		slices.ContainsFunc(ours, func(key string) bool { return utf8.RuneCountInString(annotations[key]) > maxText })

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
@@ -169,7 +170,7 @@ func (i Injection) Lacks(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Node" && o.APIVersion == "v1" }) {
 		return false
 	}
-	if !slices.Contains(podstate.Listed(pod.Annotations[InjectedListAnnotation]), i.Set) {
+	if !slices.Contains(podstate.Listed(pod.Annotations[shared.AnnotationSidecarSetInjectedList]), i.Set) {
 		return true
 	}
 	brings := false
@@ -186,10 +187,10 @@ func (i Injection) Lacks(pod *corev1.Pod) bool {
 
 // recorded reports whether the pod has all containers of its own record, by an earlier revision.
 func (i Injection) recorded(pod *corev1.Pod) bool {
-	if _, has := EntriesOf(pod, HashAnnotation)[i.Set]; !has {
+	if _, has := EntriesOf(pod, shared.AnnotationSidecarSetHash)[i.Set]; !has {
 		return false
 	}
-	return !slices.ContainsFunc(EntryOf(pod, HashAnnotation, i.Set).SidecarList, func(template string) bool {
+	return !slices.ContainsFunc(EntryOf(pod, shared.AnnotationSidecarSetHash, i.Set).SidecarList, func(template string) bool {
 		native := slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == template || c.Name == template+"-1" })
 		return !native && !HasContainer(pod, template) && !HasContainer(pod, template+"-1")
 	})

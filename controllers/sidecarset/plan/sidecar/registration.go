@@ -20,9 +20,6 @@ const (
 	AnnouncedAnnotation = "operator.kruise.io/announced-for"
 	// AnnouncedLabel replaces the set's name in such a revision's label. It is not a valid name.
 	AnnouncedLabel = "is_announced"
-	// FailurePolicyAnnotation on a SidecarSet decides on its pods while
-	// the operator does not answer: Fail, the default, or Ignore.
-	FailurePolicyAnnotation = shared.AnnotationInjectionFailurePolicy
 
 	// maxLabel is the length of one label of a domain name.
 	maxLabel = 63
@@ -40,9 +37,9 @@ func EntryName(set string) string {
 	return label + entrySuffix
 }
 
-// FailurePolicy returns the policy chosen by annotations.
+// FailurePolicy is the one for pods while the operator does not answer, chosen by annotations.
 func FailurePolicy(annotations map[string]string) admissionv1.FailurePolicyType {
-	if annotations[FailurePolicyAnnotation] == string(admissionv1.Ignore) {
+	if annotations[shared.AnnotationInjectionFailurePolicy] == string(admissionv1.Ignore) {
 		return admissionv1.Ignore
 	}
 	return admissionv1.Fail
