@@ -5,9 +5,10 @@ package sidecar
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
@@ -26,7 +27,8 @@ type Pod struct {
 // Inject adds the set's sidecars to the pod; false: it had none. It is idempotent. An error
 // is for the pod's author: creation fails. It ignores the status: the API server clears it.
 func (i Injection) Inject(pod Pod) (bool, error) {
-	labels, annotations := stringsAt(pod.Object, "metadata", "labels"), stringsAt(pod.Object, "metadata", "annotations")
+	object := &unstructured.Unstructured{Object: pod.Object}
+	labels, annotations := object.GetLabels(), object.GetAnnotations()
 	if _, mirror := annotations[podentry.MirrorAnnotation]; mirror {
 		return false, nil
 	}
@@ -43,28 +45,24 @@ func (i Injection) Inject(pod Pod) (bool, error) {
 	if tooLarge(spec, annotations) {
 		return false, fmt.Errorf("SidecarSet %s: %s", i.Set, tooLargeWords)
 	}
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
 	w := newWork(spec, *v, others, labels, annotations)
-	if err := w.computeAll(i.Set); err != nil {
-		return false, err
+	for _, b := range []*block{w.containers, w.inits} {
+		for _, c := range b.sidecars {
+			value, err := w.compute(i.Set, c)
+			if err != nil {
+				return false, err
+			}
+			b.values = append(b.values, value)
+		}
 	}
-	changed := maps.Clone(annotations)
-	if changed == nil {
-		changed = map[string]string{}
-	}
-	if err := v.annotate(i.Set, changed, others, i.absent(others)); err != nil {
+	if err := v.annotate(i.Set, annotations, others, i.absent(others)); err != nil {
 		return false, err
 	}
 	w.write()
-	metadata, _ := pod.Object["metadata"].(map[string]any)
-	if metadata == nil {
-		metadata = map[string]any{}
-		pod.Object["metadata"] = metadata
-	}
-	text := make(map[string]any, len(changed))
-	for key, value := range changed {
-		text[key] = value
-	}
-	metadata["annotations"] = text
+	object.SetAnnotations(annotations)
 	return true, nil
 }
 
@@ -86,68 +84,71 @@ func (i Injection) choose(pod Pod, labels, annotations map[string]string) *Varia
 	return nil
 }
 
+// block is one of the pod's two lists of containers while one set is injected.
+type block struct {
+	// have came with the pod.
+	have []any
+	// sidecars of the set get into this pod as values.
+	sidecars []Container
+	values   []any
+	// first and last are the names of all sets' sidecars before and after those of the pod.
+	first, last map[string]bool
+}
+
+func newBlock(have []any, sidecars []Container) *block {
+	b := &block{have: have, sidecars: sidecars, first: map[string]bool{}, last: map[string]bool{}}
+	for _, c := range sidecars {
+		if c.First {
+			b.first[c.Name] = true
+		} else {
+			b.last[c.Name] = true
+		}
+	}
+	return b
+}
+
 // work is the pod while one set is injected.
 type work struct {
 	spec                map[string]any
 	variant             Variant
 	labels, annotations map[string]string
 	// marked: the annotations name the set and its hash already.
-	marked bool
-	// containers and inits came with the pod.
-	containers, inits []any
+	marked            bool
+	containers, inits *block
 	// sources are the pod's own containers, natives its own native sidecars, lenders both: transferEnv may name these.
 	sources, natives, lenders []map[string]any
 	// variables of each lender by name, filled on demand.
 	variables []map[string]any
 	// shared is how many bytes of subPathExpr sidecars have got from the sources.
 	shared int
-	// foreign are the names of all sidecars of the pod.
-	foreign map[string]bool
-	// first, last, initFirst and initLast are the same by block; volumes and secrets come from sets.
-	first, last, initFirst, initLast map[string]bool
-	volumes, secrets                 map[string]bool
-	// injected and injectedInits are the sidecars of the set as they get into this pod.
-	injected, injectedInits []any
+	// volumes and secrets come from sets.
+	volumes, secrets map[string]bool
 }
 
 func newWork(spec map[string]any, v Variant, others []Other, labels, annotations map[string]string) *work {
 	w := &work{
 		spec: spec, variant: v, labels: labels, annotations: annotations, marked: v.marked(annotations),
-		containers: listOf(spec, "containers"), inits: listOf(spec, "initContainers"), foreign: map[string]bool{},
-		first: map[string]bool{}, last: map[string]bool{}, initFirst: map[string]bool{}, initLast: map[string]bool{},
+		containers: newBlock(listOf(spec, "containers"), v.Containers), inits: newBlock(listOf(spec, "initContainers"), v.InitContainers),
 		volumes: map[string]bool{}, secrets: map[string]bool{},
 	}
-	add := func(names []string, sets ...map[string]bool) {
+	add := func(to map[string]bool, names []string) {
 		for _, name := range names {
-			for _, set := range sets {
-				set[name] = true
-			}
+			to[name] = true
 		}
 	}
 	for _, o := range others {
-		add(o.First, w.first, w.foreign)
-		add(o.Last, w.last, w.foreign)
-		add(o.InitFirst, w.initFirst, w.foreign)
-		add(o.InitLast, w.initLast, w.foreign)
-		add(o.Volumes, w.volumes)
-		add(o.Secrets, w.secrets)
+		add(w.containers.first, o.First)
+		add(w.containers.last, o.Last)
+		add(w.inits.first, o.InitFirst)
+		add(w.inits.last, o.InitLast)
+		add(w.volumes, o.Volumes)
+		add(w.secrets, o.Secrets)
 	}
-	own := func(all []Container, first, last map[string]bool) {
-		for _, c := range all {
-			block := last
-			if c.First {
-				block = first
-			}
-			add([]string{c.Name}, block, w.foreign)
-		}
-	}
-	own(v.Containers, w.first, w.last)
-	own(v.InitContainers, w.initFirst, w.initLast)
 	for _, volume := range v.Volumes {
 		w.volumes[nameOf(volume)] = true
 	}
-	add(v.Secrets, w.secrets)
-	w.sources, w.natives = w.own(w.containers), w.own(w.inits)
+	add(w.secrets, v.Secrets)
+	w.sources, w.natives = w.own(w.containers.have), w.own(w.inits.have)
 	w.natives = slices.DeleteFunc(w.natives, func(c map[string]any) bool { return c["restartPolicy"] != "Always" })
 	w.lenders = slices.Concat(w.sources, w.natives)
 	return w
@@ -156,8 +157,9 @@ func newWork(spec map[string]any, v Variant, others []Other, labels, annotations
 // own returns the containers no set brings.
 func (w *work) own(list []any) []map[string]any {
 	var own []map[string]any
-	for _, one := range list {
-		if c, is := one.(map[string]any); is && !w.foreign[nameOf(c)] && !injected(c) {
+	for _, c := range objects(list) {
+		name := nameOf(c)
+		if !w.containers.first[name] && !w.containers.last[name] && !w.inits.first[name] && !w.inits.last[name] && !injected(c) {
 			own = append(own, c)
 		}
 	}
@@ -174,74 +176,30 @@ func injected(container map[string]any) bool {
 	return slices.ContainsFunc(listOf(container, "env"), func(e any) bool { return nameOf(e) == shared.EnvIsInjected && textOf(e, "value") == "true" })
 }
 
-// computeAll makes the sidecars of the set for this pod.
-func (w *work) computeAll(set string) error {
-	for _, c := range w.variant.Containers {
-		value, err := w.compute(set, c)
-		if err != nil {
-			return err
-		}
-		w.injected = append(w.injected, value)
-	}
-	for _, c := range w.variant.InitContainers {
-		value, err := w.compute(set, c)
-		if err != nil {
-			return err
-		}
-		w.injectedInits = append(w.injectedInits, value)
-	}
-	return nil
-}
-
 // write puts everything into the pod.
 func (w *work) write() {
-	if list := w.merged(w.containers, w.variant.Containers, w.injected, w.first, w.last); len(list) > 0 {
-		w.spec["containers"] = list
+	setList(w.spec, "containers", w.merged(w.containers))
+	setList(w.spec, "initContainers", w.merged(w.inits))
+	setList(w.spec, "volumes", sortedIn(listOf(w.spec, "volumes"), w.variant.Volumes, w.volumes))
+	var secrets []map[string]any
+	for _, name := range w.variant.Secrets {
+		secrets = append(secrets, map[string]any{"name": name})
 	}
-	if list := w.merged(w.inits, w.variant.InitContainers, w.injectedInits, w.initFirst, w.initLast); len(list) > 0 {
-		w.spec["initContainers"] = list
-	}
-	volumes := make([]any, len(w.variant.Volumes))
-	for i := range w.variant.Volumes {
-		volumes[i] = w.variant.Volumes[i]
-	}
-	if list := sortedIn(listOf(w.spec, "volumes"), volumes, w.volumes); len(list) > 0 {
-		w.spec["volumes"] = list
-	}
-	secrets := make([]any, len(w.variant.Secrets))
-	for i, name := range w.variant.Secrets {
-		secrets[i] = map[string]any{"name": name}
-	}
-	if list := sortedIn(listOf(w.spec, "imagePullSecrets"), secrets, w.secrets); len(list) > 0 {
-		w.spec["imagePullSecrets"] = list
-	}
+	setList(w.spec, "imagePullSecrets", sortedIn(listOf(w.spec, "imagePullSecrets"), secrets, w.secrets))
 }
 
 // Replaces returns the pod's own containers to be replaced by
 // sidecars of the same name, in any variant. It omits injected ones.
 func (i Injection) Replaces(pod map[string]any) []string {
-	var names []string
 	spec, _ := pod["spec"].(map[string]any)
-	for _, list := range []string{"initContainers", "containers"} {
-		for _, one := range listOf(spec, list) {
-			container, _ := one.(map[string]any)
-			name := nameOf(one)
-			if injected(container) || slices.Contains(names, name) {
-				continue
-			}
-			for v := range i.Variants {
-				sidecars := i.Variants[v].Containers
-				if list == "initContainers" {
-					sidecars = i.Variants[v].InitContainers
-				}
-				if slices.ContainsFunc(sidecars, func(c Container) bool { return c.Name == name }) {
-					names = append(names, name)
-					break
-				}
-			}
+	sidecars := i.names()
+	var replaced []string
+	for _, c := range objects(slices.Concat(listOf(spec, "initContainers"), listOf(spec, "containers"))) {
+		if name := nameOf(c); sidecars[name] && !injected(c) && !slices.Contains(replaced, name) {
+			replaced = append(replaced, name)
 		}
 	}
-	return names
+	return replaced
 }
 
 // merged inserts the sidecars into a list. All sets' sidecars form a block before the pod's containers, and one behind.
@@ -249,30 +207,30 @@ func (i Injection) Replaces(pod map[string]any) []string {
 //  1. A container of the same name is replaced in place, or kept if this set injected it.
 //  2. In the block before, each goes behind its predecessors.
 //  3. In the block behind, each goes before its successors.
-func (w *work) merged(have []any, sidecars []Container, values []any, first, last map[string]bool) []any {
-	list := slices.Clone(have)
-	lead, trail := leading(have, first), trailing(have, last)
+func (w *work) merged(b *block) []any {
+	list := slices.Clone(b.have)
+	lead, trail := leading(b.have, b.first), trailing(b.have, b.last)
 	var fresh []int
-	for i, c := range sidecars {
-		at := slices.IndexFunc(have, func(one any) bool { return nameOf(one) == c.Name })
+	for i, c := range b.sidecars {
+		at := slices.IndexFunc(b.have, func(one any) bool { return nameOf(one) == c.Name })
 		if at < 0 {
 			fresh = append(fresh, i)
 			continue
 		}
-		if existing, _ := have[at].(map[string]any); !w.kept(existing, c) {
-			list[at] = values[i]
+		if existing, _ := b.have[at].(map[string]any); !w.kept(existing, c) {
+			list[at] = b.values[i]
 		}
 	}
 	inserted := 0
 	for _, i := range fresh {
-		if c := sidecars[i]; c.First {
-			list = slices.Insert(list, count(lead, c.Beyond)+inserted, values[i])
+		if c := b.sidecars[i]; c.First {
+			list = slices.Insert(list, count(lead, c.Beyond)+inserted, b.values[i])
 			inserted++
 		}
 	}
 	for _, i := range fresh {
-		if c := sidecars[i]; !c.First {
-			list = slices.Insert(list, len(have)-count(trail, c.Beyond)+inserted, values[i])
+		if c := b.sidecars[i]; !c.First {
+			list = slices.Insert(list, len(b.have)-count(trail, c.Beyond)+inserted, b.values[i])
 			inserted++
 		}
 	}
@@ -321,7 +279,7 @@ func count(names, among []string) int {
 }
 
 // sortedIn adds missing names to a list. The sets' own stand last, sorted; the pod's own win.
-func sortedIn(have, added []any, foreign map[string]bool) []any {
+func sortedIn(have []any, added []map[string]any, foreign map[string]bool) []any {
 	list := slices.Clone(have)
 	trail := trailing(have, foreign)
 	inserted := 0
@@ -335,28 +293,8 @@ func sortedIn(have, added []any, foreign map[string]bool) []any {
 				after++
 			}
 		}
-		list = slices.Insert(list, len(have)-after+inserted, one)
+		list = slices.Insert(list, len(have)-after+inserted, any(one))
 		inserted++
 	}
 	return list
-}
-
-// stringsAt is a map of strings in an object.
-func stringsAt(object map[string]any, path ...string) map[string]string {
-	var value any = object
-	for _, field := range path {
-		fields, _ := value.(map[string]any)
-		value = fields[field]
-	}
-	fields, _ := value.(map[string]any)
-	if len(fields) == 0 {
-		return nil
-	}
-	out := make(map[string]string, len(fields))
-	for key, value := range fields {
-		if text, is := value.(string); is {
-			out[key] = text
-		}
-	}
-	return out
 }

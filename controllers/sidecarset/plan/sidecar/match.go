@@ -116,23 +116,27 @@ func (i Injection) absent(present []Other) []string {
 	return absent
 }
 
+// names are those of all sidecars, in any variant.
+func (i Injection) names() map[string]bool {
+	names := map[string]bool{}
+	for _, v := range i.Variants {
+		for _, c := range v.sidecars() {
+			names[c.Name] = true
+		}
+	}
+	return names
+}
+
 // Clashes lists, in words and by set, containers other sets also give these
 // pods: only one gets in. Admission refuses such sets, unless both come at once.
 func (i Injection) Clashes() []string {
-	own := map[string]bool{}
-	for _, v := range i.Variants {
-		for _, c := range slices.Concat(v.Containers, v.InitContainers) {
-			own[c.Name] = true
-		}
-	}
+	own := i.names()
 	var clashes []string
 	for _, o := range i.Others {
 		if slices.Contains(i.Skip, o.Name) {
 			continue
 		}
-		theirs := slices.Concat(o.First, o.Last, o.InitFirst, o.InitLast)
-		slices.Sort(theirs)
-		for _, name := range slices.Compact(theirs) {
+		for _, name := range distinct(slices.Concat(o.First, o.Last, o.InitFirst, o.InitLast)) {
 			if own[name] {
 				clashes = append(clashes, fmt.Sprintf("container %s of SidecarSet %s", name, o.Name))
 			}

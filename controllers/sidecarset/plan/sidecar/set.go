@@ -92,7 +92,9 @@ func ParseRevision(data map[string]any) (*Payload, error) {
 // payloadOf is what a spec injects. Its object has the fields that our types do not know.
 func payloadOf(spec *appsv1beta1.SidecarSetSpec, object map[string]any) Payload {
 	stored, _ := object["spec"].(map[string]any)
-	p := Payload{InitContainers: objectsIn(stored, "initContainers"), Containers: objectsIn(stored, "containers"), Volumes: objectsIn(stored, "volumes")}
+	p := Payload{
+		InitContainers: objects(listOf(stored, "initContainers")), Containers: objects(listOf(stored, "containers")), Volumes: objects(listOf(stored, "volumes")),
+	}
 	for _, secret := range spec.ImagePullSecrets {
 		p.Secrets = append(p.Secrets, secret.Name)
 	}
@@ -104,10 +106,10 @@ func payloadOf(spec *appsv1beta1.SidecarSetSpec, object map[string]any) Payload 
 	return p
 }
 
-// objectsIn are the objects in a list.
-func objectsIn(object map[string]any, field string) []map[string]any {
+// objects are those in a list.
+func objects(list []any) []map[string]any {
 	var all []map[string]any
-	for _, one := range listOf(object, field) {
+	for _, one := range list {
 		if fields, is := one.(map[string]any); is {
 			all = append(all, fields)
 		}
