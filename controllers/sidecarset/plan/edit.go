@@ -99,23 +99,11 @@ func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarS
 			if edited := e.Annotations[key]; edited != nil {
 				is, has = *edited, true
 			}
-			value := wanted
-			switch patch.PatchPolicy {
-			case appsv1beta1.SidecarSetOverwritePatchPolicy:
-			case appsv1beta1.SidecarSetMergePatchJSONPatchPolicy:
-				merged, err := sidecar.MergePatch(is, wanted)
-				if err != nil {
-					return fmt.Errorf("annotation %s cannot be merged with that of spec.patchPodMetadata: %w", key, err)
-				}
-				value = merged
-			case appsv1beta1.SidecarSetRetainPatchPolicy, "":
-				if has {
-					continue
-				}
-			default:
-				continue
+			value, changes, err := sidecar.Patched(patch.PatchPolicy, is, has, wanted)
+			if err != nil {
+				return fmt.Errorf("annotation %s cannot be merged with that of spec.patchPodMetadata: %w", key, err)
 			}
-			if !has || is != value {
+			if changes && (!has || is != value) {
 				e.SetAnnotation(key, value)
 			}
 		}

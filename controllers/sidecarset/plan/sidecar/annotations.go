@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 )
 
 // annotate records the injection on the pod. others inject too; absent do not, but a copied pod may name them.
@@ -48,27 +49,34 @@ func (p Patch) apply(set string, annotations map[string]string, present map[stri
 		return nil
 	}
 	value, has := annotations[p.Key]
-	switch p.Policy {
-	case retain:
-		if !has {
-			annotations[p.Key] = p.Value
+	patches := []string{p.Value}
+	for _, then := range p.Then {
+		if present[then.Set] && value != "" {
+			patches = append(patches, then.Value)
 		}
-	case overwrite:
-		annotations[p.Key] = p.Value
-	case mergePatch:
-		patches := []string{p.Value}
-		for _, then := range p.Then {
-			if present[then.Set] && value != "" {
-				patches = append(patches, then.Value)
-			}
-		}
-		merged, err := MergePatch(value, patches...)
-		if err != nil {
-			return fmt.Errorf("SidecarSet %s: merging into annotation %s: %w", set, p.Key, err)
-		}
-		annotations[p.Key] = merged
+	}
+	patched, changes, err := Patched(p.Policy, value, has, patches...)
+	if err != nil {
+		return fmt.Errorf("SidecarSet %s: merging into annotation %s: %w", set, p.Key, err)
+	}
+	if changes {
+		annotations[p.Key] = patched
 	}
 	return nil
+}
+
+// Patched is the value of an annotation after patches by a policy; false: it stays. Only merges take more than one.
+func Patched(policy appsv1beta1.SidecarSetPatchPolicy, value string, has bool, patches ...string) (string, bool, error) {
+	switch policy {
+	case retain, "":
+		return patches[0], !has, nil
+	case overwrite:
+		return patches[0], true, nil
+	case mergePatch:
+		merged, err := MergePatch(value, patches...)
+		return merged, true, err
+	}
+	return "", false, nil // OpenKruise has stored any policy.
 }
 
 // MergePatch merges patches into a JSON text by RFC 7386, in order. Into an empty text
