@@ -6,8 +6,15 @@ package sidecar
 import (
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"math/big"
+	"regexp"
+	"strconv"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // amount is a value in an expression: a plain number, or a quantity in thousandths.
@@ -30,89 +37,121 @@ func (a amount) asQuantity() amount {
 	return milli(new(big.Rat).Mul(a.value, big.NewRat(1000, 1)))
 }
 
-const (
-	// maxExpression limits an expression, in bytes, maxDepth its nested parentheses.
-	maxExpression = 1024
-	maxDepth      = 32
+// maxExpression limits an expression, in bytes.
+const maxExpression = 1024
+
+var (
+	// goOnly is what Go has and expressions have not.
+	goOnly = regexp.MustCompile(`["'` + "`" + `]|//|/\*|,\s*\)`)
+	// quotable is a number with its suffix, or a sign.
+	quotable = regexp.MustCompile(`[0-9.]+([eE][+-]?[0-9]+)?(%|[KMGTP]i|[mkMGTP])?|-`)
 )
 
-// expression parses and computes from left to right.
-//
-//	sum     = product { ("+" | "-") product }
-//	product = factor { ("*" | "/") factor }
-//	factor  = "-" factor | "(" sum ")" | ("max" | "min") "(" sum "," sum ")" | variable | number [ suffix ]
+// expression is one with a variable's value. Its syntax is Go's, with numbers such as 10% and 100m:
+// Go's parser gets them as texts, and two signs apart.
 type expression struct {
-	rest     string
 	variable string
 	value    amount
-	depth    int
 }
 
 // evaluate computes an expression for a value of its variable.
 func evaluate(text, variable string, value amount) (amount, error) {
-	if len(text) > maxExpression {
+	switch {
+	case len(text) > maxExpression:
 		return amount{}, fmt.Errorf("it is longer than %d characters", maxExpression)
+	case goOnly.MatchString(text):
+		return amount{}, errors.New("it has quotes, comments or nothing behind a comma")
 	}
-	e := &expression{rest: text, variable: variable, value: value}
-	result, err := e.sum()
+	text = quotable.ReplaceAllStringFunc(strings.Join(strings.Fields(text), " "), func(part string) string {
+		if part == "-" {
+			return " - "
+		}
+		return strconv.Quote(part)
+	})
+	parsed, err := parser.ParseExpr(text)
+	if err != nil {
+		return amount{}, fmt.Errorf("it cannot be parsed: %w", err)
+	}
+	return expression{variable, value}.of(parsed)
+}
+
+// of computes a part of the expression.
+func (e expression) of(part ast.Expr) (amount, error) {
+	switch part := part.(type) {
+	case *ast.BasicLit:
+		return number(part.Value)
+	case *ast.Ident:
+		if strings.EqualFold(part.Name, e.variable) {
+			return e.value, nil
+		}
+		return amount{}, fmt.Errorf("%q is neither max, min nor %s", part.Name, e.variable)
+	case *ast.ParenExpr:
+		return e.of(part.X)
+	case *ast.UnaryExpr:
+		if part.Op != token.SUB {
+			break
+		}
+		a, err := e.of(part.X)
+		if err != nil {
+			return amount{}, err
+		}
+		return apply(part.Op, amount{value: new(big.Rat)}, a)
+	case *ast.BinaryExpr:
+		return e.both(part.X, part.Y, func(a, b amount) (amount, error) { return apply(part.Op, a, b) })
+	case *ast.CallExpr:
+		name, _ := part.Fun.(*ast.Ident)
+		if name == nil || name.Name != "max" && name.Name != "min" || len(part.Args) != 2 {
+			return amount{}, errors.New("only max and min of two are expected")
+		}
+		return e.both(part.Args[0], part.Args[1], func(a, b amount) (amount, error) {
+			a, b = alike(a, b)
+			if (a.value.Cmp(b.value) >= 0) == (name.Name == "max") {
+				return a, nil
+			}
+			return b, nil
+		})
+	}
+	return amount{}, errors.New("only numbers, operators, max and min are expected")
+}
+
+// both computes two parts, and what follows from them.
+func (e expression) both(x, y ast.Expr, result func(a, b amount) (amount, error)) (amount, error) {
+	a, err := e.of(x)
 	if err != nil {
 		return amount{}, err
 	}
-	if e.skip(); e.rest != "" {
-		return amount{}, fmt.Errorf("%q is not expected", e.rest)
+	b, err := e.of(y)
+	if err != nil {
+		return amount{}, err
 	}
-	return result, nil
+	return result(a, b)
 }
 
-func (e *expression) skip() { e.rest = strings.TrimLeft(e.rest, " \t\n\r") }
-
-// take reads one of some characters.
-func (e *expression) take(characters string) (byte, bool) {
-	e.skip()
-	if e.rest == "" || !strings.Contains(characters, e.rest[:1]) {
-		return 0, false
+// alike are two amounts of one kind.
+func alike(a, b amount) (amount, amount) {
+	if a.quantity != b.quantity {
+		return a.asQuantity(), b.asQuantity()
 	}
-	c := e.rest[0]
-	e.rest = e.rest[1:]
-	return c, true
+	return a, b
 }
 
-func (e *expression) sum() (amount, error) { return e.chain("+-", e.product) }
-
-func (e *expression) product() (amount, error) { return e.chain("*/", e.factor) }
-
-func (e *expression) chain(operators string, next func() (amount, error)) (amount, error) {
-	left, err := next()
-	for err == nil {
-		operator, found := e.take(operators)
-		if !found {
-			break
-		}
-		var right amount
-		if right, err = next(); err == nil {
-			left, err = apply(operator, left, right)
-		}
-	}
-	return left, err
-}
-
-func apply(operator byte, a, b amount) (amount, error) {
-	if (operator == '+' || operator == '-') && a.quantity != b.quantity {
-		a, b = a.asQuantity(), b.asQuantity()
+func apply(operator token.Token, a, b amount) (amount, error) {
+	if operator == token.ADD || operator == token.SUB {
+		a, b = alike(a, b)
 	}
 	result := amount{value: new(big.Rat), quantity: a.quantity}
 	switch operator {
-	case '+':
+	case token.ADD:
 		result.value.Add(a.value, b.value)
-	case '-':
+	case token.SUB:
 		result.value.Sub(a.value, b.value)
-	case '*':
+	case token.MUL:
 		if a.quantity && b.quantity {
 			return amount{}, errors.New("a quantity cannot be multiplied by a quantity")
 		}
 		result.quantity = a.quantity || b.quantity
 		result.value.Mul(a.value, b.value)
-	case '/':
+	case token.QUO:
 		switch {
 		case b.quantity:
 			return amount{}, errors.New("nothing can be divided by a quantity")
@@ -120,6 +159,8 @@ func apply(operator byte, a, b amount) (amount, error) {
 			return amount{}, errors.New("division by zero")
 		}
 		result.value.Quo(a.value, b.value)
+	default:
+		return amount{}, fmt.Errorf("%q is not expected", operator)
 	}
 	if result.quantity {
 		result = milli(result.value)
@@ -127,133 +168,24 @@ func apply(operator byte, a, b amount) (amount, error) {
 	return result, nil
 }
 
-func (e *expression) factor() (amount, error) {
-	if e.depth++; e.depth > maxDepth {
-		return amount{}, fmt.Errorf("it is deeper than %d", maxDepth)
+// number reads a quoted number with a percent sign or a quantity's suffix.
+func number(quoted string) (amount, error) {
+	text := strings.Trim(quoted, `"`)
+	digits := strings.TrimRight(text, "%KMGTPimk")
+	if at := strings.IndexAny(digits, "eE"); at >= 0 && len(digits)-at > 4 {
+		return amount{}, fmt.Errorf("the exponent of %q is too large", digits)
 	}
-	defer func() { e.depth-- }()
-	if _, minus := e.take("-"); minus {
-		a, err := e.factor()
-		if err != nil {
-			return amount{}, err
-		}
-		a.value = new(big.Rat).Neg(a.value)
-		return a, nil
-	}
-	if _, open := e.take("("); open {
-		a, err := e.sum()
-		if err != nil {
-			return amount{}, err
-		}
-		return a, e.expect(")")
-	}
-	if word := e.word(); word != "" {
-		return e.named(word)
-	}
-	return e.number()
-}
-
-func (e *expression) expect(character string) error {
-	if _, found := e.take(character); !found {
-		return fmt.Errorf("%q is expected before %q", character, e.rest)
-	}
-	return nil
-}
-
-// word reads letters.
-func (e *expression) word() string {
-	e.skip()
-	end := strings.IndexFunc(e.rest, func(r rune) bool { return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') })
-	if end < 0 {
-		end = len(e.rest)
-	}
-	word := e.rest[:end]
-	e.rest = e.rest[end:]
-	return word
-}
-
-func (e *expression) named(word string) (amount, error) {
-	switch word {
-	case "max", "min":
-		var both [2]amount
-		for i, after := range []string{",", ")"} {
-			if i == 0 {
-				if err := e.expect("("); err != nil {
-					return amount{}, err
-				}
-			}
-			var err error
-			if both[i], err = e.sum(); err != nil {
-				return amount{}, err
-			}
-			if err := e.expect(after); err != nil {
-				return amount{}, err
-			}
-		}
-		a, b := both[0], both[1]
-		if a.quantity != b.quantity {
-			a, b = a.asQuantity(), b.asQuantity()
-		}
-		if (a.value.Cmp(b.value) >= 0) == (word == "max") {
-			return a, nil
-		}
-		return b, nil
-	}
-	if strings.EqualFold(word, e.variable) {
-		return e.value, nil
-	}
-	return amount{}, fmt.Errorf("%q is neither max, min nor %s", word, e.variable)
-}
-
-// suffixes of quantities in thousandths, longer ones first.
-func suffixes() []struct {
-	text   string
-	factor *big.Rat
-} {
-	power := func(base, exponent int64) *big.Rat {
-		return new(big.Rat).SetInt(new(big.Int).Mul(big.NewInt(1000), new(big.Int).Exp(big.NewInt(base), big.NewInt(exponent), nil)))
-	}
-	return []struct {
-		text   string
-		factor *big.Rat
-	}{
-		{"Ki", power(1024, 1)}, {"Mi", power(1024, 2)}, {"Gi", power(1024, 3)}, {"Ti", power(1024, 4)}, {"Pi", power(1024, 5)},
-		{"m", big.NewRat(1, 1)}, {"k", power(1000, 1)}, {"M", power(1000, 2)}, {"G", power(1000, 3)}, {"T", power(1000, 4)}, {"P", power(1000, 5)},
-	}
-}
-
-// number reads digits, fraction and exponent, then a percent sign or a quantity's suffix.
-func (e *expression) number() (amount, error) {
-	e.skip()
-	end, digits := 0, 0
-	for end < len(e.rest) {
-		c := e.rest[end]
-		exponent := digits > 0 && (c == 'e' || c == 'E') && end+1 < len(e.rest) && strings.ContainsRune("+-0123456789", rune(e.rest[end+1]))
-		sign := end > 0 && (c == '+' || c == '-') && (e.rest[end-1] == 'e' || e.rest[end-1] == 'E')
-		if (c < '0' || c > '9') && c != '.' && !exponent && !sign {
-			break
-		}
-		digits++
-		end++
-	}
-	text := e.rest[:end]
-	if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at > 4 {
-		return amount{}, fmt.Errorf("the exponent of %q is too large", text)
-	}
-	value, ok := new(big.Rat).SetString(text)
+	value, ok := new(big.Rat).SetString(digits)
 	if !ok {
-		return amount{}, fmt.Errorf("a number is expected before %q", e.rest)
+		return amount{}, fmt.Errorf("%q is no number", text)
 	}
-	e.rest = e.rest[end:]
-	if rest, percent := strings.CutPrefix(e.rest, "%"); percent {
-		e.rest = rest
+	switch suffix := text[len(digits):]; suffix {
+	case "":
+		return amount{value: value}, nil
+	case "%":
 		return amount{value: value.Mul(value, big.NewRat(1, 100))}, nil
+	default:
+		unit, err := resource.ParseQuantity("1" + suffix)
+		return milli(value.Mul(value, big.NewRat(unit.MilliValue(), 1))), err
 	}
-	for _, suffix := range suffixes() {
-		if rest, found := strings.CutPrefix(e.rest, suffix.text); found {
-			e.rest = rest
-			return milli(value.Mul(value, suffix.factor)), nil
-		}
-	}
-	return amount{value: value}, nil
 }

@@ -931,7 +931,8 @@ func TestCheckExpression(t *testing.T) {
 	for text, want := range map[string]string{
 		"cpu*50%": "", "max(cpu*10%, 100m)": "", "cpu": "", "CPU/2": "", "-(1-cpu)": "", "min(max(1, cpu), 4)": "", "1e1*cpu": "", "cpu+0.5": "",
 		"cpu*100m": "multiplied by a quantity", "1/cpu": "divided by a quantity", "cpu/0": "division by zero", "max(cpu,1,2)": "expected",
-		"": "a number is expected", "cpu cpu": "is not expected", "disk": "neither", "memory": "cannot use memory", strings.Repeat("(", 100) + "1": "deeper",
+		"": "parsed", "cpu cpu": "parsed", "disk": "neither", "memory": "cannot use memory", strings.Repeat("(", 100) + "1": "parsed", "--cpu": "", "1--1": "",
+		"+cpu": "only", "cpu%2": "expected", "cpu//2": "comments", "max(1,cpu,)": "comma", "func(){}": "only", `"1"`: "quotes", "1..5": "no number", "1e9999": "exponent",
 		strings.Repeat("1+", 600) + "1": "longer",
 	} {
 		err := sidecar.CheckExpression(text, "cpu")
