@@ -16,7 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
-	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/testutil"
 )
 
 var now = time.Unix(1_000_000, 0)
@@ -30,8 +30,8 @@ type world struct {
 	// pods say of each pod if it is updated.
 	pods []bool
 	// model is a Deployment.
-	model *rollingtest.Release
-	limit rollingtest.Plan
+	model *testutil.Release
+	limit testutil.Plan
 }
 
 func newWorld(t *testing.T, version, kind string, replicas int, batches ...string) *world {
@@ -51,8 +51,8 @@ func newWorld(t *testing.T, version, kind string, replicas int, batches ...strin
 	w.order(0)
 	switch {
 	case kind == "Deployment":
-		w.limit = rollingtest.Plan{Surge: 1, Unavailable: 1, Steps: []int{100}}
-		model := rollingtest.Started(w.limit, replicas)
+		w.limit = testutil.Plan{Surge: 1, Unavailable: 1, Steps: []int{100}}
+		model := testutil.Started(w.limit, replicas)
 		w.model = &model
 	case kind == "DaemonSet" && version == "apps/v1":
 		for i := range replicas {
@@ -118,7 +118,7 @@ func (w *world) react() {
 	w.Helper()
 	switch {
 	case w.model != nil:
-		for _, m := range rollingtest.Machines(rollingtest.Plan{Surge: 1, Unavailable: 1, Steps: []int{100}}) {
+		for _, m := range testutil.Machines(testutil.Plan{Surge: 1, Unavailable: 1, Steps: []int{100}}) {
 			if m.Name == "we decide" || m.Name == "we act" {
 				continue
 			}
@@ -367,7 +367,7 @@ func TestADeploymentIsParkedAfterItsBatch(t *testing.T) {
 	for range 50 {
 		w.pass()
 	}
-	if d := w.model.Deployment; !d.Paused || d.Huge || w.model.Sizes() != [rollingtest.Versions]int{7, 3, 0} {
+	if d := w.model.Deployment; !d.Paused || d.Huge || w.model.Sizes() != [testutil.Versions]int{7, 3, 0} {
 		t.Errorf("got %+v %v", d, w.model.Sizes())
 	}
 	if d := Plan(w.release, Snapshot{Now: now, Workload: w.w}); d.Act.Rolling != nil && d.Act.Rolling.Verb != rolling.Wait {
@@ -397,7 +397,7 @@ func TestABatchFollowsAnotherWithoutAPause(t *testing.T) {
 	for range 50 {
 		w.pass()
 	}
-	if d := w.model.Deployment; !d.Paused || w.model.Sizes() != [rollingtest.Versions]int{4, 6, 0} {
+	if d := w.model.Deployment; !d.Paused || w.model.Sizes() != [testutil.Versions]int{4, 6, 0} {
 		t.Errorf("it is not parked: %+v %v", d, w.model.Sizes())
 	}
 	w.order(2)

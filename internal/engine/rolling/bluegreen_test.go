@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
-	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
@@ -47,7 +47,7 @@ const (
 
 // pair is a release with two sets of pods, what requests it gets, and what its user may still do. It is comparable.
 type pair struct {
-	rollingtest.Controllers
+	testutil.Controllers
 	phase phase
 	why   why
 	step  int
@@ -67,13 +67,13 @@ const (
 	restore rolling.Verb = "restore"
 )
 
-func (w *pair) view(p rollingtest.Plan) rolling.View {
-	r := rollingtest.Release{Controllers: w.Controllers, Step: w.step}
+func (w *pair) view(p testutil.Plan) rolling.View {
+	r := testutil.Release{Controllers: w.Controllers, Step: w.step}
 	return r.View(p)
 }
 
 // decide is the BatchRelease.
-func (w *pair) decide(p rollingtest.Plan) {
+func (w *pair) decide(p testutil.Plan) {
 	v := w.view(p)
 	step := rolling.Step{Verb: rolling.Wait}
 	switch w.phase {
@@ -112,7 +112,7 @@ func (w *pair) decide(p rollingtest.Plan) {
 }
 
 // act carries out what was decided. The server refuses it when the object has changed.
-func (w *pair) act(p rollingtest.Plan) {
+func (w *pair) act(p testutil.Plan) {
 	step, valid := w.pending, w.valid
 	w.pending, w.valid = rolling.Step{}, false
 	if !valid {
@@ -153,20 +153,20 @@ func (w *pair) act(p rollingtest.Plan) {
 }
 
 // begun: the batch of the present step is done.
-func (w *pair) begun(p rollingtest.Plan) bool {
+func (w *pair) begun(p testutil.Plan) bool {
 	s := w.Sets[w.Deployment.Version]
 	return w.phase == batches && rolling.Beside(w.view(p)).Verb == rolling.Reached && s.Status.Ready >= p.Limit(w.step, w.Deployment.Replicas)
 }
 
 // onPair are the steps of all who act without a user.
-func onPair(p rollingtest.Plan) []func(*pair) string {
+func onPair(p testutil.Plan) []func(*pair) string {
 	var all []func(*pair) string
-	for _, m := range rollingtest.Machines(p) {
+	for _, m := range testutil.Machines(p) {
 		if m.Name == "we decide" || m.Name == "we act" || m.Name == "we take back" {
 			continue
 		}
 		all = append(all, func(w *pair) string {
-			r := rollingtest.Release{Controllers: w.Controllers}
+			r := testutil.Release{Controllers: w.Controllers}
 			m.Do(&r)
 			w.Controllers = r.Controllers
 			return m.Name
@@ -192,7 +192,7 @@ func onPair(p rollingtest.Plan) []func(*pair) string {
 }
 
 // byUser are the steps of the user, and of faults.
-func byUser(p rollingtest.Plan) []func(*pair) string {
+func byUser(p testutil.Plan) []func(*pair) string {
 	set := func(w *pair, version int) {
 		d := w.Deployment
 		d.Version, d.Paused = version, true
@@ -253,7 +253,7 @@ func byUser(p rollingtest.Plan) []func(*pair) string {
 			return "the user scales"
 		})
 	}
-	for i := range rollingtest.Versions {
+	for i := range testutil.Versions {
 		all = append(all, func(w *pair) string {
 			if w.failed > 0 && w.Sets[i].Ready > 0 {
 				w.failed--
@@ -270,7 +270,7 @@ func byUser(p rollingtest.Plan) []func(*pair) string {
 const most2 = 2
 
 // do carries out a step, and says what is broken then.
-func (w *pair) do(p rollingtest.Plan, step func(*pair) string) (name, broken string) {
+func (w *pair) do(p testutil.Plan, step func(*pair) string) (name, broken string) {
 	before := *w
 	w.Sharing = false
 	name = step(w)
@@ -294,10 +294,10 @@ func (w *pair) do(p rollingtest.Plan, step func(*pair) string) (name, broken str
 	return name, w.broken(p, before)
 }
 
-func podsOf(s rollingtest.Set) int { return s.Ready + s.Unready }
+func podsOf(s testutil.Set) int { return s.Ready + s.Unready }
 
 // broken compares with the state before.
-func (w *pair) broken(p rollingtest.Plan, before pair) string {
+func (w *pair) broken(p testutil.Plan, before pair) string {
 	replicas := min(w.Deployment.Replicas, w.Seen.Replicas)
 	old, was := w.Sets[0].Replicas, before.Sets[0].Replicas
 	// After a change of replicas the controller shares by proportion, and may leave too few: they get their pods back from us.
@@ -309,7 +309,7 @@ func (w *pair) broken(p rollingtest.Plan, before pair) string {
 	if w.route != toOld && w.route != toAll && fresh > 0 && w.Sets[fresh].Replicas < before.Sets[fresh].Replicas && !w.shrunk {
 		return "new pods go while requests go there"
 	}
-	for v := 1; v < rollingtest.Versions; v++ {
+	for v := 1; v < testutil.Versions; v++ {
 		if w.route == toBoth && w.Sets[v].Replicas < before.Sets[v].Replicas && !w.shrunk {
 			return "pods of a version in the middle go while requests go there"
 		}
@@ -326,7 +326,7 @@ func (w *pair) broken(p rollingtest.Plan, before pair) string {
 }
 
 // end lets the world come to rest, and says what is missing.
-func (w *pair) end(p rollingtest.Plan) string {
+func (w *pair) end(p testutil.Plan) string {
 	rest := false
 	for range 300 {
 		before := *w
@@ -371,14 +371,14 @@ func (w *pair) anyHuge() bool {
 	return false
 }
 
-func startedPair(p rollingtest.Plan, replicas int, w pair) pair {
-	w.Controllers = rollingtest.Started(p, replicas).Controllers
+func startedPair(p testutil.Plan, replicas int, w pair) pair {
+	w.Controllers = testutil.Started(p, replicas).Controllers
 	return w
 }
 
 type pairCase struct {
 	name  string
-	plan  rollingtest.Plan
+	plan  testutil.Plan
 	pods  int
 	start pair
 }
@@ -386,17 +386,17 @@ type pairCase struct {
 func pairCases() []pairCase {
 	half, full := []int{50, 100}, []int{100}
 	return []pairCase{
-		{"one pod", rollingtest.Plan{Surge: 1, Steps: full}, 1, pair{undo: 1, ends: 1}},
-		{"two pods", rollingtest.Plan{Surge: 1, Steps: half}, 2, pair{}},
-		{"two pods without a surge", rollingtest.Plan{Unavailable: 1, Steps: full}, 2, pair{ends: 1}},
-		{"set back", rollingtest.Plan{Surge: 1, Steps: full}, 2, pair{undo: 1}},
-		{"set back at half", rollingtest.Plan{Unavailable: 1, Steps: half}, 3, pair{undo: 1}},
-		{"a third version", rollingtest.Plan{Surge: 1, Steps: full}, 2, pair{third: 1}},
-		{"a third version, set back", rollingtest.Plan{Surge: 1, Steps: full}, 1, pair{third: 1, undo: 1}},
-		{"scaled up", rollingtest.Plan{Surge: 1, Steps: full}, 2, pair{scale: [2]int{3}}},
-		{"scaled down", rollingtest.Plan{Surge: 1, Steps: half}, 3, pair{scale: [2]int{2}}},
-		{"scaled, and set back", rollingtest.Plan{Surge: 1, Steps: full}, 2, pair{scale: [2]int{3}, undo: 1}},
-		{"a pod fails", rollingtest.Plan{Surge: 1, Steps: full}, 2, pair{failed: 1, undo: 1}},
+		{"one pod", testutil.Plan{Surge: 1, Steps: full}, 1, pair{undo: 1, ends: 1}},
+		{"two pods", testutil.Plan{Surge: 1, Steps: half}, 2, pair{}},
+		{"two pods without a surge", testutil.Plan{Unavailable: 1, Steps: full}, 2, pair{ends: 1}},
+		{"set back", testutil.Plan{Surge: 1, Steps: full}, 2, pair{undo: 1}},
+		{"set back at half", testutil.Plan{Unavailable: 1, Steps: half}, 3, pair{undo: 1}},
+		{"a third version", testutil.Plan{Surge: 1, Steps: full}, 2, pair{third: 1}},
+		{"a third version, set back", testutil.Plan{Surge: 1, Steps: full}, 1, pair{third: 1, undo: 1}},
+		{"scaled up", testutil.Plan{Surge: 1, Steps: full}, 2, pair{scale: [2]int{3}}},
+		{"scaled down", testutil.Plan{Surge: 1, Steps: half}, 3, pair{scale: [2]int{2}}},
+		{"scaled, and set back", testutil.Plan{Surge: 1, Steps: full}, 2, pair{scale: [2]int{3}, undo: 1}},
+		{"a pod fails", testutil.Plan{Surge: 1, Steps: full}, 2, pair{failed: 1, undo: 1}},
 	}
 }
 
@@ -463,7 +463,7 @@ func explorePair(t *testing.T, c pairCase, most int) (states int, cut bool) {
 func TestTwoSetsInRandomOrders(t *testing.T) {
 	for seed := range uint64(sample.Number(300, 20_000)) {
 		random := rand.New(rand.NewPCG(seed, uint64(sample.Day())))
-		p := rollingtest.Plan{Surge: random.IntN(4), Unavailable: 1 + random.IntN(3), Steps: []int{10 + random.IntN(30), 40 + random.IntN(59), 100}}
+		p := testutil.Plan{Surge: random.IntN(4), Unavailable: 1 + random.IntN(3), Steps: []int{10 + random.IntN(30), 40 + random.IntN(59), 100}}
 		w := pair{third: random.IntN(2), undo: random.IntN(2), ends: random.IntN(2), failed: random.IntN(3)}
 		if random.IntN(2) == 0 {
 			w.scale = [2]int{1 + random.IntN(20), 1 + random.IntN(20)}

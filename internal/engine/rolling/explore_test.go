@@ -8,13 +8,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 )
 
 // world is a release and what its user may still do.
 type world struct {
-	rollingtest.Release
+	testutil.Release
 	third, undo, crashes int
 	scale                [2]int
 }
@@ -25,16 +25,16 @@ type step struct {
 }
 
 // machines are the steps of all who act without a user.
-func machines(p rollingtest.Plan) []step {
+func machines(p testutil.Plan) []step {
 	all := make([]step, 0, 20)
-	for _, m := range rollingtest.Machines(p) {
+	for _, m := range testutil.Machines(p) {
 		all = append(all, step{m.Name, func(w *world) { m.Do(&w.Release) }})
 	}
 	return all
 }
 
 // users are the steps of the user, and of faults.
-func users(p rollingtest.Plan) []step {
+func users(p testutil.Plan) []step {
 	all := []step{
 		{"the user approves", func(w *world) {
 			if w.rests(p) && w.reached(p) {
@@ -62,7 +62,7 @@ func users(p rollingtest.Plan) []step {
 			}
 		}})
 	}
-	for i := range rollingtest.Versions {
+	for i := range testutil.Versions {
 		all = append(all, step{fmt.Sprintf("a pod of set %d fails", i), func(w *world) {
 			if w.crashes > 0 && w.Sets[i].Ready > 0 {
 				w.crashes--
@@ -77,17 +77,17 @@ func users(p rollingtest.Plan) []step {
 }
 
 // reached: the step has what it allows.
-func (w *world) reached(p rollingtest.Plan) bool {
+func (w *world) reached(p testutil.Plan) bool {
 	return w.Sets[w.Deployment.Version].Replicas >= p.Limit(w.Step, w.Deployment.Replicas)
 }
 
 // rests: nothing of ours is in force. In the last step that goes on by itself.
-func (w *world) rests(p rollingtest.Plan) bool {
+func (w *world) rests(p testutil.Plan) bool {
 	return !w.Deployment.Huge && (w.Deployment.Paused || p.Last(w.Step))
 }
 
 // end lets the world come to rest, and says what is missing of what its step, or its user, wants.
-func (w *world) end(p rollingtest.Plan) string {
+func (w *world) end(p testutil.Plan) string {
 	if !w.Settle(p) {
 		return "there is no rest"
 	}
@@ -111,7 +111,7 @@ func (w *world) ready() (n int) {
 
 type exploration struct {
 	name  string
-	plan  rollingtest.Plan
+	plan  testutil.Plan
 	pods  int
 	start world
 }
@@ -119,34 +119,34 @@ type exploration struct {
 func explorations() []exploration {
 	half := []int{50, 100}
 	return []exploration{
-		{"two pods, a surge", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{}},
-		{"two pods, no surge", rollingtest.Plan{Unavailable: 1, Steps: half}, 2, world{}},
-		{"two pods, both", rollingtest.Plan{Surge: 1, Unavailable: 1, Steps: half}, 2, world{}},
-		{"set back", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{undo: 1}},
-		{"three pods, both", rollingtest.Plan{Surge: 1, Unavailable: 1, Steps: []int{60, 100}}, 3, world{}},
-		{"three pods, no surge", rollingtest.Plan{Unavailable: 1, Steps: []int{60, 100}}, 3, world{}},
-		{"a third version, no surge", rollingtest.Plan{Unavailable: 1, Steps: half}, 2, world{third: 1}},
-		{"a third version, a surge", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{third: 1}},
-		{"scaled up", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{scale: [2]int{3}}},
-		{"scaled down", rollingtest.Plan{Unavailable: 1, Steps: half}, 3, world{scale: [2]int{2}}},
-		{"a pod fails", rollingtest.Plan{Surge: 1, Steps: half}, 2, world{crashes: 1}},
-		{"four pods, by two", rollingtest.Plan{Surge: 2, Steps: half}, 4, world{}},
+		{"two pods, a surge", testutil.Plan{Surge: 1, Steps: half}, 2, world{}},
+		{"two pods, no surge", testutil.Plan{Unavailable: 1, Steps: half}, 2, world{}},
+		{"two pods, both", testutil.Plan{Surge: 1, Unavailable: 1, Steps: half}, 2, world{}},
+		{"set back", testutil.Plan{Surge: 1, Steps: half}, 2, world{undo: 1}},
+		{"three pods, both", testutil.Plan{Surge: 1, Unavailable: 1, Steps: []int{60, 100}}, 3, world{}},
+		{"three pods, no surge", testutil.Plan{Unavailable: 1, Steps: []int{60, 100}}, 3, world{}},
+		{"a third version, no surge", testutil.Plan{Unavailable: 1, Steps: half}, 2, world{third: 1}},
+		{"a third version, a surge", testutil.Plan{Surge: 1, Steps: half}, 2, world{third: 1}},
+		{"scaled up", testutil.Plan{Surge: 1, Steps: half}, 2, world{scale: [2]int{3}}},
+		{"scaled down", testutil.Plan{Unavailable: 1, Steps: half}, 3, world{scale: [2]int{2}}},
+		{"a pod fails", testutil.Plan{Surge: 1, Steps: half}, 2, world{crashes: 1}},
+		{"four pods, by two", testutil.Plan{Surge: 2, Steps: half}, 4, world{}},
 	}
 }
 
 // TestExploreTheSecondBatchOfAThirdVersion begins where two versions and a first pod of a third one are at rest: no second pod of the oldest
 // version may go before those of the middle one.
 func TestExploreTheSecondBatchOfAThirdVersion(t *testing.T) {
-	e := exploration{plan: rollingtest.Plan{Unavailable: 1, Steps: []int{25, 50, 100}}}
+	e := exploration{plan: testutil.Plan{Unavailable: 1, Steps: []int{25, 50, 100}}}
 	w := &e.start
-	w.Release = rollingtest.Started(e.plan, 4)
+	w.Release = testutil.Started(e.plan, 4)
 	for _, user := range []func(){func() { w.Approve(e.plan) }, func() { w.Template(2) }, func() {}} {
 		if wrong := w.end(e.plan); wrong != "" {
 			t.Fatalf("%s: %+v", wrong, w)
 		}
 		user()
 	}
-	if sizes := w.Sizes(); sizes != [rollingtest.Versions]int{1, 2, 1} {
+	if sizes := w.Sizes(); sizes != [testutil.Versions]int{1, 2, 1} {
 		t.Fatalf("the sizes are %v", sizes)
 	}
 	w.Oldest = 1 // the controller takes one by itself
@@ -166,7 +166,7 @@ func TestExploreBatches(t *testing.T) {
 			if !sample.Has(i, 4) {
 				most = small
 			}
-			e.start.Release = rollingtest.Started(e.plan, e.pods)
+			e.start.Release = testutil.Started(e.plan, e.pods)
 			states, cut := explore(t, e, most)
 			t.Logf("%d states; all there are: %t", states, !cut)
 		})
@@ -198,7 +198,7 @@ func explore(t *testing.T, e exploration, most int) (states int, cut bool) {
 		for _, s := range steps {
 			next := w
 			next.Sharing = false
-			if broken := next.Do(e.plan, func(r *rollingtest.Release) { next.Release = *r; s.do(&next); *r = next.Release }); broken != "" {
+			if broken := next.Do(e.plan, func(r *testutil.Release) { next.Release = *r; s.do(&next); *r = next.Release }); broken != "" {
 				t.Fatalf("%s: %s\n%s", s.name, broken, history(from, w))
 			}
 			if _, known := from[next]; known {
@@ -224,17 +224,17 @@ func explore(t *testing.T, e exploration, most int) (states int, cut bool) {
 func TestBatchesInRandomOrders(t *testing.T) {
 	for seed := range uint64(sample.Number(300, 20_000)) {
 		random := rand.New(rand.NewPCG(seed, uint64(sample.Day())))
-		p := rollingtest.Plan{Surge: random.IntN(4), Unavailable: random.IntN(4), Steps: []int{10 + random.IntN(30), 40 + random.IntN(59), 100}}
+		p := testutil.Plan{Surge: random.IntN(4), Unavailable: random.IntN(4), Steps: []int{10 + random.IntN(30), 40 + random.IntN(59), 100}}
 		w := world{third: random.IntN(2), crashes: random.IntN(3)}
 		if random.IntN(2) == 0 {
 			w.scale = [2]int{1 + random.IntN(20), 1 + random.IntN(20)}
 		}
-		w.Release = rollingtest.Started(p, 1+random.IntN(20))
+		w.Release = testutil.Started(p, 1+random.IntN(20))
 		walk(t, seed, random, p, w)
 	}
 }
 
-func walk(t *testing.T, seed uint64, random *rand.Rand, p rollingtest.Plan, w world) {
+func walk(t *testing.T, seed uint64, random *rand.Rand, p testutil.Plan, w world) {
 	t.Helper()
 	all, rare := machines(p), users(p)
 	for range 400 {
@@ -244,7 +244,7 @@ func walk(t *testing.T, seed uint64, random *rand.Rand, p rollingtest.Plan, w wo
 		}
 		w.Sharing = false
 		before := w
-		if broken := w.Do(p, func(r *rollingtest.Release) { w.Release = *r; s.do(&w); *r = w.Release }); broken != "" {
+		if broken := w.Do(p, func(r *testutil.Release) { w.Release = *r; s.do(&w); *r = w.Release }); broken != "" {
 			t.Fatalf("seed %d, %+v: %s: %s\nbefore %+v\nafter  %+v", seed, p, s.name, broken, before, w)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
-	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/testutil"
 )
 
 // name is that of each Deployment; versionKey is where its template has the version.
@@ -35,10 +35,10 @@ type deployment struct {
 	*testing.T
 	client    kubernetes.Interface
 	namespace string
-	plan      rollingtest.Plan
+	plan      testutil.Plan
 }
 
-func newDeployment(t *testing.T, client kubernetes.Interface, plan rollingtest.Plan, replicas int) *deployment {
+func newDeployment(t *testing.T, client kubernetes.Interface, plan testutil.Plan, replicas int) *deployment {
 	t.Helper()
 	namespace, err := client.CoreV1().Namespaces().Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "rolling-"}}, metav1.CreateOptions{})
@@ -126,7 +126,7 @@ func (d *deployment) numbers() rolling.Numbers {
 type state struct {
 	deployment *appsv1.Deployment
 	// sets are by version; nil where there is none.
-	sets [rollingtest.Versions]*appsv1.ReplicaSet
+	sets [testutil.Versions]*appsv1.ReplicaSet
 }
 
 func (d *deployment) read() state {
@@ -173,7 +173,7 @@ func (s state) String() string {
 	return text
 }
 
-func (s state) sizes() (sizes [rollingtest.Versions]int) {
+func (s state) sizes() (sizes [testutil.Versions]int) {
 	for i, set := range s.sets {
 		if set != nil {
 			sizes[i] = int(*set.Spec.Replicas)

@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
-	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/testutil"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/simnode"
@@ -99,7 +99,7 @@ type schedule struct {
 	*deployment
 	random *rand.Rand
 	watch  *watcher
-	model  rollingtest.Release
+	model  testutil.Release
 	// stormy: the user acts at any time, so that the model cannot tell what comes out.
 	stormy       bool
 	third, scale int
@@ -108,7 +108,7 @@ type schedule struct {
 
 func run(t *testing.T, client kubernetes.Interface, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 7))
-	plan := rollingtest.Plan{
+	plan := testutil.Plan{
 		Surge: random.IntN(4), Unavailable: random.IntN(4), Steps: []int{10 + random.IntN(30), 45 + random.IntN(50), 100},
 	}
 	if plan.Surge+plan.Unavailable == 0 {
@@ -116,7 +116,7 @@ func run(t *testing.T, client kubernetes.Interface, seed uint64) {
 	}
 	replicas := 1 + random.IntN(9)
 	s := &schedule{random: random, watch: &watcher{version: -1}, stormy: seed%2 == 1, third: random.IntN(2), scale: random.IntN(3)}
-	s.model = rollingtest.Started(plan, replicas)
+	s.model = testutil.Started(plan, replicas)
 	s.deployment = newDeployment(t, client, plan, replicas)
 	t.Logf("%d pods, %+v, stormy: %t, scaled %d times, third versions: %d", replicas, plan, s.stormy, s.scale, s.third)
 	s.start(s.watch)
@@ -198,7 +198,7 @@ func (s *schedule) compare() {
 		return
 	}
 	got := s.read().sizes()
-	var sizes [][rollingtest.Versions]int
+	var sizes [][testutil.Versions]int
 	for _, end := range s.model.Ends(s.plan, orders, s.random.IntN) {
 		if end.Sizes() == got {
 			s.model = end
@@ -206,7 +206,7 @@ func (s *schedule) compare() {
 		}
 		sizes = append(sizes, end.Sizes())
 	}
-	if slices.ContainsFunc(sizes, func(end [rollingtest.Versions]int) bool { return moved(end, got) == 1 }) {
+	if slices.ContainsFunc(sizes, func(end [testutil.Versions]int) bool { return moved(end, got) == 1 }) {
 		s.Logf("step %d: one pod is of another version than in the model: %v, and %v there", s.step, got, sizes)
 		s.stormy = true
 		return
@@ -214,7 +214,7 @@ func (s *schedule) compare() {
 	s.Fatalf("step %d: the ReplicaSets have the sizes %v, and in the model one of %v", s.step, got, sizes)
 }
 
-func total(sizes [rollingtest.Versions]int) (n int) {
+func total(sizes [testutil.Versions]int) (n int) {
 	for _, size := range sizes {
 		n += size
 	}
@@ -222,7 +222,7 @@ func total(sizes [rollingtest.Versions]int) (n int) {
 }
 
 // moved is how many pods are of other versions.
-func moved(a, b [rollingtest.Versions]int) int {
+func moved(a, b [testutil.Versions]int) int {
 	more, less := 0, 0
 	for i := range a {
 		more += max(0, b[i]-a[i])

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/rollingtest"
+	"github.com/kruise-operator/kruise-operator/internal/engine/rolling/testutil"
 )
 
 // watcher checks every change of pods and ReplicaSets.
@@ -28,7 +28,7 @@ type watcher struct {
 	free bool
 	// excused: a change of replicas takes pods, too.
 	excused bool
-	sizes   [rollingtest.Versions]int
+	sizes   [testutil.Versions]int
 	ready   map[types.UID]bool
 	// oldest counts pods of the first version that went before those of the second.
 	oldest int

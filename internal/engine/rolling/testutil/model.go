@@ -1,9 +1,9 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rollingtest is a model of the Deployment and ReplicaSet controllers, for tests of package rolling. A test with a control plane
+// Package testutil is a model of the Deployment and ReplicaSet controllers, for tests of package rolling. A test with a control plane
 // compares it with the real ones.
-package rollingtest
+package testutil
 
 import (
 	"math"
