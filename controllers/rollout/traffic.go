@@ -177,11 +177,11 @@ func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) ([]plannin
 		if act == traffic.PinStable {
 			hash = q.stableHash
 		}
-		ops, err := traffic.Pin(q.stable, q.label, hash)
+		changes, err := traffic.Pin(q.stable, q.label, hash)
 		if err != nil {
 			return nil, err
 		}
-		w.Patch(q.stable, ops)
+		w.Patch(q.stable, changes)
 	case traffic.MakeCanary:
 		if q.canary == nil {
 			w.Create(q.service)
@@ -198,5 +198,5 @@ func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) ([]plannin
 	default:
 		w.Routes(q.places)
 	}
-	return w.All()
+	return w.All(), nil
 }

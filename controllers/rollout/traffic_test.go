@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
@@ -73,9 +74,9 @@ func told(all []planning.Action) string {
 	for _, a := range all {
 		text := fmt.Sprintf("%s %s %s", a.Verb, a.Kind.Kind, a.Object.GetName())
 		if patch, is := a.Change.(planning.RawPatch); is {
-			var ops []struct{ Op, Path, Value any }
-			if json.Unmarshal(patch.Body, &ops) == nil && len(ops) > 0 && ops[0].Op == "test" && ops[0].Path == "/metadata/resourceVersion" {
-				text += fmt.Sprintf(", at %v", ops[0].Value)
+			var body metav1.PartialObjectMetadata
+			if json.Unmarshal(patch.Body, &body) == nil && body.ResourceVersion != "" {
+				text += ", at " + body.ResourceVersion
 			}
 		}
 		if a.Failure.Reason != "FailedTraffic" {

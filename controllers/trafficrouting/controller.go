@@ -75,11 +75,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	pass.EmitEvents(object, "Route", todo.Events)
 	writes := &routes.Writes{Owner: object, Kind: plan.Kind(), Act: todo.Act}
 	writes.Routes(places)
-	all, err := writes.All()
-	if err == nil {
-		memory.Apply(ctx, pass, object, all)
-	}
-	return pass.Finish(err)
+	memory.Apply(ctx, pass, object, writes.All())
+	return pass.Finish(nil)
 }
 
 // ours says that a finalizer is the operator's.

@@ -71,7 +71,7 @@ const FieldManager = "kruise-operator-rollout"
 
 // Disown removes what the managed fields say of the operator: at the end nobody owns what it no longer has, and the next apply of the user
 // owns all again. Lists such as rules have one owner, so meanwhile they are the operator's.
-func Disown(object map[string]any) []tree.Op {
+func Disown(object map[string]any) map[string]any {
 	entries := tree.Items(object, "metadata", "managedFields")
 	left := slices.DeleteFunc(slices.Clone(entries), func(e map[string]any) bool { return tree.Text(e, "manager") == FieldManager })
 	if len(left) == len(entries) {
@@ -80,10 +80,7 @@ func Disown(object map[string]any) []tree.Op {
 	if len(left) == 0 {
 		left = []map[string]any{{}} // an empty list would change nothing
 	}
-	return []tree.Op{
-		{Op: "test", Path: "/metadata/resourceVersion", Value: tree.Text(object, "metadata", "resourceVersion")},
-		{Op: "replace", Path: "/metadata/managedFields", Value: tree.List(left)},
-	}
+	return map[string]any{"metadata": map[string]any{"managedFields": tree.List(left)}}
 }
 
 // Written is when somebody last wrote an object, by its managed fields; zero: unknown.

@@ -5,8 +5,6 @@ package traffic
 
 import (
 	"errors"
-
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 // Reading is one route as it was read, and what its provider would change.
@@ -15,7 +13,7 @@ type Reading struct {
 	// Set is the change of SetRoutes, End that of EndRoutes. ClearRoutes deletes Clear. DisownRoutes patches with Disown.
 	Set, End Change
 	Clear    []Object
-	Disown   []tree.Op
+	Disown   map[string]any
 }
 
 // Read asks a provider about a route; object is nil when it is not there, own are those of Beside that are.

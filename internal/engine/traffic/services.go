@@ -84,7 +84,7 @@ func CanaryService(stable map[string]any, names Names, pods Pods) (map[string]an
 }
 
 // AlignService changes the pods and ports of a Service of the operator to what they should be.
-func AlignService(stored, want map[string]any) []tree.Op {
+func AlignService(stored, want map[string]any) map[string]any {
 	after := tree.Clone(stored)
 	after["spec"].(map[string]any)["selector"] = tree.Map(want, "spec", "selector")
 	same := func(a, b map[string]any) bool {
@@ -104,7 +104,7 @@ func Pinned(service map[string]any, label string) string {
 }
 
 // Pin lets a Service have the pods of one version only; an empty hash lets it have all again. Nothing else of its selector changes.
-func Pin(service map[string]any, label, hash string) ([]tree.Op, error) {
+func Pin(service map[string]any, label, hash string) (map[string]any, error) {
 	if len(tree.Texts(service, "spec", "selector")) == 0 {
 		if hash == "" {
 			return nil, nil

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 // Share is what the new version gets. Requests that match all go to it; of the others it gets a weight.
@@ -43,8 +42,8 @@ type Names struct {
 
 // Change makes objects as they should be.
 type Change struct {
-	// Patch is for the object of the user; empty: it stays.
-	Patch []tree.Op
+	// Patch is a merge patch for the object of the user; empty: it stays.
+	Patch map[string]any
 	// Own are objects of the Rollout to create or replace.
 	Own []map[string]any
 	// Gone are objects of the Rollout to delete. Later are those to delete when the gateway has seen the rest.

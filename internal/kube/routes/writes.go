@@ -4,14 +4,11 @@
 package routes
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
@@ -23,15 +20,14 @@ const step planning.Step = "Traffic"
 // Writes are actions in the making.
 type Writes struct {
 	// Owner has what is made, of its Kind.
-	Owner  metav1.Object
-	Kind   schema.GroupVersionKind
-	Act    traffic.Act
-	all    []planning.Action
-	failed error
+	Owner metav1.Object
+	Kind  schema.GroupVersionKind
+	Act   traffic.Act
+	all   []planning.Action
 }
 
 // All are the actions.
-func (w *Writes) All() ([]planning.Action, error) { return w.all, w.failed }
+func (w *Writes) All() []planning.Action { return w.all }
 
 // Routes are the writes of the act to routes.
 func (w *Writes) Routes(places []Place) {
@@ -77,7 +73,7 @@ func same(name traffic.Object) func(map[string]any) bool {
 }
 
 // replacing makes a stored object of the owner what it should be.
-func replacing(stored, want map[string]any) []tree.Op {
+func replacing(stored, want map[string]any) map[string]any {
 	after := tree.Clone(stored)
 	after["spec"] = want["spec"]
 	for _, key := range []string{"labels", "annotations"} {
@@ -89,17 +85,12 @@ func replacing(stored, want map[string]any) []tree.Op {
 	return tree.Patch(stored, after)
 }
 
-// Patch changes an object.
-func (w *Writes) Patch(object map[string]any, ops []tree.Op) {
-	if object == nil || len(ops) == 0 {
-		return
+// Patch changes an object as it was read.
+func (w *Writes) Patch(object, changes map[string]any) {
+	if object != nil && len(changes) > 0 {
+		action := w.add(planning.VerbPatch, object)
+		action.Change = planning.MergePatch(action.Object, changes)
 	}
-	body, err := json.Marshal(ops)
-	if err != nil {
-		w.failed = fmt.Errorf("encoding a patch: %w", err)
-		return
-	}
-	w.add(planning.VerbPatch, object).Change = planning.RawPatch{Type: types.JSONPatchType, Body: body}
 }
 
 // Create makes an object of the owner.

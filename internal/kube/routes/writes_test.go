@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/patched"
 )
 
@@ -20,5 +23,15 @@ func TestReplacing(t *testing.T) {
 	}
 	if after["metadata"].(map[string]any)["ownerReferences"] == nil {
 		t.Error("the owner is gone")
+	}
+}
+
+// A route that somebody else writes meanwhile is read again.
+func TestAPatchIsOfOneVersion(t *testing.T) {
+	w := &Writes{}
+	w.Patch(patched.YAML(t, `{apiVersion: v1, kind: A, metadata: {name: a, uid: u, resourceVersion: "3"}}`), map[string]any{"spec": "b"})
+	patch, is := w.All()[0].Change.(planning.RawPatch)
+	if want := `{"metadata":{"resourceVersion":"3","uid":"u"},"spec":"b"}`; !is || string(patch.Body) != want || patch.Type != types.MergePatchType {
+		t.Errorf("got %s", patch.Body)
 	}
 }

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package patched applies JSON patches to objects as an API server does.
+// Package patched applies merge patches to objects as an API server does.
 package patched
 
 import (
@@ -16,16 +16,12 @@ import (
 )
 
 // Object is an object after a patch. It gets another resourceVersion, and another generation when its spec changes.
-func Object(t testing.TB, object map[string]any, ops []tree.Op) map[string]any {
+func Object(t testing.TB, object map[string]any, changes map[string]any) map[string]any {
 	t.Helper()
-	if len(ops) == 0 {
+	if len(changes) == 0 {
 		return object
 	}
-	body, err := json.Marshal(ops)
-	if err != nil {
-		t.Fatal(err)
-	}
-	patch, err := jsonpatch.DecodePatch(body)
+	body, err := json.Marshal(changes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +29,7 @@ func Object(t testing.TB, object map[string]any, ops []tree.Op) map[string]any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := patch.Apply(before)
+	text, err := jsonpatch.MergePatch(before, body)
 	if err != nil {
 		t.Fatalf("%v\npatch %s\nobject %s", err, body, before)
 	}

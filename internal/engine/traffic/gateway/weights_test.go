@@ -159,14 +159,6 @@ func TestAnotherWritesWeights(t *testing.T) {
 	}
 }
 
-func TestStaleRoutePatchFails(t *testing.T) {
-	before := patched.YAML(t, route+"  - backendRefs: [{name: web, port: 80, weight: 1}]")
-	change, err := (Provider{Kind: "HTTPRoute"}).Want(before, nil, web, weightOf(20))
-	if err != nil || change.Patch[0] != (tree.Op{Op: "test", Path: "/metadata/resourceVersion", Value: "1"}) {
-		t.Fatalf("%v %v", change.Patch, err)
-	}
-}
-
 // user is a route as its user wants it, and as it is stored.
 type user struct {
 	random       *rand.Rand
