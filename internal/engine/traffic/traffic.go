@@ -36,8 +36,6 @@ type Names struct {
 	Rollout string
 	// Stable is the Service of the user, Canary that of the new version. They are one when there is none for the new version.
 	Stable, Canary string
-	// Keep leaves the Service of the new version in the route, with weight 0.
-	Keep bool
 }
 
 // Change makes objects as they should be.

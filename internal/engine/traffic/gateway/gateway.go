@@ -71,11 +71,8 @@ func (p Provider) Want(object map[string]any, own []map[string]any, names traffi
 		change.Corrected = !tree.Same(object["spec"], weighted(original, names, noted.Percent)["spec"])
 	}
 	after := original
-	switch {
-	case share.Weight != nil:
+	if share.Weight != nil {
 		after = weighted(original, names, *share.Weight)
-	case names.Keep:
-		after = kept(original, names)
 	}
 	change.Patch = tree.Patch(object, after)
 	if len(share.Matches) == 0 {
@@ -94,9 +91,6 @@ func (p Provider) End(object map[string]any, own []map[string]any, names traffic
 	var change traffic.Change
 	if object != nil {
 		after, _ := recovered(object, names)
-		if names.Keep {
-			after = kept(after, names)
-		}
 		change.Patch = tree.Patch(object, after)
 	}
 	change.Own, change.Later = leadBack(own, names)

@@ -4,7 +4,6 @@
 package gateway
 
 import (
-	"encoding/json"
 	"slices"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
@@ -27,25 +26,6 @@ type note struct {
 	Percent int32 `json:"percent"`
 	// Weights are those of the references to the stable Service, in order. They are needed only after somebody else changed a weight.
 	Weights []int64 `json:"weights"`
-}
-
-func notes(object map[string]any) map[string]note {
-	var all map[string]note
-	if json.Unmarshal([]byte(tree.Texts(object, "metadata", "annotations")[Annotation]), &all) != nil {
-		return nil
-	}
-	return all
-}
-
-func setNotes(object map[string]any, all map[string]note) {
-	if len(all) == 0 {
-		tree.Set(object, nil, "metadata", "annotations", Annotation)
-		return
-	}
-	text, err := json.Marshal(all)
-	if err == nil { // numbers and texts
-		tree.Set(object, string(text), "metadata", "annotations", Annotation)
-	}
 }
 
 // refersTo: a backend is the Service, in the namespace of the route.
@@ -95,12 +75,7 @@ func weighted(original map[string]any, names traffic.Names, percent int32) map[s
 		}
 		rule["backendRefs"] = tree.List(refs)
 	}
-	all := notes(after)
-	if all == nil {
-		all = map[string]note{}
-	}
-	all[names.Stable] = n
-	setNotes(after, all)
+	traffic.SetNote(after, Annotation, names.Stable, n)
 	return after
 }
 
@@ -127,30 +102,11 @@ func factor(original map[string]any, names traffic.Names) int64 {
 	return max(1, min(scale, most/largest))
 }
 
-// kept is a route at rest that names the Service of the new version.
-func kept(original map[string]any, names traffic.Names) map[string]any {
-	after := tree.Clone(original)
-	for _, rule := range tree.Items(after, "spec", "rules") {
-		var refs []map[string]any
-		for _, ref := range tree.Items(rule, "backendRefs") {
-			if refs = append(refs, ref); refersTo(ref, after, names.Stable) {
-				refs = append(refs, with(ref, names.Canary, 0))
-			}
-		}
-		if refs != nil {
-			rule["backendRefs"] = tree.List(refs)
-		}
-	}
-	return after
-}
-
 // recovered is the route as its user wants it: without the new version, and with his own weights.
 func recovered(object map[string]any, names traffic.Names) (map[string]any, *note) {
 	after := tree.Clone(object)
-	all := notes(after)
-	n, noted := all[names.Stable]
-	delete(all, names.Stable)
-	setNotes(after, all)
+	n, noted := traffic.NoteOf[note](after, Annotation, names.Stable)
+	traffic.SetNote(after, Annotation, names.Stable, nil)
 	if names.Stable == names.Canary {
 		return after, nil
 	}
@@ -188,7 +144,7 @@ func recoverRule(rule, object map[string]any, names traffic.Names, n note, at *i
 		}
 		*at++
 		canary := taken(&canaries, ref)
-		if total, scaled := n.total(weight(ref), canary, noted, names.Keep); ours && scaled {
+		if total, scaled := n.total(weight(ref), canary, noted); ours && scaled {
 			ref["weight"] = total
 		} else {
 			ours = false
@@ -216,7 +172,7 @@ func taken(canaries *[]map[string]any, stable map[string]any) map[string]any {
 
 // total is the weight that the user gave to the stable Service. It is not scaled when the user has written it since.
 // That has 0 for the new version, or lacks it.
-func (n note) total(stable int64, ref map[string]any, noted int64, keep bool) (int64, bool) {
+func (n note) total(stable int64, ref map[string]any, noted int64) (int64, bool) {
 	if ref == nil || n.Scale < 1 {
 		return stable, false
 	}
@@ -225,7 +181,7 @@ func (n note) total(stable int64, ref map[string]any, noted int64, keep bool) (i
 	switch set := canary == part(sum, n.Percent) && sum%n.Scale == 0; {
 	case set && sum/n.Scale == noted:
 		return noted, true
-	case canary == 0 && stable > 0 && (!set || keep && stable == noted):
+	case canary == 0 && stable > 0 && !set:
 		return stable, false
 	case sum%n.Scale == 0:
 		return sum / n.Scale, true

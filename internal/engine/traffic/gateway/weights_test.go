@@ -107,17 +107,6 @@ func same(t testing.TB, got, want map[string]any) {
 	}
 }
 
-func TestKeptService(t *testing.T) {
-	keep := web
-	keep.Keep = true
-	before := patched.YAML(t, route+"  - backendRefs: [{name: web, port: 80, weight: 1}]")
-	after := end(t, apply(t, before, keep, weightOf(30)), keep)
-	if got := shape(after, 0); got != "web:80=1 web-canary:80=0 " {
-		t.Fatalf("at rest: %s", got)
-	}
-	same(t, end(t, apply(t, after, keep, weightOf(70)), keep), after)
-}
-
 func TestTwoRolloutsInOneRule(t *testing.T) {
 	api := traffic.Names{Rollout: "api", Stable: "api", Canary: "api-canary"}
 	before := patched.YAML(t, route+"  - backendRefs: [{name: web, port: 80, weight: 2}, {name: api, port: 80, weight: 1}]")

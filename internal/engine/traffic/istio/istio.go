@@ -5,7 +5,6 @@
 package istio
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -42,27 +41,6 @@ type note struct {
 	Weight  *int32                    `json:"weight,omitempty"`
 	Headers *v1beta1.HTTPHeaderFilter `json:"headers,omitempty"`
 	Routes  map[string][][]any        `json:"routes,omitempty"`
-}
-
-func notes(object map[string]any) map[string]note {
-	all := map[string]note{}
-	if json.Unmarshal([]byte(tree.Texts(object, "metadata", "annotations")[Annotation]), &all) != nil {
-		return map[string]note{}
-	}
-	return all
-}
-
-func setNotes(object map[string]any, all map[string]note) error {
-	if len(all) == 0 {
-		tree.Set(object, nil, "metadata", "annotations", Annotation)
-		return nil
-	}
-	text, err := json.Marshal(all)
-	if err != nil {
-		return fmt.Errorf("encoding routes: %w", err)
-	}
-	tree.Set(object, string(text), "metadata", "annotations", Annotation)
-	return nil
 }
 
 // Check implements traffic.Provider.
@@ -121,9 +99,8 @@ func (p Provider) routed(original map[string]any, names traffic.Names, share tra
 			return nil, err
 		}
 	}
-	all := notes(after)
-	all[names.Stable] = n
-	return after, setNotes(after, all)
+	traffic.SetNote(after, Annotation, names.Stable, n)
+	return after, nil
 }
 
 // Seen implements traffic.Provider. Istio says nothing by default.
@@ -150,16 +127,12 @@ func (p Provider) recovered(object map[string]any, names traffic.Names) (map[str
 	if before, found, err := traffic.Stored(object); found || err != nil {
 		return before, nil, err // of OpenKruise
 	}
-	all := notes(object)
-	n, noted := all[names.Stable]
+	n, noted := traffic.NoteOf[note](object, Annotation, names.Stable)
 	if !noted {
 		return tree.Clone(object), nil, nil
 	}
 	after := without(object, names)
-	delete(all, names.Stable)
-	if err := setNotes(after, all); err != nil {
-		return nil, nil, err
-	}
+	traffic.SetNote(after, Annotation, names.Stable, nil)
 	if p.Kind == DestinationRule {
 		removeSubset(after)
 		return after, &n, nil
