@@ -7,13 +7,13 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rolling"
 )
@@ -361,17 +361,7 @@ func tolerated(threshold *intstr.IntOrString, updated int) int {
 }
 
 // blockers names the pods that hold up the batch.
-func (p *pass) blockers() string {
-	unready := p.Workload.Unready
-	if len(unready) == 0 {
-		return ""
-	}
-	text := strings.Join(unready[:min(len(unready), maxNamed)], "; ")
-	if more := len(unready) - maxNamed; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
-}
+func (p *pass) blockers() string { return conditions.First(p.Workload.Unready, maxNamed, "; ") }
 
 // Hash stands for a plan without what changes from batch to batch.
 func Hash(plan *v1beta1.ReleasePlan) string {

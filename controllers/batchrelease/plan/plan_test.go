@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -443,7 +444,7 @@ func TestWhatIsRefused(t *testing.T) {
 		before := w.release.Status
 		d := w.pass()
 		c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled)
-		if d.Act.any() || c.Status != metav1.ConditionTrue || c.Reason != strings.TrimSpace(reason) || d.Status.Message == "" {
+		if d.Act.any() || c.Status != corev1.ConditionTrue || c.Reason != strings.TrimSpace(reason) || d.Status.Message == "" {
 			t.Errorf("%s: %+v %+v", reason, d.Act, d.Status)
 		}
 		if events := Events(&before, &d.Status); len(events) != 1 || !events[0].Warning {
@@ -465,16 +466,16 @@ func TestABatchWithoutProgressStalls(t *testing.T) {
 		w.release.Status = d.Status
 		return d
 	}
-	if d := at(time.Minute); find(d.Status.Conditions, v1beta1.BatchReleaseStalled).Status == metav1.ConditionTrue || d.After <= 0 {
+	if d := at(time.Minute); find(d.Status.Conditions, v1beta1.BatchReleaseStalled).Status == corev1.ConditionTrue || d.After <= 0 {
 		t.Errorf("too early: %+v", d)
 	}
 	d := at(12 * time.Minute)
 	c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled)
-	if c.Status != metav1.ConditionTrue || c.Reason != v1beta1.ReasonDeadlineExceeded || !strings.Contains(c.Message, "web-3: container main") {
+	if c.Status != corev1.ConditionTrue || c.Reason != v1beta1.ReasonDeadlineExceeded || !strings.Contains(c.Message, "web-3: container main") {
 		t.Errorf("got %+v", c)
 	}
 	w.w.Ready = 2
-	if d := at(13 * time.Minute); find(d.Status.Conditions, v1beta1.BatchReleaseStalled).Status == metav1.ConditionTrue {
+	if d := at(13 * time.Minute); find(d.Status.Conditions, v1beta1.BatchReleaseStalled).Status == corev1.ConditionTrue {
 		t.Errorf("stalled after progress: %+v", d.Status)
 	}
 }
@@ -488,7 +489,7 @@ func TestADeadlineOfTheOrder(t *testing.T) {
 	w.w.Ready = 1
 	w.release.Status = Plan(w.release, Snapshot{Now: now, Workload: w.w}).Status
 	d := Plan(w.release, Snapshot{Now: now.Add(6 * time.Second), Workload: w.w})
-	if c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled); c.Status != metav1.ConditionTrue {
+	if c := find(d.Status.Conditions, v1beta1.BatchReleaseStalled); c.Status != corev1.ConditionTrue {
 		t.Errorf("got %+v", d.Status.Conditions)
 	}
 }

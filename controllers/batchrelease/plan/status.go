@@ -4,15 +4,16 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // defaultDeadline is how long a batch may make no progress.
@@ -32,7 +33,7 @@ func SameCursor(a, b *v1beta1.BatchReleaseStatus) bool {
 // conditions says what goes on. The time of the last progress is that of the condition Reconciling.
 func (p *pass) conditions() {
 	reason, goesOn := p.doing()
-	progress := metav1.NewTime(p.Now.Truncate(time.Second))
+	progress := podstate.Time(p.Now)
 	before := find(p.release.Status.Conditions, v1beta1.BatchReleaseReconciling)
 	if before.Reason == reason && !before.LastUpdateTime.IsZero() && !p.progressed() {
 		progress = before.LastUpdateTime
@@ -40,12 +41,12 @@ func (p *pass) conditions() {
 	if goesOn && p.stalled == "" {
 		p.deadline(progress.Time)
 	}
-	p.set(v1beta1.BatchReleaseReconciling, goesOn && p.stalled == "", reason, p.words(reason), progress)
-	if p.Stalled = p.stalled != ""; p.Stalled {
-		p.set(v1beta1.BatchReleaseStalled, true, p.stalled, p.why, progress)
-	} else {
-		p.set(v1beta1.BatchReleaseStalled, false, reason, "", progress)
-	}
+	going := conditions.New(v1beta1.BatchReleaseReconciling, goesOn && p.stalled == "", reason, p.words(reason))
+	stalled := conditions.New(v1beta1.BatchReleaseStalled, p.stalled != "", cmp.Or(p.stalled, reason), p.why)
+	going.LastUpdateTime, stalled.LastUpdateTime = progress, progress
+	list := conditions.NewList(conditions.From(p.release.Status.Conditions), p.Now)
+	list.Set(going, stalled)
+	p.Status.Conditions, p.Stalled = conditions.To[v1beta1.RolloutCondition](list), p.stalled != ""
 }
 
 // doing is what goes on, in one word, and whether it does.
@@ -110,45 +111,23 @@ func Progressed(b *v1beta1.BatchRelease) time.Time {
 	return find(b.Status.Conditions, v1beta1.BatchReleaseReconciling).LastUpdateTime.Time
 }
 
-func (p *pass) set(kind string, is bool, reason, message string, at metav1.Time) {
-	status := metav1.ConditionFalse
-	if is {
-		status = metav1.ConditionTrue
-	}
-	c := v1beta1.RolloutCondition{Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: at, LastTransitionTime: at}
-	if was := find(p.release.Status.Conditions, kind); was.Status == status {
-		c.LastTransitionTime = was.LastTransitionTime
-	}
-	i := slices.IndexFunc(p.Status.Conditions, func(c v1beta1.RolloutCondition) bool { return c.Type == kind })
-	if i < 0 {
-		p.Status.Conditions = append(p.Status.Conditions, c)
-		return
-	}
-	p.Status.Conditions[i] = c
-}
-
-func find(all []v1beta1.RolloutCondition, kind string) v1beta1.RolloutCondition {
-	for _, c := range all {
-		if c.Type == kind {
-			return c
-		}
-	}
-	return v1beta1.RolloutCondition{}
+func find(all []v1beta1.RolloutCondition, kind string) conditions.Condition {
+	c, _ := conditions.Find(conditions.From(all), kind)
+	return c
 }
 
 // Urgent says that a status has to be stored at once: its conditions changed.
 func Urgent(before, after *v1beta1.BatchReleaseStatus) bool {
-	return !slices.EqualFunc(before.Conditions, after.Conditions, func(a, b v1beta1.RolloutCondition) bool {
-		return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason
-	})
+	return !conditions.EqualIgnoringMessages(before.Conditions, after.Conditions)
 }
 
 // Events are about what changed between two statuses.
 func Events(before, after *v1beta1.BatchReleaseStatus) []planning.Event {
 	var events []planning.Event
-	was, is := find(before.Conditions, v1beta1.BatchReleaseStalled), find(after.Conditions, v1beta1.BatchReleaseStalled)
-	if is.Status == metav1.ConditionTrue && (was.Status != is.Status || was.Reason != is.Reason) {
-		events = append(events, planning.Event{Warning: true, Reason: is.Reason, Message: is.Message})
+	for _, c := range conditions.Begun(before.Conditions, after.Conditions) {
+		if c.Type == v1beta1.BatchReleaseStalled {
+			events = append(events, planning.Event{Warning: true, Reason: c.Reason, Message: c.Message})
+		}
 	}
 	batch, done := after.CanaryStatus.CurrentBatch+1, after.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady
 	if done && (before.CanaryStatus.CurrentBatchState != v1beta1.BatchStateReady || before.CanaryStatus.CurrentBatch != after.CanaryStatus.CurrentBatch) {

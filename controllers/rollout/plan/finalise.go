@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 )
 
 // beginFinalising stores where ending begins.
@@ -115,22 +116,15 @@ func ConditionOf(s *v1beta1.RolloutStatus, kind string) v1beta1.RolloutCondition
 
 // condition sets one; a time changes only with what it is about.
 func (p *pass) condition(kind string, status metav1.ConditionStatus, reason, message string) {
-	now := *p.time()
+	list := conditions.NewList(conditions.From(p.Status.Conditions), p.Now)
+	list.Set(conditions.New(kind, status == metav1.ConditionTrue, reason, message))
+	made := conditions.To[v1beta1.RolloutCondition](list)
 	i := slices.IndexFunc(p.Status.Conditions, func(c v1beta1.RolloutCondition) bool { return c.Type == kind })
 	if i < 0 {
-		p.Status.Conditions = append(p.Status.Conditions, v1beta1.RolloutCondition{
-			Type: kind, Status: status, Reason: reason, Message: message, LastUpdateTime: now, LastTransitionTime: now,
-		})
+		p.Status.Conditions = append(p.Status.Conditions, made...)
 		return
 	}
-	c := &p.Status.Conditions[i]
-	if c.Status == status && c.Reason == reason && c.Message == message {
-		return
-	}
-	if c.Status != status {
-		c.LastTransitionTime = now
-	}
-	c.Status, c.Reason, c.Message, c.LastUpdateTime = status, reason, message, now
+	p.Status.Conditions[i] = made[0]
 }
 
 func (p *pass) drop(kind string) {
