@@ -35,18 +35,10 @@ func (r *Reconciler) follow(ctx context.Context, row rollable.Workload) error {
 // ofWorkload names the releases of a workload or canary Deployment.
 func (r *Reconciler) ofWorkload(row rollable.Workload) workload.MapFunc {
 	return func(ctx context.Context, object client.Object) []types.NamespacedName {
-		stored, err := r.List(ctx, r.Kind, client.InNamespace(object.GetNamespace()))
-		if err != nil {
-			return nil
-		}
-		var releases []types.NamespacedName
-		for i := range stored {
-			kind, name := workloadOf(&stored[i])
-			if kind == row.Kind.GroupKind() && (name == object.GetName() || rolling.CanaryOf(name) == object.GetLabels()[shared.LabelCanary]) {
-				releases = append(releases, client.ObjectKeyFromObject(&stored[i]))
-			}
-		}
-		return releases
+		return r.Concerned(ctx, object.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+			kind, name := workloadOf(stored)
+			return kind == row.Kind.GroupKind() && (name == object.GetName() || rolling.CanaryOf(name) == object.GetLabels()[shared.LabelCanary])
+		})
 	}
 }
 

@@ -5,9 +5,9 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
@@ -39,7 +39,7 @@ type Reconciler struct {
 	// hooked tells of the brake; nil in unit tests.
 	hooked *workload.Hooked
 	// labeled are the workloads of Kubernetes under the brake, own the kinds of ours that are served.
-	labeled *labeled
+	labeled labeled
 	own     []rollable.Workload
 	// shares: somebody carries out TrafficRoutings.
 	shares bool
@@ -157,9 +157,7 @@ func moved(before, after *v1beta1.RolloutStatus) bool {
 			s.CanaryStatus.CanaryReplicas, s.CanaryStatus.CanaryReadyReplicas, s.CanaryStatus.LastUpdateTime = 0, 0, nil
 		}
 	}
-	a, errA := json.Marshal(x)
-	b, errB := json.Marshal(y)
-	return errA != nil || errB != nil || string(a) != string(b)
+	return !equality.Semantic.DeepEqual(x, y)
 }
 
 func eventsOf(all []plan.Event) []planning.Event {

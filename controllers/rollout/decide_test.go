@@ -41,7 +41,7 @@ func TestStatesThatWaitForNothingAreOnePass(t *testing.T) {
 			})
 			s := &seen{row: row, Snapshot: plan.Snapshot{
 				Now:      time.Unix(100, 0),
-				Workload: &plan.Workload{Workload: row, Settled: true, Replicas: 3, InRelease: true, Guarded: true, Revision: "v2", Stable: "v1"},
+				Workload: &plan.Workload{Workload: row, Facts: rollable.Facts{Settled: true, Replicas: 3, InRelease: true, Guarded: true, Revision: "v2", Stable: "v1"}},
 			}}
 			ordering := rollout.DeepCopy()
 			release := &v1beta1.BatchRelease{Spec: *plan.Plan(ordering, s.Snapshot).Order}
@@ -102,7 +102,7 @@ func TestRequestsAreReadForEachState(t *testing.T) {
 	})
 	s := &seen{row: row, Snapshot: plan.Snapshot{
 		Now: time.Unix(100, 0), World: &traffic.World{Goal: traffic.Route, OneService: true},
-		Workload: &plan.Workload{Workload: row, Settled: true, Replicas: 3, InRelease: true, Guarded: true, Revision: "v2", Stable: "v1"},
+		Workload: &plan.Workload{Workload: row, Facts: rollable.Facts{Settled: true, Replicas: 3, InRelease: true, Guarded: true, Revision: "v2", Stable: "v1"}},
 	}}
 	release := &v1beta1.BatchRelease{Spec: *plan.Plan(rollout.DeepCopy(), s.Snapshot).Order}
 	release.Status = v1beta1.BatchReleaseStatus{UpdateRevision: "v2", ObservedWorkloadReplicas: 3}

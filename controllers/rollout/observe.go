@@ -155,10 +155,7 @@ func (r *Reconciler) observeRelease(ctx context.Context, o *v1beta1.Rollout, s *
 
 func (r *Reconciler) observeWorkload(ctx context.Context, o *v1beta1.Rollout, s *seen) error {
 	facts, notes := s.row.FactsOf(s.workload), s.workload.GetAnnotations()
-	w := &plan.Workload{
-		Workload: s.row, Generation: facts.Generation, Settled: facts.Settled, Replicas: facts.Replicas, InRelease: facts.InRelease,
-		RolloutID: facts.RolloutID, ByID: facts.ByID, Updated: facts.Updated, Unsupported: facts.Unsupported,
-	}
+	w := &plan.Workload{Workload: s.row, Facts: facts}
 	by, named := notes[shared.AnnotationRollout]
 	_, numbered := notes[shared.AnnotationSequence]
 	w.Guarded, w.Noted = facts.Guarded && by == o.Name, named || numbered

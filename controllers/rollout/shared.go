@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
@@ -89,16 +88,7 @@ func (s *sharedRoutes) hold(rollout string, uses bool) []planning.Action {
 
 // sharing names the Rollouts that name a TrafficRouting.
 func (r *Reconciler) sharing(ctx context.Context, object client.Object) []types.NamespacedName {
-	stored, err := r.Stored(ctx, client.InNamespace(object.GetNamespace()))
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No Rollout is enqueued", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		if routing.SharedIn(&stored[i]) == object.GetName() {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
+	return r.Concerned(ctx, object.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+		return routing.SharedIn(stored) == object.GetName()
+	})
 }

@@ -6,7 +6,6 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,27 +15,26 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
 	toolscache "k8s.io/client-go/tools/cache"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // byRollout is the index of workloads by the Rollout that they name.
 const byRollout = "rollout"
 
 // labeled are the workloads of Kubernetes under the brake. The label selects them on the server, so others cost nothing.
-type labeled struct {
-	informers map[schema.GroupVersionKind]toolscache.SharedIndexInformer
-}
+type labeled map[schema.GroupVersionKind]toolscache.SharedIndexInformer
 
 // newLabeled follows what the server serves.
-func newLabeled(watches metadata.Interface, mapper meta.RESTMapper, denied *kubecache.Denied) (*labeled, error) {
-	l := &labeled{informers: map[schema.GroupVersionKind]toolscache.SharedIndexInformer{}}
+func newLabeled(watches metadata.Interface, mapper meta.RESTMapper, denied *kubecache.Denied) (labeled, error) {
+	l := labeled{}
 	for _, row := range rollable.All() {
 		if !row.Native {
 			continue
@@ -55,7 +53,7 @@ func newLabeled(watches metadata.Interface, mapper meta.RESTMapper, denied *kube
 				return nil, fmt.Errorf("watching %s: %w", row.Kind.Kind, err)
 			}
 		}
-		l.informers[row.Kind] = informer
+		l[row.Kind] = informer
 	}
 	return l, nil
 }
@@ -70,7 +68,7 @@ func rolloutNamed(object any) ([]string, error) {
 }
 
 // follow has Rollouts planned when their workloads change.
-func (l *labeled) follow(ctx context.Context, enqueue func(types.NamespacedName)) error {
+func (l labeled) follow(ctx context.Context, enqueue func(types.NamespacedName)) error {
 	tell := func(object any) {
 		if gone, is := object.(toolscache.DeletedFinalStateUnknown); is {
 			object = gone.Obj
@@ -79,7 +77,7 @@ func (l *labeled) follow(ctx context.Context, enqueue func(types.NamespacedName)
 			enqueue(types.NamespacedName{Namespace: at.GetNamespace(), Name: at.GetAnnotations()[shared.AnnotationRollout]})
 		}
 	}
-	for _, informer := range l.informers {
+	for _, informer := range l {
 		_, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc: tell, DeleteFunc: tell, UpdateFunc: func(before, after any) {
 				if tells(before, after) {
@@ -98,18 +96,17 @@ func (l *labeled) follow(ctx context.Context, enqueue func(types.NamespacedName)
 
 // tells: more than the status of a workload has changed. What it says about its pods, BatchReleases follow.
 func tells(before, after any) bool {
-	was, isWas := before.(metav1.Object)
-	is, isIs := after.(metav1.Object)
-	return !isWas || !isIs || was.GetUID() != is.GetUID() || was.GetGeneration() != is.GetGeneration() || (was.GetDeletionTimestamp() == nil) != (is.GetDeletionTimestamp() == nil) ||
-		!maps.Equal(was.GetLabels(), is.GetLabels()) || !maps.Equal(was.GetAnnotations(), is.GetAnnotations())
+	was, isWas := before.(client.Object)
+	is, isIs := after.(client.Object)
+	return isWas && isIs && workload.Changes().Update(event.UpdateEvent{ObjectOld: was, ObjectNew: is})
 }
 
 // of is the workload of a name; nil: it is not there, or not under the brake.
-func (l *labeled) of(kind schema.GroupVersionKind, key types.NamespacedName) metav1.Object {
-	if l == nil || l.informers[kind] == nil {
+func (l labeled) of(kind schema.GroupVersionKind, key types.NamespacedName) metav1.Object {
+	if l[kind] == nil {
 		return nil
 	}
-	object, found, err := l.informers[kind].GetStore().GetByKey(key.String())
+	object, found, err := l[kind].GetStore().GetByKey(key.String())
 	at, is := object.(metav1.Object)
 	if !found || err != nil || !is {
 		return nil
@@ -118,11 +115,11 @@ func (l *labeled) of(kind schema.GroupVersionKind, key types.NamespacedName) met
 }
 
 // named are the workloads that name a Rollout.
-func (l *labeled) named(kind schema.GroupVersionKind, rollout types.NamespacedName) []metav1.Object {
-	if l == nil || l.informers[kind] == nil {
+func (l labeled) named(kind schema.GroupVersionKind, rollout types.NamespacedName) []metav1.Object {
+	if l[kind] == nil {
 		return nil
 	}
-	found, err := l.informers[kind].GetIndexer().ByIndex(byRollout, rollout.String())
+	found, err := l[kind].GetIndexer().ByIndex(byRollout, rollout.String())
 	if err != nil {
 		return nil // the index is there
 	}
@@ -140,18 +137,9 @@ func (r *Reconciler) rolloutsOf(ctx context.Context, object client.Object) []typ
 	if name := object.GetAnnotations()[shared.AnnotationRollout]; name != "" {
 		return []types.NamespacedName{{Namespace: object.GetNamespace(), Name: name}}
 	}
-	stored, err := r.Stored(ctx, client.InNamespace(object.GetNamespace()))
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		if refersTo(&stored[i], object.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName()) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
+	return r.Concerned(ctx, object.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+		return refersTo(stored, object.GetObjectKind().GroupVersionKind().GroupKind(), object.GetName())
+	})
 }
 
 // refersTo: a stored Rollout is for this workload.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -256,7 +257,5 @@ func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.Batc
 }
 
 func sameOrder(a, b v1beta1.BatchReleaseSpec) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
+	return equality.Semantic.DeepEqual(a, b)
 }

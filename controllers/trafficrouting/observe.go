@@ -10,11 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/trafficrouting/plan"
@@ -120,16 +121,7 @@ func (r *Reconciler) podless(ctx context.Context, o *v1alpha1.TrafficRouting, go
 
 // usedBy names the TrafficRoutings with a Rollout in their finalizers.
 func (r *Reconciler) usedBy(ctx context.Context, rollout client.Object) []types.NamespacedName {
-	stored, err := r.Stored(ctx, client.InNamespace(rollout.GetNamespace()))
-	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No TrafficRouting is enqueued", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		if slices.Contains(plan.Named(stored[i].GetFinalizers()), rollout.GetName()) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
+	return r.Concerned(ctx, rollout.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+		return slices.Contains(stored.GetFinalizers(), shared.FinalizerInUse+rollout.GetName())
+	})
 }

@@ -89,8 +89,10 @@ func (w *world) snapshot() Snapshot {
 	if !w.Missing {
 		deployment, _ := rollable.Of("apps/v1", "Deployment")
 		s.Workload = &Workload{
-			Workload: deployment, Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Guarded: w.Guarded,
-			Revision: w.Template, Stable: w.Stable, Generation: 1, RolloutID: w.ID,
+			Workload: deployment, Facts: rollable.Facts{
+				Settled: true, Replicas: w.Replicas, InRelease: w.InRelease, Guarded: w.Guarded,
+				Revision: w.Template, Stable: w.Stable, Generation: 1, RolloutID: w.ID,
+			},
 		}
 	}
 	if w.Net != nil && w.Rollout != nil {

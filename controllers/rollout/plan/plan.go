@@ -25,32 +25,18 @@ const gather = 3 * time.Second
 // unsettled is when to look again until the controller of a workload has seen its spec. No event tells.
 const unsettled = 250 * time.Millisecond
 
-// Workload is what was read of a workload.
+// Workload is what was read of a workload. It is Guarded by this Rollout, and has its Revision and Stable in any case.
 type Workload struct {
 	rollable.Workload
-	// Generation is that of its spec; Settled: its controller has seen it.
-	Generation int64
-	Settled    bool
-	Replicas   int
-	// InRelease: the brake has caught a change.
-	InRelease bool
-	// Guarded: the label of the brake is there. Noted: other notes of this kind are.
-	Guarded, Noted bool
+	rollable.Facts
+	// Noted: notes of the brake are there, beside its label.
+	Noted bool
 	// Foreign: OpenKruise has it in a release.
 	Foreign bool
-	// Revision is that of its template, Stable that of its pods before the release.
-	Revision, Stable string
 	// PodHash is the label of pods with the Revision; empty while there are none.
 	PodHash string
-	// RolloutID is its rollout-id. ByID: only another one begins a release.
-	RolloutID string
-	ByID      bool
-	// Updated are its pods of the Revision.
-	Updated int
 	// Moving: by its own strategy, pods of another version are being replaced.
 	Moving bool
-	// Unsupported says why it has no batches; empty: it has.
-	Unsupported string
 	// Other is an earlier Rollout that it belongs to.
 	Other string
 }

@@ -28,22 +28,26 @@ func (b *Base) Stored(ctx context.Context, options ...client.ListOption) ([]unst
 func (b *Base) Selecting(ended func(stored map[string]any) bool) MapFunc {
 	parsed := NewParsed(SelectorOf)
 	return func(ctx context.Context, pod client.Object) []types.NamespacedName {
-		stored, err := b.List(ctx, b.Kind, client.InNamespace(pod.GetNamespace()))
-		if err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
-			return nil
-		}
-		var names []types.NamespacedName
-		for i := range stored {
-			if ended != nil && ended(stored[i].Object) {
-				continue
-			}
-			if parsed.Of(&stored[i]).Matches(labels.Set(pod.GetLabels())) {
-				names = append(names, client.ObjectKeyFromObject(&stored[i]))
-			}
-		}
-		return names
+		return b.Concerned(ctx, pod.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+			return (ended == nil || !ended(stored.Object)) && parsed.Of(stored).Matches(labels.Set(pod.GetLabels()))
+		})
 	}
+}
+
+// Concerned names the objects of the kind in a namespace that an event concerns; an empty namespace is all.
+func (b *Base) Concerned(ctx context.Context, namespace string, concerns func(stored *unstructured.Unstructured) bool) []types.NamespacedName {
+	stored, err := b.Stored(ctx, client.InNamespace(namespace))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
+		return nil
+	}
+	var names []types.NamespacedName
+	for i := range stored {
+		if concerns(&stored[i]) {
+			names = append(names, client.ObjectKeyFromObject(&stored[i]))
+		}
+	}
+	return names
 }
 
 // SelectorOf is a stored object's spec.selector. An empty or unreadable one selects
