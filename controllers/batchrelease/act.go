@@ -18,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/brake"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -108,11 +109,7 @@ func (o *observed) patch(step planning.Step, annotations, spec fields) []plannin
 func (o *observed) annotations(more fields) fields {
 	all := fields{}
 	maps.Copy(all, more)
-	last, err := strconv.ParseInt(o.object.GetAnnotations()[shared.AnnotationSequence], 10, 64)
-	if err != nil || last < 0 {
-		last = 0
-	}
-	all[shared.AnnotationSequence] = strconv.FormatInt(last+1, 10)
+	all[shared.AnnotationSequence] = brake.Next(o.object)
 	return all
 }
 

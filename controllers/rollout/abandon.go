@@ -134,12 +134,8 @@ func (r *Reconciler) letGo(ctx context.Context, row rollable.Workload, at metav1
 	if stored.GetUID() != at.GetUID() || stored.GetAnnotations()[shared.AnnotationRollout] != at.GetAnnotations()[shared.AnnotationRollout] {
 		return nil // it is another one's by now
 	}
-	changes, err := abandoning(row, stored)
-	if err != nil {
-		return err
-	}
 	version := planning.Version{ResourceVersion: stored.GetResourceVersion()}
-	for _, request := range changes.Requests(stored) {
+	for _, request := range abandoning(row, stored).Requests(stored) {
 		body, err := request.Body(version)
 		if err != nil {
 			return fmt.Errorf("encoding a patch: %w", err)

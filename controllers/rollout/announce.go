@@ -62,7 +62,8 @@ func announce(ctx context.Context, d announcer, row rollable.Workload, key types
 		if stored.GetAnnotations()[shared.AnnotationRollout] == rollout && stored.GetLabels()[shared.LabelWorkloadType] != "" {
 			return nil
 		}
-		return label(ctx, d.client, row, stored, rollout)
+		fields := guarding(row, stored, rollout, false)[0]
+		return d.client.Patch(ctx, stored.DeepCopy(), client.RawPatch(types.MergePatchType, planning.MergePatch(stored, fields).Body))
 	})
 	if err != nil || !row.Native { // its own admission holds it
 		return client.IgnoreNotFound(err)
@@ -80,22 +81,4 @@ func announce(ctx context.Context, d announcer, row rollable.Workload, key types
 		return nil
 	}
 	return d.servers.Until(ctx, holds)
-}
-
-// label puts a workload under the brake.
-func label(ctx context.Context, c client.Client, row rollable.Workload, stored *unstructured.Unstructured, rollout string) error {
-	change, err := guarding(row, stored, rollout, false)
-	if err != nil {
-		return err
-	}
-	for _, request := range change.Requests(stored) {
-		body, err := request.Body(planning.Version{ResourceVersion: stored.GetResourceVersion()})
-		if err != nil {
-			return err
-		}
-		if err := c.Patch(ctx, stored.DeepCopy(), client.RawPatch(request.Type, body)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

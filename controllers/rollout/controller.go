@@ -101,11 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.Metrics.Releases.WithLabelValues(result).Inc()
 	}
 	pass.EmitEvents(rollout, "Release", eventsOf(todo.Events))
-	all, err := actions(rollout, seen, todo)
-	if err != nil {
-		return pass.Finish(err)
-	}
-	memory.Apply(ctx, pass, rollout, all)
+	memory.Apply(ctx, pass, rollout, actions(rollout, seen, todo))
 	return pass.Finish(nil)
 }
 

@@ -169,19 +169,13 @@ func (q *requests) align(w *traffic.World) {
 }
 
 // trafficActions are the writes of an act.
-func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) ([]planning.Action, error) {
+func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) []planning.Action {
 	w := &routes.Writes{Owner: r, Kind: kind(), Act: act}
 	switch act {
-	case traffic.PinStable, traffic.OpenStable:
-		hash := ""
-		if act == traffic.PinStable {
-			hash = q.stableHash
-		}
-		changes, err := traffic.Pin(q.stable, q.label, hash)
-		if err != nil {
-			return nil, err
-		}
-		w.Patch(q.stable, changes)
+	case traffic.PinStable:
+		w.Patch(q.stable, traffic.Pin(q.stable, q.label, q.stableHash))
+	case traffic.OpenStable:
+		w.Patch(q.stable, traffic.Pin(q.stable, q.label, ""))
 	case traffic.MakeCanary:
 		if q.canary == nil {
 			w.Create(q.service)
@@ -198,5 +192,5 @@ func trafficActions(r *v1beta1.Rollout, q *requests, act traffic.Act) ([]plannin
 	default:
 		w.Routes(q.places)
 	}
-	return w.All(), nil
+	return w.All()
 }

@@ -5,17 +5,12 @@ package rollout
 
 import (
 	"encoding/json"
-	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
@@ -23,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/brake"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
+	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 // The steps.
@@ -33,14 +29,6 @@ const (
 	stepDrop      planning.Step = "Drop"
 )
 
-func mergePatch(fields map[string]any) (client.Patch, error) {
-	body, err := json.Marshal(fields)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a patch: %w", err)
-	}
-	return client.RawPatch(types.MergePatchType, body), nil
-}
-
 // patches are merge patches of a workload, one after the other.
 type patches []map[string]any
 
@@ -49,39 +37,11 @@ func (p patches) Requests(object planning.Object) []planning.Request {
 	var all []planning.Request
 	for _, fields := range p {
 		all = append(all, planning.Request{Type: types.MergePatchType, Body: func(v planning.Version) ([]byte, error) {
-			metadata, _ := fields["metadata"].(map[string]any)
-			metadata = maps.Clone(metadata)
-			if metadata == nil {
-				metadata = map[string]any{}
-			}
-			metadata["uid"], metadata["resourceVersion"] = object.GetUID(), v.ResourceVersion
-			body := maps.Clone(fields)
-			body["metadata"] = metadata
-			return json.Marshal(body)
+			seen := &metav1.ObjectMeta{UID: object.GetUID(), ResourceVersion: v.ResourceVersion}
+			return planning.MergePatch(seen, fields).Body, nil
 		}})
 	}
 	return all
-}
-
-// difference is the patch from one state of an object to another.
-func difference(before, after *unstructured.Unstructured) (map[string]any, error) {
-	from, err := json.Marshal(before.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a workload: %w", err)
-	}
-	to, err := json.Marshal(after.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a workload: %w", err)
-	}
-	patch, err := jsonpatch.CreateMergePatch(from, to)
-	if err != nil {
-		return nil, fmt.Errorf("comparing a workload: %w", err)
-	}
-	var fields map[string]any
-	if err := json.Unmarshal(patch, &fields); err != nil {
-		return nil, fmt.Errorf("comparing a workload: %w", err)
-	}
-	return fields, nil
 }
 
 // annotated sets annotations of an object; an empty value removes one.
@@ -100,15 +60,11 @@ func annotated(o *unstructured.Unstructured, values map[string]string) {
 
 // raise lets a write pass the brake.
 func raise(o *unstructured.Unstructured) {
-	n, err := strconv.ParseInt(o.GetAnnotations()[shared.AnnotationSequence], 10, 64)
-	if err != nil || n < 0 {
-		n = 0
-	}
-	annotated(o, map[string]string{shared.AnnotationSequence: strconv.FormatInt(n+1, 10)})
+	annotated(o, map[string]string{shared.AnnotationSequence: brake.Next(o)})
 }
 
 // guarding puts a workload under the brake, and holds a change that went unseen.
-func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout string, hold bool) (planning.Change, error) {
+func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout string, hold bool) patches {
 	after := w.DeepCopy()
 	labels := after.GetLabels()
 	if labels == nil {
@@ -124,19 +80,17 @@ func guarding(row rollable.Workload, w *unstructured.Unstructured, rollout strin
 		brake.Catch(brake.Resource(row.Kind.GroupKind()), after)
 	}
 	raise(after)
-	fields, err := difference(w, after)
-	return patches{fields}, err
+	return patches{tree.Patch(w.Object, after.Object)}
 }
 
 // unmarking takes the note of a release away.
-func unmarking(w *unstructured.Unstructured) (planning.Change, error) {
+func unmarking(w *unstructured.Unstructured) patches {
 	after := w.DeepCopy()
 	annotated(after, map[string]string{shared.AnnotationInProgressing: ""})
 	if _, labeled := w.GetLabels()[shared.LabelWorkloadType]; labeled {
 		raise(after)
 	}
-	fields, err := difference(w, after)
-	return patches{fields}, err
+	return patches{tree.Patch(w.Object, after.Object)}
 }
 
 // unguarding takes a workload from under the brake. Without its label nothing keeps the notes.
@@ -148,63 +102,58 @@ func unguarding() patches {
 }
 
 // abandoning takes a workload from under the brake, and lets go what is held.
-func abandoning(row rollable.Workload, w *unstructured.Unstructured) (patches, error) {
-	_, held := w.GetAnnotations()[shared.AnnotationInProgressing]
-	if !held {
-		return unguarding(), nil
+func abandoning(row rollable.Workload, w *unstructured.Unstructured) patches {
+	if _, held := w.GetAnnotations()[shared.AnnotationInProgressing]; !held {
+		return unguarding()
 	}
 	after := w.DeepCopy()
 	brake.Release(brake.Resource(row.Kind.GroupKind()), after)
 	raise(after)
-	fields, err := difference(w, after)
-	return append(patches{fields}, unguarding()...), err
+	return append(patches{tree.Patch(w.Object, after.Object)}, unguarding()...)
 }
 
 // onWorkload is the write to the workload; nil: none.
-func onWorkload(r *v1beta1.Rollout, seen *seen, d plan.Decision) (planning.Change, error) {
+func onWorkload(r *v1beta1.Rollout, seen *seen, d plan.Decision) patches {
 	switch w := seen.workload; {
 	case w == nil:
-		return nil, nil
+		return nil
 	case d.Guard || d.Catch:
 		return guarding(seen.row, w, r.Name, d.Catch)
 	case d.Unmark:
 		return unmarking(w)
 	case d.Unguard:
-		return unguarding(), nil
+		return unguarding()
 	}
-	return nil, nil
+	return nil
 }
 
 // actions are those of a decision. What is about the workload comes first, and alone.
-func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) ([]planning.Action, error) {
+func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) []planning.Action {
 	if first := keeping(r); first != nil {
-		return first, nil
+		return first
 	}
-	change, err := onWorkload(r, seen, d)
-	if err != nil {
-		return nil, err
-	}
+	change := onWorkload(r, seen, d)
 	switch {
 	case change != nil:
 		return []planning.Action{{
 			Verb: planning.VerbPatch, Step: stepWorkload, Kind: seen.row.Kind, Object: seen.workload, Change: change, Reason: "Control",
 			Failure: planning.Event{Warning: true, Reason: "FailedControl", Message: "Changing the notes on the workload"},
-		}}, nil
+		}}
 	case d.Hold || d.LetGo:
-		return seen.shared.hold(r.Name, d.Hold), nil
+		return seen.shared.hold(r.Name, d.Hold)
 	case d.Drop && seen.release != nil:
 		return []planning.Action{{
 			Verb: planning.VerbDelete, Step: stepDrop, Kind: releaseKind(), Object: seen.release, Reason: "Done", Propagation: metav1.DeletePropagationBackground,
 			Failure: planning.Event{Warning: true, Reason: "FailedRelease", Message: "Deleting the BatchRelease"},
-		}}, nil
+		}}
 	case d.Act != "":
 		return trafficActions(r, seen.requests, d.Act)
 	case d.Order != nil:
 		return order(r, seen.release, d.Order)
 	case d.Ended && slices.Contains(r.Finalizers, shared.FinalizerRollout):
-		return finalizers(r, slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == shared.FinalizerRollout })), nil
+		return finalizers(r, slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == shared.FinalizerRollout }))
 	}
-	return nil, nil
+	return nil
 }
 
 // keeping adds our finalizer; nil: it is there, or comes too late.
@@ -223,7 +172,7 @@ func finalizers(r *v1beta1.Rollout, all []string) []planning.Action {
 }
 
 // order creates or changes the BatchRelease.
-func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.BatchReleaseSpec) ([]planning.Action, error) {
+func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.BatchReleaseSpec) []planning.Action {
 	action := planning.Action{
 		Step: stepOrder, Kind: releaseKind(), Reason: "Order",
 		Failure: planning.Event{Warning: true, Reason: "FailedRelease", Message: "Ordering a batch"},
@@ -239,21 +188,18 @@ func order(r *v1beta1.Rollout, release *v1beta1.BatchRelease, spec *v1beta1.Batc
 			made.Annotations = map[string]string{shared.AnnotationStable: sub.StableRevision}
 		}
 		action.Verb, action.Object = planning.VerbCreate, made
-		return []planning.Action{action}, nil
+		return []planning.Action{action}
 	}
 	if release.DeletionTimestamp != nil || sameOrder(release.Spec, *spec) {
-		return nil, nil
+		return nil
 	}
-	body, err := json.Marshal([]map[string]any{
+	body, _ := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": release.UID},
 		{"op": "test", "path": "/metadata/resourceVersion", "value": release.ResourceVersion},
 		{"op": "replace", "path": "/spec", "value": spec},
 	})
-	if err != nil {
-		return nil, fmt.Errorf("encoding an order: %w", err)
-	}
 	action.Verb, action.Object, action.Change = planning.VerbPatch, release, planning.RawPatch{Type: types.JSONPatchType, Body: body}
-	return []planning.Action{action}, nil
+	return []planning.Action{action}
 }
 
 func sameOrder(a, b v1beta1.BatchReleaseSpec) bool {

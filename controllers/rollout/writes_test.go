@@ -41,9 +41,9 @@ func TestOneWriteAtATime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			workload := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}
-			all, err := actions(&v1beta1.Rollout{ObjectMeta: tc.meta}, &seen{row: row, workload: workload, release: tc.release}, tc.decision)
-			if err != nil || len(all) != 1 {
-				t.Fatalf("%d writes: %v", len(all), err)
+			all := actions(&v1beta1.Rollout{ObjectMeta: tc.meta}, &seen{row: row, workload: workload, release: tc.release}, tc.decision)
+			if len(all) != 1 {
+				t.Fatalf("%d writes", len(all))
 			}
 			if a := all[0]; a.Verb != tc.verb || a.Kind.Kind != tc.kind || a.Failure.Reason != tc.failure || !a.Failure.Warning {
 				t.Errorf("got %v %s with %+v", a.Verb, a.Kind.Kind, a.Failure)

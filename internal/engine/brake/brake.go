@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -129,6 +130,15 @@ func (r *request) ours() bool {
 	b, _ := strconv.Atoi(before)
 	a, _ := strconv.Atoi(after)
 	return a > b
+}
+
+// Next is the number by which the brake knows the next write of the operator.
+func Next(o metav1.Object) string {
+	n, err := strconv.ParseInt(o.GetAnnotations()[shared.AnnotationSequence], 10, 64)
+	if err != nil || n < 0 {
+		n = 0
+	}
+	return strconv.FormatInt(n+1, 10)
 }
 
 // starts: there is something to release. As an annotation, a rollout-id stands for the template.

@@ -104,12 +104,9 @@ func Pinned(service map[string]any, label string) string {
 }
 
 // Pin lets a Service have the pods of one version only; an empty hash lets it have all again. Nothing else of its selector changes.
-func Pin(service map[string]any, label, hash string) (map[string]any, error) {
+func Pin(service map[string]any, label, hash string) map[string]any {
 	if len(tree.Texts(service, "spec", "selector")) == 0 {
-		if hash == "" {
-			return nil, nil
-		}
-		return nil, Refuse("the Service %s has no selector, so its pods cannot be told apart", tree.Text(service, "metadata", "name"))
+		return nil // it has no pods to choose from
 	}
 	after := tree.Clone(service)
 	if hash == "" {
@@ -117,7 +114,7 @@ func Pin(service map[string]any, label, hash string) (map[string]any, error) {
 	} else {
 		tree.Set(after, hash, "spec", "selector", label)
 	}
-	return tree.Patch(service, after), nil
+	return tree.Patch(service, after)
 }
 
 // Owned says whether an object belongs to the Rollout with this UID. Others of the same name are left alone.

@@ -132,11 +132,7 @@ func (s *sim) do(act traffic.Act, readings []traffic.Reading, turn []int) {
 		hash = "old"
 		fallthrough
 	case traffic.OpenStable:
-		ops, err := traffic.Pin(s.stable, traffic.HashLabel, hash)
-		if err != nil {
-			s.fail("%v", err)
-		}
-		s.stable = patched.Object(s.t, s.stable, ops)
+		s.stable = patched.Object(s.t, s.stable, traffic.Pin(s.stable, traffic.HashLabel, hash))
 	case traffic.MakeCanary:
 		var err error
 		if s.canary, err = traffic.CanaryService(s.stable, names, traffic.Pods{Label: traffic.HashLabel, Hash: "new"}); err != nil {
