@@ -178,6 +178,64 @@ func MembersOf(text json.RawMessage) (Members, bool) {
 	return inner, err == nil && inner != nil
 }
 
+// Each changes the objects at a path from a member on: a star is every item of a list, or every member of an object. What has another shape, or too
+// many members, stays as it is.
+func Each(in Members, change func(object Members), name string, below ...string) error {
+	text, found := in[name]
+	if !found {
+		return nil
+	}
+	changed, err := eachIn(text, change, below)
+	in[name] = changed
+	return err
+}
+
+func eachIn(text json.RawMessage, change func(object Members), path []string) (_ json.RawMessage, err error) {
+	if members, isObject := MembersOf(text); isObject {
+		if err := members.each(change, path); err != nil {
+			return nil, err
+		}
+		return json.Marshal(members)
+	}
+	var items []json.RawMessage
+	if len(path) == 0 || path[0] != every || tooMany(wire.Oversized(text), "") || json.Unmarshal(text, &items) != nil {
+		return text, nil
+	}
+	for i := range items {
+		if items[i], err = eachIn(items[i], change, path[1:]); err != nil {
+			return nil, err
+		}
+	}
+	return json.Marshal(items)
+}
+
+// every is the star in the paths of Each.
+const every = "*"
+
+func (m Members) each(change func(object Members), path []string) error {
+	switch {
+	case len(path) == 0:
+		change(m)
+	case path[0] == every:
+		for name := range m {
+			if err := Each(m, change, name, path[1:]...); err != nil {
+				return err
+			}
+		}
+	default:
+		return Each(m, change, path[0], path[1:]...)
+	}
+	return nil
+}
+
+// Rename gives a member another name, if there is one.
+func (m Members) Rename(from, to string) {
+	if value, found := m[from]; found {
+		delete(m, from)
+		m[to] = value
+	}
+}
+
 // tooMany is true if the list or object at path has too many members.
 func tooMany(found []wire.Oversize, path string) bool {
 	return slices.ContainsFunc(found, func(o wire.Oversize) bool { return o.Path == path && o.IsList() })
