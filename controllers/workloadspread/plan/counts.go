@@ -27,10 +27,10 @@ const (
 func (d *Decision) count(s *spread.Spread, before *appsv1beta1.WorkloadSpreadStatus, seen Snapshot) {
 	d.versions = map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{}
 	known := map[string]bool{}
-	all, creating := empty(s), make([]int, len(s.Subsets))
+	all, creating := s.Statuses(nil), make([]int, len(s.Subsets))
 	of := func(version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
 		if d.versions[version] == nil {
-			d.versions[version] = empty(s)
+			d.versions[version] = s.Statuses(nil)
 		}
 		return d.versions[version]
 	}
@@ -87,21 +87,6 @@ func missing(limit, there int) int32 {
 		return -1
 	}
 	return int32(max(limit-there, 0)) //nolint:gosec // both are numbers of pods
-}
-
-func empty(s *spread.Spread) []appsv1beta1.WorkloadSpreadSubsetStatus {
-	statuses := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(s.Subsets))
-	for i := range s.Subsets {
-		statuses[i].Name = s.Subsets[i].Name
-	}
-	return statuses
-}
-
-// Recheck has the object planned again after a while.
-func (d *Decision) Recheck(after time.Duration) {
-	if after > 0 && (d.RecheckAfter == 0 || after < d.RecheckAfter) {
-		d.RecheckAfter = after
-	}
 }
 
 // reschedule is step 3. It returns the pods to delete: their subset is shut already.

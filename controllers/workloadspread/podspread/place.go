@@ -31,16 +31,32 @@ const maxHops = 5
 
 // counting is one try for a batch.
 type counting struct {
-	*Handler
-	queue   *queue
-	spread  *spread.Spread
-	status  *appsv1beta1.WorkloadSpreadStatus
-	shut    []bool
-	changed bool
+	client.Client
+	spread *spread.Spread
+	// versions are the statuses of each.
+	versions map[string][]appsv1beta1.WorkloadSpreadSubsetStatus
+	shut     []bool
+	changed  bool
 	// live: the version was counted by the pods that there are.
 	live map[string]bool
 	// left are how many pods of an owner have no answer yet.
 	left map[types.UID]int
+	// read are the workloads behind the pods.
+	read map[string]*unstructured.Unstructured
+}
+
+func newCounting(c client.Client, s *spread.Spread, status appsv1beta1.WorkloadSpreadStatus, batch []*asked) *counting {
+	count := &counting{
+		Client: c, spread: s, versions: map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{}, shut: s.Shut(status.SubsetStatuses),
+		live: map[string]bool{}, left: map[types.UID]int{}, read: map[string]*unstructured.Unstructured{},
+	}
+	for version, stored := range status.VersionedSubsetStatuses {
+		count.versions[version] = s.Statuses(stored)
+	}
+	for _, a := range batch {
+		count.left[count.group(a)]++
+	}
+	return count
 }
 
 // place gives a pod its subset.
@@ -118,30 +134,12 @@ func (c *counting) add(subsets []appsv1beta1.WorkloadSpreadSubsetStatus, at int,
 	c.changed = true
 }
 
-// of are the subsets of a version, in the order of the spec.
+// of are the subsets of a version.
 func (c *counting) of(version string) []appsv1beta1.WorkloadSpreadSubsetStatus {
-	stored := c.status.VersionedSubsetStatuses[version]
-	ordered := len(stored) == len(c.spread.Subsets)
-	for i := range stored {
-		ordered = ordered && c.spread.Index(stored[i].Name) == i
+	if c.versions[version] == nil {
+		c.versions[version] = c.spread.Statuses(nil)
 	}
-	if ordered {
-		return stored
-	}
-	subsets := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(c.spread.Subsets))
-	for i := range subsets {
-		subsets[i].Name = c.spread.Subsets[i].Name
-	}
-	for i := range stored {
-		if at := c.spread.Index(stored[i].Name); at != spread.None {
-			subsets[at] = stored[i]
-		}
-	}
-	if c.status.VersionedSubsetStatuses == nil {
-		c.status.VersionedSubsetStatuses = map[string][]appsv1beta1.WorkloadSpreadSubsetStatus{}
-	}
-	c.status.VersionedSubsetStatuses[version] = subsets
-	return subsets
+	return c.versions[version]
 }
 
 func counts(subsets []appsv1beta1.WorkloadSpreadSubsetStatus) []int {
@@ -184,7 +182,7 @@ func (c *counting) recount(ctx context.Context, a *asked, owner *unstructured.Un
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	err = c.Client.List(ctx, list, client.InNamespace(a.pod.Namespace), client.MatchingLabelsSelector{Selector: selector},
+	err = c.List(ctx, list, client.InNamespace(a.pod.Namespace), client.MatchingLabelsSelector{Selector: selector},
 		client.MatchingFieldsSelector{Selector: unfinished()})
 	if err != nil {
 		return fmt.Errorf("counting the pods of %s: %w", owner.GetName(), err)
@@ -261,7 +259,7 @@ func (c *counting) chain(ctx context.Context, a *asked) (owner, target *unstruct
 		case !top && (owner != nil && !custom || !slices.Contains(c.spread.Between, kind.GroupKind())):
 			return nil, nil, nil
 		}
-		found, err := c.get(ctx, a.pod.Namespace, kind, ref.Name)
+		found, err := c.once(ctx, a.pod.Namespace, kind, ref.Name)
 		if err != nil || found == nil || found.GetUID() != ref.UID {
 			return nil, nil, err
 		}
@@ -276,24 +274,21 @@ func (c *counting) chain(ctx context.Context, a *asked) (owner, target *unstruct
 	return nil, nil, nil
 }
 
-// get reads an object once for a batch; nil: it is gone.
-func (c *counting) get(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
+// once reads an object once for a batch; nil: it is gone.
+func (c *counting) once(ctx context.Context, namespace string, kind schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
 	id := kind.String() + "/" + name
-	if known, found := c.queue.chains[id]; found {
+	if known, found := c.read[id]; found {
 		return known, nil
 	}
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
-	err := c.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+	err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
 	}
-	if c.queue.chains == nil {
-		c.queue.chains = map[string]*unstructured.Unstructured{}
-	}
-	c.queue.chains[id] = object
+	c.read[id] = object
 	return object, nil
 }

@@ -9,16 +9,22 @@ package podspread
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
+	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
+	"github.com/kruise-operator/kruise-operator/internal/kube/rounds"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/newpods"
 )
 
@@ -38,8 +44,19 @@ type Handler struct {
 	// Namespace is the operator's own.
 	Namespace string
 
-	mutex  sync.Mutex
-	queues map[types.NamespacedName]*queue
+	rounds rounds.Of[*asked]
+}
+
+// asked is one pod in wait for its subset.
+type asked struct {
+	pod   *corev1.Pod
+	owner metav1.OwnerReference
+	dry   bool
+
+	// The answer.
+	spread *spread.Spread
+	at     int
+	uid    string
 }
 
 // ServeHTTP implements http.Handler.
@@ -49,14 +66,51 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // change gives one pod its subset.
 func (h *Handler) change(ctx context.Context, about newpods.Asked) (warnings []string, err error) {
-	ask := &asked{pod: about.Pod, owner: *about.Owner, dry: about.Dry, at: spread.None, done: make(chan struct{})}
-	if err := h.answer(ctx, about.Of, ask); err != nil || ask.at == spread.None {
+	ask := &asked{pod: about.Pod, owner: *about.Owner, dry: about.Dry, at: spread.None}
+	if err := h.rounds.Ask(ctx, about.Of, ask, h.decide); err != nil || ask.at == spread.None {
 		return nil, err
 	}
 	if err := ask.spread.Inject(ask.pod, ask.at, ask.uid, nil); err != nil {
 		warnings = append(warnings, err.Error())
 	}
 	return warnings, nil
+}
+
+// decide gives pods their subsets, and counts them in the stored status.
+func (h *Handler) decide(ctx context.Context, name types.NamespacedName, batch []*asked) error {
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(spread.Kind())
+	if err := h.Client.Get(ctx, name, stored); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s := spread.ParseStored(stored)
+	if s == nil {
+		return nil
+	}
+	s, err := listed.Spreads(ctx, h.Client, h.Namespace).Complete(s)
+	if s == nil || err != nil {
+		return err
+	}
+	count := newCounting(h.Client, s, spread.StatusOf(stored), batch)
+	for _, a := range batch {
+		if err := count.place(ctx, a); err != nil {
+			return err
+		}
+	}
+	if !count.changed {
+		return nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": stored.GetUID(), "resourceVersion": stored.GetResourceVersion()},
+		"status":   map[string]any{"versionedSubsetStatuses": count.versions},
+	})
+	if err != nil {
+		return fmt.Errorf("encoding the status: %w", err)
+	}
+	if err := h.Client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body)); err != nil {
+		return fmt.Errorf("counting pods in WorkloadSpread %s: %w", name.Name, err)
+	}
+	return nil
 }
 
 // ordinalOf is the ordinal of a StatefulSet's pod.

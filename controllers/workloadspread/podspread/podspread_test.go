@@ -359,7 +359,4 @@ func TestIgnoranceIsNoRefusal(t *testing.T) {
 			t.Errorf("%s: %d", path, recorder.Code)
 		}
 	}
-	if len(s.replicas[0].queues) > 0 {
-		t.Error("a queue is kept")
-	}
 }

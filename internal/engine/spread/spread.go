@@ -322,6 +322,20 @@ func (s *Spread) SurplusCost(i int) int {
 	return -100 * (i + 1)
 }
 
+// Statuses are those of all subsets in their order, as far as they are known.
+func (s *Spread) Statuses(known []appsv1beta1.WorkloadSpreadSubsetStatus) []appsv1beta1.WorkloadSpreadSubsetStatus {
+	statuses := make([]appsv1beta1.WorkloadSpreadSubsetStatus, len(s.Subsets))
+	for i := range s.Subsets {
+		statuses[i].Name = s.Subsets[i].Name
+	}
+	for _, status := range known {
+		if i := s.Index(status.Name); i != None {
+			statuses[i] = status
+		}
+	}
+	return statuses
+}
+
 // Shut are the subsets without room on nodes, by the conditions in a status.
 func (s *Spread) Shut(statuses []appsv1beta1.WorkloadSpreadSubsetStatus) []bool {
 	shut := make([]bool, len(s.Subsets))

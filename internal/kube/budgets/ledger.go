@@ -9,9 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,14 +20,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
-)
-
-const (
-	// roundTimeout bounds one answer: reading, deciding and writing, with conflicts.
-	roundTimeout = 6 * time.Second
-	// firstPause and lastPause bound the pause after a conflict.
-	firstPause = 5 * time.Millisecond
-	lastPause  = 100 * time.Millisecond
+	"github.com/kruise-operator/kruise-operator/internal/kube/rounds"
 )
 
 // Ledger asks budgets. Questions about one budget that come while another is answered are answered together, by one write.
@@ -39,127 +30,59 @@ type Ledger struct {
 	Client client.Client
 	Clock  clock.PassiveClock
 
-	mutex   sync.Mutex
-	waiting map[types.NamespacedName][]*question
+	rounds rounds.Of[*question]
 }
 
 // question is asked of one budget.
 type question struct {
-	asks   []disruption.Ask
-	dryRun bool
-	done   chan reply
-}
-
-type reply struct {
+	asks    []disruption.Ask
+	dryRun  bool
 	answers []disruption.Answer
-	err     error
 }
 
 // Ask asks the budget of a name, and records what it allows unless dryRun. A budget that is gone denies
 // nothing.
 func (l *Ledger) Ask(ctx context.Context, budget types.NamespacedName, dryRun bool, asks ...disruption.Ask) ([]disruption.Answer, error) {
-	q := &question{asks: asks, dryRun: dryRun, done: make(chan reply, 1)}
-	l.mutex.Lock()
-	if l.waiting == nil {
-		l.waiting = map[types.NamespacedName][]*question{}
+	q := &question{asks: asks, dryRun: dryRun}
+	if err := l.rounds.Ask(ctx, budget, q, l.answer); err != nil {
+		return nil, fmt.Errorf("asking PodUnavailableBudget %s: %w", budget.Name, err)
 	}
-	asked, busy := l.waiting[budget]
-	l.waiting[budget] = append(asked, q)
-	l.mutex.Unlock()
-	if !busy {
-		go l.answerAll(context.WithoutCancel(ctx), budget)
-	}
-	select {
-	case r := <-q.done:
-		return r.answers, r.err
-	case <-ctx.Done():
-		return nil, fmt.Errorf("asking PodUnavailableBudget %s: %w", budget.Name, ctx.Err())
-	}
+	return q.answers, nil
 }
 
-// answerAll answers questions until there are none.
-func (l *Ledger) answerAll(ctx context.Context, budget types.NamespacedName) {
-	for {
-		l.mutex.Lock()
-		questions := l.waiting[budget]
-		if len(questions) == 0 {
-			delete(l.waiting, budget)
-			l.mutex.Unlock()
-			return
-		}
-		l.waiting[budget] = []*question{}
-		l.mutex.Unlock()
-		l.round(ctx, budget, questions)
-	}
-}
-
-// round answers some questions together; dry runs come last, after what is recorded.
-func (l *Ledger) round(ctx context.Context, budget types.NamespacedName, questions []*question) {
-	ctx, cancel := context.WithTimeout(ctx, roundTimeout)
-	defer cancel()
-	pause := firstPause
-	for {
-		err := l.try(ctx, budget, questions)
-		if err == nil {
-			return
-		}
-		if apierrors.IsConflict(err) {
-			select {
-			case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // it only spreads the tries
-				pause = min(2*pause, lastPause)
-				continue
-			case <-ctx.Done():
-			}
-		}
-		for _, q := range questions {
-			q.done <- reply{err: fmt.Errorf("asking PodUnavailableBudget %s: %w", budget.Name, err)}
-		}
-		return
-	}
-}
-
-func (l *Ledger) try(ctx context.Context, name types.NamespacedName, questions []*question) error {
+func (l *Ledger) answer(ctx context.Context, name types.NamespacedName, questions []*question) error {
 	stored := &v1beta1.PodUnavailableBudget{}
 	err := l.Live.Get(ctx, name, stored)
 	if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
 		for _, q := range questions {
-			q.done <- reply{answers: slices.Repeat([]disruption.Answer{{Elsewhere: true}}, len(q.asks))}
+			q.answers = slices.Repeat([]disruption.Answer{{Elsewhere: true}}, len(q.asks))
 		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	answers, after := decide(stored, questions, l.Clock.Now())
-	if after != nil {
-		if err := l.write(ctx, stored, after); err != nil {
-			return err
-		}
-	}
-	for i, q := range questions {
-		q.done <- reply{answers: answers[i]}
+	if after := decide(stored, questions, l.Clock.Now()); after != nil {
+		return l.write(ctx, stored, after)
 	}
 	return nil
 }
 
-// decide decides for all, and returns the status to write.
-func decide(stored *v1beta1.PodUnavailableBudget, questions []*question, now time.Time) ([][]disruption.Answer, *disruption.Status) {
-	answers := make([][]disruption.Answer, len(questions))
+// decide answers all, and returns the status to write. Dry runs come last, after what is recorded.
+func decide(stored *v1beta1.PodUnavailableBudget, questions []*question, now time.Time) (after *disruption.Status) {
 	budget := disruption.Parse(stored.DeepCopy())
-	var after *disruption.Status
 	for _, dryRun := range []bool{false, true} {
-		for i, q := range questions {
+		for _, q := range questions {
 			if q.dryRun != dryRun {
 				continue
 			}
-			said, status := disruption.Decide(budget, q.asks, now)
-			answers[i] = said
-			if status != nil && !dryRun {
+			var status *disruption.Status
+			if q.answers, status = disruption.Decide(budget, q.asks, now); status != nil && !dryRun {
 				after, budget.Status = status, *status
 			}
 		}
 	}
-	return answers, after
+	return after
 }
 
 // write records what was allowed, if nobody wrote the budget meanwhile.
