@@ -5,8 +5,6 @@ package admission
 
 import (
 	"fmt"
-	"maps"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,26 +18,25 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// maxPatched is how much of pod templates is patched for one request, by weight, and maxPatches how
-// many patches are judged: each of 500 subsets for an ordinary template. Faults beyond show in the
+// maxPatched is how much of pod templates is patched for one request, by weight: each of 500 subsets for an ordinary template. Faults beyond show in the
 // status.
-const (
-	maxPatched = 3 << 20
-	maxPatches = 500
-)
+const maxPatched = 4 << 20
 
 // patches judges the patches of subsets.
 type patches struct {
 	pod map[string]any
 	// selector is nil when it is invalid, reported separately.
 	selector labels.Selector
-	// left is how much more is patched, by weight, and judged how many patches were.
-	left, judged int
+	// left is how many more are judged.
+	left int
 }
 
 // newPatches is for patches of a pod template; nil for a faulty one.
 func newPatches(set *appsv1beta1.UnitedDeployment, pod map[string]any) *patches {
-	p := &patches{pod: pod, left: maxPatched}
+	p := &patches{pod: pod}
+	if pod != nil {
+		p.left = maxPatched / weight(pod)
+	}
 	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil {
 		p.selector = selector
 	}
@@ -55,14 +52,10 @@ func (p *patches) validate(sub *appsv1beta1.Subset, path *field.Path) field.Erro
 	if err := utiljson.Unmarshal(sub.Patch.Raw, &patch); err != nil {
 		return field.ErrorList{field.Invalid(path, string(sub.Patch.Raw), "must be an object")}
 	}
-	if p.judged++; p.pod == nil || p.judged > maxPatches || p.left < 0 {
-		return nil // to weigh a large part for each of hundreds of subsets would take longer than judging
-	}
-	part := withLabels(touched(p.pod, patch), p.pod)
-	if p.left -= weight(part); p.left < 0 {
+	if p.left--; p.left < 0 {
 		return nil
 	}
-	template := runtime.DeepCopyJSON(part)
+	template := runtime.DeepCopyJSON(p.pod)
 	if err := unstructured.SetNestedField(template, sub.Name, "metadata", "labels", shared.LabelSubsetName); err != nil {
 		return nil // The template is at fault, which is said of it.
 	}
@@ -76,41 +69,4 @@ func (p *patches) validate(sub *appsv1beta1.Subset, path *field.Path) field.Erro
 	}
 	return field.ErrorList{field.Invalid(path, string(sub.Patch.Raw),
 		fmt.Sprintf("must leave alone the labels that select the pods: spec.selector, which is %s, and %s", p.selector, shared.LabelSubsetName))}
-}
-
-// touched is the patchable part of a template. The rest has no part in the effect, and copies for
-// each subset would cost as much as the template is large. The values are the template's own.
-func touched(template, patch map[string]any) map[string]any {
-	part := map[string]any{}
-	for key, change := range patch {
-		if strings.HasPrefix(key, "$") {
-			return template // a directive, which can be about any key
-		}
-		value, found := template[key]
-		if !found {
-			continue
-		}
-		inner, isObject := value.(map[string]any)
-		if changes, ok := change.(map[string]any); ok && isObject {
-			value = touched(inner, changes)
-		}
-		part[key] = value
-	}
-	return part
-}
-
-// withLabels is a part of a template with all of its labels, to compare with the selector.
-func withLabels(part, template map[string]any) map[string]any {
-	all, found, err := unstructured.NestedFieldNoCopy(template, "metadata", "labels")
-	if err != nil || !found {
-		return part
-	}
-	part = maps.Clone(part)
-	metadata, _ := part["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["labels"], part["metadata"] = all, metadata
-	return part
 }

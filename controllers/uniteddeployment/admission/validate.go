@@ -4,13 +4,11 @@
 package admission
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,11 +26,8 @@ import (
 
 // Validate returns the faults of a UnitedDeployment after Default.
 func Validate(set *appsv1beta1.UnitedDeployment) field.ErrorList {
-	spec, path := &set.Spec, field.NewPath("spec")
+	path := field.NewPath("spec")
 	errs := rules.ObjectKeys(&set.ObjectMeta, field.NewPath("metadata"))
-	if r := spec.Replicas; r != nil && *r < 0 {
-		errs = append(errs, field.Invalid(path.Child("replicas"), *r, "must be 0 or more"))
-	}
 	pod, faults := validateTemplate(set, path)
 	errs = append(errs, faults...)
 	errs = append(errs, validateTopology(set, pod, path.Child("topology"))...)
@@ -71,7 +66,7 @@ func validateTemplate(set *appsv1beta1.UnitedDeployment, path *field.Path) (map[
 	if len(errs) == 0 {
 		errs = rules.Selects(set.Spec.Selector, carried, path.Child("selector"), labelsAt)
 	}
-	if adapter.Reservable() && adapter.Field == "cloneSetTemplate" {
+	if adapter.Field == "cloneSetTemplate" {
 		return pod, errs // Values that a CloneSet's template should not have are ignored; see Warnings.
 	}
 	if value, found := spec["replicas"]; found && value != nil {
@@ -93,21 +88,17 @@ func validateTopology(set *appsv1beta1.UnitedDeployment, pod map[string]any, pat
 		errs = append(errs, field.Invalid(path.Child("subsets"), "", "replicas cannot be combined with minReplicas and maxReplicas, in any subset"))
 	}
 	adaptive := topology.ScheduleStrategy.Type == appsv1beta1.AdaptiveScheduleStrategy
-	names, capped := map[string]bool{}, len(topology.Subsets) > 0
+	capped := len(topology.Subsets) > 0
 	patches := newPatches(set, pod)
 	for i := range topology.Subsets {
 		sub, at := &topology.Subsets[i], path.Child("subsets").Index(i)
-		switch {
-		case sub.Name == "":
+		if sub.Name == "" {
 			errs = append(errs, field.Required(at.Child("name"), "a DNS label"))
-		case names[sub.Name]:
-			errs = append(errs, field.Duplicate(at.Child("name"), sub.Name))
-		default:
+		} else {
 			for _, fault := range validation.IsDNS1123Label(sub.Name) {
 				errs = append(errs, field.Invalid(at.Child("name"), sub.Name, fault))
 			}
 		}
-		names[sub.Name] = true
 		capped = capped && sub.MaxReplicas != nil
 		if adaptive && sub.Replicas != nil {
 			errs = append(errs, field.Forbidden(at.Child("replicas"), "cannot be combined with the schedule strategy Adaptive"))
@@ -139,7 +130,7 @@ func validateSchedule(set *appsv1beta1.UnitedDeployment, path *field.Path) field
 		}
 	}
 	given := united.Given(&set.Spec.Template)
-	if adaptive.ReserveUnschedulablePods && len(given) == 1 && !given[0].Reservable() {
+	if adaptive.ReserveUnschedulablePods && len(given) == 1 && !given[0].Reservable {
 		errs = append(errs, field.Invalid(path.Child("adaptive", "reserveUnschedulablePods"), true, "is for cloneSetTemplate and deploymentTemplate only"))
 	}
 	slices.SortFunc(errs, func(a, b *field.Error) int { return strings.Compare(a.Field, b.Field) })
@@ -256,7 +247,7 @@ func subsetsByName(set *appsv1beta1.UnitedDeployment) map[string]*appsv1beta1.Su
 // ValidateUpdate returns forbidden changes. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.UnitedDeployment) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
+	var errs field.ErrorList
 	stored := subsetsByName(old)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
@@ -285,74 +276,9 @@ func validateTemplateUpdate(set, old *appsv1beta1.UnitedDeployment, path *field.
 	if len(now) != 1 || len(before) != 1 || now[0].Field != before[0].Field {
 		return nil
 	}
-	changeable, limited := now[0].Changeable()
-	if !limited {
-		return nil
-	}
-	is, was := map[string]any{}, map[string]any{}
-	if json.Unmarshal(now[0].Template(&set.Spec.Template).Spec.Raw, &is) != nil || json.Unmarshal(now[0].Template(&old.Spec.Template).Spec.Raw, &was) != nil {
-		return nil
-	}
-	var changed []string
-	for key := range mergedKeys(is, was) {
-		if key != "replicas" && key != "selector" && !slices.Contains(changeable, key) && !united.Says(meant(key, is[key]), meant(key, was[key])) {
-			changed = append(changed, key)
-		}
-	}
-	slices.Sort(changed)
 	var errs field.ErrorList
-	for _, key := range changed {
-		errs = append(errs, field.Forbidden(path.Child(now[0].Field, "spec", key), "cannot be changed: the workloads of the subsets do not let it change"))
+	for _, name := range now[0].Fixed(now[0].Template(&set.Spec.Template), now[0].Template(&old.Spec.Template)) {
+		errs = append(errs, field.Forbidden(path.Child(now[0].Field, "spec", name), "cannot be changed: the workloads of the subsets do not let it change"))
 	}
 	return errs
-}
-
-// meant is the value of a StatefulSet's field without the API server's defaults. OpenKruise wrote
-// defaults into stored templates, and a manifest has none.
-func meant(key string, value any) any {
-	switch key {
-	case "podManagementPolicy":
-		if value == string(appsv1.OrderedReadyPodManagement) {
-			return nil
-		}
-	case "volumeClaimTemplates":
-		list, ok := value.([]any)
-		if !ok {
-			return value
-		}
-		claims := make([]any, len(list))
-		for i := range list {
-			claims[i] = meantClaim(list[i])
-		}
-		return claims
-	}
-	return value
-}
-
-func meantClaim(value any) any {
-	claim, ok := value.(map[string]any)
-	if !ok {
-		return value
-	}
-	claim = maps.Clone(claim)
-	for _, written := range []string{"apiVersion", "kind", "status"} {
-		delete(claim, written)
-	}
-	if spec, ok := claim["spec"].(map[string]any); ok && spec["volumeMode"] == string(corev1.PersistentVolumeFilesystem) {
-		spec = maps.Clone(spec)
-		delete(spec, "volumeMode")
-		claim["spec"] = spec
-	}
-	return claim
-}
-
-func mergedKeys(a, b map[string]any) map[string]bool {
-	keys := map[string]bool{}
-	for key := range a {
-		keys[key] = true
-	}
-	for key := range b {
-		keys[key] = true
-	}
-	return keys
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,13 +28,10 @@ import (
 // the status.
 const maxAsked = 10
 
-// maxSent is how much of workloads is sent for one request after the first, by weight of their template.
-const maxSent = 2 << 20
-
 // maxTogether is how much memory all workloads of a new set may take, by weight of their template:
 // a few kilobytes of template, once for each of hundreds of subsets, would be gigabytes in the
-// operator. heaviest is the largest weight of a byte of JSON.
-const maxTogether, heaviest = 256 << 20, 200
+// operator.
+const maxTogether = 256 << 20
 
 // Workloads asks the API server about the workloads of a UnitedDeployment.
 type Workloads struct {
@@ -49,16 +45,17 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	if w.Client == nil {
 		return nil
 	}
-	now, was := sync.OnceValue(func() *united.Spec { return united.Parse(set) }), sync.OnceValue(func() *united.Spec { return united.Parse(old) })
-	if errs := together(set, old, now, was); len(errs) > 0 {
-		return errs
-	}
-	asked, left := 0, maxSent
-	var fine []*appsv1beta1.Subset
+	now := united.Parse(set)
+	var was *united.Spec
 	stored := map[string]*appsv1beta1.Subset{}
 	if old != nil {
-		stored = subsetsByName(old)
+		was, stored = united.Parse(old), subsetsByName(old)
 	}
+	if errs := together(now, was); len(errs) > 0 {
+		return errs
+	}
+	asked := 0
+	var fine []*appsv1beta1.Subset
 	sameTemplate := old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
@@ -66,11 +63,10 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		if before && sameTemplate || slices.ContainsFunc(fine, func(other *appsv1beta1.Subset) bool { return acceptedTogether(sub, other) }) {
 			continue
 		}
-		if asked++; asked > maxAsked || left <= 0 || ctx.Err() != nil {
+		if asked++; asked > maxAsked || ctx.Err() != nil {
 			return nil
 		}
-		left -= weight(now().Template)
-		errs := w.ask(ctx, now(), sub.Name)
+		errs := w.ask(ctx, now, sub.Name)
 		if len(errs) == 0 {
 			fine = append(fine, sub)
 		}
@@ -78,7 +74,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 			if ctx.Err() != nil {
 				return nil // whether they are new is not known
 			}
-			errs = admit.Introduced(errs, w.ask(ctx, was(), sub.Name))
+			errs = admit.Introduced(errs, w.ask(ctx, was, sub.Name))
 		}
 		if len(errs) > 0 {
 			return errs
@@ -89,27 +85,18 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 
 // together refuses a template too large for all subsets together, unless the stored object takes as
 // much.
-func together(set, old *appsv1beta1.UnitedDeployment, now, was func() *united.Spec) field.ErrorList {
-	takes := memoryOf(set, now)
-	if takes <= maxTogether || old != nil && takes <= memoryOf(old, was) {
+func together(now, was *united.Spec) field.ErrorList {
+	takes := memoryOf(now)
+	if takes <= maxTogether || was != nil && takes <= memoryOf(was) {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(field.NewPath("spec", "topology", "subsets"), len(set.Spec.Topology.Subsets), fmt.Sprintf(
+	return field.ErrorList{field.Invalid(field.NewPath("spec", "topology", "subsets"), len(now.Subsets), fmt.Sprintf(
 		"the workloads of all subsets would take about %d MiB of memory, at most %d MiB are allowed: have fewer subsets, or a smaller template",
 		takes>>20, maxTogether>>20))}
 }
 
-// memoryOf is about how many bytes the workloads of a set take. Small ones are not computed.
-func memoryOf(set *appsv1beta1.UnitedDeployment, parsed func() *united.Spec) int {
-	subsets, length := len(set.Spec.Topology.Subsets), 0
-	for _, adapter := range united.Given(&set.Spec.Template) {
-		length += len(adapter.Template(&set.Spec.Template).Spec.Raw)
-	}
-	if subsets*length <= maxTogether/heaviest {
-		return 0
-	}
-	return subsets * weight(parsed().Template)
-}
+// memoryOf is about how many bytes the workloads of a set take.
+func memoryOf(spec *united.Spec) int { return len(spec.Subsets) * weight(spec.Template) }
 
 // acceptedTogether: the API server takes the workloads of both subsets or of none. Node selectors
 // and tolerations have been judged one by one; only their presence matters, and comparisons.

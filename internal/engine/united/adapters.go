@@ -25,8 +25,8 @@ type Adapter struct {
 	Kind schema.GroupVersionKind
 	// Field is the template's in spec.template.
 	Field string
-	// template is the value of Field.
-	template func(*appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate
+	// Template is the value of Field.
+	Template func(*appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate
 	// partition is where the partition is in the spec. Nil: the kind has none.
 	partition []string
 	// paused is the place of paused updates in the spec. Nil: the kind cannot pause them.
@@ -37,9 +37,9 @@ type Adapter struct {
 	maxUnavailable []string
 	// defaultLimit is the limit of a template without one.
 	defaultLimit string
-	// reservable: pods are interchangeable, so unschedulable ones can stay while other subsets run
+	// Reservable: pods are interchangeable, so unschedulable ones can stay while other subsets run
 	// replacements.
-	reservable bool
+	Reservable bool
 	// Stuck: an update can wait for pods that never become ready, until somebody deletes them.
 	Stuck bool
 	// Silent: a workload does not say why its pods are not ready.
@@ -61,14 +61,14 @@ func Adapters() []Adapter {
 	return []Adapter{
 		{
 			Kind:  appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
-			Field: "statefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.StatefulSetTemplate },
+			Field: "statefulSetTemplate", Template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.StatefulSetTemplate },
 			partition: rollingPartition(), onlyRolling: true, Stuck: true, Silent: true,
 			changeable: []string{"template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds", "ordinals", "revisionHistoryLimit"},
 			typed:      func() any { return &appsv1.StatefulSetSpec{} }, asWritten: true,
 		},
 		{
 			Kind:  appsv1beta1.GroupVersion().WithKind("StatefulSet"),
-			Field: "advancedStatefulSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate {
+			Field: "advancedStatefulSetTemplate", Template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate {
 				return t.AdvancedStatefulSetTemplate
 			},
 			partition: rollingPartition(), onlyRolling: true, paused: []string{"updateStrategy", "rollingUpdate", "paused"},
@@ -80,15 +80,15 @@ func Adapters() []Adapter {
 		},
 		{
 			Kind:  appsv1beta1.GroupVersion().WithKind("CloneSet"),
-			Field: "cloneSetTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.CloneSetTemplate },
-			partition: rollingPartition(), maxUnavailable: []string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, defaultLimit: "20%", reservable: true,
+			Field: "cloneSetTemplate", Template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.CloneSetTemplate },
+			partition: rollingPartition(), maxUnavailable: []string{"updateStrategy", "rollingUpdate", "maxUnavailable"}, defaultLimit: "20%", Reservable: true,
 			paused: []string{"updateStrategy", "rollingUpdate", "paused"},
 			typed:  func() any { return &appsv1beta1.CloneSetSpec{} },
 		},
 		{
 			Kind:  appsv1.SchemeGroupVersion.WithKind("Deployment"),
-			Field: "deploymentTemplate", template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
-			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, defaultLimit: "25%", reservable: true, paused: []string{"paused"}, Silent: true,
+			Field: "deploymentTemplate", Template: func(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate { return t.DeploymentTemplate },
+			maxUnavailable: []string{"strategy", "rollingUpdate", "maxUnavailable"}, defaultLimit: "25%", Reservable: true, paused: []string{"paused"}, Silent: true,
 			typed: func() any { return &appsv1.DeploymentSpec{} }, asWritten: true,
 		},
 	}
@@ -98,23 +98,12 @@ func Adapters() []Adapter {
 func Given(t *appsv1beta1.SubsetTemplate) []Adapter {
 	var given []Adapter
 	for _, a := range Adapters() {
-		if a.template(t) != nil {
+		if a.Template(t) != nil {
 			given = append(given, a)
 		}
 	}
 	return given
 }
-
-// Template is the adapter's own among the templates.
-func (a *Adapter) Template(t *appsv1beta1.SubsetTemplate) *appsv1beta1.WorkloadTemplate {
-	return a.template(t)
-}
-
-// Changeable are the changeable fields of an existing workload's spec; false for all.
-func (a *Adapter) Changeable() ([]string, bool) { return a.changeable, a.changeable != nil }
-
-// Reservable says that unschedulable pods can stay while other subsets run replacements.
-func (a *Adapter) Reservable() bool { return a.reservable }
 
 // Partitioned says whether a workload with this spec has a partition.
 func (a *Adapter) Partitioned(spec map[string]any) bool {

@@ -103,6 +103,3 @@ func isEmpty(value any) bool {
 	}
 	return value == nil || reflect.ValueOf(value).IsZero()
 }
-
-// Says reports whether two values of a spec mean the same. An empty one means nothing.
-func Says(a, b any) bool { return contains(a, b) && contains(b, a) }

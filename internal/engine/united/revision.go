@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,7 +34,7 @@ func Templates() revision.Codec[appsv1beta1.SubsetTemplate] {
 		Encode: encode, Decode: decode, Same: sameTemplate,
 		Labels: func(t *appsv1beta1.SubsetTemplate) map[string]string {
 			for _, a := range Given(t) {
-				return a.template(t).Metadata.Labels
+				return a.Template(t).Metadata.Labels
 			}
 			return nil
 		},
@@ -53,7 +54,7 @@ func RevisionLabel(name string) string {
 func encode(t *appsv1beta1.SubsetTemplate) ([]byte, error) {
 	payload := map[string]any{}
 	for _, a := range Given(t) {
-		template := a.template(t)
+		template := a.Template(t)
 		known := map[string]any{}
 		spec, whole, err := typed(a, template.Spec.Raw)
 		if err == nil && whole {
@@ -110,7 +111,7 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 		return false
 	}
 	a := left[0]
-	mine, theirs := a.template(x), a.template(y)
+	mine, theirs := a.Template(x), a.Template(y)
 	if !equality.Semantic.DeepEqual(mine.Metadata.Labels, theirs.Metadata.Labels) ||
 		!equality.Semantic.DeepEqual(mine.Metadata.Annotations, theirs.Metadata.Annotations) {
 		return false
@@ -126,6 +127,36 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 	fillIn(a, first)
 	fillIn(a, second)
 	return equality.Semantic.DeepEqual(first, second)
+}
+
+// Fixed names what differs between the specs of two templates although workloads do not let it change. Defaults of the API server make no difference:
+// OpenKruise wrote them into stored templates, and a manifest has none.
+func (a *Adapter) Fixed(now, before *appsv1beta1.WorkloadTemplate) []string {
+	is, _, err := typed(*a, now.Spec.Raw)
+	was, _, otherErr := typed(*a, before.Spec.Raw)
+	if a.changeable == nil || err != nil || otherErr != nil {
+		return nil
+	}
+	left, right := a.filled(is), a.filled(was)
+	var fixed []string
+	for i := range left.NumField() {
+		name, _, _ := strings.Cut(left.Type().Field(i).Tag.Get("json"), ",")
+		if !slices.Contains(a.changeable, name) && !equality.Semantic.DeepEqual(left.Field(i).Interface(), right.Field(i).Interface()) {
+			fixed = append(fixed, name)
+		}
+	}
+	slices.Sort(fixed)
+	return fixed
+}
+
+// filled are the fields of a spec with all defaults.
+func (a *Adapter) filled(spec any) reflect.Value {
+	fillIn(*a, spec)
+	fields := reflect.ValueOf(spec).Elem()
+	if policy := fields.FieldByName("PodManagementPolicy"); policy.String() == "" {
+		policy.SetString(string(appsv1.OrderedReadyPodManagement))
+	}
+	return fields
 }
 
 // filledIn: a recorded template of a native kind has OpenKruise's defaults, with the pull policy

@@ -109,7 +109,7 @@ func (s *Spec) parseTemplate() error { return s.takeTemplate(&s.Set.Spec.Templat
 // Recorded makes workloads from the recorded template with the same meaning, where OpenKruise
 // filled it in: its defaults stay in force.
 func (s *Spec) Recorded(t *appsv1beta1.SubsetTemplate) error {
-	spec, _, err := typed(s.Adapter, s.Adapter.template(t).Spec.Raw)
+	spec, _, err := typed(s.Adapter, s.Adapter.Template(t).Spec.Raw)
 	if err != nil || !filledIn(s.Adapter, podTemplateOf(spec)) {
 		return nil //nolint:nilerr // What cannot be read was not filled in.
 	}
@@ -125,7 +125,7 @@ func (s *Spec) takeTemplate(t *appsv1beta1.SubsetTemplate) error {
 		return fmt.Errorf("spec.template has both %s and %s: only one may be set", given[0].Field, given[1].Field)
 	}
 	s.Adapter = given[0]
-	template := s.Adapter.template(t)
+	template := s.Adapter.Template(t)
 	s.Metadata, s.Template = template.Metadata, nil
 	if err := json.Unmarshal(template.Spec.Raw, &s.Template); err != nil || s.Template == nil {
 		return fmt.Errorf("spec.template.%s.spec is not an object", s.Adapter.Field)
@@ -193,7 +193,7 @@ func (s *Spec) parseSchedule() {
 	}
 	s.Critical = seconds(adaptive.RescheduleCriticalSeconds, defaultCritical)
 	s.Unschedulable = seconds(adaptive.UnschedulableDuration, defaultUnschedulable)
-	if adaptive.ReserveUnschedulablePods && s.Adapter.reservable {
+	if adaptive.ReserveUnschedulablePods && s.Adapter.Reservable {
 		s.Mode = subset.Reserve
 	}
 }
