@@ -43,7 +43,7 @@ type observation struct {
 func (r *Reconciler) prepare(ctx context.Context, spec *united.Spec, remembered *plan.Memory) (observation, error) {
 	observed := observation{collisionCount: spec.Set.Status.CollisionCount}
 	s := &observed.snapshot
-	s.Now, s.Turns, s.Disabled, s.Unserved = r.Clock.Now(), remembered.Turns(), r.Disabled, map[schema.GroupKind]bool{}
+	s.Now, s.First, s.Disabled, s.Unserved = r.Clock.Now(), remembered.First(), r.Disabled, map[schema.GroupKind]bool{}
 	if err := r.readChildren(ctx, spec, s); err != nil {
 		return observation{}, err
 	}

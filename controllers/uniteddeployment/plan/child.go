@@ -9,8 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -50,9 +50,6 @@ type Child struct {
 	// InSync is the target it met at the last comparison, if neither spec has changed since. Nil:
 	// it has to be compared.
 	InSync *united.Target
-
-	// born is when it was created.
-	born metav1.Time
 }
 
 // NewChild reads a workload.
@@ -67,7 +64,6 @@ func NewChild(object *unstructured.Unstructured, adapter united.Adapter) Child {
 		Replicas:    united.Number(content, "status", "replicas"),
 		Ready:       united.Number(content, "status", "readyReplicas"),
 		Available:   united.Number(content, "status", "availableReplicas"),
-		born:        object.GetCreationTimestamp(),
 	}
 	c.Trouble, c.noRoom = troubleOf(object)
 	if _, found, _ := unstructured.NestedFieldNoCopy(content, "spec", "replicas"); !found {
@@ -135,17 +131,18 @@ func troubleOf(object *unstructured.Unstructured) (trouble string, noRoom bool) 
 
 // sortChildren puts the workloads in a fixed order: by subset, those of the wanted kind first, the
 // oldest first.
-func sortChildren(children []Child, wanted *united.Adapter) {
+func sortChildren(children []Child, wanted schema.GroupVersionKind) {
 	slices.SortFunc(children, func(a, b Child) int {
 		other := func(c Child) int {
-			if wanted != nil && c.Adapter.Kind == wanted.Kind {
+			if c.Adapter.Kind == wanted {
 				return 0
 			}
 			return 1
 		}
+		born, otherBorn := a.Object.GetCreationTimestamp(), b.Object.GetCreationTimestamp()
 		return cmp.Or(
 			cmp.Compare(a.Subset, b.Subset), cmp.Compare(other(a), other(b)),
-			a.born.Compare(b.born.Time), cmp.Compare(a.Object.GetName(), b.Object.GetName()),
+			born.Compare(otherBorn.Time), cmp.Compare(a.Object.GetName(), b.Object.GetName()),
 		)
 	})
 }

@@ -25,10 +25,8 @@ type Memory struct {
 	alike map[types.UID]alike
 	// lacking are the silent workloads short of ready pods.
 	lacking map[types.UID]lacking
-	// turns are the last passes with an apply for each subset, while no pass had time for all of
-	// them; turn is the last pass.
-	turns map[planning.Slot]int
-	turn  int
+	// first counts the passes without time for all subsets.
+	first int
 }
 
 // lacking is how many pods of a workload are ready, and since when no further one has become so.
@@ -119,25 +117,8 @@ func (m *Memory) see(c *Child) {
 	}
 }
 
-// Turns say when the workloads of subsets were applied last, as long as no pass had time for all of them.
-func (m *Memory) Turns() map[planning.Slot]int { return m.turns }
-
-// takeTurns notes the applied workloads.
-func (m *Memory) takeTurns(todo Decision, left map[int]bool) {
-	if len(left) == 0 {
-		m.turns, m.turn = nil, 0
-		return
-	}
-	if m.turns == nil {
-		m.turns = map[planning.Slot]int{}
-	}
-	m.turn++
-	for i := range todo.Actions {
-		if a := &todo.Actions[i]; !left[i] && (a.Verb == planning.VerbApply || a.Step == StepMoveFields) {
-			m.turns[a.Slot] = m.turn
-		}
-	}
-}
+// First is the subset to begin with, as long as no pass had time for all of them.
+func (m *Memory) First() int { return m.first }
 
 // Note remembers a pass's findings about workloads. One with a difference after an apply is not
 // applied again in that generation: the server has its own way to write a value.
@@ -170,7 +151,9 @@ func (m *Memory) Note(spec int64, children []Child, todo Decision, outcome plann
 	for _, i := range outcome.Left {
 		left[i] = true
 	}
-	m.takeTurns(todo, left)
+	if m.first++; len(left) == 0 {
+		m.first = 0
+	}
 	for i := range todo.Actions {
 		a := &todo.Actions[i]
 		if a.Step == StepUpdateSubset && !left[i] && !failed[a.Slot] {

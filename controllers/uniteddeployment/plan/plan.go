@@ -5,7 +5,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -68,10 +67,9 @@ type Snapshot struct {
 	Update, Current united.Revision
 	// Taken are foreign workloads' names in the namespace.
 	Taken map[string]bool
-	// Turns say when the workloads of subsets were applied last, while there was not time for all:
-	// the longest wait comes first. A webhook of others may make an apply slow, and each could come
-	// again and again.
-	Turns map[planning.Slot]int
+	// First moves on while there is not time for all subsets, and says with which one to begin. A webhook of others may make an apply slow, and each
+	// could come again and again.
+	First int
 	// Unserved are kinds unknown to the API server, Disabled those switched off in the operator.
 	Unserved, Disabled map[schema.GroupKind]bool
 }
@@ -91,8 +89,9 @@ type Decision struct {
 
 	rooms      []room
 	partitions []int
-	kept       map[string]*Child
-	pods       map[string][]*Pod
+	// kept are the workloads of the subsets, by name, pods the living ones.
+	kept map[string]*Child
+	pods map[string][]*Pod
 }
 
 // Plan decides the next step of a UnitedDeployment.
@@ -107,41 +106,33 @@ type Decision struct {
 // One in deletion plans nothing: the garbage collector deletes its workloads. One with an
 // unreadable spec leaves everything as it is.
 func Plan(spec *united.Spec, s Snapshot) Decision {
-	p := &planner{Spec: spec, s: &s, out: Decision{
-		Faults: map[string]string{}, InSync: map[types.UID]united.Target{}, kept: map[string]*Child{},
+	p := &planner{Spec: spec, s: &s, Decision: Decision{
+		Faults: map[string]string{}, InSync: map[types.UID]united.Target{}, kept: map[string]*Child{}, pods: map[string][]*Pod{},
 	}}
-	p.kept = p.out.kept
 	p.index()
-	if spec.Deleting || spec.Invalid != nil {
-		p.classify()
-		return p.out
-	}
 	unwanted := p.classify()
-	p.divide()
-	p.out.rooms = p.rooms
-	for i := range p.Subsets {
-		p.subset(i)
+	if spec.Deleting || spec.Invalid != nil {
+		return p.Decision
 	}
-	slices.SortStableFunc(p.out.Actions, func(a, b planning.Action) int { return s.Turns[a.Slot] - s.Turns[b.Slot] })
+	p.divide()
+	p.partitions = make([]int, len(p.Subsets))
+	for i := range p.Subsets {
+		p.subset((s.First + i) % len(p.Subsets))
+	}
 	p.remove(unwanted)
-	p.out.Actions = append(p.out.Actions, p.labels...)
+	p.Actions = append(p.Actions, p.labels...)
 	p.unblock()
-	return p.out
+	return p.Decision
 }
 
 // planner is shared by the steps of one Plan.
 type planner struct {
 	*united.Spec
-	s   *Snapshot
-	out Decision
-	// kept are the workloads of the subsets, by name.
-	kept map[string]*Child
-	// pods are the living ones, by subset: going is the number of terminating ones. conditions are
-	// the status's former ones about the subsets' room.
-	pods       map[string][]*Pod
+	s *Snapshot
+	Decision
+	// going is the number of terminating pods, by subset. conditions are the status's former ones about the subsets' room.
 	going      map[string]int
 	conditions map[string]*appsv1beta1.UnitedDeploymentSubsetCondition
-	rooms      []room
 	// updating: the status has said since then that an update goes on.
 	updating bool
 	since    time.Time
@@ -151,8 +142,7 @@ type planner struct {
 
 // index puts everything for each subset into maps.
 func (p *planner) index() {
-	p.pods, p.going = map[string][]*Pod{}, map[string]int{}
-	p.out.pods = p.pods
+	p.going = map[string]int{}
 	ours := ownPods(p.s.Children)
 	for i := range p.s.Pods {
 		switch pod := &p.s.Pods[i]; {
@@ -179,11 +169,7 @@ func (p *planner) index() {
 
 // classify finds the workload of every subset, and returns the unwanted ones.
 func (p *planner) classify() (unwanted []*Child) {
-	var wanted *united.Adapter
-	if p.Adapter.Field != "" {
-		wanted = &p.Adapter
-	}
-	sortChildren(p.s.Children, wanted)
+	sortChildren(p.s.Children, p.Adapter.Kind)
 	named := make(map[string]bool, len(p.Subsets))
 	for i := range p.Subsets {
 		named[p.Subsets[i].Name] = true
@@ -192,7 +178,7 @@ func (p *planner) classify() (unwanted []*Child) {
 		c := &p.s.Children[i]
 		known := p.kept[c.Subset]
 		switch {
-		case wanted == nil || !named[c.Subset] || c.Adapter.Kind != wanted.Kind:
+		case !named[c.Subset] || c.Adapter.Kind != p.Adapter.Kind:
 			unwanted = append(unwanted, c)
 		case known == nil, known.Terminating && !c.Terminating:
 			p.kept[c.Subset] = c
@@ -205,10 +191,10 @@ func (p *planner) classify() (unwanted []*Child) {
 
 // subset plans the workload of one subset.
 func (p *planner) subset(i int) {
-	sub, size := &p.Subsets[i], p.out.Shares.Sizes[i]
+	sub, size := &p.Subsets[i], p.Shares.Sizes[i]
 	child := p.kept[sub.Name]
 	goal := united.Target{Revision: p.s.Update.Name, Size: size, Partition: min(sub.Partition, size)}
-	p.out.partitions = append(p.out.partitions, goal.Partition)
+	p.partitions[i] = goal.Partition
 	if size == 0 {
 		goal.Partition = sub.Partition // for when there are pods again
 	}
@@ -219,24 +205,24 @@ func (p *planner) subset(i int) {
 		}
 	} else if goal.Name = p.freeName(sub.Name); goal.Name == "" {
 		tried := united.Names(p.Set.Name, sub.Name)
-		p.out.Faults[sub.Name] = fmt.Sprintf("the names %s and %s are taken by workloads of others", tried[0], tried[1])
-		p.out.Recheck(askAgain)
+		p.Faults[sub.Name] = fmt.Sprintf("the names %s and %s are taken by workloads of others", tried[0], tried[1])
+		p.Recheck(askAgain)
 		return
 	}
 	if p.s.Unserved[p.Adapter.Kind.GroupKind()] {
-		p.out.Faults[sub.Name] = fmt.Sprintf("the API server does not serve %s", p.Adapter.Kind.GroupKind())
-		p.out.Recheck(askAgain)
+		p.Faults[sub.Name] = fmt.Sprintf("the API server does not serve %s", p.Adapter.Kind.GroupKind())
+		p.Recheck(askAgain)
 		return
 	}
 	if child != nil && child.Terminating {
-		p.out.Held = append(p.out.Held, planning.Note{
+		p.Held = append(p.Held, planning.Note{
 			Reason: NoteTerminating, Slots: []planning.Slot{planning.Slot(sub.Name)},
 			Message: fmt.Sprintf("%s %s of subset %s is being deleted, and is created again when it is gone", child.Adapter.Kind.Kind, goal.Name, sub.Name),
 		})
 		return
 	}
 	if child != nil && child.InSync != nil && *child.InSync == goal {
-		p.out.InSync[child.Object.GetUID()] = goal
+		p.InSync[child.Object.GetUID()] = goal
 		return
 	}
 	p.apply(sub, child, goal)
@@ -250,7 +236,7 @@ func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
 	}
 	wanted, err := p.Manifest(sub, live)
 	if err != nil {
-		p.out.Faults[sub.Name] = err.Error()
+		p.Faults[sub.Name] = err.Error()
 		return
 	}
 	kind, name := p.Adapter.Kind, wanted.GetName()
@@ -262,7 +248,7 @@ func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
 	}
 	if child != nil {
 		if united.InSync(child.Object, wanted) || child.Tried && united.SameApply(child.Object, wanted) {
-			p.out.InSync[child.Object.GetUID()] = goal
+			p.InSync[child.Object.GetUID()] = goal
 			return
 		}
 		// With the UID, a later object of the name is left alone.
@@ -276,7 +262,7 @@ func (p *planner) apply(sub *united.Subset, child *Child, goal united.Target) {
 		action.Verb, action.Step, action.Object, action.Reason = planning.VerbPatch, StepMoveFields, child.Object, "Adopting"
 		action.Change = planning.RawPatch{Type: types.JSONPatchType, Body: child.MoveFields}
 	}
-	p.out.Actions = append(p.out.Actions, action)
+	p.Actions = append(p.Actions, action)
 }
 
 // freeName is the name of a new workload; empty when there is none.
@@ -300,13 +286,13 @@ func (p *planner) remove(unwanted []*Child) {
 		name, kind := c.Object.GetName(), c.Adapter.Kind
 		twice := p.kept[c.Subset] != nil && p.kept[c.Subset].Adapter.Kind == kind
 		if p.KeepRemoved && !replaced && !twice {
-			p.out.Held = append(p.out.Held, planning.Note{
+			p.Held = append(p.Held, planning.Note{
 				Reason: NoteRemoved, Slots: []planning.Slot{planning.Slot(c.Subset)},
 				Message: fmt.Sprintf("%s %s of subset %s is deleted when %s available in the other subsets", kind.Kind, name, c.Subset, podset.Count(p.Replicas, "pod is", "pods are")),
 			})
 			continue
 		}
-		p.out.Actions = append(p.out.Actions, planning.Action{
+		p.Actions = append(p.Actions, planning.Action{
 			Verb: planning.VerbDelete, Step: StepDeleteSubset, Kind: kind, Object: c.Object, Slot: planning.Slot(c.Subset), Reason: "NotWanted",
 			Propagation: metav1.DeletePropagationBackground,
 			Success:     planning.Event{Reason: "SuccessfulDeleteSubset", Message: fmt.Sprintf("Deleted %s %s of subset %s", kind.Kind, name, c.Subset)},
@@ -323,7 +309,7 @@ func (p *planner) replaced() bool {
 	available := 0
 	for i := range p.Subsets {
 		if child := p.kept[p.Subsets[i].Name]; child != nil && !child.Terminating && child.Observed {
-			available += min(child.Available, p.out.Shares.Sizes[i])
+			available += min(child.Available, p.Shares.Sizes[i])
 		}
 	}
 	return available >= p.Replicas
@@ -334,7 +320,7 @@ func (p *planner) replaced() bool {
 func (p *planner) unblock() {
 	for _, child := range p.kept {
 		if !child.Terminating && mayBeStuck(child) {
-			p.out.Recheck(lookAgain)
+			p.Recheck(lookAgain)
 		}
 	}
 	for i := range p.s.Pods {
@@ -350,7 +336,7 @@ func (p *planner) unblock() {
 		if err != nil || update == "" || ordinal-start < child.Adapter.PartitionOf(child.Object) || pod.Object.Labels[shared.LabelControllerRevisionHash] == update {
 			continue
 		}
-		p.out.Actions = append(p.out.Actions, planning.Action{
+		p.Actions = append(p.Actions, planning.Action{
 			Verb: planning.VerbDelete, Step: StepDeletePod, Kind: corev1.SchemeGroupVersion.WithKind("Pod"), Object: pod.Object,
 			Slot: planning.Slot(pod.Subset), Reason: "BlocksUpdate", ExactVersion: true,
 		})

@@ -120,7 +120,7 @@ func (p *planner) isReserved(pod *Pod, full, goesOn, rests bool) bool {
 			return true
 		}
 		left := pod.ReadySince.Add(p.Unschedulable).Sub(p.s.Now)
-		p.out.Recheck(left)
+		p.Recheck(left)
 		return left > 0
 	}
 	return p.timedOut(pod) || p.stuck(pod, goesOn)
@@ -132,7 +132,7 @@ func (p *planner) stuck(pod *Pod, goesOn bool) bool {
 		return false
 	}
 	left := p.since.Add(p.Critical).Sub(p.s.Now)
-	p.out.Recheck(left)
+	p.Recheck(left)
 	return left <= 0
 }
 

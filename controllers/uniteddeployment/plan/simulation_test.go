@@ -174,7 +174,7 @@ func (w *simulation) pass() bool {
 	if diff := cmp.Diff(forgetful.Plan, w.last.Plan, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 		w.t.Fatalf("what is remembered changes the plan (-without +with):\n%s", diff)
 	}
-	if s.Turns = w.memory.Turns(); s.Turns != nil {
+	if s.First = w.memory.First(); s.First > 0 {
 		w.last = Plan(spec, s) // It has the same actions in another order.
 	}
 	outcome := planning.Outcome{}

@@ -43,10 +43,10 @@ func (p *planner) divide() {
 			Scheduled: max(present-r.waiting, 0), Reserved: r.reserved + r.absent, Unschedulable: r.full, Unproven: r.unproven,
 		}
 	}
-	p.out.Shares = subset.Divide(p.Replicas, given, p.Mode)
+	p.Shares = subset.Divide(p.Replicas, given, p.Mode)
 	for i := range p.rooms {
 		if r := &p.rooms[i]; r.unproven && !r.full {
-			p.prove(r, p.out.Shares.Sizes[i] > given[i].Present, p.Subsets[i].Name)
+			p.prove(r, p.Shares.Sizes[i] > given[i].Present, p.Subsets[i].Name)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (p *planner) timedOut(pod *Pod) bool {
 		return false
 	}
 	left := pod.Object.CreationTimestamp.Add(p.Critical).Sub(p.s.Now)
-	p.out.Recheck(left)
+	p.Recheck(left)
 	return left <= 0
 }
 
@@ -100,7 +100,7 @@ func (p *planner) timedOut(pod *Pod) bool {
 // reports a future pod without a node. Without any time to wait, that is in a moment.
 func (p *planner) expectPods(child *Child) {
 	if child != nil && child.Ready < child.Size {
-		p.out.Recheck(max(p.Critical, time.Second))
+		p.Recheck(max(p.Critical, time.Second))
 	}
 }
 
@@ -136,7 +136,7 @@ func (p *planner) reschedule(name string, child *Child) room {
 	case !isFull(before):
 	default:
 		left := before.LastTransitionTime.Add(p.Unschedulable).Sub(p.s.Now)
-		p.out.Recheck(left)
+		p.Recheck(left)
 		if r.full = left > 0 || late > 0; !r.full {
 			r.condition = p.schedulable(before, true, appsv1beta1.ReasonRecover, messageTryAgain)
 		}

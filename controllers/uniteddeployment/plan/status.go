@@ -130,11 +130,11 @@ func (r *report) outdated() bool {
 	return false
 }
 
-// failures are sentences about refused and impossible requests, by step; the subsets are named.
+// failures are sentences about refused and impossible requests of some steps, or all; the subsets are named.
 func (r *report) failures(steps ...planning.Step) []string {
 	var all []string
 	for _, f := range r.outcome.Failures {
-		if slices.Contains(steps, f.Step) {
+		if len(steps) == 0 || slices.Contains(steps, f.Step) {
 			all = append(all, fmt.Sprintf("subset %s: %s", f.Slot, f.Message))
 		}
 	}
@@ -226,17 +226,13 @@ func (r *report) progress() podset.Progress {
 	case spec.Invalid != nil:
 		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, few(strings.Split(spec.Invalid.Error(), "\n")))
 	}
-	var failures []string
-	for _, f := range r.outcome.Failures {
-		failures = append(failures, fmt.Sprintf("subset %s: %s", f.Slot, f.Message))
-	}
-	faults := slices.Concat(r.faults(true), r.faults(false))
-	all := slices.Concat(faults, failures)
-	if len(faults) > 0 {
+	all := slices.Concat(r.faults(true), r.faults(false), r.failures())
+	switch {
+	case len(r.d.Faults) > 0:
 		return podset.Stalled(appsv1beta1.ReasonRequestFailed, few(all))
-	}
-	if len(failures) > 0 {
-		return podset.Refused(longest(r.outcome.Failures), few(all), r.s.Now)
+	case len(all) > 0:
+		longest := slices.MinFunc(r.outcome.Failures, func(a, b planning.Failure) int { return a.Since.Compare(b.Since) })
+		return podset.Refused(longest, few(all), r.s.Now)
 	}
 	if troubles := r.troubles(); len(troubles) > 0 {
 		return podset.Stalled(appsv1beta1.ReasonSubsetStalled, few(troubles))
@@ -245,17 +241,6 @@ func (r *report) progress() podset.Progress {
 		return podset.Stalled(appsv1beta1.ReasonNoRoom, podset.Of(n, spec.Replicas, "pod has", "pods have")+" no subset: there is none, or all have maxReplicas.")
 	}
 	return r.movement()
-}
-
-// longest is the longest failure, as far as known.
-func longest(failures []planning.Failure) planning.Failure {
-	first := failures[0]
-	for _, f := range failures[1:] {
-		if first.Since.IsZero() || !f.Since.IsZero() && f.Since.Before(first.Since) {
-			first = f
-		}
-	}
-	return first
 }
 
 // troubles are the workloads' own words, or their pods' where they are silent.
@@ -377,27 +362,22 @@ func Events(spec *united.Spec, after appsv1beta1.UnitedDeploymentStatus) []plann
 
 // schedulingEvents tell of subsets without room now, or with replacements elsewhere.
 func schedulingEvents(before, after *appsv1beta1.UnitedDeploymentStatus) []planning.Event {
-	full := func(status *appsv1beta1.UnitedDeploymentStatus) map[string]string {
-		found := map[string]string{}
-		for _, s := range status.SubsetStatuses {
-			for i := range s.Conditions {
-				if c := &s.Conditions[i]; isFull(c) && c.Reason == appsv1beta1.ReasonReschedule {
-					found[s.Name] = c.Message
-				}
-			}
-		}
-		return found
+	full := func(c appsv1beta1.UnitedDeploymentSubsetCondition) bool {
+		return isFull(&c) && c.Reason == appsv1beta1.ReasonReschedule
 	}
-	known := full(before)
-	now := full(after)
+	told := map[string]bool{}
+	for _, s := range before.SubsetStatuses {
+		told[s.Name] = slices.ContainsFunc(s.Conditions, full)
+	}
 	var events []planning.Event
-	for _, name := range slices.Sorted(maps.Keys(now)) {
-		if _, told := known[name]; told {
+	for _, s := range after.SubsetStatuses {
+		i := slices.IndexFunc(s.Conditions, full)
+		if i < 0 || told[s.Name] {
 			continue
 		}
-		message := "Pods of subset " + name + " find no node"
-		if now[name] == messageStandIn {
-			message = "Other subsets run replacements for pods of subset " + name
+		message := "Pods of subset " + s.Name + " find no node"
+		if s.Conditions[i].Message == messageStandIn {
+			message = "Other subsets run replacements for pods of subset " + s.Name
 		}
 		events = append(events, planning.Event{Warning: true, Reason: "SubsetUnschedulable", Message: message})
 	}

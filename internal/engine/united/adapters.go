@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -134,32 +134,15 @@ func (a *Adapter) Paused(spec map[string]any) bool {
 // Fingerprint stands for the spec of a workload without a Target's numbers. Another one means other
 // pods, or another way to update them.
 func (a *Adapter) Fingerprint(spec map[string]any) uint64 {
-	rest := without(spec, "replicas")
-	for _, path := range [][]string{a.partition, a.maxUnavailable} {
+	rest := runtime.DeepCopyJSON(spec)
+	for _, path := range [][]string{{"replicas"}, a.partition, a.maxUnavailable} {
 		if path != nil {
-			rest = without(rest, path...)
+			unstructured.RemoveNestedField(rest, path...)
 		}
 	}
 	sum := fnv.New64a()
 	_ = json.NewEncoder(sum).Encode(rest) // Neither JSON that was read nor writing to a hash fails.
 	return sum.Sum64()
-}
-
-// without is a copy of an object without a field, and without emptied parents.
-func without(object map[string]any, path ...string) map[string]any {
-	value, found := object[path[0]]
-	if !found {
-		return object
-	}
-	rest := maps.Clone(object)
-	if inner, ok := value.(map[string]any); ok && len(path) > 1 {
-		if inner = without(inner, path[1:]...); len(inner) > 0 {
-			rest[path[0]] = inner
-			return rest
-		}
-	}
-	delete(rest, path[0])
-	return rest
 }
 
 // UpdatesOnDelete says that a workload with this spec updates pods only after their deletion.

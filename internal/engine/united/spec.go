@@ -87,7 +87,7 @@ func Parse(set *appsv1beta1.UnitedDeployment) *Spec {
 		Mode:     subset.Stay, Critical: defaultCritical, Unschedulable: defaultUnschedulable,
 		KeepRemoved: set.Annotations[shared.AnnotationSubsetRemoval] == shared.SubsetRemovalAfterReplacement,
 	}
-	s.Invalid = errors.Join(s.parseSelector(), s.parseTemplate(), s.parseSubsets())
+	s.Invalid = errors.Join(s.parseSelector(), s.takeTemplate(&set.Spec.Template), s.parseSubsets())
 	s.parseSchedule()
 	return s
 }
@@ -103,8 +103,6 @@ func (s *Spec) parseSelector() error {
 	s.Selector = selector
 	return nil
 }
-
-func (s *Spec) parseTemplate() error { return s.takeTemplate(&s.Set.Spec.Template) }
 
 // Recorded makes workloads from the recorded template with the same meaning, where OpenKruise
 // filled it in: its defaults stay in force.
