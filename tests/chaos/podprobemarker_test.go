@@ -88,7 +88,7 @@ func withServers(names ...string) chaos.Step {
 		w.T.Helper()
 		nodes(w, true, "a")
 		runtime := &simdaemon.Runtime{Pods: env.Client, Nodes: env.Nodes}
-		runtime.OnExec = func(_ context.Context, _ cri.Container, command []string) (cri.ExecResult, error) {
+		runtime.Answer = func(_ string, command []string) (cri.ExecResult, error) {
 			if command[0] == "/true" {
 				return cri.ExecResult{}, nil
 			}

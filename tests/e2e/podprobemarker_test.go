@@ -77,10 +77,10 @@ func (s *servers) set(pod string, idle bool) {
 	s.idle[pod] = idle
 }
 
-func (s *servers) answer(_ context.Context, c cri.Container, _ []string) (cri.ExecResult, error) {
+func (s *servers) answer(pod string, _ []string) (cri.ExecResult, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.idle[c.PodName] {
+	if s.idle[pod] {
 		return cri.ExecResult{Stdout: []byte("idle")}, nil
 	}
 	return cri.ExecResult{ExitCode: 1, Stderr: []byte("busy")}, nil
@@ -142,7 +142,7 @@ func TestIdleServersAreDeletedFirst(t *testing.T) {
 	n.Apply(strings.ReplaceAll(game, "NODES", n.Name))
 	n.SettledCloneSet("game")
 	runtime := &servers{idle: map[string]bool{}}
-	runtime.Pods, runtime.Nodes, runtime.OnExec = env.Client, env.Nodes, runtime.answer
+	runtime.Pods, runtime.Nodes, runtime.Answer = env.Client, env.Nodes, runtime.answer
 	pods := n.Pods("app=game")
 	for i, pod := range pods {
 		runtime.set(pod.Name, i == 1)

@@ -171,6 +171,9 @@ type mortalRuntime struct {
 	*mortal
 }
 
+// Of implements cri.Runtime.
+func (m mortalRuntime) Of(name string) cri.Runtime { return mortalRuntime{m.Runtime.Of(name), m.mortal} }
+
 // StopContainer implements cri.Runtime.
 func (m mortalRuntime) StopContainer(ctx context.Context, id string, grace time.Duration) error {
 	return m.does("stop", func() error { return m.Runtime.StopContainer(ctx, id, grace) })

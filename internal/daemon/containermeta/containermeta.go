@@ -199,7 +199,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("asking the container runtime: %w", err)
 	}
-	containers, err := from.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
+	containers, err := from.ListContainers(ctx, string(pod.UID))
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("listing containers: %w", err)
 	}
@@ -215,7 +215,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		if !found {
 			continue
 		}
-		id := runtime.Name + "://" + instance.ID
+		id := runtime + "://" + instance.ID
 		if before, known := inplace.ReportedOn(pod, container.Name); known && before.ContainerID == id && !restarting {
 			report = append(report, before) // what a container was made from never changes
 			continue

@@ -107,7 +107,7 @@ func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
 	return &Client{pool: p}, nil
 }
 
-// Of implements Several.
+// Of implements Runtime.
 func (c *Client) Of(name string) Runtime { return &Client{pool: c.pool, name: name} }
 
 // connected returns the connection to the runtime of the client's name, and looks for it when there is none.

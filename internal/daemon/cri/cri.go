@@ -32,13 +32,17 @@ var ErrNotFound = errors.New("the container runtime does not have it")
 // ErrOutput means a command wrote more than is read. It may have succeeded or failed.
 var ErrOutput = errors.New("the command writes more than the limit")
 
-// Runtime is a container runtime. It is safe for concurrent use.
+// Runtime is a container runtime: the one of a name, or the first of the node to answer. It is safe for concurrent use.
 type Runtime interface {
-	// Status asks for the runtime's identity.
-	Status(ctx context.Context) (Status, error)
+	// Of returns the node's runtime of a name, the scheme of its container IDs; without a
+	// name the first to answer. Its requests fail with a NoRuntimeError while only other
+	// runtimes of the node answer.
+	Of(name string) Runtime
+	// Status asks whether the runtime answers, and returns its name, for example containerd.
+	Status(ctx context.Context) (name string, err error)
 
-	// ListContainers lists containers, ended ones too.
-	ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error)
+	// ListContainers lists a pod's containers, ended ones too.
+	ListContainers(ctx context.Context, podUID string) ([]Container, error)
 	// ContainerStatus returns the status of one container; ErrNotFound when it does not exist any more.
 	ContainerStatus(ctx context.Context, id string) (ContainerStatus, error)
 	// StopContainer ends a container: by its own signal, and by force after grace. It
@@ -48,28 +52,11 @@ type Runtime interface {
 	// error; taking longer than timeout is, and so is output above a MiB: ErrOutput.
 	Exec(ctx context.Context, id string, command []string, timeout time.Duration) (ExecResult, error)
 
-	// ImageStatus looks an image up by any of its references; ErrNotFound when the node does not have it.
-	ImageStatus(ctx context.Context, reference string) (Image, error)
+	// ImageID looks an image up by any of its references; ErrNotFound when the node does not have it.
+	ImageID(ctx context.Context, reference string) (string, error)
 	// PullImage pulls an image and returns the runtime's reference to it. Only ctx limits
 	// its time.
 	PullImage(ctx context.Context, pull Pull) (string, error)
-}
-
-// Several stands for all runtimes of a node; by itself it is the first to answer.
-type Several interface {
-	Runtime
-	// Of returns the runtime of a name, the scheme of its container IDs. Its requests fail
-	// with a NoRuntimeError while only other runtimes of the node answer.
-	Of(name string) Runtime
-}
-
-// Of returns the named runtime of several, otherwise runtime. Without a name it is the
-// first to answer.
-func Of(runtime Runtime, name string) Runtime {
-	if several, ok := runtime.(Several); ok && name != "" {
-		return several.Of(name)
-	}
-	return runtime
 }
 
 // NoRuntimeError means that all existing sockets answer, none under the name. It is an
@@ -89,20 +76,6 @@ func (e *NoRuntimeError) Error() string {
 // Unwrap returns ErrUnavailable.
 func (e *NoRuntimeError) Unwrap() error { return ErrUnavailable }
 
-// Status is the status a runtime reports.
-type Status struct {
-	// Name is for example containerd, the scheme of container IDs in pod status.
-	Name string
-}
-
-// ContainerFilter narrows ListContainers. Empty fields let everything through.
-type ContainerFilter struct {
-	// ID has no scheme.
-	ID string
-	// PodUID is the pod's.
-	PodUID string
-}
-
 // State is a container's state.
 type State string
 
@@ -121,8 +94,6 @@ type Container struct {
 	// Name is the container's in its pod, Attempt counts its instances from 0.
 	Name    string
 	Attempt uint32
-	// PodNamespace, PodName and PodUID are the pod's.
-	PodNamespace, PodName, PodUID string
 	// State is the container's.
 	State State
 	// Created is when it was created.
@@ -161,12 +132,6 @@ type ExecResult struct {
 	ExitCode       int32
 }
 
-// Image is an image of the node.
-type Image struct {
-	// ID is the runtime's.
-	ID string
-}
-
 // Pull is an image to pull.
 type Pull struct {
 	// Image is the full reference.
@@ -182,7 +147,6 @@ type Pull struct {
 // has checked they are for the image.
 type Credentials struct {
 	Username, Password           string
-	Auth                         string
 	IdentityToken, RegistryToken string
 }
 

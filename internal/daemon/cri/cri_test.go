@@ -175,7 +175,7 @@ func TestTheFirstSocketThatAnswersIsUsed(t *testing.T) {
 	live := filepath.Join(dir, "live.sock")
 	listen(t, live)
 	got, err := open(t, filepath.Join(dir, "missing.sock"), stale, live).Status(t.Context())
-	want := cri.Status{Name: "containerd"}
+	want := "containerd"
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("error %v, status (-want +got):\n%s", err, diff)
 	}
@@ -187,46 +187,46 @@ func TestOfTwoRuntimesTheOneOfTheNameIsAsked(t *testing.T) {
 	sockets := []string{filepath.Join(dir, "missing.sock"), filepath.Join(dir, "containerd.sock"), filepath.Join(dir, "crio.sock")}
 	first, containerd := listen(t, sockets[1])
 	second, _ := listenAs(t, "cri-o", sockets[2])
-	if got, err := open(t, sockets...).Status(t.Context()); err != nil || got.Name != "containerd" {
-		t.Errorf("of no name: %q, %v, want the first", got.Name, err)
+	if got, err := open(t, sockets...).Status(t.Context()); err != nil || got != "containerd" {
+		t.Errorf("of no name: %q, %v, want the first", got, err)
 	}
 	c := open(t, sockets...)
 	for _, name := range []string{"cri-o", "containerd"} {
-		if got, err := cri.Of(c, name).Status(t.Context()); err != nil || got.Name != name {
-			t.Errorf("of %q: %q, %v", name, got.Name, err)
+		if got, err := c.Of(name).Status(t.Context()); err != nil || got != name {
+			t.Errorf("of %q: %q, %v", name, got, err)
 		}
 	}
-	if _, err := cri.Of(c, "cri-o").PullImage(t.Context(), cri.Pull{Image: "new:1"}); err != nil {
+	if _, err := c.Of("cri-o").PullImage(t.Context(), cri.Pull{Image: "new:1"}); err != nil {
 		t.Fatal(err)
 	}
 	if len(second.pulled) != 1 || len(first.pulled) != 0 {
 		t.Errorf("%d pulls of containerd and %d of CRI-O, want the one of CRI-O", len(first.pulled), len(second.pulled))
 	}
 	var missing *cri.NoRuntimeError
-	_, err := cri.Of(c, "docker").Status(t.Context())
+	_, err := c.Of("docker").Status(t.Context())
 	if !errors.As(err, &missing) || !errors.Is(err, cri.ErrUnavailable) || !strings.Contains(err.Error(), "no docker that listens on a known socket, only containerd, cri-o") {
 		t.Errorf("one that is not there: %v", err)
 	}
 
 	containerd.Stop()
-	if _, err := cri.Of(c, "containerd").Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.Of("containerd").Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("containerd is down: %v", err)
 	}
-	if _, err := cri.Of(c, "containerd").Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.Of("containerd").Status(t.Context()); !errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("containerd is still down, and CRI-O is no substitute: %v", err)
 	}
-	if got, err := cri.Of(c, "cri-o").Status(t.Context()); err != nil || got.Name != "cri-o" {
-		t.Errorf("CRI-O, which is not: %q, %v", got.Name, err)
+	if got, err := c.Of("cri-o").Status(t.Context()); err != nil || got != "cri-o" {
+		t.Errorf("CRI-O, which is not: %q, %v", got, err)
 	}
 	listen(t, sockets[1])
 	deadline := time.Now().Add(time.Minute)
 	for {
-		got, err := cri.Of(c, "containerd").Status(t.Context())
-		if err == nil && got.Name == "containerd" {
+		got, err := c.Of("containerd").Status(t.Context())
+		if err == nil && got == "containerd" {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after it is back: %q, %v", got.Name, err)
+			t.Fatalf("after it is back: %q, %v", got, err)
 		}
 	}
 }
@@ -241,11 +241,11 @@ func TestARuntimeThatHangsHoldsUpNoOther(t *testing.T) {
 	hanging.mute.Store(true)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := cri.Of(c, "containerd").Status(ctx); !errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.Of("containerd").Status(ctx); !errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("the one that hangs: %v", err)
 	}
-	if got, err := cri.Of(c, "cri-o").Status(t.Context()); err != nil || got.Name != "cri-o" {
-		t.Errorf("the other: %q, %v", got.Name, err)
+	if got, err := c.Of("cri-o").Status(t.Context()); err != nil || got != "cri-o" {
+		t.Errorf("the other: %q, %v", got, err)
 	}
 }
 
@@ -344,12 +344,12 @@ func silenced(t *testing.T) *cri.Client {
 func TestARuntimeThatHangsIsUnavailable(t *testing.T) {
 	c := silenced(t)
 	c.SetTimeout(50 * time.Millisecond)
-	if _, err := c.ImageStatus(t.Context(), "known:1"); !errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.ImageID(t.Context(), "known:1"); !errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("by its own deadline: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := c.ImageStatus(ctx, "known:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.ImageID(ctx, "known:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("by the deadline of who asks: %v", err)
 	}
 }
@@ -359,10 +359,10 @@ func TestADeadlineThatTheRuntimeSeesFirstIsThatOfWhoAsks(t *testing.T) {
 	c := silenced(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := c.ImageStatus(ctx, "early:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.ImageID(ctx, "early:1"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("just before the deadline: %v", err)
 	}
-	if _, err := c.ImageStatus(t.Context(), "early:1"); !errors.Is(err, cri.ErrUnavailable) {
+	if _, err := c.ImageID(t.Context(), "early:1"); !errors.Is(err, cri.ErrUnavailable) {
 		t.Errorf("long before one: %v", err)
 	}
 }
@@ -372,11 +372,11 @@ func TestRequests(t *testing.T) {
 	s, _ := listen(t, socket)
 	c := open(t, socket)
 
-	containers, err := c.ListContainers(t.Context(), cri.ContainerFilter{PodUID: "u1"})
+	containers, err := c.ListContainers(t.Context(), "u1")
 	if err != nil || len(containers) != 1 {
 		t.Fatalf("containers %v, %v", containers, err)
 	}
-	if got := containers[0]; got.Name != "main" || got.Attempt != 2 || got.PodUID != "u1" || got.PodName != "p" || got.State != cri.Running {
+	if got := containers[0]; got.Name != "main" || got.Attempt != 2 || got.State != cri.Running {
 		t.Errorf("container %+v", got)
 	}
 	container, err := c.ContainerStatus(t.Context(), "c1")
@@ -389,10 +389,10 @@ func TestRequests(t *testing.T) {
 	if _, err := c.ContainerStatus(t.Context(), "c2"); !errors.Is(err, cri.ErrNotFound) {
 		t.Errorf("a container that is gone: %v", err)
 	}
-	if image, err := c.ImageStatus(t.Context(), "known:1"); err != nil || image.ID != "sha256:1" {
+	if image, err := c.ImageID(t.Context(), "known:1"); err != nil || image != "sha256:1" {
 		t.Errorf("image %+v, %v", image, err)
 	}
-	if _, err := c.ImageStatus(t.Context(), "other:1"); !errors.Is(err, cri.ErrNotFound) {
+	if _, err := c.ImageID(t.Context(), "other:1"); !errors.Is(err, cri.ErrNotFound) {
 		t.Errorf("an image that is not there: %v", err)
 	}
 	if _, err := c.PullImage(t.Context(), cri.Pull{Image: "refused:1"}); err == nil || !strings.Contains(err.Error(), "pull access denied") ||
@@ -427,7 +427,7 @@ func TestWhatTheRuntimeAnswersAtOnceIsTimedByMethod(t *testing.T) {
 	}
 	t.Cleanup(c.Close)
 	for range 2 {
-		if _, err := c.ListContainers(t.Context(), cri.ContainerFilter{PodUID: "u1"}); err != nil {
+		if _, err := c.ListContainers(t.Context(), "u1"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -18,10 +18,8 @@ import (
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
 )
 
-// The kubelet's labels for the owner of a container.
+// The kubelet's labels of a container.
 const (
-	labelPodName       = "io.kubernetes.pod.name"
-	labelPodNamespace  = "io.kubernetes.pod.namespace"
 	labelPodUID        = "io.kubernetes.pod.uid"
 	labelContainerName = "io.kubernetes.container.name"
 )
@@ -51,18 +49,18 @@ func ask[A any](ctx context.Context, c *Client, doing string, request func(conte
 }
 
 // Status implements Runtime.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	return ask(ctx, c, "asking for its status", func(ctx context.Context, link *link) (Status, error) {
+func (c *Client) Status(ctx context.Context) (string, error) {
+	return ask(ctx, c, "asking for its status", func(ctx context.Context, link *link) (string, error) {
 		_, err := link.runtime.Status(ctx, &runtimev1.StatusRequest{})
-		return Status{Name: link.name}, err
+		return link.name, err
 	})
 }
 
 // ListContainers implements Runtime.
-func (c *Client) ListContainers(ctx context.Context, filter ContainerFilter) ([]Container, error) {
+func (c *Client) ListContainers(ctx context.Context, podUID string) ([]Container, error) {
 	answer, err := ask(ctx, c, "listing containers", func(ctx context.Context, link *link) (*runtimev1.ListContainersResponse, error) {
 		return link.runtime.ListContainers(ctx, &runtimev1.ListContainersRequest{
-			Filter: &runtimev1.ContainerFilter{Id: filter.ID, LabelSelector: selector(filter.PodUID)},
+			Filter: &runtimev1.ContainerFilter{LabelSelector: map[string]string{labelPodUID: podUID}},
 		})
 	})
 	if err != nil {
@@ -153,18 +151,18 @@ func (c *Client) Exec(ctx context.Context, id string, command []string, limit ti
 	return ExecResult{Stdout: answer.GetStdout(), Stderr: answer.GetStderr(), ExitCode: answer.GetExitCode()}, nil
 }
 
-// ImageStatus implements Runtime.
-func (c *Client) ImageStatus(ctx context.Context, reference string) (Image, error) {
+// ImageID implements Runtime.
+func (c *Client) ImageID(ctx context.Context, reference string) (string, error) {
 	answer, err := ask(ctx, c, "looking an image up", func(ctx context.Context, link *link) (*runtimev1.ImageStatusResponse, error) {
 		return link.images.ImageStatus(ctx, &runtimev1.ImageStatusRequest{Image: &runtimev1.ImageSpec{Image: reference}})
 	})
 	switch {
 	case err != nil:
-		return Image{}, err
+		return "", err
 	case answer.GetImage() == nil:
-		return Image{}, fmt.Errorf("image %s: %w", reference, ErrNotFound)
+		return "", fmt.Errorf("image %s: %w", reference, ErrNotFound)
 	}
-	return Image{ID: answer.GetImage().GetId()}, nil
+	return answer.GetImage().GetId(), nil
 }
 
 // PullImage implements Runtime.
@@ -176,8 +174,7 @@ func (c *Client) PullImage(ctx context.Context, pull Pull) (string, error) {
 	request := &runtimev1.PullImageRequest{Image: &runtimev1.ImageSpec{Image: pull.Image}}
 	if a := pull.Credentials; a != nil {
 		request.Auth = &runtimev1.AuthConfig{
-			Username: a.Username, Password: a.Password, Auth: a.Auth,
-			IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
+			Username: a.Username, Password: a.Password, IdentityToken: a.IdentityToken, RegistryToken: a.RegistryToken,
 		}
 	}
 	if len(pull.Labels)+len(pull.Annotations) > 0 {
@@ -247,13 +244,6 @@ func (c *Client) failed(ctx context.Context, link *link, doing string, err error
 	return fmt.Errorf("%s: %w", doing, errors.New(answer.Message()))
 }
 
-func selector(podUID string) map[string]string {
-	if podUID == "" {
-		return nil
-	}
-	return map[string]string{labelPodUID: podUID}
-}
-
 // item is a container of a list, or of a status.
 type item interface {
 	GetId() string
@@ -265,10 +255,9 @@ type item interface {
 }
 
 func containerOf(is item) Container {
-	labels := is.GetLabels()
 	return Container{
-		ID: is.GetId(), Name: labels[labelContainerName], Attempt: is.GetMetadata().GetAttempt(), State: stateOf(is.GetState()), Created: time.Unix(0, is.GetCreatedAt()),
-		PodNamespace: labels[labelPodNamespace], PodName: labels[labelPodName], PodUID: labels[labelPodUID], Annotations: is.GetAnnotations(),
+		ID: is.GetId(), Name: is.GetLabels()[labelContainerName], Attempt: is.GetMetadata().GetAttempt(), State: stateOf(is.GetState()),
+		Created: time.Unix(0, is.GetCreatedAt()), Annotations: is.GetAnnotations(),
 	}
 }
 

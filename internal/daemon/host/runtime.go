@@ -23,7 +23,7 @@ func (h Host) RuntimeOf(ctx context.Context, pods client.Reader, pod *corev1.Pod
 	if newest.runtime == "" {
 		return h.NodeRuntime(ctx, pods)
 	}
-	return cri.Of(h.Runtime, newest.runtime)
+	return h.Runtime.Of(newest.runtime)
 }
 
 // NodeRuntime returns the kubelet's runtime, from the ID of the newest running container:
@@ -38,7 +38,7 @@ func (h Host) NodeRuntime(ctx context.Context, pods client.Reader) cri.Runtime {
 	for i := range all.Items {
 		newest.of(&all.Items[i], true)
 	}
-	return cri.Of(h.Runtime, newest.runtime)
+	return h.Runtime.Of(newest.runtime)
 }
 
 // instance is a container's start, and the runtime in its ID.

@@ -62,8 +62,8 @@ func TestARuntimeIsChosenByContainerIDs(t *testing.T) {
 				of = h.RuntimeOf(t.Context(), pods, tc.pod)
 			}
 			got, err := of.Status(t.Context())
-			if got.Name != tc.want || (err != nil) != tc.wantNone {
-				t.Errorf("got %q, %v, want %q", got.Name, err, tc.want)
+			if got != tc.want || (err != nil) != tc.wantNone {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
 			}
 		})
 	}

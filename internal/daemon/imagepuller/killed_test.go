@@ -70,10 +70,13 @@ func (m *mortal) killed() bool {
 	return m.over
 }
 
-// ImageStatus implements cri.Runtime.
-func (m *mortal) ImageStatus(ctx context.Context, reference string) (found cri.Image, err error) {
-	err = m.step("look", func() error { found, err = m.Runtime.ImageStatus(ctx, reference); return err })
-	return found, err
+// Of implements cri.Runtime: it is the only one.
+func (m *mortal) Of(string) cri.Runtime { return m }
+
+// ImageID implements cri.Runtime.
+func (m *mortal) ImageID(ctx context.Context, reference string) (id string, err error) {
+	err = m.step("look", func() error { id, err = m.Runtime.ImageID(ctx, reference); return err })
+	return id, err
 }
 
 // PullImage implements cri.Runtime.

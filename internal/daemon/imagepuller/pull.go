@@ -187,9 +187,9 @@ func (p *puller) try(ctx context.Context, t task, full string, limit time.Durati
 	defer cancel()
 	runtime := p.host.NodeRuntime(ctx, p.client)
 	if t.tag.ImagePullPolicy == v1beta1.PullIfNotPresent {
-		found, err := runtime.ImageStatus(ctx, full)
+		id, err := runtime.ImageID(ctx, full)
 		if err == nil {
-			return pulled{id: found.ID, before: true}, nil
+			return pulled{id: id, before: true}, nil
 		}
 		if !errors.Is(err, cri.ErrNotFound) {
 			return pulled{}, err

@@ -179,7 +179,7 @@ func (p *probe) look(ctx context.Context) (probing.Container, error) {
 		return probing.Container{}, err
 	}
 	p.runtime = from
-	containers, err := from.ListContainers(ctx, cri.ContainerFilter{PodUID: p.uid})
+	containers, err := from.ListContainers(ctx, p.uid)
 	if err != nil {
 		return probing.Container{}, err
 	}

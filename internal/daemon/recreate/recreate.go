@@ -273,8 +273,8 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 	if err != nil {
 		return snapshot, fmt.Errorf("asking the container runtime: %w", err)
 	}
-	snapshot.Runtime = runtime.Name
-	containers, err := of.ListContainers(ctx, cri.ContainerFilter{PodUID: string(pod.UID)})
+	snapshot.Runtime = runtime
+	containers, err := of.ListContainers(ctx, string(pod.UID))
 	if err != nil {
 		return snapshot, fmt.Errorf("listing containers: %w", err)
 	}
@@ -293,7 +293,7 @@ func (r *reconciler) observe(ctx context.Context, request *appsv1beta1.Container
 			return snapshot, fmt.Errorf("asking for container %s: %w", name, err)
 		}
 		snapshot.Instances[name] = restart.Instance{
-			ID: runtime.Name + "://" + container.ID, State: stateOf(status.State), Started: status.Started, ExitCode: status.ExitCode,
+			ID: runtime + "://" + container.ID, State: stateOf(status.State), Started: status.Started, ExitCode: status.ExitCode,
 		}
 	}
 	return snapshot, nil

@@ -100,7 +100,7 @@ func request(name string, containers ...string) *v1beta1.ContainerRecreateReques
 // kubelet brings the pod up to the runtime: the newest containers, all ready.
 func (b *bench) kubelet() {
 	b.t.Helper()
-	all, err := b.runtime.ListContainers(b.t.Context(), cri.ContainerFilter{PodUID: "uid"})
+	all, err := b.runtime.ListContainers(b.t.Context(), "uid")
 	if err != nil {
 		return // it is as blind as the daemon
 	}

@@ -35,7 +35,7 @@ func (o Order) stop(ctx context.Context, r host.Host) error {
 	pod, kill, name := o.Pod, o.Kill, o.Kill.Container.Name
 	r.Events.Eventf(pod, o.Related, corev1.EventTypeNormal, "Killing", "Recreate", "Stopping container %s %s", name, o.Why)
 	from, id, _ := strings.Cut(kill.ID, "://")
-	r.Runtime = cri.Of(r.Runtime, from)
+	r.Runtime = r.Runtime.Of(from)
 	grace := kill.Grace
 	if kill.Container.PreStop != nil && grace > 0 {
 		begun := r.Clock.Now()

@@ -8,6 +8,7 @@ package simdaemon
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,57 +27,82 @@ type Runtime struct {
 	Pods client.Reader
 	// Nodes are where they run.
 	Nodes *simnode.Nodes
+	// Answer answers for commands in the containers of a pod.
+	Answer func(pod string, command []string) (cri.ExecResult, error)
 	// ExitCode is the stopped containers'.
 	ExitCode int32
 }
 
+// container is a container and its pod.
+type container struct {
+	cri.Container
+	pod *corev1.Pod
+}
+
+// Of implements cri.Runtime: it is the only one.
+func (s *Runtime) Of(string) cri.Runtime { return s }
+
 // ListContainers implements cri.Runtime.
-func (s *Runtime) ListContainers(ctx context.Context, filter cri.ContainerFilter) ([]cri.Container, error) {
+func (s *Runtime) ListContainers(ctx context.Context, podUID string) ([]cri.Container, error) {
+	containers, err := s.containers(ctx)
+	var all []cri.Container
+	for _, of := range containers {
+		if string(of.pod.UID) == podUID {
+			all = append(all, of.Container)
+		}
+	}
+	return all, err
+}
+
+func (s *Runtime) containers(ctx context.Context) ([]container, error) {
 	pods := &corev1.PodList{}
 	if err := s.Pods.List(ctx, pods, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, err
 	}
-	var all []cri.Container
+	var all []container
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		for _, status := range pod.Status.ContainerStatuses {
 			_, id, started := strings.Cut(status.ContainerID, "://")
-			if !started || filter.PodUID != "" && filter.PodUID != string(pod.UID) || filter.ID != "" && filter.ID != id {
+			if !started {
 				continue
 			}
-			container := cri.Container{
-				ID: id, Name: status.Name, Attempt: uint32(status.RestartCount), State: cri.Exited,
-				PodNamespace: pod.Namespace, PodName: pod.Name, PodUID: string(pod.UID),
-			}
+			of := container{cri.Container{ID: id, Name: status.Name, Attempt: uint32(status.RestartCount), State: cri.Exited}, pod}
 			if status.State.Running != nil {
-				container.State, container.Created = cri.Running, status.State.Running.StartedAt.Time
+				of.State, of.Created = cri.Running, status.State.Running.StartedAt.Time
 			}
-			all = append(all, container)
+			all = append(all, of)
 		}
 	}
 	return all, nil
 }
 
+func (s *Runtime) find(ctx context.Context, id string) (container, error) {
+	all, err := s.containers(ctx)
+	if err != nil {
+		return container{}, err
+	}
+	at := slices.IndexFunc(all, func(of container) bool { return of.ID == id })
+	if at < 0 {
+		return container{}, cri.ErrNotFound
+	}
+	return all[at], nil
+}
+
 // ContainerStatus implements cri.Runtime.
 func (s *Runtime) ContainerStatus(ctx context.Context, id string) (cri.ContainerStatus, error) {
-	all, err := s.ListContainers(ctx, cri.ContainerFilter{ID: id})
-	if err != nil {
-		return cri.ContainerStatus{}, err
-	}
-	if len(all) == 0 {
-		return cri.ContainerStatus{}, cri.ErrNotFound
-	}
-	return cri.ContainerStatus{Container: all[0], Started: all[0].Created}, nil
+	of, err := s.find(ctx, id)
+	return cri.ContainerStatus{Container: of.Container, Started: of.Created}, err
 }
 
 // StopContainer implements cri.Runtime: it returns when the container has ended.
 func (s *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration) error {
-	of, err := s.ContainerStatus(ctx, id)
+	of, err := s.find(ctx, id)
 	if err != nil {
 		return err
 	}
 	if of.State == cri.Running {
-		if err := s.Nodes.KillContainer(of.PodNamespace, of.PodName, of.Name, s.ExitCode); err != nil {
+		if err := s.Nodes.KillContainer(of.pod.Namespace, of.pod.Name, of.Name, s.ExitCode); err != nil {
 			return err
 		}
 	}
@@ -95,11 +121,11 @@ func (s *Runtime) StopContainer(ctx context.Context, id string, _ time.Duration)
 	}
 }
 
-// Exec implements cri.Runtime: OnExec answers for commands. Without it each succeeds and says nothing.
+// Exec implements cri.Runtime: Answer answers for commands. Without it each succeeds and says nothing.
 func (s *Runtime) Exec(ctx context.Context, id string, command []string, _ time.Duration) (cri.ExecResult, error) {
-	of, err := s.ContainerStatus(ctx, id)
-	if err != nil || s.OnExec == nil {
+	of, err := s.find(ctx, id)
+	if err != nil || s.Answer == nil {
 		return cri.ExecResult{}, err
 	}
-	return s.OnExec(ctx, of.Container, command)
+	return s.Answer(of.pod.Name, command)
 }

@@ -31,11 +31,17 @@ type Runtime struct {
 
 	mu         sync.Mutex
 	down       bool
-	containers []cri.ContainerStatus
+	containers []container
 	images     map[string]bool
 	calls      []Call
 	pulling    int
 	most       int
+}
+
+// container is a container and its pod.
+type container struct {
+	cri.ContainerStatus
+	pod Pod
 }
 
 // Several are the runtimes of a node. By itself it is the first of them.
@@ -45,8 +51,11 @@ type Several struct {
 	Others []*Runtime
 }
 
-// Of implements cri.Several.
+// Of implements cri.Runtime.
 func (s Several) Of(name string) cri.Runtime {
+	if name == "" {
+		return s
+	}
 	for _, one := range append([]*Runtime{s.Runtime}, s.Others...) {
 		if cmp.Or(one.Name, "containerd") == name {
 			return one
@@ -62,8 +71,8 @@ type absent struct {
 }
 
 // Status implements cri.Runtime.
-func (a absent) Status(context.Context) (cri.Status, error) {
-	return cri.Status{}, &cri.NoRuntimeError{Name: a.name, Answering: []string{"containerd"}}
+func (a absent) Status(context.Context) (string, error) {
+	return "", &cri.NoRuntimeError{Name: a.name, Answering: []string{"containerd"}}
 }
 
 // Call is a changing request, as it came.
@@ -105,12 +114,11 @@ type Pod struct{ Namespace, Name, UID string }
 func (r *Runtime) AddPod(pod Pod, containers ...cri.ContainerStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, container := range containers {
-		container.PodNamespace, container.PodName, container.PodUID = pod.Namespace, pod.Name, pod.UID
-		if container.State == "" {
-			container.State = cri.Running
+	for _, status := range containers {
+		if status.State == "" {
+			status.State = cri.Running
 		}
-		r.containers = append(r.containers, container)
+		r.containers = append(r.containers, container{status, pod})
 	}
 }
 
@@ -146,20 +154,23 @@ func (r *Runtime) reachable() error {
 	return nil
 }
 
+// Of implements cri.Runtime: it is the only one.
+func (r *Runtime) Of(string) cri.Runtime { return r }
+
 // Status implements cri.Runtime.
-func (r *Runtime) Status(context.Context) (cri.Status, error) {
+func (r *Runtime) Status(context.Context) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return cri.Status{Name: cmp.Or(r.Name, "containerd")}, r.reachable()
+	return cmp.Or(r.Name, "containerd"), r.reachable()
 }
 
 // ListContainers implements cri.Runtime.
-func (r *Runtime) ListContainers(_ context.Context, filter cri.ContainerFilter) ([]cri.Container, error) {
+func (r *Runtime) ListContainers(_ context.Context, podUID string) ([]cri.Container, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var found []cri.Container
 	for _, container := range r.containers {
-		if (filter.ID == "" || container.ID == filter.ID) && (filter.PodUID == "" || container.PodUID == filter.PodUID) {
+		if container.pod.UID == podUID {
 			found = append(found, container.Container)
 		}
 	}
@@ -177,11 +188,11 @@ func (r *Runtime) ContainerStatus(_ context.Context, id string) (cri.ContainerSt
 	if err != nil {
 		return cri.ContainerStatus{}, err
 	}
-	return r.containers[at], nil
+	return r.containers[at].ContainerStatus, nil
 }
 
 func (r *Runtime) find(id string) (int, error) {
-	at := slices.IndexFunc(r.containers, func(c cri.ContainerStatus) bool { return c.ID == id })
+	at := slices.IndexFunc(r.containers, func(c container) bool { return c.ID == id })
 	if at < 0 {
 		return at, fmt.Errorf("container %s: %w", id, cri.ErrNotFound)
 	}
@@ -227,7 +238,7 @@ func (r *Runtime) begin(call Call) (cri.ContainerStatus, error) {
 		return cri.ContainerStatus{}, err
 	}
 	r.calls = append(r.calls, call)
-	return r.containers[at], nil
+	return r.containers[at].ContainerStatus, nil
 }
 
 // Exec implements cri.Runtime.
@@ -241,17 +252,17 @@ func (r *Runtime) Exec(ctx context.Context, id string, command []string, timeout
 	return r.OnExec(ctx, container.Container, command)
 }
 
-// ImageStatus implements cri.Runtime.
-func (r *Runtime) ImageStatus(_ context.Context, reference string) (cri.Image, error) {
+// ImageID implements cri.Runtime.
+func (r *Runtime) ImageID(_ context.Context, reference string) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.reachable(); err != nil {
-		return cri.Image{}, err
+		return "", err
 	}
 	if !r.images[reference] {
-		return cri.Image{}, fmt.Errorf("image %s: %w", reference, cri.ErrNotFound)
+		return "", fmt.Errorf("image %s: %w", reference, cri.ErrNotFound)
 	}
-	return cri.Image{ID: "sha256:" + reference}, nil
+	return "sha256:" + reference, nil
 }
 
 // PullImage implements cri.Runtime.

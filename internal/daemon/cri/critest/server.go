@@ -10,8 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 	runtimev1 "k8s.io/cri-api/pkg/apis/runtime/v1"
-
-	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 )
 
 // served is a runtime behind a socket. Other requests are unimplemented.
@@ -51,7 +49,7 @@ func (*served) ImageFsInfo(context.Context, *runtimev1.ImageFsInfoRequest) (*run
 
 func (s *served) ListContainers(ctx context.Context, request *runtimev1.ListContainersRequest) (*runtimev1.ListContainersResponse, error) {
 	of := request.GetFilter().GetLabelSelector()["io.kubernetes.pod.uid"]
-	containers, err := s.runtime.ListContainers(ctx, cri.ContainerFilter{PodUID: of, ID: request.GetFilter().GetId()})
+	containers, err := s.runtime.ListContainers(ctx, of)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +57,7 @@ func (s *served) ListContainers(ctx context.Context, request *runtimev1.ListCont
 	for _, c := range containers {
 		answer.Containers = append(answer.Containers, &runtimev1.Container{
 			Id: c.ID, Metadata: &runtimev1.ContainerMetadata{Name: c.Name, Attempt: c.Attempt}, State: runtimev1.ContainerState_CONTAINER_RUNNING,
-			Labels: map[string]string{
-				"io.kubernetes.container.name": c.Name, "io.kubernetes.pod.name": c.PodName, "io.kubernetes.pod.namespace": c.PodNamespace,
-				"io.kubernetes.pod.uid": c.PodUID,
-			},
+			Labels: map[string]string{"io.kubernetes.container.name": c.Name, "io.kubernetes.pod.uid": of},
 		})
 	}
 	return answer, nil
