@@ -113,12 +113,9 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	runtime, err := cri.New(o.Sockets, ctrlmetrics.Registry)
-	if err != nil {
-		return err
-	}
+	runtime := cri.New(o.Sockets, ctrlmetrics.Registry)
 	defer runtime.Close()
-	mgr, err := New(server, o, runtime)
+	mgr, err := New(server, o, runtime, host.NewMetrics(ctrlmetrics.Registry))
 	if err != nil {
 		return err
 	}
@@ -127,7 +124,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // New returns the manager of a daemon, not started yet.
-func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, error) {
+func New(server *rest.Config, o Options, runtime cri.Runtime, metrics *host.Metrics) (ctrl.Manager, error) {
 	switch {
 	case o.Node == "":
 		return nil, errNoNode
@@ -152,10 +149,6 @@ func New(server *rest.Config, o Options, runtime cri.Runtime) (ctrl.Manager, err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("building the daemon: %w", err)
-	}
-	metrics, err := host.NewMetrics(ctrlmetrics.Registry)
-	if err != nil {
-		return nil, err
 	}
 	given := Host{
 		Node: o.Node, Namespace: o.Namespace, Manager: mgr, Runtime: runtime, Events: mgr.GetEventRecorder(Name),

@@ -19,10 +19,10 @@ import (
 )
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
-	if _, err := New(&rest.Config{}, Options{MaxPulls: 1}, &critest.Runtime{}); !errors.Is(err, errNoNode) {
+	if _, err := New(&rest.Config{}, Options{MaxPulls: 1}, &critest.Runtime{}, nil); !errors.Is(err, errNoNode) {
 		t.Errorf("without a node: %v", err)
 	}
-	if _, err := New(&rest.Config{}, Options{Node: "n"}, &critest.Runtime{}); err == nil || !strings.Contains(err.Error(), "at least 1") {
+	if _, err := New(&rest.Config{}, Options{Node: "n"}, &critest.Runtime{}, nil); err == nil || !strings.Contains(err.Error(), "at least 1") {
 		t.Errorf("without pulls: %v", err)
 	}
 }

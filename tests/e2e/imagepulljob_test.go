@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -29,6 +30,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri/critest"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/kube/installowner"
 	"github.com/kruise-operator/kruise-operator/internal/platform/operands"
 	"github.com/kruise-operator/kruise-operator/tests/framework/audit"
@@ -95,7 +97,7 @@ func daemonConfig(t *testing.T, node string) *rest.Config {
 // runDaemon runs the daemon of a node until the returned function is called, or the test ends.
 func runDaemon(t *testing.T, node string, runtime cri.Runtime) (stop func()) {
 	t.Helper()
-	mgr, err := daemon.New(daemonConfig(t, node), daemon.Options{Node: node, Namespace: operands.DaemonNamespace, Address: "0", MaxPulls: 2}, runtime)
+	mgr, err := daemon.New(daemonConfig(t, node), daemon.Options{Node: node, Namespace: operands.DaemonNamespace, Address: "0", MaxPulls: 2}, runtime, host.NewMetrics(prometheus.NewRegistry()))
 	if err != nil {
 		t.Fatal(err)
 	}

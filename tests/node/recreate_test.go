@@ -26,6 +26,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/realnode"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
@@ -45,12 +46,10 @@ func runDaemonWith(t *testing.T, config *rest.Config, over func(cri.Runtime) cri
 	if at < 0 {
 		t.Fatalf("the node is entered by %v", enter)
 	}
-	runtime, err := cri.New(cri.Sockets("/proc/"+enter[at+1]+"/root/run"), prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := prometheus.NewRegistry()
+	runtime := cri.New(cri.Sockets("/proc/"+enter[at+1]+"/root/run"), registry)
 	options := daemon.Options{Node: theNode().Name(), Namespace: "default", Address: "0", MaxPulls: 1}
-	mgr, err := daemon.New(config, options, over(runtime))
+	mgr, err := daemon.New(config, options, over(runtime), host.NewMetrics(registry))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +171,9 @@ type mortalRuntime struct {
 }
 
 // Of implements cri.Runtime.
-func (m mortalRuntime) Of(name string) cri.Runtime { return mortalRuntime{m.Runtime.Of(name), m.mortal} }
+func (m mortalRuntime) Of(name string) cri.Runtime {
+	return mortalRuntime{m.Runtime.Of(name), m.mortal}
+}
 
 // StopContainer implements cri.Runtime.
 func (m mortalRuntime) StopContainer(ctx context.Context, id string, grace time.Duration) error {

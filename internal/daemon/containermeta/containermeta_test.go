@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
@@ -93,7 +94,7 @@ func newBench(t *testing.T, change ...func(*corev1.Pod)) *bench {
 			return c.Patch(ctx, object, patch) // a server takes annotations by the status, too
 		},
 	}).Build()
-	b.reconciler = newReconciler(host.Host{Node: "node", Runtime: b.runtime, Events: b.events, Clock: b.clock}, stored)
+	b.reconciler = newReconciler(host.Host{Node: "node", Runtime: b.runtime, Events: b.events, Clock: b.clock, Metrics: host.NewMetrics(prometheus.NewRegistry())}, stored)
 	return b
 }
 

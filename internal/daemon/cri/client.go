@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
@@ -82,29 +83,25 @@ type link struct {
 
 // New returns a client of the first runtime to answer on one of the sockets. Its metrics go
 // to registry.
-func New(sockets []string, registry prometheus.Registerer) (*Client, error) {
+func New(sockets []string, registry prometheus.Registerer) *Client {
+	with := promauto.With(registry)
 	p := &pool{
 		timeout: timeout,
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		requests: with.NewCounterVec(prometheus.CounterOpts{
 			Name: "kruise_daemon_cri_requests_total", Help: "Requests to the container runtime; code is that of gRPC, OK for success.",
 		}, []string{"method", "code"}),
-		took: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		took: with.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "kruise_daemon_cri_request_duration_seconds", Help: "How long the container runtime takes to answer. PullImage, StopContainer and ExecSync are left out: they take as long as the image, the grace period or the command.",
 			Buckets: []float64{.001, .005, .025, .1, .5, 1, 2.5, 5, 10},
 		}, []string{"method"}),
-		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		up: with.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "kruise_daemon_cri_up", Help: "1 for each container runtime that the daemon is connected to, 0 when the connection was lost.",
 		}, []string{"runtime"}),
 	}
 	for _, path := range sockets {
 		p.sockets = append(p.sockets, &socket{path: path, dialing: make(chan struct{}, 1)})
 	}
-	for _, collector := range []prometheus.Collector{p.requests, p.took, p.up} {
-		if err := registry.Register(collector); err != nil {
-			return nil, fmt.Errorf("registering the metrics of the container runtime: %w", err)
-		}
-	}
-	return &Client{pool: p}, nil
+	return &Client{pool: p}
 }
 
 // Of implements Runtime.

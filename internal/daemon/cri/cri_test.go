@@ -141,10 +141,7 @@ func listenAs(t *testing.T, name, socket string) (*server, *grpc.Server) {
 
 func open(t *testing.T, sockets ...string) *cri.Client {
 	t.Helper()
-	c, err := cri.New(sockets, prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cri.New(sockets, prometheus.NewRegistry())
 	t.Cleanup(c.Close)
 	return c
 }
@@ -421,10 +418,7 @@ func TestWhatTheRuntimeAnswersAtOnceIsTimedByMethod(t *testing.T) {
 	socket := filepath.Join(folder(t), "c.sock")
 	listen(t, socket)
 	registry := prometheus.NewRegistry()
-	c, err := cri.New([]string{socket}, registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := cri.New([]string{socket}, registry)
 	t.Cleanup(c.Close)
 	for range 2 {
 		if _, err := c.ListContainers(t.Context(), "u1"); err != nil {

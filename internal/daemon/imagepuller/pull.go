@@ -18,7 +18,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/cri"
-	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 )
 
@@ -65,7 +64,8 @@ func (p *puller) run(ctx context.Context, t task) {
 	if release == nil {
 		return
 	}
-	defer p.host.Metrics.PullBegins()()
+	p.host.Metrics.PullsInFlight.Inc()
+	defer p.host.Metrics.PullsInFlight.Dec()
 	began := p.host.Clock.Now()
 	first := began
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
@@ -82,7 +82,7 @@ func (p *puller) run(ctx context.Context, t task) {
 		return // the tag is gone, another round has begun, or the process ends: the next one goes on
 	}
 	took := p.host.Clock.Since(began).Round(time.Millisecond)
-	p.host.Metrics.PullEnded(resultOf(got, err), took)
+	p.count(got, took, err)
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		s.CompletionTime = stamp(p.host.Clock.Now())
 		if err != nil {
@@ -100,15 +100,18 @@ type pulled struct {
 	before bool
 }
 
-// resultOf names a pull's result in metrics.
-func resultOf(got pulled, err error) string {
+// count counts the result of an image after all tries.
+func (p *puller) count(got pulled, took time.Duration, err error) {
+	result := "pulled"
 	switch {
 	case err != nil:
-		return host.Failed
+		result = "failed"
 	case got.before:
-		return host.Present
+		result = "present"
+	default:
+		p.host.Metrics.PullDuration.Observe(took.Seconds())
 	}
-	return host.Pulled
+	p.host.Metrics.Pulls.WithLabelValues(result).Inc()
 }
 
 // pull tries until the image is there, a limit is reached, or ctx ends. first is when the round was begun, by this daemon or one before it: its

@@ -49,21 +49,11 @@ func start(t *testing.T, c client.Client, runtime *critest.Runtime, pulls int) *
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	p := &puller{
-		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls, Metrics: metricsOf(t)},
+		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls, Metrics: host.NewMetrics(prometheus.NewRegistry())},
 		client: c, slots: make(chan struct{}, pulls-1), own: map[string]chan struct{}{}, trigger: host.NewTrigger(&v1beta1.NodeImage{}, "n1"), rounds: map[key]*work{}, lifetime: ctx,
 	}
 	t.Cleanup(end)
 	return &daemon{t: t, p: p, client: c, runtime: runtime, end: end}
-}
-
-// metricsOf are metrics of a registry of their own.
-func metricsOf(t *testing.T) *host.Metrics {
-	t.Helper()
-	m, err := host.NewMetrics(prometheus.NewRegistry())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // store is an API server with the node's list.
@@ -210,12 +200,8 @@ func TestPullsAreMeasured(t *testing.T) {
 	}}
 	runtime.AddImage(nginx + "there")
 	registry := prometheus.NewRegistry()
-	m, err := host.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := start(t, store(t, tags(tag("slow", 0), tag("there", 0), tag("bad", 0))), runtime, 3)
-	d.p.host.Metrics = m
+	d.p.host.Metrics = host.NewMetrics(registry)
 	values := func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {

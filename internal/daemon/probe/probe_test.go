@@ -86,7 +86,7 @@ func (d *daemon) restart(c client.Client) {
 	d.t.Cleanup(end)
 	d.end = end
 	d.prober = &prober{
-		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}},
+		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}, Metrics: host.NewMetrics(prometheus.NewRegistry())},
 		client: c, trigger: host.NewTrigger(&appsv1alpha1.NodePodProbe{}, "n1"), slots: make(chan struct{}, tries),
 		limit: flowcontrol.NewFakeAlwaysRateLimiter(), spread: func() float64 { return 0 },
 		probes: map[key]*probe{}, own: map[string]chan struct{}{}, lifetime: ctx,
@@ -209,12 +209,8 @@ func TestACommandRunsInTheRuntimeOfItsPod(t *testing.T) {
 
 func TestTriesAreMeasured(t *testing.T) {
 	registry := prometheus.NewRegistry()
-	m, err := host.NewMetrics(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
 	d := start(t, list())
-	d.host.Metrics = m
+	d.host.Metrics = host.NewMetrics(registry)
 	d.answers("idle", 0, "yes")
 	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = list(exec("idle", "app", "idle")).Spec })
 	d.until("m#idle Succeeded yes")

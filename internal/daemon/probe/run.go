@@ -139,7 +139,7 @@ func (p *probe) try(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	p.host.Metrics.Probed(handlerOf(&spec), resultOf(&outcome), p.host.Clock.Since(begun))
+	p.host.Metrics.Probes.WithLabelValues(handlerOf(&spec), resultOf(&outcome)).Observe(p.host.Clock.Since(begun).Seconds())
 	p.note(before, func(m *probing.Machine, now time.Time) {
 		if equality.Semantic.DeepEqual(p.spec.ProbeHandler, spec.ProbeHandler) { // else it is the outcome of what was asked for before
 			m.End(outcome, now)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -77,7 +78,7 @@ func newBench(t *testing.T, requests ...*v1beta1.ContainerRecreateRequest) *benc
 		return c.SubResource(subresource).Patch(ctx, object, patch, options...)
 	}})
 	b.reconciler = &reconciler{
-		Host:   host.Host{Node: "node-a", Runtime: runtime, Events: recorder, Clock: clock.RealClock{}},
+		Host:   host.Host{Node: "node-a", Runtime: runtime, Events: recorder, Clock: clock.RealClock{}, Metrics: host.NewMetrics(prometheus.NewRegistry())},
 		client: builder.Build(), stopped: make(chan event.GenericEvent, 1000),
 	}
 	return b

@@ -153,7 +153,11 @@ func (o Order) carryOut(ctx context.Context, h host.Host) error {
 	case errors.Is(err, cri.ErrNotFound):
 		return nil
 	case !errors.Is(err, cri.ErrUnavailable) && ctx.Err() == nil:
-		h.Metrics.Stopped(o.Reason, err)
+		result := "ok"
+		if err != nil {
+			result = "failed"
+		}
+		h.Metrics.Restarts.WithLabelValues(o.Reason, result).Inc()
 	}
 	return err
 }

@@ -11,12 +11,14 @@ import (
 	"context"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/daemon"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/tests/framework/environment"
 )
 
@@ -43,7 +45,7 @@ func RunWith(t testing.TB, env *environment.Environment, node string, runtime *R
 	}
 	config := rest.CopyConfig(env.Cluster.Config())
 	config.Impersonate.UserName = user
-	mgr, err := daemon.New(config, daemon.Options{Node: node, Namespace: "default", Address: "0", MaxPulls: 1}, runtime)
+	mgr, err := daemon.New(config, daemon.Options{Node: node, Namespace: "default", Address: "0", MaxPulls: 1}, runtime, host.NewMetrics(prometheus.NewRegistry()))
 	if err != nil {
 		t.Fatal(err)
 	}
