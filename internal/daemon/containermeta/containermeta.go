@@ -38,7 +38,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -81,13 +80,9 @@ const (
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
 	r := newReconciler(h, h.Manager.GetClient())
-	c, err := controller.New("containermeta", h.Manager, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, 50*time.Second),
-	})
+	c, err := h.NewController("containermeta", workers, r)
 	if err != nil {
-		return fmt.Errorf("creating the controller of container reports: %w", err)
+		return err
 	}
 	if err := c.Watch(source.Kind(h.Manager.GetCache(), &corev1.Pod{}, podEvents())); err != nil {
 		return fmt.Errorf("watching pods: %w", err)

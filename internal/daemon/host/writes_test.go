@@ -6,6 +6,8 @@ package host
 import (
 	"testing"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
 func TestAFewWritesOfAStatusMayFollowEachOther(t *testing.T) {
@@ -29,5 +31,17 @@ func TestAFewWritesOfAStatusMayFollowEachOther(t *testing.T) {
 	}
 	if wait := w.Wait(now.Add(time.Minute)); wait != 0 {
 		t.Errorf("a minute later it waits %s", wait)
+	}
+}
+
+// After an hour without API server the operator must not wait another: after ten minutes
+// a tag would have failed.
+func TestAStatusThatCannotBeWrittenIsTriedAgainSoon(t *testing.T) {
+	limiter, longest := retries(), time.Duration(0)
+	for range 100 {
+		longest = max(longest, limiter.When(reconcile.Request{}))
+	}
+	if longest > time.Minute {
+		t.Errorf("after a hundred failures it is tried again in %s", longest)
 	}
 }

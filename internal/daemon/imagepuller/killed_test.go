@@ -103,10 +103,10 @@ func (m *mortal) live(t *testing.T, c client.WithWatch, runtime *critest.Runtime
 	d := start(t, m.client(c), runtime, 1)
 	defer d.end()
 	m.Runtime, m.end = runtime, d.end
-	d.p.host.Runtime, d.p.host.Clock = m, clock
+	d.p.Runtime, d.p.Clock = m, clock
 	deadline := time.Now().Add(time.Minute)
 	for {
-		_, err := d.p.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}})
+		_, err := d.p.Reconcile(d.lifetime, reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}})
 		list := &v1beta1.NodeImage{}
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "n1"}, list); err != nil {
 			t.Fatal(err)
@@ -121,7 +121,7 @@ func (m *mortal) live(t *testing.T, c client.WithWatch, runtime *critest.Runtime
 			t.Fatalf("the status is %+v", list.Status)
 		}
 		select {
-		case <-d.p.trigger.Events():
+		case <-d.p.Changed():
 		case <-time.After(2 * time.Millisecond):
 			clock.Step(time.Second)
 		}

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +44,8 @@ var errDeadline = errors.New("pulling exceeds the activeDeadlineSeconds")
 // task is one round of pulling one tag.
 type task struct {
 	key
+	// list is the UID of the NodeImage.
+	list    types.UID
 	tag     v1beta1.ImageTagSpec
 	sandbox *v1beta1.SandboxConfig
 	// round is its state.
@@ -59,14 +62,14 @@ func (t *task) tenant() string {
 
 // run pulls a tag as often as its policy allows, and notes its progress. It ends with ctx.
 func (p *puller) run(ctx context.Context, t task) {
-	defer p.trigger.Enqueue()
-	release := p.slot(ctx, t.tenant())
+	defer p.Enqueue()
+	release := p.slots.Take(ctx, t.tenant())
 	if release == nil {
 		return
 	}
-	p.host.Metrics.PullsInFlight.Inc()
-	defer p.host.Metrics.PullsInFlight.Dec()
-	began := p.host.Clock.Now()
+	p.Metrics.PullsInFlight.Inc()
+	defer p.Metrics.PullsInFlight.Dec()
+	began := p.Clock.Now()
 	first := began
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		if s.StartTime == nil {
@@ -76,15 +79,15 @@ func (p *puller) run(ctx context.Context, t task) {
 		first = began.Add(-max(0, began.Sub(s.StartTime.Time).Truncate(time.Second)))
 		s.Phase, s.Message = v1beta1.ImagePhasePulling, ""
 	})
-	p.trigger.Enqueue()
+	p.Enqueue()
 	got, err := p.pull(ctx, t, first, release)
 	if ctx.Err() != nil {
 		return // the tag is gone, another round has begun, or the process ends: the next one goes on
 	}
-	took := p.host.Clock.Since(began).Round(time.Millisecond)
+	took := p.Clock.Since(began).Round(time.Millisecond)
 	p.count(got, took, err)
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
-		s.CompletionTime = stamp(p.host.Clock.Now())
+		s.CompletionTime = stamp(p.Clock.Now())
 		if err != nil {
 			s.Phase, s.Message = v1beta1.ImagePhaseFailed, short(err.Error(), longestText)
 			return
@@ -109,9 +112,9 @@ func (p *puller) count(got pulled, took time.Duration, err error) {
 	case got.before:
 		result = "present"
 	default:
-		p.host.Metrics.PullDuration.Observe(took.Seconds())
+		p.Metrics.PullDuration.Observe(took.Seconds())
 	}
-	p.host.Metrics.Pulls.WithLabelValues(result).Inc()
+	p.Metrics.Pulls.WithLabelValues(result).Inc()
 }
 
 // pull tries until the image is there, a limit is reached, or ctx ends. first is when the round was begun, by this daemon or one before it: its
@@ -124,8 +127,8 @@ func (p *puller) pull(ctx context.Context, t task, first time.Time, release func
 	}
 	timeout, backoff, deadline := image.Policy(t.tag.PullPolicy)
 	wait := firstWait
-	for failures := int32(0); release != nil; release = p.slot(ctx, t.tenant()) {
-		left := deadline - p.host.Clock.Since(first)
+	for failures := int32(0); release != nil; release = p.slots.Take(ctx, t.tenant()) {
+		left := deadline - p.Clock.Since(first)
 		if left <= 0 {
 			release()
 			return pulled{}, errDeadline
@@ -150,7 +153,7 @@ func (p *puller) pull(ctx context.Context, t task, first time.Time, release func
 		p.note(t, func(s *v1beta1.ImageTagStatus) {
 			s.Phase, s.Message = v1beta1.ImagePhasePulling, short(err.Error(), longestText)
 		})
-		p.trigger.Enqueue()
+		p.Enqueue()
 		p.sleep(ctx, wait)
 		wait = min(2*wait, longestWait)
 	}
@@ -163,12 +166,12 @@ func (p *puller) awaitRuntime(ctx context.Context, t task, heard error, limit ti
 	p.note(t, func(s *v1beta1.ImageTagStatus) {
 		s.Phase, s.Message = v1beta1.ImagePhaseWaiting, short(heard.Error(), longestText)
 	})
-	p.trigger.Enqueue()
-	for since := p.host.Clock.Now(); ctx.Err() == nil && p.host.Clock.Since(since) < limit; {
+	p.Enqueue()
+	for since := p.Clock.Now(); ctx.Err() == nil && p.Clock.Since(since) < limit; {
 		p.sleep(ctx, min(lookForRuntime, limit))
-		if _, err := p.host.NodeRuntime(ctx, p.client).Status(ctx); err == nil {
+		if _, err := p.NodeRuntime(ctx, p.Client).Status(ctx); err == nil {
 			p.note(t, func(s *v1beta1.ImageTagStatus) { s.Phase, s.Message = v1beta1.ImagePhasePulling, "" })
-			p.trigger.Enqueue()
+			p.Enqueue()
 			return
 		}
 	}
@@ -176,7 +179,7 @@ func (p *puller) awaitRuntime(ctx context.Context, t task, heard error, limit ti
 
 // sleep waits, but not longer than ctx.
 func (p *puller) sleep(ctx context.Context, wait time.Duration) {
-	timer := p.host.Clock.NewTimer(wait)
+	timer := p.Clock.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-timer.C():
@@ -188,7 +191,7 @@ func (p *puller) sleep(ctx context.Context, wait time.Duration) {
 func (p *puller) try(ctx context.Context, t task, full string, limit time.Duration) (pulled, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	runtime := p.host.NodeRuntime(ctx, p.client)
+	runtime := p.NodeRuntime(ctx, p.Client)
 	if t.tag.ImagePullPolicy == v1beta1.PullIfNotPresent {
 		id, err := runtime.ImageID(ctx, full)
 		if err == nil {
@@ -246,11 +249,11 @@ func pullWith(ctx context.Context, runtime cri.Runtime, pull cri.Pull, all []cri
 func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 	var secrets []*corev1.Secret
 	for _, name := range p.secretsOf(t) {
-		if name.Namespace != p.host.Namespace {
+		if name.Namespace != p.Namespace {
 			continue
 		}
 		secret := &corev1.Secret{}
-		if err := p.client.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, secret); err != nil {
+		if err := p.Client.Get(ctx, client.ObjectKey{Namespace: name.Namespace, Name: name.Name}, secret); err != nil {
 			ctrl.Log.WithName("imagepuller").V(1).Info("A Secret for pulling cannot be read; going on without it", "secret", name.Name, "err", err.Error())
 			continue
 		}
@@ -266,7 +269,7 @@ func (p *puller) read(ctx context.Context, t task) []*corev1.Secret {
 func (p *puller) serves(secret *corev1.Secret, t task) bool {
 	of, _, copied := strings.Cut(secret.Annotations[image.AnnotationSource], "/")
 	if !copied {
-		of = p.host.Namespace
+		of = p.Namespace
 	}
 	if t.Namespace != "" {
 		return of == t.Namespace
@@ -279,15 +282,15 @@ func (p *puller) serves(secret *corev1.Secret, t task) bool {
 func (p *puller) emit(t task, took time.Duration, err error) {
 	name := t.Repository + ":" + t.tag.Tag
 	list := &v1beta1.NodeImage{TypeMeta: metav1.TypeMeta{APIVersion: v1beta1.GroupVersion().String(), Kind: "NodeImage"}}
-	list.Name, list.UID = p.host.Node, p.uid()
+	list.Name, list.UID = p.Node, t.list
 	if err == nil {
-		p.host.Events.Eventf(list, nil, corev1.EventTypeNormal, "PullImageSucceed", "Pull", "%s was pulled in %s", name, took)
+		p.Events.Eventf(list, nil, corev1.EventTypeNormal, "PullImageSucceed", "Pull", "%s was pulled in %s", name, took)
 		return
 	}
-	note := short(fmt.Sprintf("node %s gave up pulling %s: %s", p.host.Node, name, err), longestNote)
-	p.host.Events.Eventf(list, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
+	note := short(fmt.Sprintf("node %s gave up pulling %s: %s", p.Node, name, err), longestNote)
+	p.Events.Eventf(list, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
 	for _, owner := range p.ownersOf(t) {
-		p.host.Events.Eventf(&owner, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
+		p.Events.Eventf(&owner, nil, corev1.EventTypeWarning, "PullImageFailed", "Pull", "%s", note)
 	}
 }
 

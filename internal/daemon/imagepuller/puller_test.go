@@ -42,18 +42,20 @@ type daemon struct {
 	p       *puller
 	client  client.Client
 	runtime *critest.Runtime
-	end     context.CancelFunc
+	// lifetime is the daemon's, and end ends it.
+	lifetime context.Context
+	end      context.CancelFunc
 }
 
 func start(t *testing.T, c client.Client, runtime *critest.Runtime, pulls int) *daemon {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
-	p := &puller{
-		host:   host.Host{Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls, Metrics: host.NewMetrics(prometheus.NewRegistry())},
-		client: c, slots: make(chan struct{}, pulls-1), own: map[string]chan struct{}{}, trigger: host.NewTrigger(&v1beta1.NodeImage{}, "n1"), rounds: map[key]*work{}, lifetime: ctx,
-	}
+	p := newPuller(host.Host{
+		Node: "n1", Namespace: namespace, Runtime: runtime, Events: events.NewFakeRecorder(100), Clock: clock.RealClock{}, MaxPulls: pulls,
+		Metrics: host.NewMetrics(prometheus.NewRegistry()),
+	}, c)
 	t.Cleanup(end)
-	return &daemon{t: t, p: p, client: c, runtime: runtime, end: end}
+	return &daemon{t: t, p: p, client: c, runtime: runtime, lifetime: ctx, end: end}
 }
 
 // store is an API server with the node's list.
@@ -80,17 +82,17 @@ func tag(name string, backoff int32) v1beta1.ImageTagSpec {
 
 // A list without status gets all counters: the server refuses a status without them.
 func TestAllCountersAreWritten(t *testing.T) {
-	body, err := patchOf(&v1beta1.NodeImage{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}}, v1beta1.NodeImageStatus{Desired: 1, Pulling: 1})
-	want := `{"metadata":{"resourceVersion":"7","uid":"u"},"status":{"desired":1,"failed":0,"pulling":1,"succeeded":0,"waiting":0}}`
-	if err != nil || string(body) != want {
-		t.Errorf("error %v\n%s\nwant\n%s", err, body, want)
+	change, err := changeOf(&v1beta1.NodeImage{}, v1beta1.NodeImageStatus{Desired: 1, Pulling: 1})
+	want := "map[desired:1 failed:0 pulling:1 succeeded:0 waiting:0]"
+	if got := fmt.Sprint(change); err != nil || got != want {
+		t.Errorf("error %v\n%s\nwant\n%s", err, got, want)
 	}
 }
 
 // event is the next event. The test ends when there is none within ten seconds.
 func (d *daemon) event() string {
 	d.t.Helper()
-	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
+	recorder, _ := d.p.Events.(*events.FakeRecorder)
 	select {
 	case event := <-recorder.Events:
 		return event
@@ -105,8 +107,8 @@ func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1bet
 	d.t.Helper()
 	deadline := time.Now().Add(time.Minute)
 	for {
-		d.p.writes = host.Writes{} // the test does not wait for the spacing of writes
-		if _, err := d.p.Reconcile(d.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}}); err != nil {
+		d.p.Writes = host.Writes{} // the test does not wait for the spacing of writes
+		if _, err := d.p.Reconcile(d.lifetime, reconcile.Request{NamespacedName: client.ObjectKey{Name: "n1"}}); err != nil {
 			d.t.Fatal(err)
 		}
 		list := &v1beta1.NodeImage{}
@@ -120,7 +122,7 @@ func (d *daemon) until(what string, ok func(v1beta1.NodeImageStatus) bool) v1bet
 			d.t.Fatalf("%s: the status is %+v", what, list.Status)
 		}
 		select {
-		case <-d.p.trigger.Events():
+		case <-d.p.Changed():
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
@@ -140,7 +142,7 @@ func TestAnImageIsPulledByTheRuntimeOfThePods(t *testing.T) {
 	}}
 	first, second := &critest.Runtime{}, &critest.Runtime{Name: "cri-o"}
 	d := start(t, store(t, tags(tag("1", 0)), pod), first, 1)
-	d.p.host.Runtime = critest.Several{Runtime: first, Others: []*critest.Runtime{second}}
+	d.p.Runtime = critest.Several{Runtime: first, Others: []*critest.Runtime{second}}
 	d.until("it is pulled", ended(1))
 	if len(first.Calls()) != 0 || second.Pulls(nginx+"1") != 1 {
 		t.Errorf("containerd was asked for %v, CRI-O for %v", first.Calls(), second.Calls())
@@ -201,7 +203,7 @@ func TestPullsAreMeasured(t *testing.T) {
 	runtime.AddImage(nginx + "there")
 	registry := prometheus.NewRegistry()
 	d := start(t, store(t, tags(tag("slow", 0), tag("there", 0), tag("bad", 0))), runtime, 3)
-	d.p.host.Metrics = host.NewMetrics(registry)
+	d.p.Metrics = host.NewMetrics(registry)
 	values := func() map[string]float64 {
 		families, err := registry.Gather()
 		if err != nil {
@@ -404,7 +406,7 @@ func TestATagIsPulledVisiblyWhenTheRuntimeIsBack(t *testing.T) {
 	runtime.SetDown(true)
 	d := start(t, store(t, tags(tag("1", 0))), runtime, 1)
 	now := clocktesting.NewFakeClock(time.Now())
-	d.p.host.Clock = now
+	d.p.Clock = now
 	of := func(s v1beta1.NodeImageStatus) v1beta1.ImageTagStatus {
 		now.Step(time.Second)
 		if tags := s.ImageStatuses["nginx"].Tags; len(tags) == 1 {
@@ -507,7 +509,7 @@ func TestAJobThatJoinsAPullHearsOfItsEnd(t *testing.T) {
 	}
 	close(release)
 	d.until("it is given up", ended(1))
-	recorder, _ := d.p.host.Events.(*events.FakeRecorder)
+	recorder, _ := d.p.Events.(*events.FakeRecorder)
 	if n := len(recorder.Events); n != 3 {
 		t.Errorf("%d events, want one for the list and one for each job", n)
 	}
@@ -524,18 +526,6 @@ func TestWhatAnEarlierRoundSaysIsNotBelieved(t *testing.T) {
 	}
 	if former.status.Progress != 0 || now.status.Progress != 1 {
 		t.Errorf("the former round says %d, the new one %d", former.status.Progress, now.status.Progress)
-	}
-}
-
-// After an hour without API server the operator must not wait another: after ten minutes
-// the tag would have failed.
-func TestAStatusThatCannotBeWrittenIsTriedAgainSoon(t *testing.T) {
-	limiter, longest := options(&puller{}).RateLimiter, time.Duration(0)
-	for range 100 {
-		longest = max(longest, limiter.When(reconcile.Request{}))
-	}
-	if longest > time.Minute {
-		t.Errorf("after a hundred failures it is tried again in %s", longest)
 	}
 }
 

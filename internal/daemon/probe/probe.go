@@ -18,9 +18,6 @@ package probe
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -28,13 +25,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -57,102 +51,55 @@ type key struct{ uid, name string }
 
 // prober is the worker of a node.
 type prober struct {
-	host    host.Host
-	client  client.Client
-	trigger *host.Trigger
-	slots   chan struct{}
-	limit   flowcontrol.RateLimiter
-	begun   time.Time
+	*host.Keeper
+	slots *host.Slots
+	limit flowcontrol.RateLimiter
+	begun time.Time
 	// spread is a random share of 1.
 	spread func() float64
-
-	// writes and told are the last writes of the status and of a message; said is the
-	// status written, of id. Only the pass uses them.
-	writes host.Writes
-	told   time.Time
-	said   *appsv1alpha1.NodePodProbeStatus
-	id     types.UID
+	// told is the last write of the status. Only the pass uses it.
+	told time.Time
 
 	mu     sync.Mutex
 	probes map[key]*probe
-	// own are the slots by namespace with probes.
-	own      map[string]chan struct{}
-	lifetime context.Context
 }
 
 // Setup adds the prober to the daemon.
 func Setup(h host.Host) error {
-	p := &prober{
-		host: h, client: h.Manager.GetClient(), trigger: host.NewTrigger(&appsv1alpha1.NodePodProbe{}, h.Node), slots: make(chan struct{}, tries),
-		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64,
-		probes: map[key]*probe{}, own: map[string]chan struct{}{},
-	}
-	return h.AddController("probe", p.trigger, controller.Options{Reconciler: p}, p.live)
+	p := newProber(h, h.Manager.GetClient())
+	return p.Start("probe", p)
 }
 
-// live lets probes begin, until the daemon ends.
-func (p *prober) live(lifetime context.Context) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lifetime = lifetime
+func newProber(h host.Host, c client.Client) *prober {
+	return &prober{
+		Keeper: host.NewKeeper(h, c, &appsv1alpha1.NodePodProbe{}), slots: host.NewSlots(tries, ownTries),
+		limit: flowcontrol.NewTokenBucketRateLimiter(commands, commands), begun: h.Clock.Now(), spread: rand.Float64, probes: map[key]*probe{},
+	}
 }
 
 // Reconcile begins and ends probes, and writes the changes.
-func (p *prober) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	if req.Name != p.host.Node {
-		return reconcile.Result{}, nil
-	}
+func (p *prober) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	stored := &appsv1alpha1.NodePodProbe{}
-	err := p.client.Get(ctx, client.ObjectKey{Name: p.host.Node}, stored)
-	if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
-		p.sync(&appsv1alpha1.NodePodProbe{}) //nolint:contextcheck // nothing is begun
+	there, err := p.Read(ctx, stored)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if !there {
+		stored = &appsv1alpha1.NodePodProbe{} // nothing is wanted
+	}
+	p.sync(ctx, stored)
+	before, after := stored.Status.PodProbeStatuses, p.statusOf(stored)
+	if !there || equality.Semantic.DeepEqual(before, after) {
 		return reconcile.Result{}, nil
 	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("reading the node's probes: %w", err)
+	if left := messageInterval - p.Clock.Since(p.told); left > 0 && slices.Equal(urgentStates(before), urgentStates(after)) {
+		return reconcile.Result{RequeueAfter: left}, nil
 	}
-	if p.id != stored.UID {
-		p.id, p.said = stored.UID, nil
+	written, result, err := p.Write(ctx, stored, map[string]any{"podProbeStatuses": after})
+	if written {
+		p.told = p.Clock.Now()
 	}
-	p.sync(stored) //nolint:contextcheck // a probe outlives the pass that begins it
-	status := p.statusOf(stored)
-	before := &stored.Status
-	if p.said != nil {
-		before = p.said // the cache may not show it yet
-	}
-	wait := p.pause(before, &status)
-	if wait < 0 || wait > 0 {
-		return reconcile.Result{RequeueAfter: max(wait, 0)}, nil
-	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": stored.UID}, "status": map[string]any{"podProbeStatuses": status.PodProbeStatuses}})
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("rendering the status: %w", err)
-	}
-	err = p.client.Status().Patch(ctx, &appsv1alpha1.NodePodProbe{ObjectMeta: metav1.ObjectMeta{Name: stored.Name}}, client.RawPatch(types.MergePatchType, body))
-	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return reconcile.Result{RequeueAfter: host.Settling}, nil
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
-	}
-	now := p.host.Clock.Now()
-	p.writes.Note(now)
-	p.told, p.said = now, &status
-	ctrl.LoggerFrom(ctx).V(1).Info("Status written", "pods", len(status.PodProbeStatuses))
-	return reconcile.Result{}, nil
-}
-
-// pause is how long the write of a status has to wait; negative when there is nothing to write.
-func (p *prober) pause(before, after *appsv1alpha1.NodePodProbeStatus) time.Duration {
-	if len(before.PodProbeStatuses) == 0 && len(after.PodProbeStatuses) == 0 || equality.Semantic.DeepEqual(before.PodProbeStatuses, after.PodProbeStatuses) {
-		return -1
-	}
-	if slices.Equal(urgentStates(before), urgentStates(after)) {
-		if since := p.host.Clock.Since(p.told); since < messageInterval {
-			return messageInterval - since
-		}
-	}
-	return p.writes.Wait(p.host.Clock.Now())
+	return result, err
 }
 
 // urgentState is written soon after it changes.
@@ -162,10 +109,10 @@ type urgentState struct {
 	trouble   bool
 }
 
-func urgentStates(s *appsv1alpha1.NodePodProbeStatus) []urgentState {
+func urgentStates(pods []appsv1alpha1.PodProbeStatus) []urgentState {
 	var states []urgentState
-	for i := range s.PodProbeStatuses {
-		pod := &s.PodProbeStatuses[i]
+	for i := range pods {
+		pod := &pods[i]
 		for j := range pod.ProbeStates {
 			state := &pod.ProbeStates[j]
 			states = append(states, urgentState{pod.UID, state.Name, state.State, state.Error != ""})
@@ -175,27 +122,24 @@ func urgentStates(s *appsv1alpha1.NodePodProbeStatus) []urgentState {
 }
 
 // sync ends unwanted probes, begins new ones, and tells the others of changes.
-func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
+func (p *prober) sync(ctx context.Context, stored *appsv1alpha1.NodePodProbe) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wanted, namespaces := map[key]bool{}, map[string]bool{}
+	wanted := map[key]bool{}
 	for i := range stored.Spec.PodProbes {
 		pod := &stored.Spec.PodProbes[i]
-		namespaces[pod.Namespace] = true
 		for j := range pod.Probes {
 			spec := &pod.Probes[j]
 			probing.Default(&spec.Probe) // a list of OpenKruise, or one written by hand, may leave numbers out
 			at := key{pod.UID, spec.Name}
 			wanted[at] = true
 			if known := p.probes[at]; known != nil && known.container == spec.ContainerName {
-				known.redefine(&spec.Probe, pod.IP, p.host.Clock.Now())
+				known.redefine(&spec.Probe, pod.IP, p.Clock.Now())
 				continue
 			} else if known != nil {
 				known.cancel()
 			}
-			if p.lifetime != nil {
-				p.begin(at, pod, spec, stateOf(stored, at))
-			}
+			p.begin(ctx, at, pod, spec, stateOf(stored, at))
 		}
 	}
 	for at, known := range p.probes {
@@ -204,19 +148,12 @@ func (p *prober) sync(stored *appsv1alpha1.NodePodProbe) {
 			delete(p.probes, at)
 		}
 	}
-	maps.DeleteFunc(p.own, func(namespace string, _ chan struct{}) bool { return !namespaces[namespace] })
 }
 
-// begin begins a probe, from its stored result.
-func (p *prober) begin(at key, pod *appsv1alpha1.PodProbe, spec *appsv1alpha1.ContainerProbe, before *appsv1alpha1.ContainerProbeState) {
-	ctx, cancel := context.WithCancel(p.lifetime)
-	own := p.own[pod.Namespace]
-	if own == nil {
-		own = make(chan struct{}, ownTries)
-		p.own[pod.Namespace] = own
-	}
+// begin begins a probe, from its stored result. It outlives the pass, and ends with the daemon.
+func (p *prober) begin(ctx context.Context, at key, pod *appsv1alpha1.PodProbe, spec *appsv1alpha1.ContainerProbe, before *appsv1alpha1.ContainerProbeState) {
+	ctx, cancel := context.WithCancel(ctx)
 	of := &probe{
-		own:    own,
 		prober: p, cancel: cancel, uid: pod.UID, container: spec.ContainerName, name: spec.Name,
 		pod:     &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: types.UID(pod.UID)}},
 		machine: probing.NewMachine(&spec.Probe, before), spec: *spec.Probe.DeepCopy(), ip: pod.IP, redefined: make(chan struct{}, 1),
@@ -238,10 +175,10 @@ func stateOf(stored *appsv1alpha1.NodePodProbe, at key) *appsv1alpha1.ContainerP
 }
 
 // statusOf is the wanted status: the known results of the list's probes, in order.
-func (p *prober) statusOf(stored *appsv1alpha1.NodePodProbe) appsv1alpha1.NodePodProbeStatus {
+func (p *prober) statusOf(stored *appsv1alpha1.NodePodProbe) []appsv1alpha1.PodProbeStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	status := appsv1alpha1.NodePodProbeStatus{PodProbeStatuses: []appsv1alpha1.PodProbeStatus{}}
+	status := []appsv1alpha1.PodProbeStatus{} // null would be no list
 	for i := range stored.Spec.PodProbes {
 		pod := &stored.Spec.PodProbes[i]
 		of := appsv1alpha1.PodProbeStatus{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}
@@ -257,9 +194,9 @@ func (p *prober) statusOf(stored *appsv1alpha1.NodePodProbe) appsv1alpha1.NodePo
 			}
 		}
 		if len(of.ProbeStates) > 0 {
-			status.PodProbeStatuses = append(status.PodProbeStatuses, of)
+			status = append(status, of)
 		}
 	}
-	probing.FitMessages(status.PodProbeStatuses)
+	probing.FitMessages(status)
 	return status
 }

@@ -43,7 +43,9 @@ type daemon struct {
 	t       *testing.T
 	runtime *critest.Runtime
 	events  *events.FakeRecorder
-	end     context.CancelFunc
+	// lifetime is the daemon's, and end ends it.
+	lifetime context.Context
+	end      context.CancelFunc
 
 	mu     sync.Mutex
 	answer map[string]cri.ExecResult
@@ -85,12 +87,11 @@ func (d *daemon) restart(c client.Client) {
 	ctx, end := context.WithCancel(d.t.Context())
 	d.t.Cleanup(end)
 	d.end = end
-	d.prober = &prober{
-		host:   host.Host{Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}, Metrics: host.NewMetrics(prometheus.NewRegistry())},
-		client: c, trigger: host.NewTrigger(&appsv1alpha1.NodePodProbe{}, "n1"), slots: make(chan struct{}, tries),
-		limit: flowcontrol.NewFakeAlwaysRateLimiter(), spread: func() float64 { return 0 },
-		probes: map[key]*probe{}, own: map[string]chan struct{}{}, lifetime: ctx,
-	}
+	d.lifetime = ctx
+	d.prober = newProber(host.Host{
+		Node: "n1", Runtime: d.runtime, Events: d.events, Clock: clock.RealClock{}, Metrics: host.NewMetrics(prometheus.NewRegistry()),
+	}, c)
+	d.limit, d.begun, d.spread = flowcontrol.NewFakeAlwaysRateLimiter(), time.Time{}, func() float64 { return 0 }
 }
 
 func list(probes ...appsv1alpha1.ContainerProbe) *appsv1alpha1.NodePodProbe {
@@ -122,7 +123,7 @@ func (d *daemon) pass() {
 	d.t.Helper()
 	request := reconcile.Request{}
 	request.Name = "n1"
-	if _, err := d.Reconcile(d.t.Context(), request); err != nil {
+	if _, err := d.Reconcile(d.lifetime, request); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -130,7 +131,7 @@ func (d *daemon) pass() {
 func (d *daemon) stored() *appsv1alpha1.NodePodProbe {
 	d.t.Helper()
 	l := &appsv1alpha1.NodePodProbe{}
-	if err := d.client.Get(d.t.Context(), client.ObjectKey{Name: "n1"}, l); err != nil {
+	if err := d.Client.Get(d.t.Context(), client.ObjectKey{Name: "n1"}, l); err != nil {
 		d.t.Fatal(err)
 	}
 	return l
@@ -161,7 +162,7 @@ func (d *daemon) until(want string) {
 			d.t.Fatalf("the status says %q, want %q", got, want)
 		}
 		select {
-		case <-d.trigger.Events():
+		case <-d.Changed():
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -171,7 +172,7 @@ func (d *daemon) change(change func(*appsv1alpha1.NodePodProbe)) {
 	d.t.Helper()
 	l := d.stored()
 	change(l)
-	if err := d.client.Update(d.t.Context(), l); err != nil {
+	if err := d.Client.Update(d.t.Context(), l); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -197,10 +198,10 @@ func TestProbesOfTwoContainers(t *testing.T) {
 func TestACommandRunsInTheRuntimeOfItsPod(t *testing.T) {
 	d := start(t, list(exec("idle", "app", "idle")))
 	d.runtime.Name = "cri-o"
-	d.host.Runtime = critest.Several{Runtime: &critest.Runtime{}, Others: []*critest.Runtime{d.runtime}}
+	d.Runtime = critest.Several{Runtime: &critest.Runtime{}, Others: []*critest.Runtime{d.runtime}}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "u"}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", ContainerID: "cri-o://app-id"}}
-	if err := d.client.Create(t.Context(), pod); err != nil {
+	if err := d.Client.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)
 	}
 	d.answers("idle", 0, "yes")
@@ -210,7 +211,7 @@ func TestACommandRunsInTheRuntimeOfItsPod(t *testing.T) {
 func TestTriesAreMeasured(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	d := start(t, list())
-	d.host.Metrics = host.NewMetrics(registry)
+	d.Metrics = host.NewMetrics(registry)
 	d.answers("idle", 0, "yes")
 	d.change(func(stored *appsv1alpha1.NodePodProbe) { stored.Spec = list(exec("idle", "app", "idle")).Spec })
 	d.until("m#idle Succeeded yes")
@@ -273,7 +274,7 @@ func TestGoesOnAfterARestart(t *testing.T) {
 		t.Fatal("no event came")
 	}
 	before, writes := d.stored().Status, d.writes
-	d.restart(d.client)
+	d.restart(d.Client)
 	tried := len(d.runtime.Calls())
 	deadline := time.Now().Add(60 * time.Second)
 	for len(d.runtime.Calls()) < tried+2 {

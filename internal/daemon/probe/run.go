@@ -31,8 +31,6 @@ type probe struct {
 	pod                  *corev1.Pod
 	// redefined signals a possibly new period.
 	redefined chan struct{}
-	// own are the slots of the namespace.
-	own chan struct{}
 	// id and started are the last seen container and its start; runtime has it. Only run
 	// uses them.
 	id      string
@@ -79,12 +77,12 @@ func (p *probe) run(ctx context.Context) {
 	spec, _ := p.current()
 	period := periodOf(&spec)
 	wait := time.Duration(0)
-	if p.host.Clock.Since(p.begun) < period {
+	if p.Clock.Since(p.begun) < period {
 		wait = time.Duration(p.spread() * float64(period))
 	}
-	last := p.host.Clock.Now().Add(wait - period)
+	last := p.Clock.Now().Add(wait - period)
 	for {
-		timer := p.host.Clock.NewTimer(max(period-p.host.Clock.Since(last), 0))
+		timer := p.Clock.NewTimer(max(period-p.Clock.Since(last), 0))
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -96,17 +94,13 @@ func (p *probe) run(ctx context.Context) {
 			continue
 		case <-timer.C():
 		}
-		last = p.host.Clock.Now()
-		slots := p.slots
-		select {
-		case p.own <- struct{}{}:
-			slots = p.own
-		case p.slots <- struct{}{}:
-		case <-ctx.Done():
+		last = p.Clock.Now()
+		release := p.slots.Take(ctx, p.pod.Namespace)
+		if release == nil {
 			return
 		}
 		p.try(ctx)
-		<-slots
+		release()
 	}
 }
 
@@ -134,12 +128,12 @@ func (p *probe) try(ctx context.Context) {
 	}
 	spec, ip := p.current()
 	before = p.state()
-	begun := p.host.Clock.Now()
+	begun := p.Clock.Now()
 	outcome := p.carryOut(ctx, &spec, ip, container.ID)
 	if ctx.Err() != nil {
 		return
 	}
-	p.host.Metrics.Probes.WithLabelValues(handlerOf(&spec), resultOf(&outcome)).Observe(p.host.Clock.Since(begun).Seconds())
+	p.Metrics.Probes.WithLabelValues(handlerOf(&spec), resultOf(&outcome)).Observe(p.Clock.Since(begun).Seconds())
 	p.note(before, func(m *probing.Machine, now time.Time) {
 		if equality.Semantic.DeepEqual(p.spec.ProbeHandler, spec.ProbeHandler) { // else it is the outcome of what was asked for before
 			m.End(outcome, now)
@@ -150,22 +144,22 @@ func (p *probe) try(ctx context.Context) {
 // note records the outcome and returns the changes.
 func (p *probe) note(before appsv1alpha1.ContainerProbeState, change func(*probing.Machine, time.Time)) {
 	p.mu.Lock()
-	change(p.machine, p.host.Clock.Now())
+	change(p.machine, p.Clock.Now())
 	after := p.machine.State()
 	p.mu.Unlock()
 	if equality.Semantic.DeepEqual(before, after) {
 		return
 	}
-	p.trigger.Enqueue()
+	p.Enqueue()
 	if before.State == after.State {
 		return
 	}
 	marker, name, _ := probing.SplitKey(p.name)
 	switch after.State {
 	case appsv1alpha1.ProbeSucceeded:
-		p.host.Events.Eventf(p.pod, nil, corev1.EventTypeNormal, "KruiseProbeSucceeded", "Probe", "Probe %s of PodProbeMarker %s succeeded", name, marker)
+		p.Events.Eventf(p.pod, nil, corev1.EventTypeNormal, "KruiseProbeSucceeded", "Probe", "Probe %s of PodProbeMarker %s succeeded", name, marker)
 	case appsv1alpha1.ProbeFailed:
-		p.host.Events.Eventf(p.pod, nil, corev1.EventTypeWarning, "KruiseProbeFailed", "Probe", "Probe %s of PodProbeMarker %s failed", name, marker)
+		p.Events.Eventf(p.pod, nil, corev1.EventTypeWarning, "KruiseProbeFailed", "Probe", "Probe %s of PodProbeMarker %s failed", name, marker)
 	case appsv1alpha1.ProbeUnknown:
 	}
 }
@@ -207,14 +201,14 @@ func (p *probe) look(ctx context.Context) (probing.Container, error) {
 // from returns the pod's container runtime.
 func (p *probe) from(ctx context.Context) (cri.Runtime, error) {
 	pod := &corev1.Pod{}
-	err := p.client.Get(ctx, client.ObjectKeyFromObject(p.pod), pod, client.UnsafeDisableDeepCopy)
+	err := p.Client.Get(ctx, client.ObjectKeyFromObject(p.pod), pod, client.UnsafeDisableDeepCopy)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("reading the pod: %w", err)
 	}
 	if string(pod.UID) != p.uid {
 		pod = &corev1.Pod{} // it is not known yet, or gone
 	}
-	return p.host.RuntimeOf(ctx, p.client, pod), nil
+	return p.RuntimeOf(ctx, p.Client, pod), nil
 }
 
 func handlerOf(spec *corev1.Probe) string {

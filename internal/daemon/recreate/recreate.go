@@ -11,21 +11,17 @@ package recreate
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -64,13 +60,9 @@ func Selector(node string) labels.Selector {
 // Add adds the feature to the daemon.
 func Add(h host.Host) error {
 	r := &reconciler{Host: h, client: h.Manager.GetClient(), stopped: make(chan event.GenericEvent, maxStops)}
-	c, err := controller.New("recreate", h.Manager, controller.Options{
-		Reconciler:              r,
-		MaxConcurrentReconciles: workers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](500*time.Millisecond, 50*time.Second),
-	})
+	c, err := h.NewController("recreate", workers, r)
 	if err != nil {
-		return fmt.Errorf("creating the controller of restarts: %w", err)
+		return err
 	}
 	requests := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, object client.Object) []reconcile.Request {
 		request, ok := object.(*appsv1beta1.ContainerRecreateRequest)
@@ -227,15 +219,11 @@ func (r *reconciler) wrote(
 func (r *reconciler) write(
 	ctx context.Context, request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus,
 ) (stale bool, err error) {
-	body, err := difference(request, status)
-	if err != nil {
-		return false, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
-	answer := &appsv1beta1.ContainerRecreateRequest{}
-	answer.Namespace, answer.Name = request.Namespace, request.Name
-	err = r.client.Status().Patch(ctx, answer, client.RawPatch(types.MergePatchType, body))
+	changed := request.DeepCopy()
+	changed.Status = *status
+	err = r.client.Status().Patch(ctx, changed, client.MergeFromWithOptions(request, client.MergeFromWithOptimisticLock{}))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return true, nil
@@ -243,24 +231,6 @@ func (r *reconciler) write(
 		return false, fmt.Errorf("writing the status of request %s: %w", request.Name, err)
 	}
 	return false, nil
-}
-
-func difference(request *appsv1beta1.ContainerRecreateRequest, status *appsv1beta1.ContainerRecreateRequestStatus) ([]byte, error) {
-	was, err := json.Marshal(request.Status)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a status: %w", err)
-	}
-	is, err := json.Marshal(status)
-	if err != nil {
-		return nil, fmt.Errorf("encoding a status: %w", err)
-	}
-	change, err := jsonpatch.CreateMergePatch(was, is)
-	if err != nil {
-		return nil, fmt.Errorf("comparing statuses: %w", err)
-	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": request.UID, "resourceVersion": request.ResourceVersion}, "status": json.RawMessage(change),
-	})
 }
 
 // observe asks the runtime for the newest instances of the requested containers.

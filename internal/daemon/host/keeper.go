@@ -1,0 +1,99 @@
+// SPDX-FileCopyrightText: The kruise-operator Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Keeper keeps the object with the node's name: a feature reads there what is wanted, and writes what has come of it.
+type Keeper struct {
+	Host
+	// Client reads the objects of the node and writes.
+	Client client.Client
+	// Writes are of the status.
+	Writes Writes
+	object client.Object
+	events chan event.GenericEvent
+}
+
+// NewKeeper returns the keeper of the object of a kind.
+func NewKeeper(h Host, c client.Client, kind client.Object) *Keeper {
+	kind.SetName(h.Node)
+	return &Keeper{Host: h, Client: c, object: kind, events: make(chan event.GenericEvent, 1)}
+}
+
+// Enqueue adds the object to the queue after changes on the node. It never blocks: calls before an earlier event is
+// received add no other.
+func (k *Keeper) Enqueue() {
+	select {
+	case k.events <- event.GenericEvent{Object: k.object}:
+	default:
+	}
+}
+
+// Changed has an event after a call of Enqueue, until it is received.
+func (k *Keeper) Changed() <-chan event.GenericEvent { return k.events }
+
+// Start adds the controller of the object.
+func (k *Keeper) Start(name string, r reconcile.Reconciler) error {
+	c, err := k.NewController(name, 1, r)
+	if err != nil {
+		return err
+	}
+	if err := c.Watch(source.Kind(k.Manager.GetCache(), k.object, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching the object of the node for %s: %w", name, err)
+	}
+	if err := c.Watch(source.Channel(k.events, &handler.EnqueueRequestForObject{})); err != nil {
+		return fmt.Errorf("watching the node for %s: %w", name, err)
+	}
+	return nil
+}
+
+// Read reads the object. It is not there when it is being deleted, either.
+func (k *Keeper) Read(ctx context.Context, into client.Object) (there bool, err error) {
+	err = k.Client.Get(ctx, client.ObjectKey{Name: k.Node}, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading the object of the node: %w", err)
+	}
+	return into.GetDeletionTimestamp() == nil, nil
+}
+
+// Write writes fields of the status, tied to the version they were decided on. When it is too early, or there is a newer version, it says
+// when to come back.
+func (k *Keeper) Write(ctx context.Context, stored client.Object, status map[string]any) (written bool, result reconcile.Result, err error) {
+	if wait := k.Writes.Wait(k.Clock.Now()); wait > 0 {
+		return false, reconcile.Result{RequeueAfter: wait}, nil
+	}
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": stored.GetUID(), "resourceVersion": stored.GetResourceVersion()}, "status": status,
+	})
+	if err != nil {
+		return false, reconcile.Result{}, fmt.Errorf("rendering the status: %w", err)
+	}
+	err = k.Client.Status().Patch(ctx, stored, client.RawPatch(types.MergePatchType, body))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, reconcile.Result{RequeueAfter: Settling}, nil
+	}
+	if err != nil {
+		return false, reconcile.Result{}, fmt.Errorf("writing the status: %w", err)
+	}
+	k.Writes.Note(k.Clock.Now())
+	ctrl.LoggerFrom(ctx).V(1).Info("Status written")
+	return true, reconcile.Result{}, nil
+}
