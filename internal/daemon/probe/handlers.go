@@ -5,20 +5,18 @@ package probe
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 )
 
@@ -27,8 +25,6 @@ const (
 	agent = "kube-probe"
 	// maxRedirects is how many redirects a request follows.
 	maxRedirects = 10
-	// maxRead limits the answer read, in bytes: its content does not matter.
-	maxRead = 10 << 10
 )
 
 // carryOut carries out a probe's action.
@@ -88,7 +84,7 @@ func connect(ctx context.Context, port intstr.IntOrString, ip string, limit time
 	return probing.Outcome{Success: true}
 }
 
-// get sends a request. Certificates are not verified, as with the kubelet. A redirect to another host is not followed: the pod has answered.
+// get sends a request. A redirect to another host is not followed: the pod has answered.
 func get(ctx context.Context, action *corev1.HTTPGetAction, ip string, limit time.Duration) probing.Outcome {
 	to, err := address(action.Port, ip)
 	if err != nil {
@@ -96,14 +92,8 @@ func get(ctx context.Context, action *corev1.HTTPGetAction, ip string, limit tim
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	request, err := requestOf(ctx, action, to)
-	if err != nil {
-		return probing.Outcome{Error: err.Error()}
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true, DisableCompression: true}
-	defer transport.CloseIdleConnections()
 	elsewhere := ""
-	asking := &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
+	code, status, err := host.Get(ctx, action, to, agent, func(next *http.Request, via []*http.Request) error {
 		if next.URL.Hostname() != via[0].URL.Hostname() {
 			elsewhere = next.URL.Hostname()
 			return http.ErrUseLastResponse
@@ -112,50 +102,17 @@ func get(ctx context.Context, action *corev1.HTTPGetAction, ip string, limit tim
 			return fmt.Errorf("stopped after %d redirects", maxRedirects)
 		}
 		return nil
-	}}
-	response, err := asking.Do(request)
+	})
 	if err != nil {
 		return probing.Outcome{Message: stable(err)}
 	}
-	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, maxRead)) // so that the sender is not cut off
 	switch {
-	case response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusBadRequest:
-		return probing.Outcome{Message: "HTTP probe failed with status " + response.Status}
+	case code < http.StatusOK || code >= http.StatusBadRequest:
+		return probing.Outcome{Message: "HTTP probe failed with status " + status}
 	case elsewhere != "":
-		return probing.Outcome{Success: true, Message: fmt.Sprintf("%s to host %s, which was not followed", response.Status, elsewhere)}
+		return probing.Outcome{Success: true, Message: fmt.Sprintf("%s to host %s, which was not followed", status, elsewhere)}
 	}
-	return probing.Outcome{Success: true, Message: response.Status}
-}
-
-func requestOf(ctx context.Context, action *corev1.HTTPGetAction, to string) (*http.Request, error) {
-	target, err := url.Parse(action.Path)
-	if err != nil {
-		target = &url.URL{Path: action.Path}
-	}
-	target.Scheme, target.Host, target.Opaque, target.User = "http", to, "", nil
-	if action.Scheme == corev1.URISchemeHTTPS {
-		target.Scheme = "https"
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header = http.Header{"User-Agent": {agent}, "Accept": {"*/*"}}
-	own := map[string]bool{}
-	for _, header := range action.HTTPHeaders {
-		name := http.CanonicalHeaderKey(header.Name)
-		if strings.EqualFold(name, "Host") {
-			request.Host = header.Value
-			continue
-		}
-		if !own[name] {
-			own[name] = true
-			request.Header.Del(name)
-		}
-		request.Header.Add(name, header.Value)
-	}
-	return request, nil
+	return probing.Outcome{Success: true, Message: status}
 }
 
 // stable removes the changing part of an error: the connection's source port.

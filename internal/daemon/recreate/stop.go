@@ -4,14 +4,12 @@
 package recreate
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -55,6 +53,9 @@ func (o Order) stop(ctx context.Context, r host.Host) error {
 	return r.Runtime.StopContainer(stopping, id, grace)
 }
 
+// agent is the user agent of hooks, the kubelet's without its version.
+const agent = "kube-lifecycle"
+
 // maxMessage limits the text of a hook's failure in an event, in bytes.
 const maxMessage = 512
 
@@ -90,34 +91,18 @@ func hook(
 	return nil
 }
 
-// get sends the request of a hook. Certificates are not verified, as with the kubelet, and redirects not followed: a hook is for its pod.
+// get sends the request of a hook. Redirects are not followed: a hook is for its pod.
 func get(ctx context.Context, pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer) error {
-	target, err := address(pod, c)
+	to, err := address(pod, c)
 	if err != nil {
 		return err
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	code, status, err := host.Get(ctx, c.PreStop.HTTPGet, to, agent, func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse })
 	if err != nil {
 		return fmt.Errorf("%w: %w", errHook, err)
 	}
-	for _, header := range c.PreStop.HTTPGet.HTTPHeaders {
-		if strings.EqualFold(header.Name, "Host") {
-			request.Host = header.Value
-			continue
-		}
-		request.Header.Add(header.Name, header.Value)
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
-	defer transport.CloseIdleConnections()
-	to := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	response, err := to.Do(request)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errHook, err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 1<<10)) // what it says does not matter
-	if response.StatusCode >= http.StatusBadRequest {
-		return fmt.Errorf("%w: %s", errHook, response.Status)
+	if code >= http.StatusBadRequest {
+		return fmt.Errorf("%w: %s", errHook, status)
 	}
 	return nil
 }
@@ -125,11 +110,8 @@ func get(ctx context.Context, pod *corev1.Pod, c *appsv1beta1.ContainerRecreateR
 // address is where the request of a hook goes.
 func address(pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer) (string, error) {
 	action := c.PreStop.HTTPGet
-	host := action.Host
-	if host == "" {
-		host = pod.Status.PodIP
-	}
-	if host == "" {
+	to := cmp.Or(action.Host, pod.Status.PodIP)
+	if to == "" {
 		return "", fmt.Errorf("%w: the pod has no address", errHook)
 	}
 	port := action.Port.IntValue()
@@ -143,10 +125,5 @@ func address(pod *corev1.Pod, c *appsv1beta1.ContainerRecreateRequestContainer) 
 	if port < 1 || port > 65535 {
 		return "", fmt.Errorf("%w: the container has no port %s", errHook, action.Port.String())
 	}
-	path, query, _ := strings.Cut(action.Path, "?")
-	target := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(port)), Path: path, RawQuery: query}
-	if action.Scheme == corev1.URISchemeHTTPS {
-		target.Scheme = "https"
-	}
-	return target.String(), nil
+	return net.JoinHostPort(to, strconv.Itoa(port)), nil
 }
