@@ -166,6 +166,21 @@ func TestUnreadyPodsOfThePartitionStay(t *testing.T) {
 	}
 }
 
+// TestPodsOfADaemonSetWithinMinReadySeconds: they are soon ready, and looked at again then.
+func TestPodsOfADaemonSetWithinMinReadySeconds(t *testing.T) {
+	now := time.Now()
+	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(now.Add(-10 * time.Second))},
+	}}}
+	for minReady, soon := range map[time.Duration]bool{0: false, 5 * time.Second: false, time.Minute: true} {
+		o := &observed{pods: []*corev1.Pod{pod}, snapshot: plan.Snapshot{Now: now}}
+		all := o.daemons("web-2", minReady)
+		if len(all) != 1 || all[0].Ready == soon || all[0].Soon != soon || (o.again == 50*time.Second) != soon {
+			t.Errorf("minReadySeconds %s: %+v, again in %s", minReady, all, o.again)
+		}
+	}
+}
+
 // TestAReleaseOfAPausedCloneSetMovesItsPods: the release says when, as with a Deployment that its user has paused.
 func TestAReleaseOfAPausedCloneSetMovesItsPods(t *testing.T) {
 	row, _ := rollable.Of("apps.kruise.io/v1beta1", "CloneSet")

@@ -322,9 +322,12 @@ func (o *observed) blocked() {
 func (o *observed) daemons(revision string, minReady time.Duration) []plan.Pod {
 	var all []plan.Pod
 	for _, pod := range o.pods {
-		available, _ := podstate.Availability(pod, minReady, o.snapshot.Now)
+		available, in := podstate.Availability(pod, minReady, o.snapshot.Now)
+		if in > 0 {
+			o.again = workload.Earliest(o.again, in)
+		}
 		all = append(all, plan.Pod{
-			Name: pod.Name, Updated: has(pod, revision), Gone: pod.DeletionTimestamp != nil, Ready: available,
+			Name: pod.Name, Updated: has(pod, revision), Gone: pod.DeletionTimestamp != nil, Ready: available, Soon: in > 0,
 			Pending: pod.Status.Phase == corev1.PodPending, Cost: costOf(pod), Created: pod.CreationTimestamp.Unix(),
 		})
 	}

@@ -69,13 +69,14 @@ type Pod struct {
 	Name string
 	// Updated: it has the new version. Gone: it is being deleted.
 	Updated, Gone bool
-	// Pending: it has no node, or its containers have not started.
-	Pending, Ready bool
+	// Pending: it has no node, or its containers have not started. Soon: it is ready, and not for long enough.
+	Pending, Ready, Soon bool
 	// Cost is its deletion cost, Created its age in any unit; a higher number is newer.
 	Cost, Created int64
 }
 
-// daemonSet deletes old pods: the DaemonSet makes new ones. Pods that are not ready go besides the user's limit.
+// daemonSet deletes old pods: the DaemonSet makes new ones. Pods that are not ready go besides the user's limit. Those that soon are count as
+// unavailable, and wait while more pods than the limit are: otherwise all that have just become ready would go together.
 func daemonSet(w *Workload, desired int) Act {
 	var old []Pod
 	updated, ready := 0, 0
@@ -96,7 +97,7 @@ func daemonSet(w *Workload, desired int) Act {
 	slices.SortFunc(old, earlier)
 	var act Act
 	for _, pod := range old {
-		if len(act.Delete) >= left || pod.Ready && may <= 0 {
+		if len(act.Delete) >= left || pod.Ready && may <= 0 || pod.Soon && may < 0 {
 			break
 		}
 		may -= boolean(pod.Ready)
@@ -105,10 +106,10 @@ func daemonSet(w *Workload, desired int) Act {
 	return act
 }
 
-// earlier: pending pods go first, then those that are not ready, those with a lower cost, the newer ones.
+// earlier: pending pods go first, then those that are not ready, those that soon are, those with a lower cost, the newer ones.
 func earlier(a, b Pod) int {
 	return cmp.Or(
-		-cmp.Compare(boolean(a.Pending), boolean(b.Pending)), cmp.Compare(boolean(a.Ready), boolean(b.Ready)),
+		-cmp.Compare(boolean(a.Pending), boolean(b.Pending)), cmp.Compare(boolean(a.Ready), boolean(b.Ready)), cmp.Compare(boolean(a.Soon), boolean(b.Soon)),
 		cmp.Compare(a.Cost, b.Cost), -cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name),
 	)
 }

@@ -6,6 +6,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -359,6 +360,31 @@ func TestWhichPodsOfADaemonSetGoFirst(t *testing.T) {
 	w.w.Pods[3] = Pod{Name: "gone", Gone: true}
 	if act := daemonSet(w.w, 2); !slices.Equal(act.Delete, []string{"cheap"}) {
 		t.Errorf("with one that is replaced: %v", act.Delete)
+	}
+}
+
+// TestAReleaseSoonAfterAnotherTakesFewPodsOfADaemonSet: pods within minReadySeconds are in service, and must not go all at once.
+func TestAReleaseSoonAfterAnotherTakesFewPodsOfADaemonSet(t *testing.T) {
+	soon, ready, broken := Pod{Soon: true}, Pod{Ready: true}, Pod{}
+	for _, c := range []struct {
+		pods []Pod
+		may  int
+		want []string
+	}{
+		{[]Pod{soon, soon, soon, soon}, 1, nil},
+		{[]Pod{soon, soon, soon, soon}, 4, []string{"0", "1", "2", "3"}},
+		{[]Pod{soon, broken, soon, ready}, 1, []string{"1"}},
+		{[]Pod{ready, soon, ready, soon}, 2, []string{"1", "3"}},
+		{[]Pod{ready, soon, ready, ready}, 2, []string{"1", "0"}},
+	} {
+		w := newWorld(t, "apps/v1", "DaemonSet", len(c.pods), "100%")
+		w.w.MaxUnavailable, w.w.Pods = c.may, c.pods
+		for i := range c.pods {
+			c.pods[i].Name = strconv.Itoa(i)
+		}
+		if act := daemonSet(w.w, len(c.pods)); !slices.Equal(act.Delete, c.want) {
+			t.Errorf("maxUnavailable %d of %+v: deleted are %v, not %v", c.may, c.pods, act.Delete, c.want)
+		}
 	}
 }
 
