@@ -266,7 +266,7 @@ func (w *fixture) onlyOurs(ctx context.Context) error {
 	for _, configuration := range configurations.Items {
 		for _, entry := range configuration.Webhooks {
 			if configuration.Name == hooks.MutatingConfiguration {
-				got = append(got, fmt.Sprintf("entry %s with %d conditions, announced %d", entry.Name, len(entry.MatchConditions), len(configuration.Annotations)))
+				got = append(got, fmt.Sprintf("entry %s with %d conditions, %d annotations", entry.Name, len(entry.MatchConditions), len(configuration.Annotations)))
 			}
 		}
 	}
@@ -275,7 +275,7 @@ func (w *fixture) onlyOurs(ctx context.Context) error {
 	}
 	slices.Sort(got)
 	want := []string{
-		"binding kruise-operator-sidecars-anchor", "binding sidecarset-mesh.operator.kruise.io", "entry sidecarset-log.operator.kruise.io with 2 conditions, announced 0",
+		"binding kruise-operator-sidecars-anchor", "binding sidecarset-mesh.operator.kruise.io", "entry sidecarset-log.operator.kruise.io with 2 conditions, 1 annotations",
 		"revision of kruise-operator-sidecars-anchor", "revision of log", "revision of mesh",
 	}
 	if !slices.Equal(got, want) {
