@@ -136,7 +136,7 @@ func (r *Reconciler) ensureRevision(
 ) (recorded, sidecarspec.Hashes, error) {
 	ownerKey, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.Options.Namespace
 	var err error
-	if observed.stored, err = history.ListOf(ctx, r.History, codec, metav1.NamespaceAll, ownerKey.UID); err != nil {
+	if observed.stored, err = history.List(ctx, r.History, codec, metav1.NamespaceAll, ownerKey.UID); err != nil {
 		return recorded{}, hashes, err
 	}
 	observed.stored = slices.DeleteFunc(observed.stored, func(r recorded) bool { return !sidecarspec.HasRevisions(r.Object.Namespace, namespace) })
@@ -146,7 +146,7 @@ func (r *Reconciler) ensureRevision(
 		decision, err = revision.DecideOf(codec, owner, payload, observed.stored, set.Status.CollisionCount)
 	} else {
 		observed.refused, err = r.Record(set, true, func() error {
-			decision, err = history.EnsureOf(ctx, r.History, codec, ownerKey, owner, payload, observed.stored, set.Status.CollisionCount)
+			decision, err = history.Ensure(ctx, r.History, codec, ownerKey, owner, payload, observed.stored, set.Status.CollisionCount)
 			return err
 		})
 		if apierrors.IsInternalError(err) {
@@ -301,7 +301,7 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, obse
 	if set.DeletionTimestamp != nil || len(observed.stored) <= limit {
 		return nil
 	}
-	return history.TrimOf(ctx, r.History, freshness.OwnerOf(set), observed.stored, liveRevisions(set, &observed), limit)
+	return history.Trim(ctx, r.History, freshness.OwnerOf(set), observed.stored, liveRevisions(set, &observed), limit)
 }
 
 // liveRevisions are the revisions pods or the spec need.

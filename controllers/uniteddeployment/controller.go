@@ -111,5 +111,5 @@ func (r *Reconciler) trim(ctx context.Context, spec *united.Spec, observed obser
 			live.Insert(known.Name)
 		}
 	}
-	return history.TrimOf(ctx, r.History, freshness.OwnerOf(spec.Set), observed.stored, live, most)
+	return history.Trim(ctx, r.History, freshness.OwnerOf(spec.Set), observed.stored, live, most)
 }

@@ -144,13 +144,13 @@ func (r *Reconciler) taken(ctx context.Context, spec *united.Spec, adapter unite
 func (r *Reconciler) ensureRevision(ctx context.Context, spec *united.Spec, observed *observation) error {
 	set, codec, ownerKey := spec.Set, united.Templates(), freshness.OwnerOf(spec.Set)
 	var err error
-	if observed.stored, err = history.ListOf(ctx, r.History, codec, set.Namespace, set.UID); err != nil {
+	if observed.stored, err = history.List(ctx, r.History, codec, set.Namespace, set.UID); err != nil {
 		return err
 	}
 	owner := revision.Owner{
 		Namespace: set.Namespace, Name: set.Name, Annotations: set.Annotations, Reference: *metav1.NewControllerRef(set, united.Kind()),
 	}
-	decision, err := history.EnsureOf(ctx, r.History, codec, ownerKey, owner, &set.Spec.Template, observed.stored, set.Status.CollisionCount)
+	decision, err := history.Ensure(ctx, r.History, codec, ownerKey, owner, &set.Spec.Template, observed.stored, set.Status.CollisionCount)
 	if err != nil {
 		return err
 	}

@@ -215,16 +215,21 @@ type DecisionOf[T any] struct {
 	CollisionCount *int32
 }
 
-// Decide is DecideOf for a pod template.
-func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, collisionCount *int32) (Decision, error) {
+// TemplatesLike is PodTemplates for one owner's template: it is compared with each of the history, and its defaults are
+// filled in once.
+func TemplatesLike(owner Owner, template *corev1.PodTemplateSpec) Codec[corev1.PodTemplateSpec] {
 	codec, defaulted := PodTemplates(), podtemplate.Defaulted
 	if owner.AsWritten {
 		defaulted = podtemplate.DefaultedAsWritten
 	}
-	// The template is compared with each of the history: its defaults are filled in once.
 	wanted := defaulted(template)
 	codec.Same = func(_, candidate *corev1.PodTemplateSpec) bool { return same(wanted, defaulted(candidate)) }
-	return DecideOf(codec, owner, template, stored, collisionCount)
+	return codec
+}
+
+// Decide is DecideOf for a pod template.
+func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, collisionCount *int32) (Decision, error) {
+	return DecideOf(TemplatesLike(owner, template), owner, template, stored, collisionCount)
 }
 
 // DecideOf finds the revision of the payload among the stored ones:

@@ -12,12 +12,12 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -46,16 +46,11 @@ type Store struct {
 	Writer *writer.Writer
 }
 
-// List returns, decoded, the revisions in namespace the workload with this UID controls. A
+// List returns, decoded, the revisions in namespace, or in all if empty, the workload with this UID controls. A
 // cluster-scoped workload's lie in the operator's namespace. Undecodable ones are left out
 // and left alone; a new revision avoids their names. The oldest beyond maxDecoded are left
 // out, too.
-func (s *Store) List(ctx context.Context, namespace string, owner types.UID) ([]revision.Revision, error) {
-	return ListOf(ctx, s, revision.PodTemplates(), namespace, owner)
-}
-
-// ListOf is List for any payload. An empty namespace means all.
-func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], namespace string, owner types.UID) ([]revision.Of[T], error) {
+func List[T any](ctx context.Context, s *Store, codec revision.Codec[T], namespace string, owner types.UID) ([]revision.Of[T], error) {
 	var list appsv1.ControllerRevisionList
 	if err := cache.Controlled(ctx, s.Client, &list, namespace, owner); err != nil {
 		return nil, fmt.Errorf("listing revisions: %w", err)
@@ -78,35 +73,15 @@ func ListOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], names
 	return revisions, nil
 }
 
-// Ensure makes sure that the template has a revision, the newest. ownerKey is the workload
-// in tracking; owner has its revisions' namespace and metadata. It returns the executed
-// decision: the stored revision, and the collision count for the status.
-func (s *Store) Ensure(ctx context.Context, ownerKey freshness.Owner, owner revision.Owner, template *corev1.PodTemplateSpec, stored []revision.Revision,
-	collisionCount *int32,
-) (revision.Decision, error) {
-	decide := func(collisionCount *int32) (revision.Decision, error) {
-		return revision.Decide(owner, template, stored, collisionCount)
-	}
-	return ensure(ctx, s, revision.PodTemplates(), ownerKey, decide, collisionCount)
-}
-
-// EnsureOf is Ensure for any payload.
-func EnsureOf[T any](ctx context.Context, s *Store, codec revision.Codec[T], ownerKey freshness.Owner, owner revision.Owner, payload *T, stored []revision.Of[T],
-	collisionCount *int32,
-) (revision.DecisionOf[T], error) {
-	decide := func(collisionCount *int32) (revision.DecisionOf[T], error) {
-		return revision.DecideOf(codec, owner, payload, stored, collisionCount)
-	}
-	return ensure(ctx, s, codec, ownerKey, decide, collisionCount)
-}
-
-// ensure executes decide's decision, and asks again with another collision count while a
-// new revision's name is taken.
-func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], ownerKey freshness.Owner, decide func(*int32) (revision.DecisionOf[T], error),
+// Ensure makes sure that the payload has a revision, the newest. ownerKey is the workload in
+// tracking; owner has its revisions' namespace and metadata. While a new revision's name is
+// taken it decides again with another collision count. It returns the executed decision: the
+// stored revision, and the collision count for the status.
+func Ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], ownerKey freshness.Owner, owner revision.Owner, payload *T, stored []revision.Of[T],
 	collisionCount *int32,
 ) (revision.DecisionOf[T], error) {
 	for range attempts {
-		decision, err := decide(collisionCount)
+		decision, err := revision.DecideOf(codec, owner, payload, stored, collisionCount)
 		if err != nil {
 			return revision.DecisionOf[T]{}, fmt.Errorf("deciding about the revision: %w", err)
 		}
@@ -114,11 +89,7 @@ func ensure[T any](ctx context.Context, s *Store, codec revision.Codec[T], owner
 		case decision.Create != nil:
 			created, err := create(ctx, s, codec, ownerKey, decision.Create)
 			if errors.Is(err, errTaken) {
-				next := int32(1)
-				if decision.CollisionCount != nil {
-					next = *decision.CollisionCount + 1
-				}
-				collisionCount = &next
+				collisionCount = ptr.To(ptr.Deref(decision.CollisionCount, 0) + 1)
 				continue
 			}
 			if err != nil {
@@ -153,7 +124,7 @@ func create[T any](
 		if err := s.Writer.Read(ctx, client.ObjectKeyFromObject(wanted), found); err != nil {
 			return nil, fmt.Errorf("looking up revision %s: %w", wanted.Name, err)
 		}
-		if !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || !sameData(codec, found, wanted) {
+		if !metav1.IsControlledBy(found, &metav1.ObjectMeta{UID: owner.UID}) || !sameData(codec, wanted, found) {
 			return nil, fmt.Errorf("creating revision %s: %w", wanted.Name, errTaken)
 		}
 		s.Writer.Saw(owner, Kind(), found)
@@ -202,12 +173,7 @@ func (s *Store) Label(ctx context.Context, owner freshness.Owner, object *appsv1
 
 // Trim deletes the oldest revisions not in live, down to limit of them. Others' deletions
 // and changes meanwhile are no error.
-func (s *Store) Trim(ctx context.Context, owner freshness.Owner, stored []revision.Revision, live sets.Set[string], limit int) error {
-	return TrimOf(ctx, s, owner, stored, live, limit)
-}
-
-// TrimOf is Trim for any payload.
-func TrimOf[T any](ctx context.Context, s *Store, owner freshness.Owner, stored []revision.Of[T], live sets.Set[string], limit int) error {
+func Trim[T any](ctx context.Context, s *Store, owner freshness.Owner, stored []revision.Of[T], live sets.Set[string], limit int) error {
 	var failed []error
 	for _, surplus := range revision.Surplus(stored, live, limit) {
 		err := s.Writer.Delete(ctx, owner, freshness.RefOf(Kind(), surplus.Object), writer.Delete{ExactVersion: true})

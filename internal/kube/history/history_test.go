@@ -77,7 +77,7 @@ func (f *fixture) stored(t *testing.T) []revision.Revision {
 func (f *fixture) ensure(t *testing.T, image string) revision.Decision {
 	t.Helper()
 	f.set.Spec.Template.Spec.Containers[0].Image = image
-	decision, err := f.Ensure(t.Context(), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
+	decision, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(f.owner(), &f.set.Spec.Template), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
 	if err != nil {
 		t.Fatalf("ensuring the revision of %s: %v", image, err)
 	}
@@ -130,7 +130,7 @@ func TestOfALongHistoryOfLargeTemplatesTheNewestAreDecoded(t *testing.T) {
 			Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"metadata":{"annotations":{"note":"` + note + `"}}}}}`)},
 		})
 	}
-	all, err := (&Store{Client: r}).List(t.Context(), "shop", "set")
+	all, err := List(t.Context(), &Store{Client: r}, revision.PodTemplates(), "shop", "set")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +156,12 @@ func TestEnsureSurvivesALostAnswer(t *testing.T) {
 	f.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
 		return errors.Join(forward(), io.ErrUnexpectedEOF)
 	})
-	if _, err := f.Ensure(t.Context(), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
+	if _, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(f.owner(), &f.set.Spec.Template), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
 		t.Fatal("a lost answer is no error")
 	}
 	f.server.SetFault(nil)
 	// The cache does not show it yet: the same name is tried again and found to be ours.
-	decision, err := f.Ensure(t.Context(), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil)
+	decision, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(f.owner(), &f.set.Spec.Template), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil)
 	if err != nil || decision.CollisionCount != nil {
 		t.Errorf("collision count %v, error %v", decision.CollisionCount, err)
 	}
@@ -183,7 +183,7 @@ func TestTrim(t *testing.T) {
 		t.Fatal(err)
 	}
 	live := sets.New(names[1], names[4])
-	if err := f.Trim(t.Context(), freshness.OwnerOf(f.set), stored, live, 1); err != nil {
+	if err := Trim(t.Context(), f.Store, freshness.OwnerOf(f.set), stored, live, 1); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range f.stored(t) {
@@ -229,7 +229,7 @@ func TestRevisionsOfAClusterScopedOwnerLieInAnotherNamespace(t *testing.T) {
 	of := freshness.Owner{UID: f.set.UID, NamespacedName: types.NamespacedName{Name: "logs"}}
 	owner := f.owner()
 	owner.Namespace, owner.Name, owner.HashLabel = "operator", "logs", "example.com/hash"
-	decision, err := f.Ensure(t.Context(), of, owner, &f.set.Spec.Template, nil, nil)
+	decision, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(owner, &f.set.Spec.Template), of, owner, &f.set.Spec.Template, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestRevisionsOfAClusterScopedOwnerLieInAnotherNamespace(t *testing.T) {
 	if len(stored) != 1 || stored[0].Object.Namespace != "operator" || stored[0].Object.Labels["example.com/hash"] == "" {
 		t.Fatalf("stored are %+v", stored)
 	}
-	if err := f.Trim(t.Context(), of, []revision.Revision{decision.Update}, nil, 0); err != nil {
+	if err := Trim(t.Context(), f.Store, of, []revision.Revision{decision.Update}, nil, 0); err != nil {
 		t.Fatal(err)
 	}
 	if stored := f.stored(t); len(stored) != 0 {

@@ -180,7 +180,7 @@ type Recorded struct {
 func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
 	ownerKey := freshness.OwnerOf(object)
 	namespace := cmp.Or(object.GetNamespace(), r.Namespace)
-	stored, err := b.History.List(ctx, namespace, ownerKey.UID)
+	stored, err := history.List(ctx, b.History, revision.PodTemplates(), namespace, ownerKey.UID)
 	if err != nil {
 		return Revisions{}, err
 	}
@@ -194,7 +194,7 @@ func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recor
 	} else {
 		var refused error
 		refused, err = b.Record(object, len(stored) > 0, func() error {
-			decision, err = b.History.Ensure(ctx, ownerKey, owner, r.Template, stored, r.CollisionCount)
+			decision, err = history.Ensure(ctx, b.History, revision.TemplatesLike(owner, r.Template), ownerKey, owner, r.Template, stored, r.CollisionCount)
 			return err
 		})
 		if refused != nil {
@@ -295,5 +295,5 @@ func (b *Base) TrimRevisions(ctx context.Context, object client.Object, limit *i
 	for i := range pods {
 		live.Insert(pods[i].Revision)
 	}
-	return b.History.Trim(ctx, freshness.OwnerOf(object), stored, live, most)
+	return history.Trim(ctx, b.History, freshness.OwnerOf(object), stored, live, most)
 }
