@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/brief"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
@@ -327,10 +328,10 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 		return fmt.Errorf("writing the status: %w", client.IgnoreNotFound(err))
 	}
 	if message := newly(operatorv1alpha1.KruiseConfirmationRequired, object.Status, status); message != "" {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ConfirmationRequired", "Configure", "%s", short(message, longestNote))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "ConfirmationRequired", "Configure", "%s", brief.Text(message, longestNote))
 	}
 	if message := newly(operatorv1alpha1.KruiseNodeDaemonConflict, object.Status, status); message != "" {
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "NodeDaemonConflict", "Configure", "%s", short(message, longestNote))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, "NodeDaemonConflict", "Configure", "%s", brief.Text(message, longestNote))
 	}
 	return nil
 }

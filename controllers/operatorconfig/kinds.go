@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/brief"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -69,6 +70,6 @@ func ready(k Kind, denied []string) operatorv1alpha1.KindStatus {
 	default:
 		status.Ready, status.Reason = "True", operatorv1alpha1.KindReady
 	}
-	status.Message = short(status.Message, longestOfKind)
+	status.Message = brief.Text(status.Message, longestOfKind)
 	return status
 }

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
+	"github.com/kruise-operator/kruise-operator/internal/brief"
 )
 
 const (
@@ -66,7 +67,7 @@ func Status(old operatorv1alpha1.KruiseStatus, f Facts) operatorv1alpha1.KruiseS
 			meta.RemoveStatusCondition(&status.Conditions, c.Type)
 			continue
 		}
-		c.Message, c.ObservedGeneration = short(c.Message, longest), f.Generation
+		c.Message, c.ObservedGeneration = brief.Text(c.Message, longest), f.Generation
 		c.LastTransitionTime = metav1.NewTime(f.Now.UTC().Truncate(time.Second))
 		meta.SetStatusCondition(&status.Conditions, c)
 	}
@@ -192,12 +193,4 @@ func replicas(old []operatorv1alpha1.ReplicaStatus, f Facts) []operatorv1alpha1.
 	}
 	slices.SortFunc(all, func(a, b operatorv1alpha1.ReplicaStatus) int { return strings.Compare(a.Name, b.Name) })
 	return all
-}
-
-// short cuts a message to the server's limit.
-func short(message string, limit int) string {
-	if len(message) <= limit {
-		return message
-	}
-	return strings.ToValidUTF8(message[:limit-4], "") + " ..."
 }

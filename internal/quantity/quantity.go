@@ -21,6 +21,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/kruise-operator/kruise-operator/internal/brief"
 )
 
 const (
@@ -30,6 +32,8 @@ const (
 	exponentDigits = 2
 	// longestRun is up to how many digits in a row are not looked at any closer.
 	longestRun = 64
+	// longestShown is how much of it a message shows.
+	longestShown = 40
 )
 
 // Costly reports if parsing the text as a quantity could take long.
@@ -57,7 +61,7 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 // Parse is [resource.ParseQuantity] for any text.
 func Parse(text string) (resource.Quantity, error) {
 	if Costly(text) {
-		return resource.Quantity{}, fmt.Errorf("quantity %s has too many digits", brief(text))
+		return resource.Quantity{}, fmt.Errorf("quantity %q has too many digits", brief.Text(text, longestShown))
 	}
 	return resource.ParseQuantity(text)
 }
@@ -87,15 +91,6 @@ func of(value any) (resource.Quantity, bool) {
 	}
 	parsed, err := Parse(text)
 	return parsed, err == nil
-}
-
-// brief is a text for a message.
-func brief(text string) string {
-	const most = 40
-	if len(text) > most {
-		return strconv.Quote(strings.ToValidUTF8(text[:most], "")) + "..."
-	}
-	return strconv.Quote(text)
 }
 
 // Unmarshal is [json.Unmarshal] for types with quantities.
@@ -195,7 +190,7 @@ func find(value any, is bool, path string) error {
 	switch value := value.(type) {
 	case string:
 		if is && Costly(value) {
-			return fmt.Errorf("%s: quantity %s has too many digits", path, brief(value))
+			return fmt.Errorf("%s: quantity %q has too many digits", path, brief.Text(value, longestShown))
 		}
 	case json.Number:
 		return find(string(value), is, path)

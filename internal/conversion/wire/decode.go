@@ -156,26 +156,9 @@ func (w *walk) mistyped(value any, t reflect.Type, path *field.Path) bool {
 // wrong notes a value of a wrong type. It returns false.
 func (w *walk) wrong(value any, t reflect.Type, path *field.Path) bool {
 	if len(w.errs) < MaxErrors {
-		w.errs = append(w.errs, field.TypeInvalid(path, brief(value), "must be "+expected(t)))
+		w.errs = append(w.errs, field.TypeInvalid(path, value, "must be "+expected(t)))
 	}
 	return false
-}
-
-// brief is a value for a message: cut off where it is long.
-func brief(value any) any {
-	const most = 256
-	text, isText := value.(string)
-	if !isText {
-		raw, err := json.Marshal(value)
-		if err != nil || len(raw) <= most {
-			return value
-		}
-		text = string(raw)
-	}
-	if len(text) <= most {
-		return value
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // readsAs is true if a value without parts decodes as the type.

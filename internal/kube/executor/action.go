@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/internal/brief"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
@@ -353,14 +353,5 @@ func (e *Executor) report(ctx context.Context, owner client.Object, related runt
 
 // oneLine returns text without line breaks and with at most limit bytes.
 func oneLine(text string, limit int) string {
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= limit {
-		return text
-	}
-	const ellipsis = "..."
-	cut := limit - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + ellipsis
+	return brief.Text(strings.Join(strings.Fields(text), " "), limit)
 }

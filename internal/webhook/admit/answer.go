@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	ctrladmission "sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
+	"github.com/kruise-operator/kruise-operator/internal/brief"
 	"github.com/kruise-operator/kruise-operator/internal/conversion/wire"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 )
@@ -69,21 +70,19 @@ const (
 // shortened cuts off long values and details of errors: messages are for people, and are copied many times on the way to them.
 func shortened(errs field.ErrorList) field.ErrorList {
 	for _, e := range errs {
-		e.Field = cut(e.Field, maxDetail)
-		e.Detail = cut(e.Detail, maxDetail)
-		e.BadValue = brief(e.BadValue)
+		e.Field = brief.Text(e.Field, maxDetail)
+		e.Detail = brief.Text(e.Detail, maxDetail)
+		e.BadValue = shown(e.BadValue)
 	}
 	return errs
 }
 
-// brief shortens the value of an error: of a long text or object it keeps the beginning, of a long list or map only the length.
-func brief(value any) any {
+// shown shortens the value of an error: of a long text or object it keeps the beginning, of a long list or map only the length.
+func shown(value any) any {
 	is := reflect.ValueOf(value)
 	switch is.Kind() {
 	case reflect.String:
-		if is.Len() > maxBadValue {
-			return cut(is.String(), maxBadValue)
-		}
+		return brief.Text(is.String(), maxBadValue)
 	case reflect.Slice, reflect.Map, reflect.Struct, reflect.Pointer:
 		text, err := json.Marshal(value)
 		switch {
@@ -93,17 +92,10 @@ func brief(value any) any {
 		case is.Kind() == reflect.Map:
 			return fmt.Sprintf("%d keys", is.Len())
 		default:
-			return cut(string(text), maxDetail)
+			return brief.Text(string(text), maxDetail)
 		}
 	}
 	return value
-}
-
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
 }
 
 // first are the first of many errors, and how many there are beside them.
