@@ -45,7 +45,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/platform/connection"
 	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
-	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/platform/version"
 )
@@ -137,9 +136,8 @@ func New(server *rest.Config, o Options, runtime cri.Runtime, metrics *host.Metr
 	}
 	ready := &readiness{}
 	mgr, err := ctrl.NewManager(server, ctrl.Options{
-		Scheme:         types,
-		Cache:          cacheOf(o.Node),
-		MapperProvider: mapper.New,
+		Scheme: types,
+		Cache:  cacheOf(o.Node),
 		// Secrets are asked for one by one, when an image is pulled.
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 		Metrics:                 metricsserver.Options{BindAddress: o.Address, ExtraHandlers: ready.handlers()},

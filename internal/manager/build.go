@@ -35,7 +35,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
-	"github.com/kruise-operator/kruise-operator/internal/platform/mapper"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/takeover"
 	"github.com/kruise-operator/kruise-operator/internal/webhook"
@@ -176,7 +175,6 @@ func (p *process) newManager(c *config.Config, served bool, denied *kubecache.De
 		Scheme:                        types,
 		Cache:                         kept,
 		NewCache:                      kubecache.New,
-		MapperProvider:                mapper.New,
 		Metrics:                       metricsOptions(c),
 		PprofBindAddress:              c.ProfilingAddress,
 		HealthProbeBindAddress:        c.ProbeAddress,
