@@ -4,15 +4,14 @@
 package config
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,7 +19,6 @@ import (
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/platform/features"
-	"github.com/kruise-operator/kruise-operator/internal/platform/logging"
 )
 
 // Merged combines the flags and the Kruise object.
@@ -42,7 +40,8 @@ func Given(flags *pflag.FlagSet) sets.Set[string] {
 
 // Merge puts the object over the flags and those over the defaults. Flags are as parsed, before Complete; given
 // are the ones set. Spec is nil without an object. The error is about the flags alone: a fault of the object
-// never keeps the operator from running. The result depends on nothing in force before, so a restart changes
+// never keeps the operator from running. Its schema refuses most of them; kinds and gates may be those of another
+// version. The result depends on nothing in force before, so a restart changes
 // nothing.
 func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSpec) (Merged, error) {
 	m := Merged{Config: flags}
@@ -53,8 +52,10 @@ func Merge(flags Config, given sets.Set[string], spec *operatorv1alpha1.KruiseSp
 	}
 	m.kinds(spec)
 	m.gates(spec.FeatureGates)
-	m.workers(spec)
-	m.metrics(spec.Metrics)
+	m.controllers(spec)
+	if spec.Metrics != nil {
+		c.MetricsAddress = cmp.Or(spec.Metrics.BindAddress, c.MetricsAddress)
+	}
 	m.admission(spec.Admission)
 	if spec.Kinds == nil && !given.Has("kinds") { // who names kinds confirms them
 		m.leaveUnconfirmedOut(spec.ConfirmedKinds)
@@ -93,39 +94,25 @@ func (m *Merged) leaveUnconfirmedOut(confirmed []operatorv1alpha1.Kind) {
 	m.Config.Kinds = slices.DeleteFunc(slices.Clone(m.Config.Kinds), func(kind string) bool { _, waits := left[kind]; return waits })
 }
 
-// workers reads the number of workers, for all controllers and for single ones.
-func (m *Merged) workers(spec *operatorv1alpha1.KruiseSpec) {
-	if spec.Workers != nil && m.positive("spec.workers", *spec.Workers) {
+// controllers reads workers and log levels, for all controllers and for single ones.
+func (m *Merged) controllers(spec *operatorv1alpha1.KruiseSpec) {
+	if spec.Workers != nil {
 		// All kinds, even those with a flag.
 		m.Config.Workers, m.Config.flagWorkers = int(*spec.Workers), nil
 	}
-	if spec.LogLevel != "" && m.level("spec.logLevel", spec.LogLevel) {
-		m.Config.LogLevel = string(spec.LogLevel)
-	}
+	m.Config.LogLevel = cmp.Or(string(spec.LogLevel), m.Config.LogLevel)
 	for _, controller := range spec.Controllers {
 		kind := string(controller.Kind)
-		path := "spec.controllers[" + kind + "]"
-		if !m.knows(path, controller.Kind) {
+		if !m.knows("spec.controllers["+kind+"]", controller.Kind) {
 			continue
 		}
-		if controller.Workers != nil && m.positive(path+".workers", *controller.Workers) {
+		if controller.Workers != nil {
 			m.Config.KindWorkers[kind] = int(*controller.Workers)
 		}
-		if controller.LogLevel != "" && m.level(path+".logLevel", controller.LogLevel) {
+		if controller.LogLevel != "" {
 			m.Config.KindLogLevels[kind] = string(controller.LogLevel)
 		}
 	}
-}
-
-func (m *Merged) metrics(settings *operatorv1alpha1.MetricsSettings) {
-	if settings == nil || settings.BindAddress == "" {
-		return
-	}
-	if err := checkAddress(settings.BindAddress); err != nil {
-		m.fault("spec.metrics.bindAddress: %v", err)
-		return
-	}
-	m.Config.MetricsAddress = settings.BindAddress
 }
 
 func (m *Merged) admission(settings *operatorv1alpha1.AdmissionSettings) {
@@ -137,26 +124,17 @@ func (m *Merged) admission(settings *operatorv1alpha1.AdmissionSettings) {
 	} else if settings.ClientCA != "" {
 		m.fault("spec.admission.clientCA: must hold a certificate in PEM")
 	}
-	if mode := string(settings.Mode); slices.Contains(admissionModes(), mode) {
-		m.Config.AdmissionMode = mode
-	} else if mode != "" {
-		m.fault("spec.admission.mode: unknown mode %q: know %s", mode, strings.Join(admissionModes(), ", "))
-	}
+	m.Config.AdmissionMode = cmp.Or(string(settings.Mode), m.Config.AdmissionMode)
 }
 
 // gates puts the object's gates over the flag's, one by one.
 func (m *Merged) gates(wanted []operatorv1alpha1.FeatureGate) {
 	values := map[features.Gate]bool{}
 	for _, gate := range wanted {
-		name := features.Gate(gate.Name)
-		path := "spec.featureGates[" + string(gate.Name) + "]"
-		switch {
-		case !features.IsKnown(name):
-			m.fault("%s: unknown feature gate: know %s", path, strings.Join(features.Names(), ", "))
-		case gate.State != operatorv1alpha1.Enabled && gate.State != operatorv1alpha1.Disabled:
-			m.fault("%s.state: %q is neither Enabled nor Disabled", path, gate.State)
-		default:
+		if name := features.Gate(gate.Name); features.IsKnown(name) {
 			values[name] = gate.State == operatorv1alpha1.Enabled
+		} else {
+			m.fault("spec.featureGates[%s]: unknown feature gate: know %s", name, strings.Join(features.Names(), ", "))
 		}
 	}
 	if len(values) > 0 {
@@ -174,37 +152,6 @@ func (m *Merged) knows(path string, kind operatorv1alpha1.Kind) bool {
 	}
 	m.fault("%s: unknown kind %q: know %s", path, kind, strings.Join(m.Config.KnownKinds(), ", "))
 	return false
-}
-
-func (m *Merged) positive(path string, value int32) bool {
-	if value >= 1 {
-		return true
-	}
-	m.fault("%s: %d is less than 1", path, value)
-	return false
-}
-
-func (m *Merged) level(path string, level operatorv1alpha1.LogLevel) bool {
-	if _, err := logging.ParseLevel(string(level)); err != nil {
-		m.fault("%s: %v", path, err)
-		return false
-	}
-	return true
-}
-
-// checkAddress explains an address unfit to listen at; nil for 0, meaning not to listen.
-func checkAddress(address string) error {
-	if address == "0" {
-		return nil
-	}
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("reading the address %q: %w", address, err)
-	}
-	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-		return fmt.Errorf("address %q: %q is no port", address, port)
-	}
-	return nil
 }
 
 // Hash stands for every setting the object can change and only a new process applies. Two processes with the

@@ -100,19 +100,15 @@ func TestMerge(t *testing.T) {
 		"what is wrong is left out, and the rest holds": {
 			args: []string{"--workers=4"},
 			spec: &Spec{
-				Kinds: []operatorv1alpha1.Kind{"StatefulSet", "Nonsense"}, Workers: ptr.To[int32](0), LogLevel: "loud",
-				FeatureGates: []operatorv1alpha1.FeatureGate{gate("Nonsense", "Enabled"), gate("StatefulSetStartOrdinal", "Enabled"), gate("PodWebhook", "maybe")},
-				Controllers:  []operatorv1alpha1.ControllerSettings{{Kind: "Other", Workers: ptr.To[int32](7)}, {Kind: "StatefulSet", LogLevel: "loud", Workers: ptr.To[int32](-1)}},
-				Metrics:      &operatorv1alpha1.MetricsSettings{BindAddress: "nowhere"},
-				Admission:    &operatorv1alpha1.AdmissionSettings{Mode: "Both"},
+				Kinds: []operatorv1alpha1.Kind{"StatefulSet", "Nonsense"}, Admission: &operatorv1alpha1.AdmissionSettings{ClientCA: "no certificate"},
+				FeatureGates: []operatorv1alpha1.FeatureGate{gate("Nonsense", "Enabled"), gate("StatefulSetStartOrdinal", "Enabled")},
+				Controllers:  []operatorv1alpha1.ControllerSettings{{Kind: "Other", Workers: ptr.To[int32](7)}},
 			},
 			want: want{
 				kinds: "StatefulSet", workers: 4, start: true, level: "info", metrics: ":8080", mode: "PreferPolicy",
 				faults: []string{
-					`spec.admission.mode: unknown mode "Both"`, `spec.controllers[Other]: unknown kind "Other": know `, `spec.controllers[StatefulSet].logLevel: unknown log level "loud"`,
-					`spec.controllers[StatefulSet].workers: -1 is less than 1`, `spec.featureGates[Nonsense]: unknown feature gate: know AdvancedDeployment, `,
-					`spec.featureGates[PodWebhook].state: "maybe" is neither`, `spec.kinds: unknown kind "Nonsense"`, `spec.logLevel: unknown log level "loud"`,
-					`spec.metrics.bindAddress: reading the address "nowhere"`, `spec.workers: 0 is less than 1`,
+					`spec.admission.clientCA: must hold a certificate`, `spec.controllers[Other]: unknown kind "Other": know `,
+					`spec.featureGates[Nonsense]: unknown feature gate: know AdvancedDeployment, `, `spec.kinds: unknown kind "Nonsense"`,
 				},
 			},
 		},
