@@ -45,12 +45,10 @@ func warn(_ context.Context, request admission.Request) admission.Response {
 	if len(object.Spec.Manager) > 0 {
 		warnings = append(warnings, ignoredManager)
 	}
-	known := features.Known()
 	for i, gate := range object.Spec.FeatureGates {
-		for _, info := range known {
-			if why := info.Ignored + info.Missing; string(info.Name) == string(gate.Name) && gate.State == operatorv1alpha1.Enabled && why != "" {
-				warnings = append(warnings, fmt.Sprintf("spec.featureGates[%d]: %s: %s", i, gate.Name, why))
-			}
+		info, _ := features.Of(features.Gate(gate.Name))
+		if why := info.Ignored + info.Missing; gate.State == operatorv1alpha1.Enabled && why != "" {
+			warnings = append(warnings, fmt.Sprintf("spec.featureGates[%d]: %s: %s", i, gate.Name, why))
 		}
 	}
 	return admission.Allowed("").WithWarnings(warnings...)

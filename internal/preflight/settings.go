@@ -39,7 +39,7 @@ func ParseManagerArgs(args []string, table kinds.Table) (carried []string, gates
 			continue
 		}
 		known = append(known, part)
-		if is := info(features.Gate(name)); is.Ignored == "" && is.Missing == "" {
+		if is, _ := features.Of(features.Gate(name)); is.Ignored == "" && is.Missing == "" {
 			kept = append(kept, part)
 		}
 	}
@@ -53,13 +53,4 @@ func ParseManagerArgs(args []string, table kinds.Table) (carried []string, gates
 		}
 	})
 	return carried, gates
-}
-
-// info describes a gate; an unknown one has no effect.
-func info(gate features.Gate) features.Info {
-	known := features.Known()
-	if i := slices.IndexFunc(known, func(i features.Info) bool { return i.Name == gate }); i >= 0 {
-		return known[i]
-	}
-	return features.Info{}
 }

@@ -103,7 +103,7 @@ func TestALargeSidecarSetDoesNotOccupyTheOperator(t *testing.T) {
 		}
 		s, _ := serve()
 		clear(s.handlers)
-		webhook.Register(s, controllers.All(), admit.Deps{Client: c, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true)})
+		webhook.Register(s, controllers.All(), admit.Deps{Client: c, Gates: features.Set{features.SidecarSetPatchPodMetadataDefaultsAllowed: true}})
 		stored := fillSet("logs", "v1beta1", nil)
 		for _, request := range []struct{ version, stored string }{{"v1beta1", ""}, {"v1beta1", stored}, {"v1alpha1", stored}} {
 			if turn++; !sample.Has(turn, 6) {

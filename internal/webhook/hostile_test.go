@@ -109,7 +109,7 @@ func allGates() features.Set {
 		features.StatefulSetStartOrdinal, features.StatefulSetAutoDeletePVC, features.StatefulSetAutoResizePVC,
 		features.KruiseDaemon, features.PodProbeMarker, features.WorkloadSpread, features.PodWebhook, features.PodUnavailableBudgetDelete, features.PodUnavailableBudgetUpdate, features.ResourcesDeletionProtection, features.DeletionProtectionForCRDCascading,
 	} {
-		gates = gates.With(gate, true)
+		gates[gate] = true
 	}
 	return gates
 }

@@ -75,11 +75,11 @@ func TestRejections(t *testing.T) {
 }
 
 func TestWithoutAGateNothingIsProtected(t *testing.T) {
-	gates := features.Set{}.With(features.PodUnavailableBudgetDelete, false).With(features.PodUnavailableBudgetUpdate, false)
+	gates := features.Set{}
 	if off := Kind(gates, nil).Off; len(off) != 1 || !strings.Contains(off[0].Error(), "spec: Forbidden: nothing is protected while the feature gates") {
 		t.Errorf("off: %v", off)
 	}
-	if on := Kind(gates.With(features.PodUnavailableBudgetUpdate, true), nil).Off; len(on) > 0 {
+	if on := Kind(features.Set{features.PodUnavailableBudgetUpdate: true}, nil).Off; len(on) > 0 {
 		t.Errorf("on: %v", on)
 	}
 }

@@ -131,7 +131,8 @@ func (m *Merged) admission(settings *operatorv1alpha1.AdmissionSettings) {
 func (m *Merged) gates(wanted []operatorv1alpha1.FeatureGate) {
 	values := map[features.Gate]bool{}
 	for _, gate := range wanted {
-		if name := features.Gate(gate.Name); features.IsKnown(name) {
+		name := features.Gate(gate.Name)
+		if _, known := features.Of(name); known {
 			values[name] = gate.State == operatorv1alpha1.Enabled
 		} else {
 			m.fault("spec.featureGates[%s]: unknown feature gate: know %s", name, strings.Join(features.Names(), ", "))

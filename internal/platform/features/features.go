@@ -18,30 +18,23 @@ import (
 // Gate is the name of a feature gate.
 type Gate string
 
-// The gates; known describes each.
+// The gates with an effect; Known describes each.
 const (
 	AdvancedDeployment                        Gate = "AdvancedDeployment"
 	AppendPodSelector                         Gate = "AppendPodSelector"
-	CloneSetEventHandlerOptimization          Gate = "CloneSetEventHandlerOptimization"
 	CloneSetPartitionRollback                 Gate = "CloneSetPartitionRollback"
 	CloneSetShortHash                         Gate = "CloneSetShortHash"
 	ContainerLaunchPriority                   Gate = "ContainerLaunchPriority"
 	DaemonSetPruneIneligibleNodes             Gate = "DaemonSetPruneIneligibleNodes"
 	DaemonWatchingPod                         Gate = "DaemonWatchingPod"
-	DefaultHostNetworkHostPortsInPodTemplates Gate = "DefaultHostNetworkHostPortsInPodTemplates"
 	DeletionProtectionForCRDCascading         Gate = "DeletionProtectionForCRDCascadingGate"
-	EnableExternalCerts                       Gate = "EnableExternalCerts"
-	EnablePodProbeMarkerOnServerless          Gate = "EnablePodProbeMarkerOnServerless"
 	EnableSortSidecarContainerByName          Gate = "EnableSortSidecarContainerByName"
-	EnhancedLivenessProbe                     Gate = "EnhancedLivenessProbe"
-	ForceDeleteTimeoutExpectation             Gate = "ForceDeleteTimeoutExpectationGate"
 	ImagePullJob                              Gate = "ImagePullJobGate"
 	InPlacePodVerticalScaling                 Gate = "InPlacePodVerticalScaling"
 	InPlaceUpdateEnvFromMetadata              Gate = "InPlaceUpdateEnvFromMetadata"
 	InPlaceWorkloadVerticalScaling            Gate = "InPlaceWorkloadVerticalScaling"
 	KeepWorkloadPausedOnRolloutDeletion       Gate = "KeepWorkloadPausedOnRolloutDeletion"
 	KruiseDaemon                              Gate = "KruiseDaemon"
-	KruisePodReadinessGate                    Gate = "KruisePodReadinessGate"
 	PodIndexLabel                             Gate = "PodIndexLabel"
 	PodProbeMarker                            Gate = "PodProbeMarkerGate"
 	PodUnavailableBudgetDelete                Gate = "PodUnavailableBudgetDeleteGate"
@@ -51,16 +44,13 @@ const (
 	PreDownloadImageForInPlaceUpdate          Gate = "PreDownloadImageForInPlaceUpdate"
 	PreparingUpdateAsUpdate                   Gate = "PreparingUpdateAsUpdate"
 	RecreatePodWhenChangeVCTInCloneSet        Gate = "RecreatePodWhenChangeVCTInCloneSetGate"
-	ResourceDistribution                      Gate = "ResourceDistributionGate"
 	ResourcesDeletionProtection               Gate = "ResourcesDeletionProtection"
-	RolloutHistory                            Gate = "RolloutHistory"
 	RolloutPodLabels                          Gate = "RolloutPodLabels"
 	SidecarSetPatchPodMetadataDefaultsAllowed Gate = "SidecarSetPatchPodMetadataDefaultsAllowed"
 	SidecarTerminator                         Gate = "SidecarTerminator"
 	StatefulSetAutoDeletePVC                  Gate = "StatefulSetAutoDeletePVC"
 	StatefulSetAutoResizePVC                  Gate = "StatefulSetAutoResizePVCGate"
 	StatefulSetStartOrdinal                   Gate = "StatefulSetStartOrdinal"
-	TemplateNoDefaults                        Gate = "TemplateNoDefaults"
 	WorkloadSpread                            Gate = "WorkloadSpread"
 )
 
@@ -124,12 +114,12 @@ func Known() []Info {
 // ofWorkloads are gates of the workloads.
 func ofWorkloads() []Info {
 	return []Info{
-		{Name: CloneSetEventHandlerOptimization, Effect: "fewer pod events trigger passes over a CloneSet", Ignored: internal},
+		{Name: "CloneSetEventHandlerOptimization", Effect: "fewer pod events trigger passes over a CloneSet", Ignored: internal},
 		{Name: CloneSetPartitionRollback, Effect: "raising a CloneSet's partition brings updated pods back"},
 		{Name: CloneSetShortHash, Effect: "a CloneSet's pods carry the hash of their revision instead of its full name"},
 		{Name: DaemonSetPruneIneligibleNodes, Effect: "nodes that are no longer eligible do not use up a DaemonSet's limits"},
-		{Name: DefaultHostNetworkHostPortsInPodTemplates, Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
-		{Name: ForceDeleteTimeoutExpectation, Effect: "a workload whose writes stay unseen goes on", Ignored: always},
+		{Name: "DefaultHostNetworkHostPortsInPodTemplates", Effect: "host ports are defaulted in templates", Ignored: "no defaults are written into templates"},
+		{Name: "ForceDeleteTimeoutExpectationGate", Effect: "a workload whose writes stay unseen goes on", Ignored: always},
 		{Name: InPlaceWorkloadVerticalScaling, Effect: "changed CPU and memory are applied to pods in place"},
 		{Name: PodIndexLabel, Default: true, Effect: "a StatefulSet's new pods carry their ordinal as a label"},
 		{Name: PreparingUpdateAsUpdate, Effect: "pods that wait for their update hook count as updated when a CloneSet scales"},
@@ -137,7 +127,7 @@ func ofWorkloads() []Info {
 		{Name: StatefulSetAutoDeletePVC, Default: true, Effect: "persistentVolumeClaimRetentionPolicy is honored"},
 		{Name: StatefulSetAutoResizePVC, Effect: "volumeClaimUpdateStrategy is honored"},
 		{Name: StatefulSetStartOrdinal, Effect: "ordinals.start is honored"},
-		{Name: TemplateNoDefaults, Effect: "no defaults are written into pod and claim templates", Ignored: always},
+		{Name: "TemplateNoDefaults", Effect: "no defaults are written into pod and claim templates", Ignored: always},
 	}
 }
 
@@ -146,11 +136,11 @@ func ofNodes() []Info {
 	return []Info{
 		{Name: DaemonWatchingPod, Default: true, Effect: "the node daemon reports what containers were created from", Needs: []Gate{KruiseDaemon}},
 		{
-			Name: EnablePodProbeMarkerOnServerless, Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
+			Name: "EnablePodProbeMarkerOnServerless", Effect: "new pods ask the providers of virtual nodes for the probes of PodProbeMarkers",
 			Missing: "it has no effect: pods on virtual nodes are not probed, and their PodProbeMarkers say so", Needs: []Gate{PodProbeMarker},
 		},
 		{
-			Name: EnhancedLivenessProbe, Effect: "liveness probes that an annotation asks for become probes of the node daemon",
+			Name: "EnhancedLivenessProbe", Effect: "liveness probes that an annotation asks for become probes of the node daemon",
 			Missing: noLiveness, Needs: []Gate{KruiseDaemon, PodWebhook},
 		},
 		{Name: ImagePullJob, Effect: "images are pulled ahead", Missing: "it has no effect, since ImagePullJobs are carried out while their kind is on", Needs: []Gate{KruiseDaemon}},
@@ -183,14 +173,14 @@ func ofOthers() []Info {
 			Name: DeletionProtectionForCRDCascading, Effect: "the label value Cascading protects only CRDs that have objects; with the gate off, it protects every CRD with that label",
 			Needs: []Gate{ResourcesDeletionProtection},
 		},
-		{Name: EnableExternalCerts, Effect: "webhooks use external certificates", Ignored: "mounted certificates are always used where there are any"},
+		{Name: "EnableExternalCerts", Effect: "webhooks use external certificates", Ignored: "mounted certificates are always used where there are any"},
 		{Name: EnableSortSidecarContainerByName, Effect: "sidecars of several SidecarSets are injected in the order of their names"},
 		{Name: InPlacePodVerticalScaling, Effect: "PodUnavailableBudget treats a resize apart from other updates"},
-		{Name: KruisePodReadinessGate, Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
+		{Name: "KruisePodReadinessGate", Effect: "every pod gets the readiness gate KruisePodReady", Missing: noPodWebhook, Needs: []Gate{PodWebhook}},
 		{Name: PodUnavailableBudgetDelete, Default: true, Effect: "PodUnavailableBudget guards deletions and evictions"},
 		{Name: PodUnavailableBudgetUpdate, Effect: "PodUnavailableBudget guards updates of pods"},
 		{Name: PodWebhook, Default: true, Effect: "pods may be changed where an object asks for it: launch priorities of containers are honored"},
-		{Name: ResourceDistribution, Effect: "ResourceDistribution works", Missing: "it has no effect, since ResourceDistributions are carried out while their kind is on"},
+		{Name: "ResourceDistributionGate", Effect: "ResourceDistribution works", Missing: "it has no effect, since ResourceDistributions are carried out while their kind is on"},
 		{
 			Name: ResourcesDeletionProtection, Effect: "the label policy.kruise.io/delete-protection is honored",
 			Stage: Beta,
@@ -206,50 +196,30 @@ func ofReleases() []Info {
 		{Name: AdvancedDeployment, Elsewhere: true, Default: true, Effect: "native Deployments are released in batches without a canary Deployment"},
 		{Name: AppendPodSelector, Elsewhere: true, Effect: "labels of patchPodTemplateMetadata are added to the selector of a canary Service"},
 		{Name: KeepWorkloadPausedOnRolloutDeletion, Elsewhere: true, Effect: "deleting or disabling a Rollout in a release leaves its workload held"},
-		{Name: RolloutHistory, Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
+		{Name: "RolloutHistory", Elsewhere: true, Effect: "finished rollouts are recorded", Missing: noKind},
 		{Name: RolloutPodLabels, Elsewhere: true, Default: true, Effect: "pods get the rollout-id and the batch of their release as labels, one write for each"},
 	}
 }
 
-// Set holds the gates that are on. The zero value has all of them off.
-type Set struct {
-	on map[Gate]bool
-}
+// Set holds the gates that are on. Nil has all of them off.
+type Set map[Gate]bool
 
 // Enabled tells if the gate is on.
-func (s Set) Enabled(gate Gate) bool { return s.on[gate] }
+func (s Set) Enabled(gate Gate) bool { return s[gate] }
 
 // On lists the enabled gates, sorted.
 func (s Set) On() []string {
 	var on []string
-	for _, gate := range slices.Sorted(maps.Keys(s.on)) {
-		if s.on[gate] {
+	for _, gate := range slices.Sorted(maps.Keys(s)) {
+		if s[gate] {
 			on = append(on, string(gate))
 		}
 	}
 	return on
 }
 
-// With returns a copy with the gate set to on. Dependent gates stay as they are.
-func (s Set) With(gate Gate, on bool) Set {
-	gates := maps.Clone(s.on)
-	if gates == nil {
-		gates = map[Gate]bool{}
-	}
-	gates[gate] = on
-	return Set{on: gates}
-}
-
-// String lists the enabled gates in the form of --feature-gates.
-func (s Set) String() string {
-	var on []string
-	for _, gate := range slices.Sorted(maps.Keys(s.on)) {
-		if s.on[gate] {
-			on = append(on, string(gate)+"=true")
-		}
-	}
-	return strings.Join(on, ",")
-}
+// String lists the enabled gates.
+func (s Set) String() string { return strings.Join(s.On(), ",") }
 
 // Parse reads a list such as "A=true,B=false" on top of the defaults. AllAlpha and AllBeta set the unlisted
 // gates of a stage. Notes tell the author about ignored and forced gates. An unknown name, or one with two
@@ -257,10 +227,10 @@ func (s Set) String() string {
 func Parse(text string) (set Set, notes []string, err error) {
 	asked, err := parse(text)
 	if err != nil {
-		return Set{}, nil, err
+		return nil, nil, err
 	}
 	known := Known()
-	on := make(map[Gate]bool, len(known))
+	on := make(Set, len(known))
 	for _, gate := range known {
 		on[gate.Name] = gate.Default
 		value, ok := asked[gate.Name]
@@ -296,7 +266,7 @@ func Parse(text string) (set Set, notes []string, err error) {
 			}
 		}
 	}
-	return Set{on: on}, notes, nil
+	return on, notes, nil
 }
 
 // Override returns text, a list for Parse, with these gates set and all others unchanged.
@@ -316,12 +286,18 @@ func Override(text string, values map[Gate]bool) string {
 
 // Accepts reports if Parse takes the name, a gate, AllAlpha or AllBeta.
 func Accepts(name Gate) bool {
-	return Stage(name) == Alpha || Stage(name) == Beta || IsKnown(name)
+	_, known := Of(name)
+	return known || Stage(name) == Alpha || Stage(name) == Beta
 }
 
-// IsKnown reports if there is a gate of this name.
-func IsKnown(gate Gate) bool {
-	return slices.ContainsFunc(Known(), func(i Info) bool { return i.Name == gate })
+// Of describes the gate of this name, if there is one.
+func Of(gate Gate) (info Info, known bool) {
+	all := Known()
+	i := slices.IndexFunc(all, func(i Info) bool { return i.Name == gate })
+	if i < 0 {
+		return Info{}, false
+	}
+	return all[i], true
 }
 
 func parse(text string) (map[Gate]bool, error) {

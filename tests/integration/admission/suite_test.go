@@ -90,8 +90,7 @@ func start(t *testing.T) *env {
 	}
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){e.serving.TLS}})
 	webhook.Register(server, controllers.All(), admit.Deps{
-		Client: e.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.StatefulSetAutoDeletePVC, true).With(features.KruiseDaemon, true).With(features.PodProbeMarker, true).With(features.WorkloadSpread, true).
-			With(features.PodUnavailableBudgetDelete, true),
+		Client: e.client, Namespace: install.Namespace, Gates: features.Set{features.StatefulSetAutoDeletePVC: true, features.KruiseDaemon: true, features.PodProbeMarker: true, features.WorkloadSpread: true, features.PodUnavailableBudgetDelete: true},
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)

@@ -106,8 +106,7 @@ func installed(ctx context.Context, c *cluster.Cluster) (*fixture, error) {
 func (w *fixture) serve(ctx context.Context) {
 	server := ctrlwebhook.NewServer(ctrlwebhook.Options{Host: "127.0.0.1", Port: w.port, TLSOpts: []func(*tls.Config){w.serving.TLS}})
 	webhook.Register(server, controllers.All(), admit.Deps{
-		Client: w.client, Namespace: install.Namespace, Gates: features.Set{}.With(features.SidecarSetPatchPodMetadataDefaultsAllowed, true).With(features.WorkloadSpread, true).
-			With(features.PodUnavailableBudgetDelete, true),
+		Client: w.client, Namespace: install.Namespace, Gates: features.Set{features.SidecarSetPatchPodMetadataDefaultsAllowed: true, features.WorkloadSpread: true, features.PodUnavailableBudgetDelete: true},
 	})
 	for path, handler := range w.more {
 		server.Register(path, handler)
