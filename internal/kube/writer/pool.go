@@ -5,6 +5,7 @@ package writer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,33 +33,39 @@ type Pool struct {
 	// slow are the slow namespaces.
 	slow *cache.LRUExpireCache
 
-	mu         sync.Mutex
-	namespaces map[string]*share
+	mu sync.Mutex
+	// shares are the namespaces' parts of the writes, lines those of the workers.
+	shares map[string]*share
+	lines  map[place]*line
 }
 
-// share is one namespace's part.
+// share is one namespace's part of the writes.
 type share struct {
 	// writes bounds the writes in flight; users counts these and waiting ones.
 	writes *semaphore.Weighted
 	users  int
-	// workers is how many workers it holds, by controller.
-	workers map[string]int
-	// queues hold the workloads waiting for a worker, by controller.
-	queues map[string]*queue
 }
 
-// queue holds workloads waiting for a worker. A name in order but not in notify has a
-// worker by now, or is gone.
-type queue struct {
-	order  []types.NamespacedName
-	notify map[types.NamespacedName]func()
+// place is where workloads wait for a worker.
+type place struct{ controller, namespace string }
+
+// line is one controller's part of a namespace: how many workers it has, and the workloads waiting for one.
+type line struct {
+	workers int
+	queue   []waiting
+}
+
+type waiting struct {
+	name   types.NamespacedName
+	notify func()
 }
 
 // NewPool returns a Pool for so many writes in flight.
 func NewPool(writes int) *Pool {
 	writes = max(writes, 2)
 	return &Pool{
-		writes: int64(writes), all: semaphore.NewWeighted(int64(writes)), slow: cache.NewLRUExpireCache(maxSlow), namespaces: map[string]*share{},
+		writes: int64(writes), all: semaphore.NewWeighted(int64(writes)), slow: cache.NewLRUExpireCache(maxSlow),
+		shares: map[string]*share{}, lines: map[place]*line{},
 	}
 }
 
@@ -100,7 +107,11 @@ func (p *Pool) Begin(ctx context.Context, namespace string) (end func(), ok bool
 func (p *Pool) join(namespace string) (s *share, weight int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s = p.share(namespace)
+	s = p.shares[namespace]
+	if s == nil {
+		s = &share{writes: semaphore.NewWeighted(p.most())}
+		p.shares[namespace] = s
+	}
 	s.users++
 	if p.isSlow(namespace) {
 		return s, p.most()
@@ -111,8 +122,9 @@ func (p *Pool) join(namespace string) (s *share, weight int64) {
 func (p *Pool) part(namespace string, s *share) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.users--
-	p.dropIfUnused(namespace, s)
+	if s.users--; s.users == 0 {
+		delete(p.shares, namespace)
+	}
 }
 
 // isSlow is true if the namespace gets only one of everything.
@@ -132,28 +144,28 @@ func (p *Pool) isSlow(namespace string) bool {
 func (p *Pool) Enter(controller string, workers int, name types.NamespacedName, notify func()) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.share(name.Namespace)
-	q := s.queues[controller]
-	if p.room(s, controller, workers, name.Namespace) <= 0 {
-		if q == nil {
-			q = &queue{notify: map[types.NamespacedName]func(){}}
-			s.queues[controller] = q
+	at := place{controller, name.Namespace}
+	l := p.lines[at]
+	if l == nil {
+		l = &line{}
+		p.lines[at] = l
+	}
+	i := slices.IndexFunc(l.queue, func(w waiting) bool { return w.name == name })
+	if p.room(l, workers, name.Namespace) <= 0 {
+		if i < 0 {
+			l.queue = append(l.queue, waiting{name, notify})
 		}
-		if q.notify[name] == nil {
-			q.order = append(q.order, name)
-		}
-		q.notify[name] = notify
 		return nil, false
 	}
-	if q != nil {
-		delete(q.notify, name)
+	if i >= 0 {
+		l.queue = slices.Delete(l.queue, i, i+1)
 	}
-	s.workers[controller]++
-	return func() { p.leave(s, controller, workers, name.Namespace) }, true
+	l.workers++
+	return func() { p.next(at, workers, func(l *line) { l.workers-- }) }, true
 }
 
 // room is how many more workers of a controller a namespace may have. The lock is held.
-func (p *Pool) room(s *share, controller string, workers int, namespace string) int {
+func (p *Pool) room(l *line, workers int, namespace string) int {
 	limit := max(workers-1, 1)
 	if namespace == "" {
 		limit = workers // The owners are cluster-scoped: there are no others to leave a worker to.
@@ -161,77 +173,34 @@ func (p *Pool) room(s *share, controller string, workers int, namespace string) 
 	if p.isSlow(namespace) {
 		limit = 1
 	}
-	return limit - s.workers[controller]
+	return limit - l.workers
 }
 
 // Forget takes a deleted or idle object out of the queue. If it was notified for a free
 // worker, the next object is notified instead: nothing else would.
 func (p *Pool) Forget(controller string, workers int, name types.NamespacedName) {
+	p.next(place{controller, name.Namespace}, workers, func(l *line) {
+		l.queue = slices.DeleteFunc(l.queue, func(w waiting) bool { return w.name == name })
+	})
+}
+
+// next changes a line, and notifies as many as there is room for then.
+func (p *Pool) next(at place, workers int, change func(*line)) {
 	p.mu.Lock()
-	s, known := p.namespaces[name.Namespace]
-	if !known || s.queues[controller] == nil {
+	l := p.lines[at]
+	if l == nil {
 		p.mu.Unlock()
 		return
 	}
-	delete(s.queues[controller].notify, name)
-	notify := p.next(s, controller, workers, name.Namespace)
+	change(l)
+	n := min(max(p.room(l, workers, at.namespace), 0), len(l.queue))
+	first := slices.Clone(l.queue[:n])
+	l.queue = l.queue[n:]
+	if l.workers == 0 && len(l.queue) == 0 {
+		delete(p.lines, at)
+	}
 	p.mu.Unlock()
-	for _, notify := range notify {
-		notify()
-	}
-}
-
-// next takes as many out of the queue as there is room for. The lock is held.
-func (p *Pool) next(s *share, controller string, workers int, namespace string) []func() {
-	var notify []func()
-	if q := s.queues[controller]; q != nil {
-		if notify = q.take(p.room(s, controller, workers, namespace)); len(q.notify) == 0 {
-			delete(s.queues, controller)
-		}
-	}
-	p.dropIfUnused(namespace, s)
-	return notify
-}
-
-// leave gives a worker back and notifies as many as there is room for.
-func (p *Pool) leave(s *share, controller string, workers int, namespace string) {
-	p.mu.Lock()
-	if s.workers[controller]--; s.workers[controller] == 0 {
-		delete(s.workers, controller)
-	}
-	notify := p.next(s, controller, workers, namespace)
-	p.mu.Unlock()
-	for _, notify := range notify {
-		notify()
-	}
-}
-
-// take takes the first n out of the queue.
-func (q *queue) take(n int) []func() {
-	var notify []func()
-	for len(q.order) > 0 && len(notify) < n {
-		first := q.order[0]
-		q.order = q.order[1:]
-		if q.notify[first] != nil {
-			notify = append(notify, q.notify[first])
-			delete(q.notify, first)
-		}
-	}
-	return notify
-}
-
-func (p *Pool) share(namespace string) *share {
-	s, ok := p.namespaces[namespace]
-	if !ok {
-		s = &share{writes: semaphore.NewWeighted(p.most()), workers: map[string]int{}, queues: map[string]*queue{}}
-		p.namespaces[namespace] = s
-	}
-	return s
-}
-
-// dropIfUnused drops the entry of a namespace if it is no longer needed.
-func (p *Pool) dropIfUnused(namespace string, s *share) {
-	if s.users == 0 && len(s.workers) == 0 && len(s.queues) == 0 {
-		delete(p.namespaces, namespace)
+	for _, w := range first {
+		w.notify()
 	}
 }

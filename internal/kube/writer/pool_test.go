@@ -40,8 +40,8 @@ func full(t *testing.T, p *Pool, namespace string) {
 // empty: nothing is left of idle namespaces.
 func empty(t *testing.T, p *Pool) {
 	t.Helper()
-	if len(p.namespaces) != 0 {
-		t.Errorf("left over: %v", p.namespaces)
+	if len(p.shares)+len(p.lines) != 0 {
+		t.Errorf("left over: %v, %v", p.shares, p.lines)
 	}
 }
 
@@ -218,8 +218,8 @@ func TestPoolNotifiesInTheOrderOfTheQueue(t *testing.T) {
 	}
 	leave["3"]()
 	leave["4"]()
-	if len(p.namespaces) != 0 {
-		t.Errorf("left over: %v", p.namespaces)
+	if len(p.shares)+len(p.lines) != 0 {
+		t.Errorf("left over: %v, %v", p.shares, p.lines)
 	}
 }
 
@@ -246,8 +246,8 @@ func TestPoolForgetsWhoIsGone(t *testing.T) {
 	}
 	gone("4")
 	gone("5")
-	if len(p.namespaces) != 0 {
-		t.Errorf("left over: %v", p.namespaces)
+	if len(p.shares)+len(p.lines) != 0 {
+		t.Errorf("left over: %v, %v", p.shares, p.lines)
 	}
 	leave = enter("6")
 	enter("7")
@@ -255,7 +255,7 @@ func TestPoolForgetsWhoIsGone(t *testing.T) {
 	leave() // notifies 7
 	gone("8")
 	gone("7")
-	if len(p.namespaces) != 0 {
-		t.Errorf("left over: %v", p.namespaces)
+	if len(p.shares)+len(p.lines) != 0 {
+		t.Errorf("left over: %v, %v", p.shares, p.lines)
 	}
 }
