@@ -19,8 +19,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// DefaultSlice is how long one call of Apply begins new actions.
-const DefaultSlice = time.Second
+// Slice is how long one call of Apply begins new actions.
+const Slice = time.Second
 
 // Options configure an Executor.
 type Options struct {
@@ -34,12 +34,12 @@ type Options struct {
 	Recorder events.EventRecorder
 	// Metrics counts actions.
 	Metrics *metrics.Metrics
-	// Clock is the time; the real one when nil.
+	// Clock is the time.
 	Clock clock.PassiveClock
 	// Prepare completes the executor's copy of an object just before its creation; its
 	// error fails the creation. Nil: objects are created as planned.
 	Prepare func(ctx context.Context, ownerKey freshness.Owner, object client.Object) error
-	// Slice is how long one call of Apply begins new actions. Zero is DefaultSlice.
+	// Slice is how long one call of Apply begins new actions. It is Slice but in tests.
 	Slice time.Duration
 }
 
@@ -52,12 +52,6 @@ type Executor struct {
 
 // New returns an Executor.
 func New(options Options) *Executor {
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
-	}
-	if options.Slice == 0 {
-		options.Slice = DefaultSlice
-	}
 	return &Executor{Options: options, windows: cache.NewLRUExpireCacheWithClock(maxWindows, options.Clock)}
 }
 

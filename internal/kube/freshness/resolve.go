@@ -43,7 +43,7 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 	var failed error
 	for ref, d := range doubts {
 		found, err := t.look(ctx, ref)
-		if err != nil && now.Sub(d.at) <= t.options.RecordTimeout {
+		if err != nil && now.Sub(d.at) <= recordTimeout {
 			failed = fmt.Errorf("looking up %s %s, whose last write is in doubt: %w", ref.Kind.Kind, ref.Name, err)
 			if Judge(err) == InDoubt {
 				break // The server is not there; the others would only take as long.
@@ -58,7 +58,7 @@ func (t *Tracker) resolve(ctx context.Context, o Owner) error {
 
 // look reads an object's metadata live; nil when there is no such object.
 func (t *Tracker) look(ctx context.Context, ref Ref) (*metav1.PartialObjectMetadata, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.options.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(ref.Kind)

@@ -12,7 +12,7 @@
 //     before the next plan.
 //   - An object we deleted or evicted counts as terminating while the cache shows it whole:
 //     these calls return no resourceVersion.
-//   - No record blocks for ever: after Options.RecordTimeout it is given up. A plan on an older view is still safe then, because names are chosen
+//   - No record blocks for ever: after five minutes it is given up. A plan on an older view is still safe then, because names are chosen
 //     before the first try and writes carry the UID and resourceVersion they were decided on.
 //   - After a restart nothing is recorded, and the first list of the cache is a consistent read.
 //
@@ -23,6 +23,7 @@
 package freshness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -43,10 +44,10 @@ import (
 )
 
 const (
-	// DefaultRecordTimeout is how long a record may hold its owner back.
-	DefaultRecordTimeout = 5 * time.Minute
-	// DefaultTimeout is the deadline of one live read.
-	DefaultTimeout = 15 * time.Second
+	// recordTimeout is how long a record may hold its owner back.
+	recordTimeout = 5 * time.Minute
+	// lookTimeout is the deadline of one live read.
+	lookTimeout = 15 * time.Second
 	// lookAgain is how long a deleted pod may look whole in the cache before it is looked up live, and how long until the next time.
 	lookAgain = 5 * time.Second
 	// shortestWait and longestWait bound Ready's waits; they double from the first to the
@@ -116,10 +117,6 @@ type Options struct {
 	Records func(Owner) *Record
 	// Clock is the time; the real one when nil.
 	Clock clock.PassiveClock
-	// RecordTimeout is how long a record may hold its owner back. Zero is DefaultRecordTimeout.
-	RecordTimeout time.Duration
-	// Timeout is the deadline of one live read. Zero is DefaultTimeout.
-	Timeout time.Duration
 }
 
 // Tracker knows the writes not yet surely seen. Each owner's state is in its Record. It is
@@ -165,15 +162,7 @@ type deletion struct {
 
 // New returns a Tracker without records.
 func New(options Options) *Tracker {
-	if options.Clock == nil {
-		options.Clock = clock.RealClock{}
-	}
-	if options.RecordTimeout == 0 {
-		options.RecordTimeout = DefaultRecordTimeout
-	}
-	if options.Timeout == 0 {
-		options.Timeout = DefaultTimeout
-	}
+	options.Clock = cmp.Or[clock.PassiveClock](options.Clock, clock.RealClock{})
 	if options.Records == nil {
 		options.Records = keepAll()
 	}
@@ -310,7 +299,7 @@ func (t *Tracker) Ready(ctx context.Context, o Owner) (time.Duration, error) {
 	now := t.options.Clock.Now()
 	for kind, m := range r.written {
 		store, watched := t.store(kind)
-		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > t.options.RecordTimeout {
+		if !watched || reached(store.LastStoreSyncResourceVersion(), m.resourceVersion) || now.Sub(m.at) > recordTimeout {
 			delete(r.written, kind)
 		}
 	}

@@ -57,7 +57,7 @@ func newFixture(live ...client.Object) *fixture {
 			return c.Get(ctx, key, object, opts...)
 		},
 	})
-	f.Tracker = New(Options{Live: reader, Clock: f.clock, RecordTimeout: time.Minute})
+	f.Tracker = New(Options{Live: reader, Clock: f.clock})
 	f.WatchStore(pods(), &f.store)
 	f.Deleted(web(), pods(), slices.Values([]metav1.Object{})) // as an observer of pods does
 	return f
@@ -121,7 +121,7 @@ func TestReadyDoesNotWaitForKindsWithoutACache(t *testing.T) {
 func TestReadyGivesUpAfterTheRecordTimeout(t *testing.T) {
 	f := newFixture()
 	f.Wrote(web(), pods(), "99")
-	f.clock.SetTime(f.clock.Now().Add(time.Minute))
+	f.clock.SetTime(f.clock.Now().Add(recordTimeout))
 	if f.ready(t, web()) {
 		t.Fatal("gave up too early")
 	}
@@ -224,7 +224,7 @@ func TestReadyGivesUpADoubtThatCannotBeLookedUp(t *testing.T) {
 	if f.ready(t, web()) {
 		t.Fatal("gave up too early")
 	}
-	f.clock.SetTime(f.clock.Now().Add(time.Minute + time.Second))
+	f.clock.SetTime(f.clock.Now().Add(recordTimeout + time.Second))
 	if !f.ready(t, web()) {
 		t.Error("blocks for ever")
 	}

@@ -20,6 +20,7 @@
 package writer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -97,7 +98,7 @@ type Delete struct {
 func (w *Writer) Create(ctx context.Context, owner freshness.Owner, kind schema.GroupVersionKind, object client.Object, fieldManager string) error {
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	err := plain(w.Client.Create(ctx, object, client.FieldOwner(manager(fieldManager))))
+	err := plain(w.Client.Create(ctx, object, by(fieldManager)))
 	ref := freshness.Ref{Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName()}
 	w.answered(owner, ref, freshness.Create, object.GetResourceVersion(), err)
 	return err
@@ -118,11 +119,11 @@ func (w *Writer) PatchInto(ctx context.Context, owner freshness.Owner, ref fresh
 	}
 	ctx, cancel := w.limit(ctx)
 	defer cancel()
-	raw, by := client.RawPatch(patch.Type, body), client.FieldOwner(manager(patch.FieldManager))
+	raw, owned := client.RawPatch(patch.Type, body), by(patch.FieldManager)
 	if patch.Subresource == "" {
-		err = w.Client.Patch(ctx, answer, raw, by)
+		err = w.Client.Patch(ctx, answer, raw, owned)
 	} else {
-		err = w.Client.SubResource(patch.Subresource).Patch(ctx, answer, raw, by)
+		err = w.Client.SubResource(patch.Subresource).Patch(ctx, answer, raw, owned)
 	}
 	err = plain(err)
 	if patch.Type == types.JSONPatchType && testFailed(err) {
@@ -174,7 +175,7 @@ func (w *Writer) Apply(ctx context.Context, owner freshness.Owner, kind schema.G
 	if err != nil {
 		return "", fmt.Errorf("encoding %s %s: %w", kind.Kind, object.GetName(), err)
 	}
-	options := []client.PatchOption{client.FieldOwner(manager(apply.FieldManager))}
+	options := []client.PatchOption{by(apply.FieldManager)}
 	if apply.Force {
 		options = append(options, client.ForceOwnership)
 	}
@@ -244,18 +245,12 @@ func (w *Writer) answered(owner freshness.Owner, ref freshness.Ref, op freshness
 }
 
 func (w *Writer) limit(ctx context.Context) (context.Context, context.CancelFunc) {
-	timeout := w.Timeout
-	if timeout == 0 {
-		timeout = DefaultTimeout
-	}
-	return context.WithTimeout(ctx, timeout)
+	return context.WithTimeout(ctx, cmp.Or(w.Timeout, DefaultTimeout))
 }
 
-func manager(name string) string {
-	if name == "" {
-		return shared.FieldManager
-	}
-	return name
+// by names who writes: the operator, if nobody else is said.
+func by(manager string) client.FieldOwner {
+	return client.FieldOwner(cmp.Or(manager, shared.FieldManager))
 }
 
 // bare is ref's object with identity alone.
