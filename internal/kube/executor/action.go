@@ -86,18 +86,12 @@ func (e *Executor) apply(ctx context.Context, ownerKey freshness.Owner, a *plann
 	if !apierrors.IsConflict(err) {
 		return err
 	}
-	found, err := e.Writer.Look(ctx, a.Kind, client.ObjectKeyFromObject(wanted))
-	switch owner := metav1.GetControllerOf(nonNil(found)); {
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("%s existed a moment ago: %w", describe(a), errBusy)
+	found, err := e.existing(ctx, ownerKey, a)
+	switch {
+	case found == nil || errors.Is(err, errBusy):
+		return err
 	case err != nil:
-		return fmt.Errorf("looking it up: %w", err)
-	case found.DeletionTimestamp != nil:
-		return fmt.Errorf("%s is still being deleted: %w", describe(a), errBusy)
-	case owner != nil && owner.UID != ownerKey.UID && groupKind(owner) == e.Kind && owner.Name == ownerKey.Name:
-		return fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
-	case owner == nil || owner.UID != ownerKey.UID:
-		return takenError{e.taken(a, found)}
+		return takenError{err}
 	}
 	_, err = e.Writer.Apply(ctx, ownerKey, a.Kind, withMetadata(wanted, "uid", string(found.UID)), how)
 	return err
@@ -108,13 +102,6 @@ type takenError struct{ error }
 
 // Unwrap implements errors.Unwrap.
 func (e takenError) Unwrap() error { return e.error }
-
-func nonNil(found *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
-	if found == nil {
-		return &metav1.PartialObjectMetadata{}
-	}
-	return found
-}
 
 // withMetadata is an object with one more field of its metadata. It shares the rest.
 func withMetadata(object *unstructured.Unstructured, field, value string) *unstructured.Unstructured {
@@ -162,7 +149,10 @@ func (e *Executor) create(ctx context.Context, owner client.Object, ownerKey fre
 	}
 	err = e.Writer.Create(ctx, ownerKey, a.Kind, object, a.FieldManager)
 	if apierrors.IsAlreadyExists(err) {
-		err = e.adoptAnswer(ctx, ownerKey, a)
+		found, err := e.existing(ctx, ownerKey, a)
+		if found != nil {
+			e.Writer.Saw(ownerKey, a.Kind, found)
+		}
 		return a.Object, err == nil, err
 	}
 	if err != nil {
@@ -202,34 +192,32 @@ func (e *Executor) checkSelected(ctx context.Context, ownerKey freshness.Owner, 
 		fmt.Errorf("a webhook changed the labels of the %s, and the selector %s does not match them any more, %s", name, selector, becomes))
 }
 
-// adoptAnswer interprets an existing object of a name to be created. The first rule to
-// hold:
+// existing interprets an existing object of a name that should be new; it is nil if it could not be read. The first rule to hold:
 //
-//  1. It is being deleted, whoever's it is: the creation is tried again soon.
+//  1. It is being deleted, whoever's it is: the action is tried again soon.
 //  2. Any object of the name will do, or it is from an earlier try of ours the cache lacks:
 //     a success.
 //  3. It belongs to an earlier owner of the same kind and name. The garbage collector
 //     deletes it; try again soon. Pods of a native StatefulSet of the name stay: its API
 //     group is another one.
-//  4. Otherwise it is somebody else's and in the way: the creation is refused.
-func (e *Executor) adoptAnswer(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) error {
+//  4. Otherwise it is somebody else's and in the way: the action is refused.
+func (e *Executor) existing(ctx context.Context, ownerKey freshness.Owner, a *planning.Action) (*metav1.PartialObjectMetadata, error) {
 	found, err := e.Writer.Look(ctx, a.Kind, client.ObjectKeyFromObject(a.Object))
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("%s existed a moment ago: %w", describe(a), errBusy)
+		return nil, fmt.Errorf("%s existed a moment ago: %w", describe(a), errBusy)
 	}
 	if err != nil {
-		return fmt.Errorf("looking up %s: %w", describe(a), err)
+		return nil, fmt.Errorf("looking up %s: %w", describe(a), err)
 	}
-	e.Writer.Saw(ownerKey, a.Kind, found)
 	switch owner := metav1.GetControllerOf(found); {
 	case found.DeletionTimestamp != nil:
-		return fmt.Errorf("%s is still being deleted: %w", describe(a), errBusy)
+		return found, fmt.Errorf("%s is still being deleted: %w", describe(a), errBusy)
 	case a.KeepExisting, owner != nil && owner.UID == ownerKey.UID:
-		return nil
+		return found, nil
 	case owner != nil && groupKind(owner) == e.Kind && owner.Name == ownerKey.Name:
-		return fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
+		return found, fmt.Errorf("%s belongs to an earlier %s %s and goes with it: %w", describe(a), owner.Kind, owner.Name, errBusy)
 	default:
-		return e.taken(a, found)
+		return found, e.taken(a, found)
 	}
 }
 

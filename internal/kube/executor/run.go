@@ -286,11 +286,9 @@ func (r *run) conclude(l *lane, i int, err error) {
 		if taken {
 			longest = longestTaken
 		}
-		r.recheck(s.refuse(a.RetryKey(), message, v == verdictDoubt, longest, now))
-		last := s.refused[a.RetryKey()]
-		last.taken = taken
-		s.refused[a.RetryKey()] = last
-		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Taken: taken, Since: last.since}
+		r.recheck(s.refuse(a.RetryKey(), retry{message: message, doubt: v == verdictDoubt, taken: taken}, longest, now))
+		since := s.refused[a.RetryKey()].since
+		r.failures[i] = planning.Failure{Step: a.Step, Slot: a.Slot, Message: message, Refused: v == verdictRefused, Taken: taken, Since: since}
 		hangs := len(r.lanes) > 1 && errors.Is(err, context.DeadlineExceeded)
 		if hangs || l.refused[a.Step] == refusalsToPause {
 			r.pause(l, a)
@@ -300,7 +298,7 @@ func (r *run) conclude(l *lane, i int, err error) {
 
 // pause lets the other actions of a step wait in a namespace.
 func (r *run) pause(l *lane, a *planning.Action) {
-	r.recheck(r.state.refuse(l.step(a), "", false, longestPause, r.executor.Clock.Now()))
+	r.recheck(r.state.refuse(l.step(a), retry{}, longestPause, r.executor.Clock.Now()))
 }
 
 func (r *run) recheck(after time.Duration) {

@@ -142,15 +142,15 @@ func stepOf(key planning.RetryKey) planning.RetryKey {
 	return planning.RetryKey{Step: key.Step, Namespace: key.Namespace}
 }
 
-// refuse lengthens the delay of an action and returns it.
-func (s *State) refuse(key planning.RetryKey, message string, doubt bool, longest time.Duration, now time.Time) time.Duration {
-	last := s.refused[key]
-	last.doubt = doubt
-	if last.count++; last.count == 1 {
+// refuse lengthens the delay of an action and returns it. last says how the last try failed.
+func (s *State) refuse(key planning.RetryKey, last retry, longest time.Duration, now time.Time) time.Duration {
+	before := s.refused[key]
+	last.count, last.since = before.count+1, before.since
+	if last.count == 1 {
 		last.since = now
 	}
 	wait := delay(last.count, longest)
-	last.until, last.message = now.Add(wait), message
+	last.until = now.Add(wait)
 	lazy.Put(&s.refused, key, last)
 	return wait
 }
