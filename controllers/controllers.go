@@ -14,7 +14,6 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -52,38 +51,25 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
-	"github.com/kruise-operator/kruise-operator/internal/kube/apiservers"
 	"github.com/kruise-operator/kruise-operator/internal/kube/budgets"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
-	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	gate "github.com/kruise-operator/kruise-operator/internal/platform/features"
-	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
 )
 
-// Deps are for making reconcilers, beside the manager.
+// Deps are for making reconcilers, beside the manager. Setup fills in the rest of what they share.
 type Deps struct {
-	Config  *config.Config
-	Metrics *metrics.Metrics
-	// Denied is everything the server forbids the cache to read.
-	Denied *kubecache.Denied
-	Clock  clock.WithTicker
+	workload.Dependencies
+	Config *config.Config
 	Log    logr.Logger
-	// Guard makes a reconciler wait while another manager acts on the same objects. Nil: none waits.
-	Guard func(reconcile.Reconciler) reconcile.Reconciler
 	// GuardHooks is Guard for registrations at the API server.
 	GuardHooks func(reconcile.Reconciler) reconcile.Reconciler
-	// CatchUp lets passes wait for the cache after an election or a start. Nil: none ever waits.
-	CatchUp *catchup.Gate
 	// Call is how the API server calls the operator at a path; nil: it does not.
 	Call func(path string) (admissionv1.WebhookClientConfig, error)
-	// Hooks registers hooks on requests for objects of others, Servers are the API servers, each by itself. Both are shared with admission.
-	Hooks   *hooks.Registrar
-	Servers *apiservers.Servers
 	// Operator is for the reconciler of the operator's configuration; the other fields fill in the rest.
 	Operator operatorconfig.Dependencies
 }
@@ -143,40 +129,35 @@ func features() []controller.Kind {
 // Setup adds the reconciler of every enabled and served kind to the manager. It asks the API server once: a CRD
 // installed later restarts the operator.
 func Setup(ctx context.Context, mgr ctrl.Manager, deps Deps) error {
-	all := share(mgr, &deps)
-	configured, missing, err := setupKinds(ctx, mgr, &deps, all)
+	share(mgr, &deps)
+	configured, missing, err := setupKinds(ctx, mgr, &deps)
 	if err != nil {
 		return err
 	}
-	if err := setupHooks(mgr, &deps, all); err != nil {
+	if err := setupHooks(mgr, &deps); err != nil {
 		return err
 	}
-	if err := setupFeatures(ctx, mgr, deps, all, configured); err != nil {
+	if err := setupFeatures(ctx, mgr, deps, configured); err != nil {
 		return err
 	}
 	return setupOperatorConfig(mgr, deps, configured, missing)
 }
 
-// share makes the common parts of reconcilers. It fills in deps.Operator the needs for the node daemon.
-func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
-	c := deps.Config
-	all := workload.Dependencies{
-		Client: mgr.GetClient(), Cache: mgr.GetCache(), Live: mgr.GetAPIReader(), Metrics: deps.Metrics, Clock: deps.Clock,
-		Pool: writer.NewPool(c.Writes), Markers: workload.NewParsed(probing.ParseStored),
-		Hooks: deps.Hooks, Servers: deps.Servers, Denied: deps.Denied, Guard: deps.Guard, CatchUp: deps.CatchUp,
-		PullsImages: c.Enabled("ImagePullJob"), LaunchOrder: c.Features.Enabled(gate.PodWebhook),
-		WriteTimeout: c.WriteTimeout, ReconcileTimeout: c.ReconcileTimeout,
-	}
-	if c.Enabled(spread.Kind().Kind) && workload.Managed(mgr.GetRESTMapper(), c)(spread.Kind()) {
+// share completes the common parts of reconcilers.
+func share(mgr ctrl.Manager, deps *Deps) {
+	c, all := deps.Config, &deps.Dependencies
+	all.Client, all.Cache, all.Live = mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader()
+	all.Pool, all.Markers = writer.NewPool(c.Writes), workload.NewParsed(probing.ParseStored)
+	all.PullsImages, all.LaunchOrder = c.Enabled("ImagePullJob"), c.Features.Enabled(gate.PodWebhook)
+	all.WriteTimeout, all.ReconcileTimeout = c.WriteTimeout, c.ReconcileTimeout
+	managed := workload.Managed(mgr.GetRESTMapper(), c)
+	if managed(spread.Kind()) {
 		all.Spreads = workload.NewParsed(spread.ParseStored)
 	}
-	all.PodPlaces = workload.Managed(mgr.GetRESTMapper(), c)(persistentpodstate.Value().Entry.Stored())
-	if kind := workload.BudgetKind(); c.Enabled(kind.Kind) {
-		if _, err := mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); err == nil {
-			all.Budgets = &workload.Budgets{
-				Ledger: &budgets.Ledger{Live: mgr.GetAPIReader(), Client: mgr.GetClient(), Clock: deps.Clock},
-				Gates:  podunavailablebudget.GatesOf(c.Features), Cache: mgr.GetCache(),
-			}
+	all.PodPlaces = managed(persistentpodstate.Value().Entry.Stored())
+	if managed(workload.BudgetKind()) {
+		all.Budgets = &workload.Budgets{
+			Ledger: &budgets.Ledger{Live: all.Live, Client: all.Client, Clock: all.Clock}, Gates: podunavailablebudget.GatesOf(c.Features), Cache: all.Cache,
 		}
 	}
 	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
@@ -190,12 +171,11 @@ func share(mgr ctrl.Manager, deps *Deps) workload.Dependencies {
 		all.DaemonNeeds = workload.NewDaemonNeeds(deps.Clock)
 		deps.Operator.DaemonNeeds = all.DaemonNeeds
 	}
-	return all
 }
 
 // setupKinds sets up the reconcilers of all enabled and served kinds. It returns every kind's state and the
 // unserved ones, and fills in deps.Operator the kinds needing the node daemon.
-func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.Dependencies) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
+func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps) (configured []operatorconfig.Kind, missing []schema.GroupVersionKind, err error) {
 	if !deps.Operator.Watch {
 		missing = append(missing, operatorv1alpha1.GroupVersion().WithKind("Kruise"))
 	}
@@ -215,7 +195,7 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.
 		configured = append(configured, is)
 		switch {
 		case !is.Enabled:
-			if err := setup(ctx, mgr, *deps, all, kind, kind.CleanUp); err != nil {
+			if err := setup(ctx, mgr, *deps, kind, kind.CleanUp); err != nil {
 				return nil, nil, err
 			}
 			continue
@@ -226,7 +206,7 @@ func setupKinds(ctx context.Context, mgr ctrl.Manager, deps *Deps, all workload.
 		if needsDaemon(kind, deps.Config) {
 			deps.Operator.DaemonKinds = append(deps.Operator.DaemonKinds, kind.Entry.Stored())
 		}
-		if err := setup(ctx, mgr, *deps, all, kind, kind.Setup); err != nil {
+		if err := setup(ctx, mgr, *deps, kind, kind.Setup); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -258,10 +238,11 @@ func stateOf(ctx context.Context, mgr ctrl.Manager, deps Deps, kind kinds.Kind, 
 }
 
 // setup sets up one part of a kind or feature, if it has it.
-func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Dependencies, kind controller.Kind, part controller.Setup) error {
+func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, kind controller.Kind, part controller.Setup) error {
 	if part == nil {
 		return nil
 	}
+	all := deps.Dependencies
 	all.Recorder, all.Scope = recorder.New(mgr.GetEventRecorder(kind.Name)), kind.Entry.Scope
 	if !kind.IsFeature() {
 		all.Workers = deps.Config.WorkersOf(kind.Entry.Name)
@@ -272,7 +253,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Depend
 	return nil
 }
 
-func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workload.Dependencies, configured []operatorconfig.Kind) error {
+func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, configured []operatorconfig.Kind) error {
 	for _, feature := range features() {
 		if !feature.IsOn(deps.Config) {
 			continue
@@ -281,7 +262,7 @@ func setupFeatures(ctx context.Context, mgr ctrl.Manager, deps Deps, all workloa
 			deps.Log.Info("Controller is off: the kind that it needs is off or not served", "controller", feature.Name, "kind", feature.Requires)
 			continue
 		}
-		if err := setup(ctx, mgr, deps, all, feature, feature.Setup); err != nil {
+		if err := setup(ctx, mgr, deps, feature, feature.Setup); err != nil {
 			return err
 		}
 	}
@@ -319,7 +300,8 @@ func Registrar(mgr ctrl.Manager, deps Deps) (*hooks.Registrar, error) {
 }
 
 // setupHooks sets up the registrar with its first wants.
-func setupHooks(mgr ctrl.Manager, deps *Deps, all workload.Dependencies) error {
+func setupHooks(mgr ctrl.Manager, deps *Deps) error {
+	all := deps.Dependencies
 	for _, kind := range All() {
 		if kind.Hooks != nil {
 			all.Hooks.Owner(kind.Name, nil).Want(kind.Hooks(deps.Config)...)

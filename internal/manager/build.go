@@ -33,6 +33,7 @@ import (
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/catchup"
 	"github.com/kruise-operator/kruise-operator/internal/kube/migration"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 	"github.com/kruise-operator/kruise-operator/internal/platform/config"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -124,9 +125,11 @@ func (p *process) addControllers(
 		return err
 	}
 	deps := controllers.Deps{
-		Config: c, Metrics: p.metrics, Denied: denied, Clock: clock.RealClock{},
-		Log: p.log.WithName("setup"), Guard: guard.Reconciler, GuardHooks: guard.Registrar, CatchUp: catchUp, Operator: operator,
-		Servers: apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}),
+		Dependencies: workload.Dependencies{
+			Metrics: p.metrics, Denied: denied, Clock: clock.RealClock{}, Guard: guard.Reconciler, CatchUp: catchUp,
+			Servers: apiservers.New(direct, mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()}),
+		},
+		Config: c, Log: p.log.WithName("setup"), GuardHooks: guard.Registrar, Operator: operator,
 	}
 	if p.serving != nil {
 		deps.Call = p.serving.Call
