@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
@@ -153,13 +152,8 @@ func (o *observed) surged() *rolling.Numbers {
 
 // unsurged is the spec of a CloneSet with the numbers of its user.
 func unsurged(n *rolling.Numbers, partition any) fields {
-	rollingUpdate := fields{"maxSurge": nil, "maxUnavailable": nil, "partition": partition}
-	if n.MaxSurge != nil {
-		rollingUpdate["maxSurge"] = *n.MaxSurge
-	}
-	if n.MaxUnavailable != nil {
-		rollingUpdate["maxUnavailable"] = *n.MaxUnavailable
-	}
+	rollingUpdate := n.RollingUpdate()
+	rollingUpdate["partition"] = partition
 	return fields{"minReadySeconds": n.MinReadySeconds, "updateStrategy": fields{"rollingUpdate": rollingUpdate}}
 }
 
@@ -169,14 +163,9 @@ func (o *observed) braked() fields {
 	case kept != nil:
 		return unsurged(kept, "100%")
 	case o.advanced:
-		d := o.deployment.DeepCopy()
-		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
-		return numbersOf(d)
+		return o.numbers.Parked(*o.snapshot.Workload.Rolling).Fields(true)
 	case o.deployment != nil && o.beside && o.deployment.Spec.MinReadySeconds != rolling.MinReadySeconds:
-		d := o.deployment.DeepCopy()
-		rolling.WriteMoving(d, 1)
-		d.Spec.Paused = true
-		return numbersOf(d)
+		return rolling.Moving(1).Fields(true)
 	case o.deployment != nil:
 		return fields{"paused": true}
 	case o.row.Partition == nil:
@@ -227,18 +216,13 @@ func (o *observed) restored(keep bool) fields {
 	case kept != nil:
 		return unsurged(kept, nil)
 	case keep && o.deployment != nil && o.canary == nil:
-		d := o.deployment.DeepCopy()
-		rolling.WriteRestored(d, o.numbers)
-		d.Spec.Paused = true
-		return numbersOf(d)
+		return o.numbers.Fields(true)
 	case keep:
 		return nil
 	case o.snapshot.Workload.Held:
 		return fields{"paused": false}
 	case o.deployment != nil:
-		d := o.deployment.DeepCopy()
-		rolling.WriteRestored(d, o.numbers)
-		return numbersOf(d)
+		return o.numbers.Fields(false)
 	case o.row.Partition != nil:
 		return o.unpaused(nil)
 	}
@@ -250,24 +234,23 @@ func (o *observed) restored(keep bool) fields {
 
 // rolling are the writes of a step of a Deployment.
 func (o *observed) rolling(step rolling.Step) []planning.Action {
-	d := o.deployment.DeepCopy()
+	spec := fields{"paused": true}
 	switch step.Verb {
 	case rolling.Uncount:
-		rolling.WriteUncounting(d)
+		spec = rolling.NumbersOf(o.deployment).Uncounting().Fields(true)
 	case rolling.Move:
-		rolling.WriteMoving(d, step.Surge)
+		spec = rolling.Moving(step.Surge).Fields(false)
 	case rolling.Reached:
-		rolling.WriteParked(d, *o.snapshot.Workload.Rolling, o.numbers)
+		spec = o.numbers.Parked(*o.snapshot.Workload.Rolling).Fields(true)
 	case rolling.Free:
-		rolling.WriteRestored(d, o.numbers)
+		spec = o.numbers.Fields(false)
 	case rolling.Stop:
-		return o.patch(stepMove, o.annotations(nil), fields{"paused": true})
 	case rolling.Lower, rolling.Note, rolling.Slow, rolling.Quick:
 		return o.set(step)
 	default:
 		return nil
 	}
-	return o.patch(stepMove, o.annotations(nil), numbersOf(d))
+	return o.patch(stepMove, o.annotations(nil), spec)
 }
 
 // set changes a ReplicaSet.
@@ -286,26 +269,6 @@ func (o *observed) set(step rolling.Step) []planning.Action {
 		Verb: planning.VerbPatch, Step: stepMove, Kind: appsv1.SchemeGroupVersion.WithKind("ReplicaSet"), Object: set, Change: planning.MergePatch(set, body),
 		Failure: planning.Event{Warning: true, Reason: "FailedUpdate", Message: "Scaling the ReplicaSet " + set.Name},
 	}}
-}
-
-// numbersOf are the fields of a Deployment that a release writes.
-func numbersOf(d *appsv1.Deployment) fields {
-	rollingUpdate := fields{"maxSurge": nil, "maxUnavailable": nil}
-	if r := d.Spec.Strategy.RollingUpdate; r != nil {
-		if r.MaxSurge != nil {
-			rollingUpdate["maxSurge"] = *r.MaxSurge
-		}
-		if r.MaxUnavailable != nil {
-			rollingUpdate["maxUnavailable"] = *r.MaxUnavailable
-		}
-	}
-	numbers := fields{
-		"paused": d.Spec.Paused, "minReadySeconds": d.Spec.MinReadySeconds, "progressDeadlineSeconds": nil, "strategy": fields{"type": string(appsv1.RollingUpdateDeploymentStrategyType), "rollingUpdate": rollingUpdate},
-	}
-	if deadline := d.Spec.ProgressDeadlineSeconds; deadline != nil {
-		numbers["progressDeadlineSeconds"] = ptr.Deref(deadline, 0)
-	}
-	return numbers
 }
 
 // deletions delete pods as they were read.

@@ -72,14 +72,12 @@ func TestTheNumbersOfTheUserComeBack(t *testing.T) {
 	row, _ := rollable.Of("apps/v1", "Deployment")
 	surge, unavailable := intstr.FromString("30%"), intstr.FromInt32(0)
 	own := rolling.Numbers{MaxSurge: &surge, MaxUnavailable: &unavailable, MinReadySeconds: 7, ProgressDeadlineSeconds: ptr.To[int32](60)}
-	d := &appsv1.Deployment{}
-	rolling.WriteMoving(d, 2)
-	o := &observed{row: row, deployment: d, numbers: own, snapshot: plan.Snapshot{Workload: &plan.Workload{Rolling: &rolling.View{Replicas: 4}}}}
+	o := &observed{row: row, deployment: &appsv1.Deployment{}, numbers: own, snapshot: plan.Snapshot{Workload: &plan.Workload{Rolling: &rolling.View{Replicas: 4}}}}
 	for _, keep := range []bool{true, false} {
 		spec := o.restored(keep)
 		strategy, _ := spec["strategy"].(fields)
 		rollingUpdate, _ := strategy["rollingUpdate"].(fields)
-		if rollingUpdate["maxSurge"] != surge || rollingUpdate["maxUnavailable"] != unavailable || spec["minReadySeconds"] != int32(7) || spec["paused"] != keep {
+		if rollingUpdate["maxSurge"] != &surge || rollingUpdate["maxUnavailable"] != &unavailable || spec["minReadySeconds"] != int32(7) || spec["paused"] != keep {
 			t.Errorf("held %t: %v", keep, spec)
 		}
 	}
@@ -93,7 +91,7 @@ func TestTheNumbersOfACloneSetComeBack(t *testing.T) {
 	for partition, spec := range map[any]fields{"100%": o.braked(), nil: o.restored(false)} {
 		strategy, _ := spec["updateStrategy"].(fields)
 		rollingUpdate, _ := strategy["rollingUpdate"].(fields)
-		if spec["minReadySeconds"] != int32(7) || rollingUpdate["maxSurge"] != intstr.FromString("50%") || rollingUpdate["maxUnavailable"] != intstr.FromInt32(1) || rollingUpdate["partition"] != partition {
+		if spec["minReadySeconds"] != int32(7) || *rollingUpdate["maxSurge"].(*intstr.IntOrString) != intstr.FromString("50%") || *rollingUpdate["maxUnavailable"].(*intstr.IntOrString) != intstr.FromInt32(1) || rollingUpdate["partition"] != partition {
 			t.Errorf("the partition %v: %v", partition, spec)
 		}
 	}

@@ -103,32 +103,34 @@ func (n Numbers) Unavailable(replicas int) int {
 	return unavailable
 }
 
-// WriteUncounting keeps new pods from counting as available.
-func WriteUncounting(d *appsv1.Deployment) {
-	d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = MinReadySeconds, ptr.To[int32](ProgressDeadlineSeconds)
+// Uncounting are numbers with which new pods never count as available.
+func (n Numbers) Uncounting() Numbers {
+	n.MinReadySeconds, n.ProgressDeadlineSeconds = MinReadySeconds, ptr.To[int32](ProgressDeadlineSeconds)
+	return n
 }
 
-// WriteMoving writes our numbers.
-func WriteMoving(d *appsv1.Deployment, surge int) {
-	WriteUncounting(d)
-	d.Spec.Paused = false
-	d.Spec.Strategy.RollingUpdate = rollingUpdate(surge, MaxUnavailable(surge))
+// Moving are our numbers.
+func Moving(surge int) Numbers {
+	return Numbers{MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(MaxUnavailable(surge)))}.Uncounting()
 }
 
-// WriteParked pauses it between batches, with the numbers of the user. Pods that are there stay.
-func WriteParked(d *appsv1.Deployment, v View, n Numbers) {
-	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = true, n.MinReadySeconds, n.ProgressDeadlineSeconds
-	d.Spec.Strategy.RollingUpdate = rollingUpdate(Parked(v), max(v.Unavailable, 1))
+// Parked are those of the user for a paused Deployment between batches. Pods that are there stay.
+func (n Numbers) Parked(v View) Numbers {
+	n.MaxSurge, n.MaxUnavailable = ptr.To(intstr.FromInt(Parked(v))), ptr.To(intstr.FromInt(max(v.Unavailable, 1)))
+	return n
 }
 
-// WriteRestored gives it back to its user: what is left rolls by his numbers.
-func WriteRestored(d *appsv1.Deployment, n Numbers) {
-	d.Spec.Paused, d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds = false, n.MinReadySeconds, n.ProgressDeadlineSeconds
-	d.Spec.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: n.MaxSurge, MaxUnavailable: n.MaxUnavailable}
+// Fields are the spec of a Deployment with the numbers; what has none is removed.
+func (n Numbers) Fields(paused bool) map[string]any {
+	return map[string]any{
+		"paused": paused, "minReadySeconds": n.MinReadySeconds, "progressDeadlineSeconds": n.ProgressDeadlineSeconds,
+		"strategy": map[string]any{"type": string(appsv1.RollingUpdateDeploymentStrategyType), "rollingUpdate": n.RollingUpdate()},
+	}
 }
 
-func rollingUpdate(surge, unavailable int) *appsv1.RollingUpdateDeployment {
-	return &appsv1.RollingUpdateDeployment{MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable))}
+// RollingUpdate are the fields of the same name.
+func (n Numbers) RollingUpdate() map[string]any {
+	return map[string]any{"maxSurge": n.MaxSurge, "maxUnavailable": n.MaxUnavailable}
 }
 
 // Read is the view of a Deployment and its ReplicaSets, which were read while the Deployment did not change. New is the ReplicaSet of the

@@ -4,6 +4,7 @@
 package rolling
 
 import (
+	"encoding/json"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -72,6 +73,19 @@ func TestLimitsInPods(t *testing.T) {
 	}
 }
 
+// write gives a Deployment other numbers.
+func write(t *testing.T, d *appsv1.Deployment, n Numbers, paused bool) {
+	t.Helper()
+	d.Spec.Strategy, d.Spec.ProgressDeadlineSeconds = appsv1.DeploymentStrategy{}, nil
+	text, err := json.Marshal(n.Fields(paused))
+	if err == nil {
+		err = json.Unmarshal(text, &d.Spec)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A Deployment that was moved, parked and restored is what its user wrote.
 func TestRestored(t *testing.T) {
 	d := deployment("1")
@@ -80,15 +94,15 @@ func TestRestored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	WriteMoving(d, 0)
+	write(t, d, Moving(0), false)
 	if d.Spec.Paused || d.Spec.MinReadySeconds != MinReadySeconds || d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue() != 1 {
 		t.Errorf("moving: %+v", d.Spec)
 	}
-	WriteParked(d, View{Replicas: 4, New: Set{Replicas: 2}, Old: []Set{{Replicas: 3}}}, numbers)
+	write(t, d, numbers.Parked(View{Replicas: 4, New: Set{Replicas: 2}, Old: []Set{{Replicas: 3}}}), true)
 	if !d.Spec.Paused || d.Spec.MinReadySeconds != 5 || d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue() != 1 {
 		t.Errorf("parked: %+v", d.Spec)
 	}
-	WriteRestored(d, numbers)
+	write(t, d, numbers, false)
 	if !equality.Semantic.DeepEqual(d, want) {
 		t.Errorf("restored: %+v", d.Spec)
 	}

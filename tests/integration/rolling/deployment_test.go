@@ -7,6 +7,7 @@ package rolling_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -113,7 +114,20 @@ func (d *deployment) scale(replicas int) {
 
 // restore gives the Deployment back to its user.
 func (d *deployment) restore() {
-	d.edit(func(o *appsv1.Deployment) { rolling.WriteRestored(o, d.numbers()) })
+	d.edit(func(o *appsv1.Deployment) { write(d, o, d.numbers(), false) })
+}
+
+// write gives a Deployment other numbers.
+func write(d *deployment, o *appsv1.Deployment, n rolling.Numbers, paused bool) {
+	d.Helper()
+	o.Spec.Strategy, o.Spec.ProgressDeadlineSeconds = appsv1.DeploymentStrategy{}, nil
+	text, err := json.Marshal(n.Fields(paused))
+	if err == nil {
+		err = json.Unmarshal(text, &o.Spec)
+	}
+	if err != nil {
+		d.Fatal(err)
+	}
 }
 
 // numbers are those of the user.
@@ -219,15 +233,15 @@ func (d *deployment) act(s state, step rolling.Step, v rolling.View) {
 		o := s.deployment.DeepCopy()
 		switch step.Verb {
 		case rolling.Uncount:
-			rolling.WriteUncounting(o)
+			write(d, o, rolling.NumbersOf(o).Uncounting(), true)
 		case rolling.Move:
-			rolling.WriteMoving(o, step.Surge)
+			write(d, o, rolling.Moving(step.Surge), false)
 		case rolling.Free:
-			rolling.WriteRestored(o, d.numbers())
+			write(d, o, d.numbers(), false)
 		case rolling.Stop:
 			o.Spec.Paused = true
 		default:
-			rolling.WriteParked(o, v, d.numbers())
+			write(d, o, d.numbers().Parked(v), true)
 		}
 		_, err = d.client.AppsV1().Deployments(d.namespace).Update(d.Context(), o, metav1.UpdateOptions{})
 	case rolling.Lower, rolling.Note:
