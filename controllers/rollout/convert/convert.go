@@ -8,10 +8,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
@@ -36,7 +38,7 @@ func Converter() conversion.Converter {
 // tree is JSON.
 type tree = map[string]any
 
-// form is what the versions say otherwise, as JSON. In it, lists of which users change single items are objects, with indexes as names.
+// form is what the versions say otherwise, as JSON. In it, lists are objects, with indexes as names, as users change single items.
 type form struct {
 	Spec tree `json:"spec"`
 	// Annotations are those with a meaning in one version.
@@ -84,13 +86,7 @@ func read(o *conversion.Object) (form, error) {
 		if err != nil {
 			return is, fmt.Errorf("spec.%s: %w", name, err)
 		}
-		is.Spec[name] = value
-	}
-	for _, strategy := range strategies(is.Spec) {
-		replace(strategy, stepsField, indexed)
-		for _, step := range items(strategy[stepsField]) {
-			replace(step, matchesField, indexed)
-		}
+		is.Spec[name] = indexed(value)
 	}
 	return is, nil
 }
@@ -103,15 +99,8 @@ func write(o *conversion.Object, will form) error {
 		}
 	}
 	clear(o.Spec)
-	spec := clone(will.Spec)
-	for _, strategy := range strategies(spec) {
-		for _, step := range items(strategy[stepsField]) {
-			replace(step, matchesField, listed)
-		}
-		replace(strategy, stepsField, listed)
-	}
-	for name, value := range spec {
-		text, err := json.Marshal(value)
+	for name, value := range will.Spec {
+		text, err := json.Marshal(listed(value))
 		if err != nil {
 			return fmt.Errorf("spec.%s: %w", name, err)
 		}
@@ -127,17 +116,6 @@ const (
 	marker       = "list of "
 )
 
-// strategies are the objects with steps.
-func strategies(spec tree) (found []tree) {
-	strategy, _ := spec["strategy"].(tree)
-	for _, name := range []string{"canary", "blueGreen"} {
-		if s, isObject := strategy[name].(tree); isObject {
-			found = append(found, s)
-		}
-	}
-	return found
-}
-
 // items are the objects in an indexed list.
 func items(list any) (found []tree) {
 	members, _ := list.(tree)
@@ -149,42 +127,49 @@ func items(list any) (found []tree) {
 	return found
 }
 
-func replace(object tree, name string, with func(any) any) {
-	if value, found := object[name]; found {
-		object[name] = with(value)
+// indexed turns lists into objects with marked names; names of a client that have the mark get it again. Null items would be lost in a merge.
+func indexed(value any) any {
+	object := tree{}
+	switch value := value.(type) {
+	case tree:
+		for name, member := range value {
+			if strings.HasPrefix(name, marker) {
+				name = marker + name
+			}
+			object[name] = indexed(member)
+		}
+		return object
+	case []any:
+		for i, item := range value {
+			object[marker+strconv.Itoa(i)] = indexed(item)
+		}
+		if len(value) > 0 && !slices.Contains(value, nil) {
+			return object
+		}
 	}
+	return value
 }
 
-// indexed turns a list into an object, with a mark that no client writes by accident. Null items would be lost in a merge.
-func indexed(value any) any {
-	list, isList := value.([]any)
-	if !isList || len(list) == 0 {
+// listed is the opposite of indexed.
+func listed(value any) any {
+	members, isObject := value.(tree)
+	if !isObject {
 		return value
 	}
-	object := tree{}
-	for i, item := range list {
-		if item == nil {
-			return value
+	object, list, isList := tree{}, make([]any, len(members)), len(members) > 0
+	for name, member := range members {
+		name, marked := strings.CutPrefix(name, marker)
+		object[name] = listed(member)
+		if i, err := strconv.Atoi(name); marked && err == nil && 0 <= i && i < len(list) {
+			list[i] = object[name]
+		} else {
+			isList = false
 		}
-		object[marker+strconv.Itoa(i)] = item
+	}
+	if isList {
+		return list
 	}
 	return object
-}
-
-func listed(value any) any {
-	object, isObject := value.(tree)
-	if !isObject || len(object) == 0 {
-		return value
-	}
-	list := make([]any, len(object))
-	for name, item := range object {
-		i, err := strconv.Atoi(strings.TrimPrefix(name, marker))
-		if err != nil || i < 0 || i >= len(list) || !strings.HasPrefix(name, marker) {
-			return value
-		}
-		list[i] = item
-	}
-	return list
 }
 
 func set(f *form, name, value string) {
@@ -194,18 +179,9 @@ func set(f *form, name, value string) {
 	f.Annotations[name] = value
 }
 
-// clone copies a tree as deep as converting changes it.
-func clone(t tree) tree {
-	copied := maps.Clone(t)
-	for name, value := range copied {
-		if object, isObject := value.(tree); isObject {
-			copied[name] = clone(object)
-		}
-	}
-	return copied
+func copied(f form) form {
+	return form{Spec: runtime.DeepCopyJSON(f.Spec), Annotations: maps.Clone(f.Annotations)}
 }
-
-func copied(f form) form { return form{Spec: clone(f.Spec), Annotations: maps.Clone(f.Annotations)} }
 
 // canary is the strategy that both versions have.
 func canary(spec tree) tree {
