@@ -114,3 +114,12 @@ func Digest(text []byte) string {
 	_, _ = sum.Write(text)
 	return strconv.FormatUint(sum.Sum64(), 36)
 }
+
+// Shortened keeps the begin of a name that is too long, and a digest of all of it.
+func Shortened(name string, longest int) string {
+	if len(name) <= longest {
+		return name
+	}
+	end := "-" + Digest([]byte(name))
+	return strings.TrimRight(name[:longest-len(end)], "-./") + end
+}

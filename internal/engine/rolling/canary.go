@@ -5,7 +5,6 @@ package rolling
 
 import (
 	"maps"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,21 +21,12 @@ const longestName = validation.DNS1123SubdomainMaxLength - len("-1234567890")
 // CanaryName is the name of the canary Deployment of a revision. It is the same after a crash.
 func CanaryName(deployment, revision string) string {
 	end := "-canary-" + revision
-	return shortened(deployment, longestName-len(end)) + end
+	return rollable.Shortened(deployment, longestName-len(end)) + end
 }
 
 // CanaryOf is the value of the label of canary Deployments.
 func CanaryOf(deployment string) string {
-	return shortened(deployment, validation.LabelValueMaxLength)
-}
-
-// shortened keeps the begin of a name, and a hash of all of it.
-func shortened(name string, longest int) string {
-	if len(name) <= longest {
-		return name
-	}
-	end := "-" + rollable.Digest([]byte(name))
-	return strings.TrimRight(name[:longest-len(end)], ".-") + end
+	return rollable.Shortened(deployment, validation.LabelValueMaxLength)
 }
 
 // Canary is the canary Deployment of a Deployment, without pods. Services select its pods, too.

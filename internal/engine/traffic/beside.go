@@ -5,12 +5,11 @@ package traffic
 
 import (
 	"encoding/json"
-	"hash/fnv"
 	"slices"
-	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
@@ -40,9 +39,7 @@ func stamp(object map[string]any) {
 	if err != nil {
 		return // it has no stamp, and is written again
 	}
-	sum := fnv.New64a()
-	_, _ = sum.Write(text)
-	tree.Set(object, strconv.FormatUint(sum.Sum64(), 36), "metadata", "annotations", AnnotationContent)
+	tree.Set(object, rollable.Digest(text), "metadata", "annotations", AnnotationContent)
 }
 
 // fits: what is stored has all of what is wanted.

@@ -4,31 +4,18 @@
 package traffic
 
 import (
-	"hash/fnv"
-	"strconv"
 	"strings"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 // longest is the length of a name of most objects.
 const longest = 253
 
-// Name joins two names. What is too long is cut, and stays unique.
+// Name joins two names. What is too long is cut, and stays unique: a slash is in no name.
 func Name(a, b string) string {
-	name := a + "-" + b
-	if len(name) <= longest {
-		return name
-	}
-	return cut(a+"/"+b, longest) // a slash is in no name
-}
-
-// cut shortens a name, with what stands for all of it.
-func cut(name string, longest int) string {
-	sum := fnv.New64a()
-	_, _ = sum.Write([]byte(name))
-	tail := "-" + strconv.FormatUint(sum.Sum64(), 36)
-	return strings.TrimRight(strings.ReplaceAll(name, "/", "-")[:longest-len(tail)], "-.") + tail
+	return strings.ReplaceAll(rollable.Shortened(a+"/"+b, longest), "/", "-")
 }
 
 // CopyMetadata copies namespace, labels and annotations of the object of a user for one beside it. What tools write about the object
@@ -48,7 +35,5 @@ func CopyMetadata(to, object map[string]any) {
 			delete(annotations, key)
 		}
 	}
-	if len(annotations) > 0 {
-		to["annotations"] = tree.FromTexts(annotations)
-	}
+	tree.Set(to, tree.FromTexts(annotations), "annotations")
 }

@@ -26,11 +26,9 @@ func Stored(object map[string]any) (map[string]any, bool, error) {
 	after := tree.Clone(object)
 	after["spec"] = tree.Clone(before)["spec"]
 	for _, key := range []string{"labels", "annotations"} {
-		tree.Set(after, nil, "metadata", key)
-		if texts := tree.Texts(before, key); len(texts) > 0 {
-			delete(texts, AnnotationOriginal)
-			tree.Set(after, tree.FromTexts(texts), "metadata", key)
-		}
+		texts := tree.Texts(before, key)
+		delete(texts, AnnotationOriginal)
+		tree.Set(after, tree.FromTexts(texts), "metadata", key)
 	}
 	return after, true, nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
@@ -24,11 +25,7 @@ const (
 
 // CanaryName is the name of the Service of the new version.
 func CanaryName(stable string) string {
-	name := stable + "-canary"
-	if len(name) <= longestService {
-		return name
-	}
-	return cut(name, longestService)
+	return rollable.Shortened(stable+"-canary", longestService)
 }
 
 // Pods are those of the new version, as a Service chooses them.
@@ -77,9 +74,7 @@ func CanaryService(stable map[string]any, names Names, pods Pods) (map[string]an
 	CopyMetadata(metadata, stable)
 	annotations := tree.Texts(metadata, "annotations")
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "external-dns.alpha.kubernetes.io/") }) // no second record
-	if delete(metadata, "annotations"); len(annotations) > 0 {
-		metadata["annotations"] = tree.FromTexts(annotations)
-	}
+	tree.Set(metadata, tree.FromTexts(annotations), "annotations")
 	return map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}, nil
 }
 

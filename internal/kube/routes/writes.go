@@ -77,10 +77,7 @@ func replacing(stored, want map[string]any) map[string]any {
 	after := tree.Clone(stored)
 	after["spec"] = want["spec"]
 	for _, key := range []string{"labels", "annotations"} {
-		tree.Set(after, nil, "metadata", key)
-		if all := tree.Map(want, "metadata", key); len(all) > 0 {
-			tree.Set(after, all, "metadata", key)
-		}
+		tree.Set(after, tree.FromTexts(tree.Texts(want, "metadata", key)), "metadata", key)
 	}
 	return tree.Patch(stored, after)
 }

@@ -4,7 +4,11 @@
 package gateway
 
 import (
+	"cmp"
+	"slices"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
@@ -20,10 +24,7 @@ const (
 )
 
 func kindOf(kind *string, omitted string) string {
-	if kind == nil || *kind == "" {
-		return omitted
-	}
-	return *kind
+	return cmp.Or(ptr.Deref(kind, ""), omitted)
 }
 
 // beside is the route of the Rollout: what matches goes to the new version where it went to the stable one.
@@ -107,14 +108,9 @@ func (p Provider) matches(original, rule map[string]any, step []v1beta1.HTTPRout
 
 // taken: a route of the user has the same match, and would win.
 func (p Provider) taken(original, match map[string]any) bool {
-	for _, rule := range tree.Items(original, "spec", "rules") {
-		for _, user := range tree.Items(rule, "matches") {
-			if tree.Same(user, match) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(tree.Items(original, "spec", "rules"), func(rule map[string]any) bool {
+		return slices.ContainsFunc(tree.Items(rule, "matches"), func(user map[string]any) bool { return tree.Same(user, match) })
+	})
 }
 
 // both is a match for requests that both match. It is not possible when no request can.
@@ -143,17 +139,8 @@ func narrow(match map[string]any, path *v1beta1.HTTPMatch) (narrower, possible b
 	if path == nil {
 		return false, true, nil
 	}
-	kind, value := kindOf(path.Type, pathPrefix), "/"
-	if path.Value != nil {
-		value = *path.Value
-	}
-	user, has := tree.Text(match, "path", "type"), tree.Text(match, "path", "value")
-	if user == "" {
-		user = pathPrefix
-	}
-	if has == "" {
-		has = "/"
-	}
+	kind, value := kindOf(path.Type, pathPrefix), ptr.Deref(path.Value, "/")
+	user, has := cmp.Or(tree.Text(match, "path", "type"), pathPrefix), cmp.Or(tree.Text(match, "path", "value"), "/")
 	switch {
 	case user == kind && trimmed(has, user) == trimmed(value, kind):
 		return false, true, nil
@@ -192,10 +179,7 @@ func conditions(match map[string]any, key string, step []v1beta1.HTTPNamedMatch,
 				continue
 			}
 			found = true
-			user := tree.Text(item, "type")
-			if user == "" {
-				user = exact
-			}
+			user := cmp.Or(tree.Text(item, "type"), exact)
 			switch value := tree.Text(item, "value"); {
 			case user == kind && value == s.Value:
 			case user == exact && kind == exact:

@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
@@ -12,24 +13,19 @@ import (
 
 // Seen implements traffic.Provider: each parent of each route has accepted its last generation.
 func (p Provider) Seen(object map[string]any, own []map[string]any) (traffic.Sight, string) {
-	sight, why := traffic.Silent, "the route is not there"
 	if object != nil {
-		sight, why = p.seen(object)
-	} else if len(own) > 0 {
-		return p.Seen(own[0], own[1:])
+		own = append([]map[string]any{object}, own...)
 	}
-	if sight == traffic.Refused || sight == traffic.Behind {
-		return sight, why
-	}
-	for _, route := range own {
+	sight, why := traffic.Silent, "the route is not there"
+	for i, route := range own {
 		other, reason := p.seen(route)
 		if other == traffic.Silent && sight == traffic.Seen {
 			other = traffic.Behind // the gateway is one that speaks
 		}
-		if other == traffic.Refused {
+		switch {
+		case other == traffic.Refused, i == 0 && other == traffic.Behind:
 			return other, reason
-		}
-		if other == traffic.Behind {
+		case i == 0, other == traffic.Behind:
 			sight, why = other, reason
 		}
 	}
@@ -105,17 +101,11 @@ func said(status map[string]any, generation int64) (traffic.Sight, string) {
 
 // key is a reference with what it leaves out.
 func key(route, parent map[string]any) string {
-	text := func(key, omitted string) string {
-		if value := tree.Text(parent, key); value != "" {
-			return value
-		}
-		return omitted
-	}
 	group := Group
 	if value, written := parent["group"].(string); written {
 		group = value
 	}
 	port, _ := tree.Number(parent, "port")
-	return fmt.Sprintf("%s/%s/%s/%s/%s/%d", group, text("kind", "Gateway"), text("namespace", tree.Text(route, "metadata", "namespace")),
-		text("name", ""), text("sectionName", ""), port)
+	kind, namespace := cmp.Or(tree.Text(parent, "kind"), "Gateway"), cmp.Or(tree.Text(parent, "namespace"), tree.Text(route, "metadata", "namespace"))
+	return fmt.Sprintf("%s/%s/%s/%s/%s/%d", group, kind, namespace, tree.Text(parent, "name"), tree.Text(parent, "sectionName"), port)
 }

@@ -5,7 +5,9 @@ package gateway
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -209,7 +211,7 @@ var edits = map[string]func(u *user, o map[string]any, r *rand.Rand){
 
 // edit does the same to both, with the same dice.
 func (u *user) edit() string {
-	names := append(tree.Keys(edits), "one rule more", "applied again")
+	names := append(slices.Sorted(maps.Keys(edits)), "one rule more", "applied again")
 	name := pick(u.random, names...)
 	u.serial++
 	switch name {

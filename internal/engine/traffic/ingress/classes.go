@@ -5,6 +5,7 @@ package ingress
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -111,9 +112,7 @@ func (c class) Annotations(user map[string]string, share traffic.Share, names tr
 			all[key] = value
 		}
 	}
-	for key, value := range c.always {
-		all[key] = value
-	}
+	maps.Copy(all, c.always)
 	all[c.prefix+"canary"] = "true"
 	if share.Weight != nil {
 		all[c.prefix+"canary-weight"] = fmt.Sprint(*share.Weight)

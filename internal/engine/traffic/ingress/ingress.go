@@ -88,9 +88,6 @@ func (p Provider) beside(object map[string]any, names traffic.Names, share traff
 	if err != nil {
 		return nil, err
 	}
-	delete(metadata, "annotations")
-	if all := tree.FromTexts(annotations); all != nil {
-		metadata["annotations"] = all
-	}
+	tree.Set(metadata, tree.FromTexts(annotations), "annotations")
 	return map[string]any{"apiVersion": object["apiVersion"], "kind": "Ingress", "metadata": metadata, "spec": spec}, nil
 }

@@ -6,6 +6,7 @@ package istio
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -145,20 +146,19 @@ func (p Provider) recovered(object map[string]any, names traffic.Names) (map[str
 
 // Subset are the labels by which a DestinationRule has pods of the new version, or will have.
 func Subset(object map[string]any) map[string]string {
-	for _, s := range tree.Items(object, "spec", "subsets") {
-		if tree.Text(s, "name") == subset {
-			return tree.Texts(s, "labels")
-		}
+	subsets := tree.Items(object, "spec", "subsets")
+	if i := slices.IndexFunc(subsets, isSubset); i >= 0 {
+		return tree.Texts(subsets[i], "labels")
 	}
 	return map[string]string{label: gray}
 }
 
+func isSubset(s map[string]any) bool { return tree.Text(s, "name") == subset }
+
 func addSubset(object map[string]any) bool {
 	subsets := tree.Items(object, "spec", "subsets")
-	for _, s := range subsets {
-		if tree.Text(s, "name") == subset {
-			return false
-		}
+	if slices.ContainsFunc(subsets, isSubset) {
+		return false
 	}
 	subsets = append(subsets, map[string]any{"name": subset, "labels": map[string]any{label: gray}})
 	tree.Set(object, tree.List(subsets), "spec", "subsets")
@@ -166,12 +166,7 @@ func addSubset(object map[string]any) bool {
 }
 
 func removeSubset(object map[string]any) {
-	var rest []map[string]any
-	for _, s := range tree.Items(object, "spec", "subsets") {
-		if tree.Text(s, "name") != subset {
-			rest = append(rest, s)
-		}
-	}
+	rest := slices.DeleteFunc(tree.Items(object, "spec", "subsets"), isSubset)
 	if len(rest) == 0 {
 		tree.Set(object, nil, "spec", "subsets")
 		return

@@ -4,8 +4,11 @@
 package istio
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
@@ -119,10 +122,7 @@ func both(users []map[string]any, step v1beta1.HTTPRouteMatch) ([]map[string]any
 
 // way is how Istio calls a way to compare.
 func way(kind *string, omitted string) string {
-	if kind == nil || *kind == "" {
-		return omitted
-	}
-	return map[string]string{"Exact": "exact", "PathPrefix": "prefix", "RegularExpression": "regex"}[*kind]
+	return cmp.Or(map[string]string{"Exact": "exact", "PathPrefix": "prefix", "RegularExpression": "regex"}[ptr.Deref(kind, "")], omitted)
 }
 
 // narrow sets the path to what both match, if there is anything.
@@ -130,10 +130,7 @@ func narrow(match map[string]any, path *v1beta1.HTTPMatch) (possible bool, err e
 	if path == nil {
 		return true, nil
 	}
-	kind, value := way(path.Type, "prefix"), "/"
-	if path.Value != nil {
-		value = *path.Value
-	}
+	kind, value := way(path.Type, "prefix"), ptr.Deref(path.Value, "/")
 	want := map[string]any{kind: value}
 	user := tree.Map(match, "uri")
 	if user == nil || tree.Same(user, want) {

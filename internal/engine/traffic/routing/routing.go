@@ -65,10 +65,7 @@ func ofGateway(ref v1beta1.GatewayTrafficRouting, path *field.Path) (all []Route
 }
 
 func ofIngress(ref v1beta1.IngressTrafficRouting, path *field.Path) Route {
-	class := ref.ClassType
-	if class == "" {
-		class = DefaultClass
-	}
+	class := cmp.Or(ref.ClassType, DefaultClass)
 	r := Route{Kind: schema.GroupVersionKind{Group: "networking.k8s.io", Version: "v1", Kind: "Ingress"}, Name: ref.Name, Field: path, Key: script.IngressKey(class)}
 	known, found := ingress.Of(class)
 	if r.Provider = known; !found {

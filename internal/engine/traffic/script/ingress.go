@@ -11,7 +11,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 const (
@@ -34,15 +33,11 @@ func (Annotator) Check(traffic.Share, traffic.Names, *field.Path) field.ErrorLis
 
 // Annotations implements ingress.Annotator.
 func (a Annotator) Annotations(user map[string]string, share traffic.Share, names traffic.Names) (map[string]string, error) {
-	annotations := tree.FromTexts(user)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
 	weight := "-1"
 	if share.Weight != nil {
 		weight = fmt.Sprint(*share.Weight)
 	}
-	input := map[string]any{"annotations": annotations, "weight": weight, "canaryService": names.Canary}
+	input := map[string]any{"annotations": named(user), "weight": weight, "canaryService": names.Canary}
 	if err := addShare(input, share); err != nil {
 		return nil, err
 	}

@@ -65,10 +65,16 @@ func data(object map[string]any) map[string]any {
 	}
 	all := map[string]any{"spec": spec}
 	for _, key := range []string{"labels", "annotations"} {
-		all[key] = map[string]any{}
-		if texts := tree.FromTexts(tree.Texts(object, "metadata", key)); texts != nil {
-			all[key] = texts
-		}
+		all[key] = named(tree.Texts(object, "metadata", key))
+	}
+	return all
+}
+
+// named are texts as a script gets them: without any, it is an empty table.
+func named(texts map[string]string) map[string]any {
+	all, _ := tree.FromTexts(texts).(map[string]any)
+	if all == nil {
+		all = map[string]any{}
 	}
 	return all
 }

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	lua "github.com/yuin/gopher-lua"
-
-	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
 const (
@@ -24,7 +24,7 @@ func (m *machine) toLua(value any) lua.LValue {
 	switch value := value.(type) {
 	case map[string]any:
 		table := m.NewTable()
-		for _, key := range tree.Keys(value) {
+		for _, key := range slices.Sorted(maps.Keys(value)) {
 			table.RawSetString(key, m.toLua(value[key]))
 		}
 		return table

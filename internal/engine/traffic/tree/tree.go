@@ -5,10 +5,8 @@
 package tree
 
 import (
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 )
 
 // Map is the map at a path. It is nil when there is none.
@@ -131,8 +129,8 @@ func Texts(from map[string]any, path ...string) map[string]string {
 	return all
 }
 
-// FromTexts is the opposite of Texts; nil when there are none.
-func FromTexts(from map[string]string) map[string]any {
+// FromTexts is the opposite of Texts, as a value for Set; nil when there are none.
+func FromTexts(from map[string]string) any {
 	if len(from) == 0 {
 		return nil
 	}
@@ -142,6 +140,3 @@ func FromTexts(from map[string]string) map[string]any {
 	}
 	return all
 }
-
-// Keys are those of a map in order.
-func Keys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
