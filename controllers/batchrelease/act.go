@@ -113,10 +113,7 @@ func (o *observed) annotations(more fields) fields {
 }
 
 func controlInfo(release *v1beta1.BatchRelease) string {
-	text, err := json.Marshal(metav1.NewControllerRef(release, plan.Kind()))
-	if err != nil {
-		return ""
-	}
+	text, _ := json.Marshal(metav1.NewControllerRef(release, plan.Kind()))
 	return string(text)
 }
 
@@ -143,10 +140,7 @@ func (o *observed) surged() *rolling.Numbers {
 	if _, ours := rollable.TwinOf(o.object.GetAnnotations()); !found || ours {
 		return nil
 	}
-	n, err := rolling.DecodeNumbers(kept)
-	if err != nil {
-		n = rolling.Numbers{}
-	}
+	n := rolling.DecodeNumbers(kept)
 	return &n
 }
 

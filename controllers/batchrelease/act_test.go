@@ -156,7 +156,8 @@ func TestUnreadyPodsOfThePartitionStay(t *testing.T) {
 	for version, want := range map[string]int{"apps.kruise.io/v1beta1": 0, "apps/v1": 1} {
 		row, _ := rollable.Of(version, "StatefulSet")
 		labels := map[string]string{appsv1.ControllerRevisionHashLabelKey: "web-1"}
-		o := &observed{row: row, pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-100", Labels: labels}}}}
+		o := &observed{row: row, object: &unstructured.Unstructured{Object: map[string]any{}}, pods: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "web-100", Labels: labels}}}}
+		o.object.SetName("web")
 		o.snapshot.Workload = &plan.Workload{Workload: row, Facts: rollable.Facts{Kept: 4, Revision: "web-2", Stable: "web-1"}}
 		if o.blocked(); len(o.snapshot.Workload.Blocked) != want {
 			t.Errorf("%s: deleted are %v", version, o.snapshot.Workload.Blocked)

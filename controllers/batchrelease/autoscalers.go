@@ -4,9 +4,9 @@
 package batchrelease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -125,48 +125,50 @@ func (o *observed) scale(hold bool) []planning.Action {
 }
 
 // change holds it, or frees it, and gives it its target back; nil: there is nothing to change.
-func (s scaler) change(hold bool) (body fields) {
+func (s scaler) change(hold bool) fields {
+	var body fields
 	switch before, held := s.before(); {
 	case hold && !held:
 		body = s.held()
 	case held && !hold:
 		body = s.freed(before)
+	case s.target == "":
+		return nil
+	default:
+		body = fields{}
 	}
-	if s.target == "" {
-		return body
+	if s.target != "" {
+		put(body, s.target, "spec", "scaleTargetRef", "name")
 	}
-	target := fields{"scaleTargetRef": fields{"name": s.target}}
-	if body == nil {
-		return fields{"spec": target}
-	}
-	if spec, found := body["spec"].(fields); found {
-		maps.Copy(target, spec)
-	}
-	body["spec"] = target
 	return body
 }
 
-func (s scaler) policy() string {
+// put sets a field of a patch.
+func put(body fields, value any, path ...string) {
+	_ = unstructured.SetNestedField(body, value, path...)
+}
+
+func (s scaler) ofKEDA() bool { return s.kind.Kind == "ScaledObject" }
+
+// now is what stands there.
+func (s scaler) now() string {
+	if s.ofKEDA() {
+		return s.object.GetAnnotations()[pausedScaleIn]
+	}
 	policy, _, _ := unstructured.NestedString(s.object.Object, "spec", "behavior", "scaleDown", "selectPolicy")
 	return policy
 }
 
-func scaleDown(policy string) fields { return nested(policy, "behavior", "scaleDown", "selectPolicy") }
-
 // held keeps it from taking pods, and notes what stands there.
 func (s scaler) held() fields {
-	if s.kind.Kind == "ScaledObject" {
-		before, found := s.object.GetAnnotations()[pausedScaleIn]
-		if !found {
-			before = none
-		}
-		return fields{"metadata": fields{"annotations": fields{shared.AnnotationScaleIn: before, pausedScaleIn: "true"}}}
+	annotations := fields{shared.AnnotationScaleIn: cmp.Or(s.now(), none)}
+	body := fields{"metadata": fields{"annotations": annotations}}
+	if s.ofKEDA() {
+		annotations[pausedScaleIn] = "true"
+	} else {
+		put(body, disabled, "spec", "behavior", "scaleDown", "selectPolicy")
 	}
-	before := s.policy()
-	if before == "" {
-		before = none
-	}
-	return fields{"metadata": fields{"annotations": fields{shared.AnnotationScaleIn: before}}, "spec": scaleDown(disabled)}
+	return body
 }
 
 // freed puts back what stood there. What somebody else has written meanwhile stays.
@@ -174,15 +176,15 @@ func (s scaler) freed(before string) fields {
 	annotations := fields{shared.AnnotationScaleIn: nil}
 	body := fields{"metadata": fields{"annotations": annotations}}
 	switch {
-	case s.kind.Kind == "ScaledObject":
+	case s.ofKEDA():
 		if annotations[pausedScaleIn] = before; before == none {
 			annotations[pausedScaleIn] = nil
 		}
-	case s.policy() != disabled:
+	case s.now() != disabled:
 	case before == none: // the API server has filled in the rest of it
-		body["spec"] = fields{"behavior": nil}
+		put(body, nil, "spec", "behavior")
 	default:
-		body["spec"] = scaleDown(before)
+		put(body, before, "spec", "behavior", "scaleDown", "selectPolicy")
 	}
 	return body
 }

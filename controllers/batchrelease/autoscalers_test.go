@@ -65,17 +65,16 @@ func TestAutoscalersAreHeld(t *testing.T) {
 				}
 				return string(after)
 			}
-			held := patched(tc.before, of(tc.before).held())
+			held := patched(tc.before, of(tc.before).change(true))
 			testutil.SameJSON(t, "held", held, tc.held)
 			after := tc.before
 			if tc.meanwhile != "" {
 				held, after = tc.meanwhile, tc.after
 			}
-			before, is := of(held).before()
-			if !is {
+			if _, is := of(held).before(); !is {
 				t.Fatal("it is not held")
 			}
-			testutil.SameJSON(t, "freed", patched(held, of(held).freed(before)), after)
+			testutil.SameJSON(t, "freed", patched(held, of(held).change(false)), after)
 		})
 	}
 }

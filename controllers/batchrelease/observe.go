@@ -27,6 +27,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/batchrelease/plan"
+	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
@@ -156,15 +157,10 @@ func (r *Reconciler) readDeployment(ctx context.Context, o *observed, name types
 	}
 	o.numbers = rolling.NumbersOf(d.Deployment)
 	if kept, found := d.Annotations[shared.AnnotationOriginal]; found {
-		if o.numbers, err = rolling.DecodeNumbers(kept); err != nil {
-			o.numbers = rolling.Numbers{}
-		}
+		o.numbers = rolling.DecodeNumbers(kept)
 	}
 	if kept, found := d.Annotations[shared.AnnotationAdvancedStrategy]; found {
-		o.advanced = true
-		if o.numbers, err = rolling.Advanced(d.Deployment, kept); err != nil {
-			o.numbers = rolling.Numbers{}
-		}
+		o.advanced, o.numbers = true, rolling.Advanced(d.Deployment, kept)
 	}
 	view, newest, old := rolling.Read(d.Deployment, d.Sets, o.numbers)
 	w.Rolling, o.old = &view, old
@@ -312,7 +308,7 @@ func (o *observed) blocked() {
 		if pod.DeletionTimestamp != nil || podstate.Ready(pod) || has(pod, w.Revision) {
 			continue
 		}
-		if w.Native && ordinalOf(pod.Name)-w.Start >= w.Kept || !has(pod, w.Stable) {
+		if at, _ := ordinal.OfPod(o.object.GetName(), pod.Name); w.Native && at-w.Start >= w.Kept || !has(pod, w.Stable) {
 			w.Blocked = append(w.Blocked, pod.Name)
 		}
 	}
@@ -338,15 +334,6 @@ func (o *observed) daemons(revision string, minReady time.Duration) []plan.Pod {
 func has(pod *corev1.Pod, revision string) bool {
 	hash := pod.Labels[appsv1.ControllerRevisionHashLabelKey]
 	return hash != "" && (hash == revision || strings.HasSuffix(revision, "-"+hash))
-}
-
-// ordinalOf is the number at the end of a pod's name.
-func ordinalOf(name string) int {
-	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '-')+1:])
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // costOf is the deletion cost of a pod.

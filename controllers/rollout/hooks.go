@@ -135,13 +135,10 @@ func held(ctx context.Context, dryRun client.Client, kind schema.GroupVersionKin
 	answer := &metav1.PartialObjectMetadata{}
 	answer.SetGroupVersionKind(kind)
 	answer.Namespace, answer.Name = key.Namespace, key.Name
-	patch, err := json.Marshal(map[string]any{
+	patch, _ := json.Marshal(map[string]any{
 		"metadata": map[string]any{"labels": labels, "annotations": map[string]any{shared.AnnotationRollout: nil}},
 		"spec":     map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": map[string]any{proofLabel: "dry-run"}}}},
 	})
-	if err != nil {
-		return fmt.Errorf("encoding a patch: %w", err)
-	}
 	if err := dryRun.Patch(ctx, answer, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return fmt.Errorf("updating %s %s in a dry run: %w", kind.Kind, key, err)
 	}

@@ -367,9 +367,6 @@ func (p *pass) blockers() string { return conditions.First(p.Workload.Unready, m
 func Hash(plan *v1beta1.ReleasePlan) string {
 	rest := plan.DeepCopy()
 	rest.BatchPartition, rest.FinalizingPolicy, rest.FailureThreshold, rest.ProgressDeadlineSeconds = nil, "", nil, nil
-	text, err := json.Marshal(rest)
-	if err != nil {
-		return ""
-	}
+	text, _ := json.Marshal(rest)
 	return rollable.Digest(text)
 }

@@ -32,7 +32,7 @@ func SameCursor(a, b *v1beta1.BatchReleaseStatus) bool {
 
 // conditions says what goes on. The time of the last progress is that of the condition Reconciling.
 func (p *pass) conditions() {
-	reason, goesOn := p.doing()
+	reason, words, goesOn := p.doing()
 	progress := podstate.Time(p.Now)
 	before := find(p.release.Status.Conditions, v1beta1.BatchReleaseReconciling)
 	if before.Reason == reason && !before.LastUpdateTime.IsZero() && !p.progressed() {
@@ -41,7 +41,7 @@ func (p *pass) conditions() {
 	if goesOn && p.stalled == "" {
 		p.deadline(progress.Time)
 	}
-	going := conditions.New(v1beta1.BatchReleaseReconciling, goesOn && p.stalled == "", reason, p.words(reason))
+	going := conditions.New(v1beta1.BatchReleaseReconciling, goesOn && p.stalled == "", reason, words)
 	stalled := conditions.New(v1beta1.BatchReleaseStalled, p.stalled != "", cmp.Or(p.stalled, reason), p.why)
 	going.LastUpdateTime, stalled.LastUpdateTime = progress, progress
 	list := conditions.NewList(conditions.From(p.release.Status.Conditions), p.Now)
@@ -49,33 +49,22 @@ func (p *pass) conditions() {
 	p.Status.Conditions, p.Stalled = conditions.To[v1beta1.RolloutCondition](list), p.stalled != ""
 }
 
-// doing is what goes on, in one word, and whether it does.
-func (p *pass) doing() (reason string, goesOn bool) {
+// doing is what goes on, in one word and in several, and whether it does.
+func (p *pass) doing() (reason, words string, goesOn bool) {
+	batch := fmt.Sprintf("batch %d of %d", p.Status.CanaryStatus.CurrentBatch+1, len(p.release.Spec.ReleasePlan.Batches))
 	switch {
 	case p.Status.Phase == v1beta1.BatchReleasePhaseCompleted:
-		return v1beta1.ReasonCompleted, false
+		return v1beta1.ReasonCompleted, "the workload has its own strategy", false
 	case p.Status.Phase == v1beta1.BatchReleasePhaseFinalizing:
-		return v1beta1.ReasonBatchFinalizing, true
+		return v1beta1.ReasonBatchFinalizing, "the workload gets its own strategy back", true
 	case p.Status.Phase != v1beta1.BatchReleasePhaseProgressing:
-		return v1beta1.ReasonInitializing, true
+		return v1beta1.ReasonInitializing, "the workload is taken over", true
 	case p.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateReady:
-		return v1beta1.ReasonBatchReady, false
+		return v1beta1.ReasonBatchReady, batch, false
 	case p.Status.CanaryStatus.CurrentBatchState == v1beta1.BatchStateVerifying:
-		return v1beta1.ReasonBatchVerifying, true
+		return v1beta1.ReasonBatchVerifying, batch, true
 	}
-	return v1beta1.ReasonBatchUpgrading, true
-}
-
-func (p *pass) words(reason string) string {
-	switch reason {
-	case v1beta1.ReasonCompleted:
-		return "the workload has its own strategy"
-	case v1beta1.ReasonBatchFinalizing:
-		return "the workload gets its own strategy back"
-	case v1beta1.ReasonInitializing:
-		return "the workload is taken over"
-	}
-	return fmt.Sprintf("batch %d of %d", p.Status.CanaryStatus.CurrentBatch+1, len(p.release.Spec.ReleasePlan.Batches))
+	return v1beta1.ReasonBatchUpgrading, batch, true
 }
 
 // progressed: something is further than in the stored status.

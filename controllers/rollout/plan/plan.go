@@ -335,10 +335,7 @@ func Hash(r *v1beta1.Rollout) string {
 	for i := range canary.Steps {
 		canary.Steps[i].Pause, canary.Steps[i].ProgressDeadlineSeconds = v1beta1.RolloutPause{}, nil
 	}
-	text, err := json.Marshal(canary)
-	if err != nil {
-		return ""
-	}
+	text, _ := json.Marshal(canary)
 	return rollable.Digest(text)
 }
 

@@ -31,9 +31,5 @@ func Update(resource string, old, object []byte) ([]byte, error) {
 	if reflect.DeepEqual(before.Object, now.Object) {
 		return object, nil
 	}
-	held, err := json.Marshal(now.Object)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the workload: %w", err)
-	}
-	return held, nil
+	return json.Marshal(now.Object)
 }

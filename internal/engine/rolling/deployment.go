@@ -6,7 +6,6 @@ package rolling
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -41,19 +40,16 @@ func NumbersOf(d *appsv1.Deployment) Numbers {
 
 // Encode writes them as text.
 func (n Numbers) Encode() string {
-	text, err := json.Marshal(n)
-	if err != nil {
-		return ""
-	}
+	text, _ := json.Marshal(n)
 	return string(text)
 }
 
-// DecodeNumbers reads what Encode wrote.
-func DecodeNumbers(text string) (n Numbers, err error) {
-	if err = json.Unmarshal([]byte(text), &n); err != nil {
-		return n, fmt.Errorf("reading the numbers of a Deployment: %w", err)
+// DecodeNumbers reads what Encode wrote; what cannot be read has no numbers.
+func DecodeNumbers(text string) (n Numbers) {
+	if json.Unmarshal([]byte(text), &n) != nil {
+		return Numbers{}
 	}
-	return n.agreeing(), nil
+	return n.agreeing()
 }
 
 // agreeing are the numbers as the API server takes them together: a user may have written each alone.
@@ -71,19 +67,17 @@ func zero(size *intstr.IntOrString) bool {
 	return size != nil && (*size == intstr.FromInt32(0) || *size == intstr.FromString("0%"))
 }
 
-// Advanced reads what OpenKruise keeps of a Deployment that it has taken from Kubernetes.
-func Advanced(d *appsv1.Deployment, text string) (Numbers, error) {
+// Advanced reads what OpenKruise keeps of a Deployment that it has taken from Kubernetes; what cannot be read has no numbers.
+func Advanced(d *appsv1.Deployment, text string) Numbers {
 	var kept struct {
-		RollingUpdate *appsv1.RollingUpdateDeployment `json:"rollingUpdate"`
+		RollingUpdate *Numbers `json:"rollingUpdate"`
 	}
-	n := Numbers{MinReadySeconds: d.Spec.MinReadySeconds, ProgressDeadlineSeconds: d.Spec.ProgressDeadlineSeconds}
-	if err := json.Unmarshal([]byte(text), &kept); err != nil {
-		return n, fmt.Errorf("reading the numbers of a Deployment: %w", err)
+	if json.Unmarshal([]byte(text), &kept) != nil {
+		return Numbers{}
 	}
-	if kept.RollingUpdate != nil {
-		n.MaxSurge, n.MaxUnavailable = kept.RollingUpdate.MaxSurge, kept.RollingUpdate.MaxUnavailable
-	}
-	return n, nil
+	n := ptr.Deref(kept.RollingUpdate, Numbers{})
+	n.MinReadySeconds, n.ProgressDeadlineSeconds = d.Spec.MinReadySeconds, d.Spec.ProgressDeadlineSeconds
+	return n
 }
 
 // limits are the numbers in pods, as the Deployment controller counts.

@@ -17,10 +17,7 @@ import (
 func Revision(template *corev1.PodTemplateSpec) string {
 	template = template.DeepCopy()
 	delete(template.Labels, appsv1.DefaultDeploymentUniqueLabelKey)
-	text, err := json.Marshal(template)
-	if err != nil {
-		return ""
-	}
+	text, _ := json.Marshal(template)
 	return rollable.Digest(text)
 }
 

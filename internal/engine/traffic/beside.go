@@ -35,10 +35,7 @@ func Differing(own []map[string]any, want ...map[string]any) (all []map[string]a
 
 // stamp notes all of an object, so that what it no longer has is known, too.
 func stamp(object map[string]any) {
-	text, err := json.Marshal(object)
-	if err != nil {
-		return // it has no stamp, and is written again
-	}
+	text, _ := json.Marshal(object)
 	tree.Set(object, rollable.Digest(text), "metadata", "annotations", AnnotationContent)
 }
 

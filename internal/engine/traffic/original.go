@@ -5,7 +5,6 @@ package traffic
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
@@ -34,15 +33,11 @@ func Stored(object map[string]any) (map[string]any, bool, error) {
 }
 
 // Store notes an object as it was; share is why it changes.
-func Store(object, before map[string]any, share any) error {
+func Store(object, before map[string]any, share any) {
 	note := map[string]any{"spec": before["spec"], "share": share}
 	for _, key := range []string{"labels", "annotations"} {
 		note[key] = tree.Texts(before, "metadata", key)
 	}
-	text, err := json.Marshal(note)
-	if err != nil {
-		return fmt.Errorf("encoding an object: %w", err)
-	}
+	text, _ := json.Marshal(note)
 	tree.Set(object, string(text), "metadata", "annotations", AnnotationOriginal)
-	return nil
 }

@@ -38,9 +38,7 @@ func (a Annotator) Annotations(user map[string]string, share traffic.Share, name
 		weight = fmt.Sprint(*share.Weight)
 	}
 	input := map[string]any{"annotations": named(user), "weight": weight, "canaryService": names.Canary}
-	if err := addShare(input, share); err != nil {
-		return nil, err
-	}
+	addShare(input, share)
 	result, err := a.Run(input)
 	if err != nil {
 		return nil, traffic.Refuse("the script of the class: %v", err)
@@ -62,22 +60,15 @@ func texts(result map[string]any, what string) (map[string]string, error) {
 	return all, nil
 }
 
-// addShare adds matches and headers, with their defaults.
-func addShare(input map[string]any, share traffic.Share) error {
-	if len(share.Matches) > 0 {
-		matches := make([]v1beta1.HTTPRouteMatch, len(share.Matches))
-		for i := range share.Matches {
-			share.Matches[i].DeepCopyInto(&matches[i])
-			complete(&matches[i])
-		}
-		if err := add(input, "matches", matches); err != nil {
-			return err
-		}
+// addShare adds matches and headers, with their defaults, as JSON has them.
+func addShare(input map[string]any, share traffic.Share) {
+	matches := make([]v1beta1.HTTPRouteMatch, len(share.Matches))
+	for i := range share.Matches {
+		share.Matches[i].DeepCopyInto(&matches[i])
+		complete(&matches[i])
 	}
-	if share.Headers != nil {
-		return add(input, "requestHeaderModifier", share.Headers)
-	}
-	return nil
+	text, _ := json.Marshal(v1beta1.TrafficRoutingStrategy{Matches: matches, RequestHeaderModifier: share.Headers})
+	_ = json.Unmarshal(text, &input)
 }
 
 func complete(match *v1beta1.HTTPRouteMatch) {
@@ -95,18 +86,4 @@ func complete(match *v1beta1.HTTPRouteMatch) {
 	if p := match.Path; p != nil && p.Value == nil {
 		p.Value = &root
 	}
-}
-
-// add puts a typed value into the input as JSON has it.
-func add(input map[string]any, key string, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("encoding %s: %w", key, err)
-	}
-	var plain any
-	if err := json.Unmarshal(text, &plain); err != nil {
-		return fmt.Errorf("decoding %s: %w", key, err)
-	}
-	input[key] = plain
-	return nil
 }

@@ -37,9 +37,7 @@ func (o Object) Want(object map[string]any, _ []map[string]any, names traffic.Na
 	if err != nil {
 		return traffic.Change{}, err
 	}
-	if err := traffic.Store(after, data(original), share); err != nil {
-		return traffic.Change{}, err
-	}
+	traffic.Store(after, data(original), share)
 	return traffic.Change{Patch: tree.Patch(object, after), Corrected: lost}, nil
 }
 
@@ -98,9 +96,7 @@ func (o Object) scripted(original map[string]any, names traffic.Names, share tra
 	if w := share.Weight; w != nil {
 		input["canaryWeight"], input["stableWeight"] = int64(*w), int64(100-*w)
 	}
-	if err := addShare(input, share); err != nil {
-		return nil, err
-	}
+	addShare(input, share)
 	result, err := o.Run(input)
 	if err != nil {
 		return nil, traffic.Refuse("the script of %s: %v", tree.Text(original, "kind"), err)
