@@ -72,10 +72,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	outcome := pass.Apply(ctx, set, todo)
 	observed.known.Carried(outcome, r.Clock.Now())
 
-	injection, injectionWait, injectionErr := r.reconcileInjection(ctx, set, observed)
-	pass.LookAgain(injectionWait, observed.again)
+	injection, injectionErr := r.reconcileInjection(ctx, set, observed)
+	pass.LookAgain(injection.RecheckAfter, observed.again)
 
-	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection)
+	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, injection.Injection)
 	status.CollisionCount = ptr.To(ptr.Deref(observed.collisionCount, 0))
 	return pass.Report(ctx, set, workload.Report{
 		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),

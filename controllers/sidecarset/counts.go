@@ -27,7 +27,7 @@ func (r *Reconciler) countPaths(set func(value float64, labels ...string)) {
 func (r *Reconciler) countPods(set func(value float64, labels ...string)) {
 	stored, without := r.Counted(), 0
 	for i := range stored {
-		without += r.Injection.lastFound(stored[i].GetName()).pods
+		without += r.Injection.lastFound(stored[i].GetName())
 	}
 	set(float64(without), "without_sidecar")
 	for state, field := range map[string]string{

@@ -17,7 +17,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
 
@@ -81,10 +81,10 @@ func NewInjection(options InjectionOptions) *Injection {
 type Latest struct {
 	// Generation is metadata.generation of the spec.
 	Generation int64
-	// Revision is the name of the ControllerRevision.
+	// Revision is the name of the ControllerRevision; empty: the server refuses it.
 	Revision string
-	// Hash and HashWithoutImage of the revision.
-	Hash, HashWithoutImage string
+	// Hashes are those of the revision.
+	sidecarspec.Hashes
 }
 
 // of reports whether the revision belongs to this generation.
@@ -101,46 +101,54 @@ type setState struct {
 	policySince time.Time
 	// clash is the last report on names shared with other sets.
 	clash string
-	// counted is the last search for pods without sidecars; the revision and the result follow.
-	counted    time.Time
-	countedFor string
-	found      lacking
+	// found is the last search for pods without sidecars.
+	found search
 }
 
 // Reconcile registers all sets and returns the state of the named one. latest comes from the set's own pass.
 func (i *Injection) Reconcile(ctx context.Context, name string, latest Latest) (InjectionState, error) {
-	set, err := i.want(ctx, name, &latest)
-	if err != nil || set == nil {
-		return InjectionState{Path: PathNone}.withPods(i.lastFound(name)), err
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.latest[name] = latest
+	set, err := i.want(ctx, name)
+	if err == nil && set.injects() && i.nextCheck(set) == 0 {
+		var found check
+		i.unlocked(func() { found = i.look(ctx, set) })
+		i.checked(set, found)
+		set, err = i.want(ctx, name) // The webhook may not be needed any more.
 	}
-	if i.checkDue(set) {
-		i.checked(set, i.look(ctx, set))
-		if _, err := i.want(ctx, name, &latest); err != nil { // The webhook may not be needed any more.
-			return InjectionState{Path: PathNone}.withPods(i.lastFound(name)), err
+	if err != nil || set == nil {
+		state := InjectionState{Path: PathNone}
+		if known := i.states[name]; known != nil {
+			state.Without = known.found.condition
 		}
+		return state, err
 	}
 	state := i.state(set)
-	found, err := i.without(ctx, set)
-	state = state.withPods(found)
+	state.Without, err = i.without(ctx, set)
 	if i.options.Pods != nil && state.Path != PathNone && (state.RecheckAfter == 0 || state.RecheckAfter > countEvery) {
 		state.RecheckAfter = countEvery
 	}
 	return state, err
 }
 
+// unlocked lets other sets in meanwhile.
+func (i *Injection) unlocked(ask func()) {
+	i.mutex.Unlock()
+	defer i.mutex.Lock()
+	ask()
+}
+
 // Refresh registers all sets, even none.
 func (i *Injection) Refresh(ctx context.Context) error {
-	_, err := i.want(ctx, "", nil)
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	_, err := i.want(ctx, "")
 	return err
 }
 
-// want registers all sets. It returns a copy of the named one; nil: gone, or held.
-func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*injectedSet, error) {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	if latest != nil {
-		i.latest[name] = *latest
-	}
+// want registers all sets, and returns the named one; nil: gone, or held.
+func (i *Injection) want(ctx context.Context, name string) (*injectedSet, error) {
 	sets, err := i.observe(ctx)
 	if err != nil {
 		return nil, err
@@ -165,12 +173,10 @@ func (i *Injection) want(ctx context.Context, name string, latest *Latest) (*inj
 		i.options.Hooks.Want(wanted...)
 		i.wanted = text
 	}
-	set := sets[name]
-	if set == nil || set.held {
-		return nil, nil
+	if set := sets[name]; set != nil && !set.held {
+		return set, nil
 	}
-	copied := *set
-	return &copied, nil
+	return nil, nil
 }
 
 // forget drops state of deleted sets.
@@ -185,16 +191,6 @@ func (i *Injection) knownOf(set *injectedSet) *setState {
 		i.states[set.name] = &setState{uid: set.owner.UID, byPolicy: set.byPolicyBefore}
 	}
 	return i.states[set.name]
-}
-
-// events reports names newly shared with other sets.
-func (k *setState) events(set *injectedSet) []planning.Event {
-	said := k.clash
-	k.clash = set.clash
-	if set.clash == "" || set.clash == said {
-		return nil
-	}
-	return []planning.Event{{Warning: true, Reason: "ContainerNameTaken", Message: set.clash}}
 }
 
 func (i *Injection) byPolicy(set *injectedSet) bool { return i.whyNotByPolicy(set) == "" }

@@ -95,14 +95,8 @@ func (set *injectedSet) calledBy(ctx context.Context, server client.Client) erro
 // errNotShown means nothing is in force, or another revision.
 var errNotShown = errors.New("the revision is not in force")
 
-func (i *Injection) checkDue(set *injectedSet) bool {
-	return set.injects() && i.nextCheck(set) == 0
-}
-
 // nextCheck is when the set has to be checked, from now on.
 func (i *Injection) nextCheck(set *injectedSet) time.Duration {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
 	k, now := i.knownOf(set), i.options.Clock.Now()
 	c := &k.check
 	if c.shown != set.shown || c.tries == 0 {
@@ -122,9 +116,8 @@ func (i *Injection) nextCheck(set *injectedSet) time.Duration {
 	return max(0, c.last.Add(pause).Sub(now))
 }
 
+// checked notes what a check has found.
 func (i *Injection) checked(set *injectedSet, now check) {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
 	k := i.knownOf(set)
 	now.last, now.first, now.tries = i.options.Clock.Now(), k.check.first, k.check.tries+1
 	if k.check.shown != set.shown || k.check.tries == 0 || now.current && !k.check.current {

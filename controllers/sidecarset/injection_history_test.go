@@ -74,7 +74,7 @@ func TestPinnedRevisionsOfAnotherNamespace(t *testing.T) {
 				}
 				return
 			}
-			if state.Path != PathPolicy || state.Condition.Status != metav1.ConditionTrue {
+			if state.Path != PathPolicy || state.Condition.Status != corev1.ConditionTrue {
 				t.Errorf("%+v", state)
 			}
 			v := r.compiled.sets["log"].compiled.Variants[0]

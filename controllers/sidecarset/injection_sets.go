@@ -14,6 +14,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -62,14 +63,6 @@ func (set *injectedSet) injects() bool {
 func isHeld(object *unstructured.Unstructured) bool {
 	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 	return workload.Paused(object) && observed != object.GetGeneration()
-}
-
-func saysByPolicy(object *unstructured.Unstructured) bool {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	return slices.ContainsFunc(conditions, func(one any) bool {
-		condition, _ := one.(map[string]any)
-		return condition["type"] == ConditionInjectionPath && condition["status"] == string(metav1.ConditionTrue) && condition["reason"] == string(PathPolicy)
-	})
 }
 
 // maxInjected limits a revision's data, in bytes: etcd stores 1.5 MiB of
@@ -122,7 +115,7 @@ func (i *Injection) versions(list []unstructured.Unstructured) string {
 			annotations[shared.AnnotationInjectionFailurePolicy], annotations[shared.AnnotationSidecarSetCanary], annotations[shared.AnnotationSidecarSetBase],
 		}
 		if latest.of(object.GetGeneration()) {
-			version = append(version, latest.Revision, latest.Hash, latest.HashWithoutImage)
+			version = append(version, latest.Revision, latest.Hashes)
 		} else {
 			observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
 			revision, _, _ := unstructured.NestedString(object.Object, "status", "latestRevision")
@@ -144,7 +137,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		}
 		object := list[at].DeepCopy()
 		set := &injectedSet{
-			name: object.GetName(), held: isHeld(object), byPolicyBefore: saysByPolicy(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
+			name: object.GetName(), held: isHeld(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
 		sets[set.name] = set
@@ -166,6 +159,8 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 				set.parsed.Pinned, set.fault = payloadOf(revision)
 			}
 		}
+		path := meta.FindStatusCondition(set.parsed.Stored.Status.Conditions, ConditionInjectionPath)
+		set.byPolicyBefore = path != nil && path.Status == metav1.ConditionTrue && path.Reason == string(PathPolicy)
 		all = append(all, set.parsed)
 	}
 	for _, set := range sets {
@@ -196,9 +191,9 @@ func (i *Injection) complete(set *sidecar.Set, object *unstructured.Unstructured
 	latest := i.latest[set.Name]
 	switch {
 	case latest.of(typed.Generation):
-		set.Latest.Revision, set.Latest.Hash, set.Latest.HashWithoutImage = latest.Revision, latest.Hash, latest.HashWithoutImage
+		set.Latest.Revision, set.Latest.Hashes = latest.Revision, latest.Hashes
 	case typed.Status.ObservedGeneration == typed.Generation && latest.Generation == typed.Generation && latest.Hash != "":
-		set.Latest.Hash, set.Latest.HashWithoutImage = latest.Hash, latest.HashWithoutImage // The server refuses the revision, and may have refused the annotations.
+		set.Latest.Hashes = latest.Hashes // The server refuses the revision, and may have refused the annotations.
 	case typed.Status.ObservedGeneration != typed.Generation || set.Latest.Hash == "":
 		return foresee(&set.Latest, typed, object, i.options.Namespace)
 	}
@@ -253,11 +248,9 @@ func payloadOf(revision *appsv1.ControllerRevision) (*sidecar.Payload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("revision %s: %w", revision.Name, err)
 	}
-	hashes, err := sidecarspec.HashesRecorded(revision)
-	if err != nil {
+	if payload.Hashes, err = sidecarspec.HashesRecorded(revision); err != nil {
 		return nil, fmt.Errorf("revision %s: %w", revision.Name, err)
 	}
-	payload.Hash, payload.HashWithoutImage = hashes.Hash, hashes.WithoutImage
 	payload.Revision, payload.Time = revision.Name, revision.CreationTimestamp
 	return payload, nil
 }
@@ -271,6 +264,6 @@ func foresee(p *sidecar.Payload, set *appsv1beta1.SidecarSet, object *unstructur
 		return err
 	}
 	decision, err := revision.DecideOf(sidecarspec.Codec(), ownerOfRevisions(set, namespace, hashes), payload, nil, set.Status.CollisionCount)
-	p.Hash, p.HashWithoutImage, p.Revision = hashes.Hash, hashes.WithoutImage, decision.Update.Name
+	p.Hashes, p.Revision = hashes, decision.Update.Name
 	return err
 }

@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 )
@@ -33,34 +35,26 @@ const (
 // ConditionInjectionPath is the condition with the path of a set.
 const ConditionInjectionPath = "InjectionPath"
 
-// InjectionState is the injection's part of a SidecarSet's status.
+// InjectionState is the state of a set's injection.
 type InjectionState struct {
+	// Injection is the part for the status. Its condition is True with proof
+	// of injection, False without injection, else Unknown; its reason is the path.
+	plan.Injection
 	Path Path
-	// Condition is True with proof of injection, False without
-	// injection, else Unknown. Its reason is the path; it has no time.
-	Condition metav1.Condition
-	// Fault explains missing injection; empty: none is missing, none
-	// is due, or it is unknown. Stalled: it will not pass by itself.
-	Fault   string
-	Stalled bool
-	// Pending: the present spec will be in force within seconds.
-	Pending bool
-	// Without reports pods without the sidecars; nil: there are none.
-	Without *metav1.Condition
-	// Events report repairs of others' changes.
+	// Events report names newly shared with other sets.
 	Events []planning.Event
 	// RecheckAfter is when to ask again; 0: only when something changes.
 	RecheckAfter time.Duration
 }
 
-func (s InjectionState) withPods(found lacking) InjectionState {
-	s.Without = found.condition
-	return s
+// stateOf is the state of a set with this path.
+func stateOf(path Path, status corev1.ConditionStatus) InjectionState {
+	return InjectionState{Path: path, Injection: plan.Injection{Condition: conditions.Condition{Type: ConditionInjectionPath, Status: status}}}
 }
 
 // withoutWay returns the state of a set without injection; false for others.
 func (set *injectedSet) withoutWay() (InjectionState, bool) {
-	s := InjectionState{Path: PathNone, Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionFalse}}
+	s := stateOf(PathNone, corev1.ConditionFalse)
 	switch {
 	case set.fault != nil:
 		s.Fault, s.Stalled = set.fault.Error(), true
@@ -86,22 +80,23 @@ func (i *Injection) state(set *injectedSet) InjectionState {
 	}
 	if exempt, only := set.parsed.Match.Exempt(i.options.Namespace); exempt != "" {
 		s.Condition.Message += "; " + exempt
-		if only && s.Condition.Status == metav1.ConditionTrue {
-			s.Path, s.Condition.Status, s.Condition.Reason, s.Condition.Message = PathNone, metav1.ConditionFalse, appsv1beta1.ReasonNamespaceExempt, exempt
+		if only && s.Condition.Status == corev1.ConditionTrue {
+			s.Path, s.Condition.Status, s.Condition.Reason, s.Condition.Message = PathNone, corev1.ConditionFalse, appsv1beta1.ReasonNamespaceExempt, exempt
 		}
 	}
-	i.mutex.Lock()
-	s.Events = i.knownOf(set).events(set)
-	i.mutex.Unlock()
+	known := i.knownOf(set)
+	if set.clash != "" && set.clash != known.clash {
+		s.Events = []planning.Event{{Warning: true, Reason: "ContainerNameTaken", Message: set.clash}}
+	}
+	known.clash = set.clash
 	return s
 }
 
 func (i *Injection) registered(set *injectedSet) InjectionState {
 	is := i.options.Hooks.State(sidecar.EntryName(set.name))
-	i.mutex.Lock()
 	c, alone := i.knownOf(set).check, i.knownOf(set).byPolicy
-	i.mutex.Unlock()
-	s := InjectionState{Path: PathWebhook, RecheckAfter: max(i.nextCheck(set), firstCheck), Condition: metav1.Condition{Type: ConditionInjectionPath, Status: metav1.ConditionUnknown}}
+	s := stateOf(PathWebhook, corev1.ConditionUnknown)
+	s.RecheckAfter = max(i.nextCheck(set), firstCheck)
 	switch {
 	case !i.byPolicy(set) || c.inForce(set) && (!c.policy || !alone):
 	case c.inForce(set) && is.ByCall:
@@ -113,13 +108,13 @@ func (i *Injection) registered(set *injectedSet) InjectionState {
 	late := i.options.Clock.Since(c.first)
 	switch {
 	case c.inForce(set):
-		s.Condition.Status, s.Condition.Message = metav1.ConditionTrue, i.why(set, s.Path)+fmt.Sprintf("; it is in force at %d of the API servers", c.servers)
+		s.Condition.Status, s.Condition.Message = corev1.ConditionTrue, i.why(set, s.Path)+fmt.Sprintf("; it is in force at %d of the API servers", c.servers)
 		return s
 	case is.Version == set.shown && faults()[is.Reason] != "":
 		s.Path, s.Fault, s.Stalled = PathNone, is.Message, is.Reason != hooks.Refused || late >= registrationTimeout
 		s.Condition.Reason = faults()[is.Reason]
 		if is.Reason != hooks.Refused {
-			s.Condition.Status = metav1.ConditionFalse
+			s.Condition.Status = corev1.ConditionFalse
 		}
 		s.Condition.Message = "the sidecars are not registered at the API server: " + is.Message
 		return s
@@ -127,7 +122,7 @@ func (i *Injection) registered(set *injectedSet) InjectionState {
 	s.Condition.Message = i.why(set, s.Path) + "; " + cmp.Or(c.message, "it is not in force yet")
 	s.Pending = late < soon
 	if !s.Pending && c.message == "" {
-		s.Condition.Status, s.Fault, s.Stalled = metav1.ConditionFalse, "what is registered at the API server is not in force", late >= registrationTimeout
+		s.Condition.Status, s.Fault, s.Stalled = corev1.ConditionFalse, "what is registered at the API server is not in force", late >= registrationTimeout
 	}
 	return s
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 )
@@ -341,11 +342,11 @@ func TestAnUpdateIsPendingUntilAllServersShowIt(t *testing.T) {
 	former := r.byPolicies("log")
 	r.set(strings.Replace(plain, "image: a", "image: b", 1))
 	r.marks[1] = func(string) string { return former }
-	if state := r.pass("log", time.Second); !state.Pending || state.Condition.Status != metav1.ConditionUnknown || state.Fault != "" {
+	if state := r.pass("log", time.Second); !state.Pending || state.Condition.Status != corev1.ConditionUnknown || state.Fault != "" {
 		t.Errorf("%+v", state)
 	}
 	r.marks[1] = r.byPolicies
-	if state := r.pass("log", time.Second); state.Pending || state.Condition.Status != metav1.ConditionTrue {
+	if state := r.pass("log", time.Second); state.Pending || state.Condition.Status != corev1.ConditionTrue {
 		t.Errorf("%+v", state)
 	}
 }
@@ -356,7 +357,7 @@ func TestWhatHasNoEffectIsToldAndStalls(t *testing.T) {
 	if state := r.pass("log", 9*time.Second); !state.Pending || state.Fault != "" {
 		t.Errorf("%+v", state)
 	}
-	if state := r.pass("log", 10*time.Second); state.Pending || state.Fault == "" || state.Stalled || state.Condition.Status != metav1.ConditionFalse {
+	if state := r.pass("log", 10*time.Second); state.Pending || state.Fault == "" || state.Stalled || state.Condition.Status != corev1.ConditionFalse {
 		t.Errorf("%+v", state)
 	}
 	if state := r.pass("log", time.Minute); !state.Stalled {
@@ -469,7 +470,7 @@ func TestSetsAreCompiledOnlyWhenWhatTheyInjectMayChange(t *testing.T) {
 	}
 	mesh := fmt.Sprintf(text, "mesh", 1, "", "proxy", "p", "{}")
 	r := newRig(t, true)
-	first, second := Latest{Generation: 1, Revision: "log-1", Hash: "h1"}, Latest{Generation: 2, Revision: "log-2", Hash: "h2"}
+	first, second := Latest{Generation: 1, Revision: "log-1", Hashes: sidecarspec.Hashes{Hash: "h1"}}, Latest{Generation: 2, Revision: "log-2", Hashes: sidecarspec.Hashes{Hash: "h2"}}
 	hashes := shared.AnnotationSidecarSetHash + `: h1, ` + shared.AnnotationSidecarSetHashWithoutImage + `: w1`
 	for _, step := range []struct {
 		what     string

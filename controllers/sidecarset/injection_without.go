@@ -30,65 +30,55 @@ const (
 	maxAsked = 50
 )
 
-type lacking struct {
-	// pods is how many there are at least; condition says it, and is nil without any.
+// search is one for pods of a revision without sidecars.
+type search struct {
+	at       time.Time
+	revision string
+	// pods is how many there are at least; condition says it, and is empty without any.
 	pods      int
-	condition *metav1.Condition
+	condition conditions.Condition
 }
 
-// without finds selected pods without the sidecars. On error it returns the last result. Call it without the lock.
-func (i *Injection) without(ctx context.Context, set *injectedSet) (lacking, error) {
-	if i.options.Pods == nil || set.fault != nil || set.parsed.Paused {
-		i.noteFound(set, time.Time{}, "", lacking{})
-		return lacking{}, nil
-	}
-	now := i.options.Clock.Now()
-	last, known := i.counted(set, now)
-	if known {
-		return last, nil
-	}
-	names, all, err := i.podsWithout(ctx, set)
-	if err != nil {
-		return last, fmt.Errorf("looking for pods without the sidecars of SidecarSet %s: %w", set.name, err)
-	}
-	found := lacking{pods: len(names)}
-	if len(names) > 0 {
-		count := strconv.Itoa(len(names))
-		if !all {
-			count = "at least " + count
+// without finds selected pods without the sidecars. On error it returns the last result.
+func (i *Injection) without(ctx context.Context, set *injectedSet) (conditions.Condition, error) {
+	known, now := i.knownOf(set), i.options.Clock.Now()
+	switch {
+	case i.options.Pods == nil || set.fault != nil || set.parsed.Paused:
+		known.found = search{}
+	case known.found.revision != set.shown || now.Sub(known.found.at) >= countEvery:
+		var names []string
+		var all bool
+		var err error
+		i.unlocked(func() { names, all, err = i.podsWithout(ctx, set) })
+		if err != nil {
+			return known.found.condition, fmt.Errorf("looking for pods without the sidecars of SidecarSet %s: %w", set.name, err)
 		}
-		found.condition = &metav1.Condition{
-			Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: metav1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout,
-			Message: fmt.Sprintf("pods that the set selects were created without its sidecars, and get them when they are re-created: %s: %s", count, conditions.First(names, namedPods, ", ")),
-		}
+		known.found = search{at: now, revision: set.shown, pods: len(names), condition: conditionOf(names, all)}
 	}
-	i.noteFound(set, now, set.shown, found)
-	return found, nil
+	return known.found.condition, nil
 }
 
-func (i *Injection) noteFound(set *injectedSet, at time.Time, shown string, found lacking) {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	of := i.knownOf(set)
-	of.counted, of.countedFor, of.found = at, shown, found
+// conditionOf names pods without sidecars; all: there are no more.
+func conditionOf(names []string, all bool) conditions.Condition {
+	if len(names) == 0 {
+		return conditions.Condition{}
+	}
+	count := strconv.Itoa(len(names))
+	if !all {
+		count = "at least " + count
+	}
+	return conditions.New(appsv1beta1.SidecarSetPodsWithoutSidecar, true, appsv1beta1.ReasonCreatedWithout,
+		"pods that the set selects were created without its sidecars, and get them when they are re-created: "+count+": "+conditions.First(names, namedPods, ", "))
 }
 
-// counted returns the last result. known: it is recent.
-func (i *Injection) counted(set *injectedSet, now time.Time) (found lacking, known bool) {
-	i.mutex.Lock()
-	defer i.mutex.Unlock()
-	of := i.knownOf(set)
-	return of.found, of.countedFor == set.shown && now.Sub(of.counted) < countEvery
-}
-
-// lastFound returns the last result, if the set still exists.
-func (i *Injection) lastFound(name string) lacking {
+// lastFound is how many pods lack the sidecars of a set, as far as known.
+func (i *Injection) lastFound(name string) int {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	if known := i.states[name]; known != nil {
-		return known.found
+		return known.found.pods
 	}
-	return lacking{}
+	return 0
 }
 
 // podsWithout returns their names, sorted; all: the list is complete. It asks

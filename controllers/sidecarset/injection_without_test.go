@@ -55,7 +55,7 @@ func TestPodsWithoutSidecarsAreNamed(t *testing.T) {
 	r.set(plain)
 	state := r.pass("log", time.Minute)
 	want := "get them when they are re-created: 8: shop/by-others, shop/copied, shop/old-0, shop/old-1, shop/old-2 and 3 more"
-	if state.Without == nil || !strings.HasSuffix(state.Without.Message, want) {
+	if state.Without.Type == "" || !strings.HasSuffix(state.Without.Message, want) {
 		t.Errorf("%+v", state.Without)
 	}
 	if state.RecheckAfter > countEvery {
@@ -91,7 +91,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 	t.Run("nothing is asked about pods of other namespaces", func(t *testing.T) {
 		r := newRig(t, true, pod("kube-system", "old"))
 		r.set(plain)
-		if state := r.pass("log", time.Minute); state.Without != nil || len(r.singly) > 0 {
+		if state := r.pass("log", time.Minute); state.Without.Type != "" || len(r.singly) > 0 {
 			t.Errorf("%+v, asked for %v", state.Without, r.singly)
 		}
 	})
@@ -104,7 +104,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 		r := newRig(t, true, objects...)
 		r.options.Pods = unphased{r.client} // as the cache has them
 		r.set(plain)
-		if state := r.pass("log", time.Second); state.Without == nil || !strings.HasSuffix(state.Without.Message, "at least 1: shop/p007") || len(r.singly) != maxAsked {
+		if state := r.pass("log", time.Second); state.Without.Type == "" || !strings.HasSuffix(state.Without.Message, "at least 1: shop/p007") || len(r.singly) != maxAsked {
 			t.Errorf("%+v, asked for %d", state.Without, len(r.singly))
 		}
 	})
@@ -114,7 +114,7 @@ func TestLookingForPodsWithoutSidecarsIsBounded(t *testing.T) {
 		found := r.pass("log", time.Second).Without
 		r.clock.SetTime(r.clock.Now().Add(countEvery))
 		r.unread = apierrors.NewTooManyRequests("later", 1)
-		if state, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || found == nil || state.Without != found {
+		if state, err := r.Reconcile(t.Context(), "log", Latest{}); err == nil || found.Type == "" || state.Without != found {
 			t.Errorf("%+v, %v", state.Without, err)
 		}
 	})

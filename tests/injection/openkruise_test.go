@@ -102,7 +102,7 @@ func injectedAt(t *testing.T, objects []*unstructured.Unstructured, name, revisi
 		t.Fatal(err)
 	}
 	hashes := fixtures.Find(t, objects, "ControllerRevision", revision).GetAnnotations()
-	payload.Hash, payload.HashWithoutImage, payload.Revision = hashes[shared.AnnotationSidecarSetHash], hashes[shared.AnnotationSidecarSetHashWithoutImage], revision
+	payload.Hash, payload.WithoutImage, payload.Revision = hashes[shared.AnnotationSidecarSetHash], hashes[shared.AnnotationSidecarSetHashWithoutImage], revision
 	set.Latest = *payload
 	compiled, err := sidecar.Compile(set, nil)
 	if err != nil {

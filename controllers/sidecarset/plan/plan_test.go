@@ -230,9 +230,7 @@ func TestPodsWithoutSidecarsAreNamedInAnEvent(t *testing.T) {
 	says := func(pods string) (appsv1beta1.SidecarSetStatus, []planning.Event) {
 		var injection plan.Injection
 		if pods != "" {
-			injection.Conditions = []conditions.Condition{{
-				Type: string(appsv1beta1.SidecarSetPodsWithoutSidecar), Status: corev1.ConditionTrue, Reason: appsv1beta1.ReasonCreatedWithout, Message: pods,
-			}}
+			injection.Without = conditions.New(appsv1beta1.SidecarSetPodsWithoutSidecar, true, appsv1beta1.ReasonCreatedWithout, pods)
 		}
 		status := plan.Status(spec, s, plan.Plan(spec, s), planning.Outcome{}, injection)
 		return status, plan.Events(spec, status)

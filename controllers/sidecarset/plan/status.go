@@ -21,8 +21,8 @@ import (
 
 // Injection is the state of injection into new pods.
 type Injection struct {
-	// Conditions say it in full.
-	Conditions []conditions.Condition
+	// Condition says it in full, Without which pods lack the sidecars. Each may have no type: nothing is to be said.
+	Condition, Without conditions.Condition
 	// Fault explains missing injection; empty: none is missing, none is due, or it is unknown.
 	Fault string
 	// Stalled: the fault will not pass by itself.
@@ -65,7 +65,8 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		list.Set(conditions.New(appsv1beta1.SidecarSetNotUpgradablePods, true, appsv1beta1.ReasonMoreThanImages, note.Message+": "+podset.List(slotNames(note))))
 	}
 	list.SetIf(fieldsIgnored(spec, &s))
-	list.Set(injection.Conditions...)
+	list.SetIf(injection.Condition, injection.Condition.Type != "")
+	list.SetIf(injection.Without, injection.Without.Type != "")
 	status.Conditions = conditions.To[metav1.Condition](list)
 	return status
 }

@@ -32,6 +32,7 @@ import (
 
 	names "github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecar"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/testutil/sample"
 	"github.com/kruise-operator/kruise-operator/tests/framework/install"
@@ -335,7 +336,7 @@ func (c *comparison) writeRevisions(all []generated) {
 func (c *comparison) register(all []generated, policies bool, sentinel string) {
 	c.t.Helper()
 	match := sidecar.Match{Labels: []podentry.Requirement{{Key: "sentinel", Op: "In", Values: []string{sentinel}}}, Namespace: []podentry.Requirement{}}
-	payload := sidecar.Payload{Containers: []map[string]any{{"name": "sentinel", "image": "s"}}, Hash: "h"}
+	payload := sidecar.Payload{Containers: []map[string]any{{"name": "sentinel", "image": "s"}}, Hashes: sidecarspec.Hashes{Hash: "h"}}
 	set := &sidecar.Set{Name: "sentinel-" + sentinel, Match: match, Latest: payload}
 	compiled, err := sidecar.Compile(set, nil)
 	if err != nil {

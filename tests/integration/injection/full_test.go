@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset"
@@ -60,7 +60,7 @@ spec:
 	w.inForce(t, i, name(fit-1), sidecarset.PathWebhook)
 	for n := fit; n < sets; n++ {
 		state, err := i.Reconcile(t.Context(), name(n), sidecarset.Latest{})
-		if err != nil || state.Condition.Status != metav1.ConditionFalse || state.Condition.Reason != "WebhookFull" || !state.Stalled {
+		if err != nil || state.Condition.Status != corev1.ConditionFalse || state.Condition.Reason != "WebhookFull" || !state.Stalled {
 			t.Errorf("set %d: %+v, %v", n, state, err)
 		}
 	}

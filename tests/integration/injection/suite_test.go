@@ -270,7 +270,7 @@ func (w *fixture) inForce(t *testing.T, i *injecting, set string, path sidecarse
 			return false, client.IgnoreNotFound(err)
 		}
 		state = now
-		return state.Path == path && state.Condition.Status == metav1.ConditionTrue, nil
+		return state.Path == path && state.Condition.Status == corev1.ConditionTrue, nil
 	})
 	if err != nil {
 		t.Fatalf("SidecarSet %s is not injected by %s: %v, %+v", set, path, err, state)

@@ -247,7 +247,7 @@ func (v *Variant) addHotUpgrade(t placed) {
 func (v *Variant) describeEntries(set string, p Payload, list []string) {
 	v.Key = quoted(set) + ":"
 	v.Mark = `"hash":` + quoted(p.Hash) + `,"sidecarSetName":` + quoted(set) + ","
-	entry := shared.SidecarSetUpgrade{UpdateTimestamp: p.Time, SidecarSetHash: p.HashWithoutImage, SidecarSetName: set, SidecarList: list}
+	entry := shared.SidecarSetUpgrade{UpdateTimestamp: p.Time, SidecarSetHash: p.WithoutImage, SidecarSetName: set, SidecarList: list}
 	v.EntryWithoutImage = v.Key + compact(entry)
 	entry.SidecarSetHash, entry.ControllerRevision = p.Hash, p.Revision
 	v.Entry = v.Key + compact(entry)

@@ -847,7 +847,7 @@ func TestOpenKruiseInjectsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			hashes := history.GetAnnotations()
-			payload.Hash, payload.HashWithoutImage, payload.Revision = hashes[shared.AnnotationSidecarSetHash], hashes[shared.AnnotationSidecarSetHashWithoutImage], tc.revision
+			payload.Hash, payload.WithoutImage, payload.Revision = hashes[shared.AnnotationSidecarSetHash], hashes[shared.AnnotationSidecarSetHashWithoutImage], tc.revision
 			parsed.Latest = *payload
 			found := false
 			for _, pod := range before {

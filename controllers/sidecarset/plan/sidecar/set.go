@@ -12,6 +12,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podentry"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
@@ -45,9 +46,10 @@ type Payload struct {
 	InitContainers, Containers, Volumes []map[string]any
 	Secrets                             []string
 	Patches                             []appsv1beta1.SidecarSetPatchPodMetadata
-	// Hash and HashWithoutImage are of the sidecars. Revision is the ControllerRevision's name, Time its creation.
-	Hash, HashWithoutImage, Revision string
-	Time                             metav1.Time
+	// Hashes are of the sidecars. Revision is the ControllerRevision's name, Time its creation.
+	sidecarspec.Hashes
+	Revision string
+	Time     metav1.Time
 }
 
 // ParseSet reads a stored SidecarSet. Latest gets hashes and revision from annotations and status.
@@ -61,7 +63,7 @@ func ParseSet(object map[string]any) (*Set, error) {
 		Name: stored.Name, Stored: stored, Latest: payloadOf(spec, object),
 		Paused: spec.InjectionStrategy.Paused, UpdatePaused: update.Paused, Partition: update.Partition,
 	}
-	set.Latest.Hash, set.Latest.HashWithoutImage = stored.Annotations[shared.AnnotationSidecarSetHash], stored.Annotations[shared.AnnotationSidecarSetHashWithoutImage]
+	set.Latest.Hashes = sidecarspec.HashesIn(stored.Annotations)
 	set.Latest.Revision, set.Latest.Time = stored.Status.LatestRevision, stored.CreationTimestamp
 	if stored.Annotations[shared.AnnotationSidecarSetCanary] == "true" {
 		set.Base = stored.Annotations[shared.AnnotationSidecarSetBase]

@@ -166,9 +166,14 @@ func HashesOf(p *Payload) (Hashes, error) {
 	return Hashes{Hash: hash, WithoutImage: withoutImage}, err
 }
 
+// HashesIn are the hashes in the annotations of a set or its revision.
+func HashesIn(annotations map[string]string) Hashes {
+	return Hashes{Hash: annotations[shared.AnnotationSidecarSetHash], WithoutImage: annotations[shared.AnnotationSidecarSetHashWithoutImage]}
+}
+
 // HashesRecorded returns a revision's hashes from its annotations, else computed (sidecarset.md I-10).
 func HashesRecorded(recorded *appsv1.ControllerRevision) (Hashes, error) {
-	hashes := Hashes{Hash: recorded.Annotations[shared.AnnotationSidecarSetHash], WithoutImage: recorded.Annotations[shared.AnnotationSidecarSetHashWithoutImage]}
+	hashes := HashesIn(recorded.Annotations)
 	if hashes.Hash != "" && hashes.WithoutImage != "" {
 		return hashes, nil
 	}
