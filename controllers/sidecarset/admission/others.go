@@ -85,32 +85,22 @@ func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.Si
 
 // others returns new conflicts with other sets, and warns when very many select the same pods.
 func (o Others) others(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
-	now, before := o.comparisonOf(set), o.comparisonOf(old)
-	counts, alike := old == nil || !sameSelectors(set, old), 0
-	more, err := o.each(ctx, func(other *appsv1beta1.SidecarSet) {
-		met := now.meets(other)
-		if now.with(other, met) && old != nil {
-			before.with(other, before.meets(other))
-		}
-		if counts && other.Name != set.Name && met {
-			alike++
-		}
-	})
+	all, more, err := o.stored(ctx, set.Name)
 	if err != nil || more {
 		ctrl.LoggerFrom(ctx).Info("Letting a SidecarSet in without a look at all others", "name", set.Name, "reason", err)
 	}
 	if err != nil {
 		return nil, nil
 	}
-	var warnings []string
-	if alike >= manyAlike {
-		warnings = []string{fmt.Sprintf("spec.selector: %d or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", manyAlike)}
+	met := meeting(set, all)
+	errs := o.conflicts(set, all, met, more)
+	if old != nil && len(errs) > 0 {
+		errs = admit.Introduced(errs, o.conflicts(old, all, meeting(old, all), more))
 	}
-	errs := now.faults(!more)
-	if old == nil || len(errs) == 0 {
-		return errs, warnings
+	if len(met) < manyAlike || old != nil && sameSelectors(set, old) {
+		return errs, nil
 	}
-	return admit.Introduced(errs, before.faults(!more)), warnings
+	return errs, []string{fmt.Sprintf("spec.selector: %d or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower", manyAlike)}
 }
 
 // manyAlike sets on the same pods earn a warning: each adds a step to their creation.
@@ -121,18 +111,21 @@ func sameSelectors(a, b *appsv1beta1.SidecarSet) bool {
 	return equality.Semantic.DeepEqual(a.Spec.Selector, b.Spec.Selector) && equality.Semantic.DeepEqual(a.Spec.NamespaceSelector, b.Spec.NamespaceSelector)
 }
 
-// each calls look for each SidecarSet, up to the limits; true: there are more. It avoids
+// stored are the other SidecarSets, up to the limits; more: there are more. It avoids
 // typed decoding: a stored set may never have met the webhook, and a short quantity can
-// take minutes to parse. look sees no spec of an undecodable set: it is never injected.
-func (o Others) each(ctx context.Context, look func(*appsv1beta1.SidecarSet)) (more bool, err error) {
-	stored := &unstructured.UnstructuredList{}
-	stored.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSetList"))
-	return pages.Read(ctx, o.Reader, stored, limits(), func(page *unstructured.UnstructuredList) bool {
+// take minutes to parse. An undecodable set has no spec: it is never injected.
+func (o Others) stored(ctx context.Context, set string) (all []*appsv1beta1.SidecarSet, more bool, err error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(appsv1beta1.GroupVersion().WithKind("SidecarSetList"))
+	more, err = pages.Read(ctx, o.Reader, list, limits(), func(page *unstructured.UnstructuredList) bool {
 		for i := range page.Items {
-			look(comparedPart(ctx, &page.Items[i]))
+			if page.Items[i].GetName() != set {
+				all = append(all, comparedPart(ctx, &page.Items[i]))
+			}
 		}
 		return true
 	})
+	return all, more, err
 }
 
 func comparedPart(ctx context.Context, stored *unstructured.Unstructured) *appsv1beta1.SidecarSet {
@@ -145,62 +138,46 @@ func comparedPart(ctx context.Context, stored *unstructured.Unstructured) *appsv
 	return set
 }
 
-// comparison finds a set's conflicts with others. A canary and its base never meet on a pod.
-type comparison struct {
-	set *appsv1beta1.SidecarSet
-	// ours are its patches, with defaults.
-	ours []appsv1beta1.SidecarSetPatchPodMetadata
-	// match selects its pods; nil: it has no selector.
-	match *sidecar.Match
-	// based: the base of a canary exists. named: answers name other sets.
-	based, named bool
-	errs         field.ErrorList
-}
-
-// comparisonOf returns the comparison of a set, nil for none.
-func (o Others) comparisonOf(set *appsv1beta1.SidecarSet) *comparison {
-	if set == nil {
+// meeting are the others that may select a pod that the set selects. A set without a selector selects none.
+func meeting(set *appsv1beta1.SidecarSet, all []*appsv1beta1.SidecarSet) []*appsv1beta1.SidecarSet {
+	match, err := sidecar.MatchOf(set.Spec.Selector, set.Spec.NamespaceSelector)
+	if err != nil {
 		return nil
 	}
-	c := &comparison{set: set, ours: patchesOf(set), named: o.Named}
-	if match, err := sidecar.MatchOf(set.Spec.Selector, set.Spec.NamespaceSelector); err == nil {
-		c.match = &match
-	}
-	return c
-}
-
-// with compares the set with another; true: they conflict. It stops listing after many.
-// met: some pod may match both.
-func (c *comparison) with(other *appsv1beta1.SidecarSet, met bool) bool {
-	if other.Name == c.set.Name || len(c.errs) > wire.MaxErrors {
-		return false
-	}
-	known := len(c.errs)
-	switch base := c.set.Annotations[shared.AnnotationSidecarSetBase]; {
-	case isCanary(c.set) && other.Name == base:
-		c.based = true
-		if isCanary(other) {
-			c.errs = append(c.errs, field.Invalid(basePath(), base, "is a canary itself"))
+	var met []*appsv1beta1.SidecarSet
+	for _, other := range all {
+		if theirs, err := sidecar.MatchOf(other.Spec.Selector, other.Spec.NamespaceSelector); err == nil && match.Meets(theirs) {
+			met = append(met, other)
 		}
-	case isCanary(other) && other.Annotations[shared.AnnotationSidecarSetBase] == c.set.Name:
-	case met:
-		c.errs = append(c.errs, c.conflict(other)...)
 	}
-	return len(c.errs) > known
+	return met
 }
 
-// meets reports whether some pod may match both sets. A set without a selector matches none.
-func (c *comparison) meets(other *appsv1beta1.SidecarSet) bool {
-	theirs, err := sidecar.MatchOf(other.Spec.Selector, other.Spec.NamespaceSelector)
-	return err == nil && c.match != nil && c.match.Meets(theirs)
+// conflicts are those of a set with the sets that it meets, and with its base. It stops
+// listing after many. more: there are more sets, so that a base may be among them.
+func (o Others) conflicts(set *appsv1beta1.SidecarSet, all, met []*appsv1beta1.SidecarSet, more bool) field.ErrorList {
+	var errs field.ErrorList
+	for _, other := range met {
+		// A canary and its base never meet on a pod.
+		if !isCanaryOf(set, other) && !isCanaryOf(other, set) && len(errs) <= wire.MaxErrors {
+			errs = append(errs, o.conflict(set, other)...)
+		}
+	}
+	if !isCanary(set) {
+		return errs
+	}
+	base := set.Annotations[shared.AnnotationSidecarSetBase]
+	switch at := slices.IndexFunc(all, func(other *appsv1beta1.SidecarSet) bool { return isCanaryOf(set, other) }); {
+	case at >= 0 && isCanary(all[at]):
+		errs = append(errs, field.Invalid(basePath(), base, "is a canary itself"))
+	case at < 0 && !more:
+		errs = append(errs, field.NotFound(basePath(), base))
+	}
+	return errs
 }
 
-// faults returns the conflicts. Only a full comparison proves the base missing.
-func (c *comparison) faults(all bool) field.ErrorList {
-	if all && isCanary(c.set) && !c.based {
-		return append(c.errs, field.NotFound(basePath(), c.set.Annotations[shared.AnnotationSidecarSetBase]))
-	}
-	return c.errs
+func isCanaryOf(set, base *appsv1beta1.SidecarSet) bool {
+	return isCanary(set) && set.Annotations[shared.AnnotationSidecarSetBase] == base.Name
 }
 
 func basePath() *field.Path {
@@ -224,9 +201,9 @@ func sameVolume(a, b *corev1.Volume) bool {
 }
 
 // conflict returns the names both sets would give a pod.
-func (c *comparison) conflict(other *appsv1beta1.SidecarSet) field.ErrorList {
-	set, path, who := c.set, field.NewPath("spec"), "another SidecarSet"
-	if c.named {
+func (o Others) conflict(set, other *appsv1beta1.SidecarSet) field.ErrorList {
+	path, who := field.NewPath("spec"), "another SidecarSet"
+	if o.Named {
 		who = "SidecarSet " + other.Name
 	}
 	same := func(what string) string { return who + ", which can select the same pods, has " + what }
@@ -262,7 +239,7 @@ func (c *comparison) conflict(other *appsv1beta1.SidecarSet) field.ErrorList {
 			written[key] = patch.PatchPolicy
 		}
 	}
-	for i, patch := range c.ours {
+	for i, patch := range patchesOf(set) {
 		for _, key := range slices.Sorted(maps.Keys(patch.Annotations)) {
 			if policy, ok := written[key]; ok && orderMatters(patch.PatchPolicy, policy) {
 				errs = append(errs, field.Invalid(path.Child("patchPodMetadata").Index(i).Child("annotations").Key(key), key, same("the same annotation with patchPolicy "+string(policy))))
