@@ -6,12 +6,14 @@ package convert
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -64,13 +66,13 @@ func (s sidecarSet) toV1beta1() error {
 	if err := s.namespaceToSelector(); err != nil {
 		return err
 	}
-	label, labeled := s.Meta.Labels[shared.LabelSidecarSetCustomVersion]
-	version := writtenVersion{CustomVersion: label}
-	if stashed != nil && equality.Semantic.DeepEqual(stashed.Shown, labelOnly(label, labeled)) {
+	label := s.label()
+	version := writtenVersion{CustomVersion: ptr.Deref(label, "")}
+	if stashed != nil && equality.Semantic.DeepEqual(stashed.Shown, writtenVersion{Label: label}) {
 		version = stashed.Fields
 	}
 	s.setLabel(version.Label)
-	return s.setSpec(customVersionField, version.CustomVersion, version.CustomVersion != "")
+	return setSpec(s, customVersionField, version.CustomVersion)
 }
 
 func (s sidecarSet) toV1alpha1() error {
@@ -81,11 +83,9 @@ func (s sidecarSet) toV1alpha1() error {
 		if err := s.readSpec(namespaceSelectorField, &selector); err != nil {
 			return err
 		}
-		if equality.Semantic.DeepEqual(stashed.Shown, selector) {
-			if err := s.setSpec(namespaceField, stashed.Fields.Namespace, stashed.Fields.Namespace != ""); err != nil {
-				return err
-			}
-			if err := s.setSpec(namespaceSelectorField, stashed.Fields.NamespaceSelector, stashed.Fields.NamespaceSelector != nil); err != nil {
+		if written := stashed.Fields; equality.Semantic.DeepEqual(stashed.Shown, selector) {
+			err := errors.Join(setSpec(s, namespaceField, written.Namespace), setSpec(s, namespaceSelectorField, written.NamespaceSelector))
+			if err != nil {
 				return err
 			}
 		}
@@ -114,22 +114,16 @@ func (s sidecarSet) namespaceToSelector() error {
 		return err
 	}
 	selector := selectNamespace(written.Namespace, written.NamespaceSelector)
-	if err := s.setSpec(namespaceSelectorField, selector, true); err != nil {
-		return err
-	}
-	return conversion.Keep(s.Object, v1alpha1.GroupVersion(), written, selector)
+	return errors.Join(setSpec(s, namespaceSelectorField, selector), conversion.Keep(s.Object, v1alpha1.GroupVersion(), written, selector))
 }
 
 // versionToLabel makes customVersion a label. It keeps invalid label values, and another label beside it.
 func (s sidecarSet) versionToLabel() error {
-	var version writtenVersion
+	version := writtenVersion{Label: s.label()}
 	if err := s.readSpec(customVersionField, &version.CustomVersion); err != nil {
 		return err
 	}
 	delete(s.Spec, customVersionField)
-	if label, labeled := s.Meta.Labels[shared.LabelSidecarSetCustomVersion]; labeled {
-		version.Label = &label
-	}
 	var label *string
 	if version.CustomVersion != "" && len(validation.IsValidLabelValue(version.CustomVersion)) == 0 {
 		label = &version.CustomVersion
@@ -142,36 +136,19 @@ func (s sidecarSet) versionToLabel() error {
 	return conversion.Keep(s.Object, v1beta1.GroupVersion(), version, writtenVersion{Label: label})
 }
 
-// labelOnly is the v1alpha1 form of a version.
-func labelOnly(label string, labeled bool) writtenVersion {
-	if !labeled {
-		return writtenVersion{}
-	}
-	return writtenVersion{Label: &label}
-}
-
-// selectNamespace selects a namespace, and also by another selector.
+// selectNamespace selects a namespace, and also by another selector, unless that is just an earlier namespace.
 func selectNamespace(namespace string, other *metav1.LabelSelector) *metav1.LabelSelector {
-	only := &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
-	if other == nil {
-		return only
-	}
-	_, named := other.MatchLabels[corev1.LabelMetadataName]
-	if named && len(other.MatchLabels) == 1 && len(other.MatchExpressions) == 0 {
-		return only
-	}
 	both := other.DeepCopy()
-	if !named {
-		if both.MatchLabels == nil {
-			both.MatchLabels = map[string]string{}
-		}
-		both.MatchLabels[corev1.LabelMetadataName] = namespace
+	if both == nil {
+		both = &metav1.LabelSelector{}
+	}
+	if _, named := both.MatchLabels[corev1.LabelMetadataName]; named && len(both.MatchLabels)+len(both.MatchExpressions) > 1 {
+		both.MatchExpressions = append(both.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{namespace},
+		})
 		return both
 	}
-	both.MatchExpressions = append(both.MatchExpressions, metav1.LabelSelectorRequirement{
-		Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: []string{namespace},
-	})
-	return both
+	return metav1.AddLabelToSelector(both, corev1.LabelMetadataName, namespace)
 }
 
 // readSpec decodes a field of the spec, if it is there.
@@ -186,31 +163,34 @@ func (s sidecarSet) readSpec(name string, into any) error {
 	return nil
 }
 
-// setSpec sets a field of the spec, or removes it.
-func (s sidecarSet) setSpec(name string, value any, is bool) error {
-	if !is {
+// setSpec sets a field of the spec; without a value it removes the field.
+func setSpec[T comparable](s sidecarSet, name string, value T) error {
+	var none T
+	if value == none {
 		delete(s.Spec, name)
 		return nil
 	}
 	text, err := json.Marshal(value)
-	if err != nil {
-		return fmt.Errorf("spec.%s: %w", name, err)
-	}
 	if s.Spec == nil {
 		s.Spec = conversion.Members{}
 	}
 	s.Spec[name] = text
+	return err
+}
+
+// label is the label; nil: there is none.
+func (s sidecarSet) label() *string {
+	if label, labeled := s.Meta.Labels[shared.LabelSidecarSetCustomVersion]; labeled {
+		return &label
+	}
 	return nil
 }
 
 // setLabel sets the label, or removes it.
 func (s sidecarSet) setLabel(value *string) {
-	delete(s.Meta.Labels, shared.LabelSidecarSetCustomVersion)
 	if value == nil {
+		delete(s.Meta.Labels, shared.LabelSidecarSetCustomVersion)
 		return
 	}
-	if s.Meta.Labels == nil {
-		s.Meta.Labels = map[string]string{}
-	}
-	s.Meta.Labels[shared.LabelSidecarSetCustomVersion] = *value
+	metav1.SetMetaDataLabel(&s.Meta, shared.LabelSidecarSetCustomVersion, *value)
 }
