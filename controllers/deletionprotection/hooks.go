@@ -56,7 +56,7 @@ func registered(c *config.Config) []*hooks.Hook {
 
 func call(resource schema.GroupVersionResource) *hooks.Hook {
 	return &hooks.Hook{
-		Name: resource.Resource + ".deletion-protection.kruise.io", Order: hooks.Guard, Unexempted: true,
+		Name: resource.Resource + ".deletion-protection.kruise.io", Order: hooks.Guard,
 		Resource: resource, Cluster: true, Verbs: []admissionv1.OperationType{admissionv1.Delete}, Path: Path,
 		ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{shared.LabelDeleteProtection: shared.DeleteProtectionCascading}},
 		Conditions: []admissionv1.MatchCondition{

@@ -40,10 +40,8 @@ func (h *Hook) exemptRequests() []admissionv1.MatchCondition {
 // entry registers a hook as a webhook, limited by further conditions.
 func (h *Hook) entry(operator string, beyond []admissionv1.MatchCondition, call admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
 	namespaces, objects, conditions := h.NamespaceSelector, h.ObjectSelector, slices.Clone(h.Conditions)
-	if !h.Unexempted {
-		if !h.Cluster {
-			namespaces = with(namespaces, podentry.NamespaceExclusions(operator)...)
-		}
+	if !h.Cluster {
+		namespaces = with(namespaces, podentry.NamespaceExclusions(operator)...)
 		if h.Subresource != "eviction" {
 			objects = with(objects, podentry.Bypass())
 		}
@@ -93,24 +91,22 @@ func with(selector *metav1.LabelSelector, more ...podentry.Requirement) *metav1.
 // exempting adds the exemptions to a policy.
 func exempting(policy *unstructured.Unstructured, operator string) (*unstructured.Unstructured, error) {
 	policy = policy.DeepCopy()
-	for field, requirements := range map[string][]podentry.Requirement{
-		"namespaceSelector": podentry.NamespaceExclusions(operator), "objectSelector": {podentry.Bypass()},
-	} {
-		path := []string{"spec", "matchConstraints", field}
-		content, _, err := unstructured.NestedMap(policy.Object, path...)
-		if err != nil {
-			return nil, fmt.Errorf("reading the selectors of policy %s: %w", policy.GetName(), err)
-		}
-		selector := &metav1.LabelSelector{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector); err != nil {
-			return nil, fmt.Errorf("reading the selectors of policy %s: %w", policy.GetName(), err)
-		}
-		if content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(with(selector, requirements...)); err != nil {
-			return nil, fmt.Errorf("writing the selectors of policy %s: %w", policy.GetName(), err)
-		}
-		if err := unstructured.SetNestedMap(policy.Object, content, path...); err != nil {
-			return nil, fmt.Errorf("writing the selectors of policy %s: %w", policy.GetName(), err)
-		}
+	path := []string{"spec", "matchConstraints"}
+	content, _, err := unstructured.NestedMap(policy.Object, path...)
+	constraints := &admissionv1.MatchResources{}
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(content, constraints)
+	}
+	constraints.NamespaceSelector = with(constraints.NamespaceSelector, podentry.NamespaceExclusions(operator)...)
+	constraints.ObjectSelector = with(constraints.ObjectSelector, podentry.Bypass())
+	if err == nil {
+		content, err = runtime.DefaultUnstructuredConverter.ToUnstructured(constraints)
+	}
+	if err == nil {
+		err = unstructured.SetNestedMap(policy.Object, content, path...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("changing the selectors of policy %s: %w", policy.GetName(), err)
 	}
 	return policy, nil
 }

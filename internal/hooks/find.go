@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -37,8 +38,8 @@ func keyOf(object *unstructured.Unstructured) key {
 	return key{object.GroupVersionKind(), object.GetNamespace(), object.GetName()}
 }
 
-// former are further configurations of version 0.4.0.
-func former() []string { return []string{MutatingConfiguration + "-launch-priority"} }
+// formerConfiguration is a further one of version 0.4.0.
+const formerConfiguration = MutatingConfiguration + "-launch-priority"
 
 func bindingKind() schema.GroupVersionKind {
 	return admissionv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicyBinding")
@@ -61,15 +62,14 @@ func (p *pass) find(ctx context.Context) (map[key]*unstructured.Unstructured, er
 			}
 		}
 	}
-	for _, name := range former() {
-		if err := p.get(ctx, there, mutatingKind(), name); err != nil {
-			return nil, err
-		}
+	if err := p.get(ctx, there, mutatingKind(), formerConfiguration); err != nil {
+		return nil, err
 	}
 	if p.serves(bindingKind()) {
 		bindings := &unstructured.UnstructuredList{}
-		if err := p.list(ctx, bindings, bindingKind(), client.MatchingLabels{nameLabel: operatorName}); err != nil {
-			return nil, err
+		bindings.SetGroupVersionKind(admissionv1.SchemeGroupVersion.WithKind(bindingKind().Kind + "List"))
+		if err := p.options.Live.List(ctx, bindings, client.MatchingLabels{nameLabel: operatorName}); err != nil && !apierrors.IsNotFound(err) {
+			return nil, fmt.Errorf("listing bindings: %w", err)
 		}
 		for i := range bindings.Items {
 			name, _, _ := unstructured.NestedString(bindings.Items[i].Object, "spec", "policyName")
@@ -89,13 +89,12 @@ func (p *pass) findRevisions(ctx context.Context, there map[key]*unstructured.Un
 		return fmt.Errorf("listing revisions: %w", err)
 	}
 	for i := range revisions.Items {
-		of := &unstructured.Unstructured{Object: map[string]any{}}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&revisions.Items[i])
+		if err != nil {
+			return err
+		}
+		of := &unstructured.Unstructured{Object: content}
 		of.SetGroupVersionKind(revisionKind())
-		of.SetNamespace(revisions.Items[i].Namespace)
-		of.SetName(revisions.Items[i].Name)
-		of.SetUID(revisions.Items[i].UID)
-		of.SetLabels(revisions.Items[i].Labels)
-		of.SetOwnerReferences(revisions.Items[i].OwnerReferences)
 		there[keyOf(of)] = of
 	}
 	return nil
@@ -111,14 +110,6 @@ func (p *pass) get(ctx context.Context, there map[key]*unstructured.Unstructured
 		there[keyOf(object)] = object
 	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 		return fmt.Errorf("reading %s %s: %w", kind.Kind, name, err)
-	}
-	return nil
-}
-
-func (p *pass) list(ctx context.Context, list *unstructured.UnstructuredList, kind schema.GroupVersionKind, options ...client.ListOption) error {
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	if err := p.options.Live.List(ctx, list, options...); err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("listing %s: %w", kind.Kind, err)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ type Hook struct {
 	// Mutates: it may change the object; else it only refuses.
 	Mutates bool
 
-	// Resource, Subresource and Verbs select requests. Cluster: the resource is cluster-scoped.
+	// Resource, Subresource and Verbs select requests. Cluster: the resource is
+	// cluster-scoped. Others exempt kube-system, the operator's namespace and objects with the break-glass label.
 	Resource    schema.GroupVersionResource
 	Subresource string
 	Verbs       []admissionv1.OperationType
@@ -56,8 +57,6 @@ type Hook struct {
 	// The selectors and Conditions narrow this; nil: no limit. Evictions carry no pod labels.
 	NamespaceSelector, ObjectSelector *metav1.LabelSelector
 	Conditions                        []admissionv1.MatchCondition
-	// Unexempted includes kube-system, the operator's namespace and objects with the break-glass label.
-	Unexempted bool
 
 	// Path is the webhook's path, served by every replica; empty: the policy does everything.
 	Path string

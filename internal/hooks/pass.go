@@ -219,7 +219,7 @@ func (p *pass) apply(ctx context.Context, objects ...*unstructured.Unstructured)
 			continue
 		}
 		want := object.DeepCopy()
-		if !owned(want) {
+		if len(want.GetOwnerReferences()) == 0 {
 			want.SetOwnerReferences([]metav1.OwnerReference{p.owner})
 		}
 		have := p.there[k]

@@ -239,6 +239,3 @@ func (r *Registrar) policy(name string) *Policy {
 	}
 	return r.options.Policies[i]
 }
-
-// owned reports whether the object has an owner already.
-func owned(object metav1.Object) bool { return len(object.GetOwnerReferences()) > 0 }

@@ -354,7 +354,7 @@ func TestAPolicyThatIsProvenTakesTheRequestsFromTheCall(t *testing.T) {
 
 func TestWhatAKindThatIsOffHasLeftGoes(t *testing.T) {
 	var before []client.Object
-	for _, name := range former() {
+	for _, name := range []string{formerConfiguration} {
 		before = append(before, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	w := newWorld(t, before...)
@@ -367,7 +367,7 @@ func TestWhatAKindThatIsOffHasLeftGoes(t *testing.T) {
 	if !w.exists(&admissionv1.MutatingAdmissionPolicy{}, "changes") || !w.exists(&admissionv1.ValidatingAdmissionPolicyBinding{}, "refuses") {
 		t.Fatal("the policies are not there")
 	}
-	for _, name := range former() {
+	for _, name := range []string{formerConfiguration} {
 		if w.exists(&admissionv1.MutatingWebhookConfiguration{}, name) {
 			t.Errorf("a configuration of version 0.4.0 is left: %s", name)
 		}
