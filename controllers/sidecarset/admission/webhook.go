@@ -9,8 +9,10 @@ package admission
 
 import (
 	"context"
+	"encoding/json"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
@@ -58,4 +60,28 @@ func Kind(o Options, others Others, announce func(context.Context, *unstructured
 		Templates:        Templates,
 		RefuseTemplates:  true,
 	}
+}
+
+// placeholder stands for the pod's own containers in dry runs.
+const placeholder = "kruise-operator-check"
+
+// Templates is a pod with only the set's additions, for a dry run.
+func Templates(set *appsv1beta1.SidecarSet) admit.Templates {
+	spec := corev1.PodSpec{Volumes: set.Spec.Volumes}
+	for i := range set.Spec.InitContainers {
+		spec.InitContainers = append(spec.InitContainers, set.Spec.InitContainers[i].Container)
+	}
+	for i := range set.Spec.Containers {
+		spec.Containers = append(spec.Containers, set.Spec.Containers[i].Container)
+	}
+	spec.Containers = append(spec.Containers, corev1.Container{Name: placeholder, Image: placeholder})
+	return admit.Templates{
+		Pod:   &corev1.PodTemplateSpec{Spec: spec},
+		Field: func(path string) string { return "spec." + strings.TrimPrefix(path, "spec.template.spec.") },
+	}
+}
+
+func isObject(text string) bool {
+	var object map[string]json.RawMessage
+	return json.Unmarshal([]byte(text), &object) == nil && object != nil
 }

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -312,4 +313,21 @@ func decode(data []byte) (*Payload, error) {
 	p := &Payload{Fields: *recorded.Spec, raw: raw.Spec}
 	p.fillIn()
 	return p, nil
+}
+
+// openKruise is OpenKruise's namespace for revisions of SidecarSets.
+const openKruise = "kruise-system"
+
+// RevisionNamespaces may hold revisions of SidecarSets: the operator's, and OpenKruise's
+// with old ones. Users may write any number elsewhere, and would decide over others' pods.
+func RevisionNamespaces(operator string) []string {
+	if operator == openKruise {
+		return []string{operator}
+	}
+	return []string{operator, openKruise}
+}
+
+// HasRevisions reports whether revisions of SidecarSets in the namespace count: see RevisionNamespaces.
+func HasRevisions(namespace, operator string) bool {
+	return slices.Contains(RevisionNamespaces(operator), namespace)
 }
