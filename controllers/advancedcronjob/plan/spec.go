@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan/schedule"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Kind is the planned kind, in the stored version.
@@ -65,14 +66,11 @@ func Parse(cron *appsv1beta1.AdvancedCronJob, stored map[string]any, o Options) 
 		Cron:              cron,
 		Owner:             *metav1.NewControllerRef(cron, Kind()),
 		Deleting:          cron.DeletionTimestamp != nil,
-		StartingDeadline:  -1,
+		StartingDeadline:  planning.Limit(spec.StartingDeadlineSeconds),
 		ConcurrencyPolicy: cmp.Or(spec.ConcurrencyPolicy, appsv1beta1.AllowConcurrent),
 		Paused:            ptr.Deref(spec.Paused, false),
 		KeepSucceeded:     int(max(ptr.Deref(spec.SuccessfulJobsHistoryLimit, 3), 0)),
 		KeepFailed:        int(max(ptr.Deref(spec.FailedJobsHistoryLimit, 1), 0)),
-	}
-	if d := spec.StartingDeadlineSeconds; d != nil {
-		s.StartingDeadline = time.Duration(min(max(*d, 0), int64(time.Duration(1<<63-1)/time.Second))) * time.Second
 	}
 	if s.Invalid = s.parseTemplate(stored, o); s.Invalid == nil {
 		s.Invalid = s.parseSchedule()

@@ -129,7 +129,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.remove(v.unfit, reasonStopped)
 		if len(v.active)+len(v.unfit)+len(v.failedActive)+len(v.strays) == 0 {
 			d.Stage = Ended
-			d.expireIn(spec)
+			d.Ends(spec.TTL)
 		}
 		return d
 	}
@@ -153,13 +153,6 @@ func (d *Decision) resumedFailures(spec *Spec) int32 {
 		return spec.Job.Status.Finished.ResumedFailures
 	}
 	return 0
-}
-
-// expireIn schedules a pass at the end of the time to live.
-func (d *Decision) expireIn(spec *Spec) {
-	if spec.TTL >= 0 {
-		d.Recheck(max(spec.TTL, storedSoon))
-	}
 }
 
 // clean deletes strays and pods counted as failed.
@@ -249,7 +242,7 @@ func (d *Decision) create(spec *Spec, retries planning.Retries) {
 	}
 	if unfinished == 0 && v.desired > 0 && !spec.Never {
 		d.Stage = Ended
-		d.expireIn(spec)
+		d.Ends(spec.TTL)
 	}
 }
 

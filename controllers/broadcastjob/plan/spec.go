@@ -92,11 +92,8 @@ func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
 		Bind:          o.Bind,
 		Fitting:       Fitting{pod: nodefit.Compile(&spec.Template.Spec), requests: nodefit.Requests(&spec.Template.Spec)},
 	}
-	if d := policy.ActiveDeadlineSeconds; d != nil && !s.Never {
-		s.Deadline = planning.Seconds(*d)
-	}
-	if ttl := policy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
-		s.TTL = planning.Seconds(int64(*ttl))
+	if !s.Never {
+		s.Deadline, s.TTL = planning.Limit(policy.ActiveDeadlineSeconds), planning.Limit(policy.TTLSecondsAfterFinished)
 	}
 	if p := spec.Parallelism; p != nil {
 		if _, err := budget.Count(*p, 1, budget.Up); err != nil {

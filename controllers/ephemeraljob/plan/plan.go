@@ -76,7 +76,8 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	targets := len(v.targets)
 	switch {
 	case spec.Deleting:
-		d.release(spec)
+		d.Unfinalize(StepReleaseJob, Kind(), spec.Job, shared.FinalizerEphemeralJob, "Deleting",
+			planning.Event{Warning: true, Reason: "RemoveFailed", Message: "Taking the finalizer " + shared.FinalizerEphemeralJob + " from the job"})
 	case ended(spec):
 		d.Stage = Ended
 		d.Expire(Kind(), spec.Job, spec.Job.Status.CompletionTime, spec.TTL, s.Now)
@@ -98,20 +99,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 // end lets the job end, and looks again when its time to live is over.
 func (d *Decision) end(spec *Spec, failure string) {
 	d.Stage, d.Failure = Ended, failure
-	d.Recheck(max(spec.TTL, storedSoon))
-}
-
-// release takes the finalizer of OpenKruise from the job.
-func (d *Decision) release(spec *Spec) {
-	if !spec.HasFinalizer {
-		return
-	}
-	finalizers := slices.DeleteFunc(slices.Clone(spec.Job.Finalizers), func(name string) bool { return name == shared.FinalizerEphemeralJob })
-	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbPatch, Step: StepReleaseJob, Kind: Kind(), Object: spec.Job, Reason: "Deleting",
-		Change:  planning.MetadataPatch(spec.Job, map[string]any{"finalizers": finalizers}),
-		Failure: planning.Event{Warning: true, Reason: "RemoveFailed", Message: "Taking the finalizer " + shared.FinalizerEphemeralJob + " from the job"},
-	})
+	d.Ends(spec.TTL)
 }
 
 // add adds the containers to targets as parallelism allows.

@@ -401,7 +401,7 @@ func TestLoweredReplicasDoNotLetMoreWork(t *testing.T) {
 	w := newSimulation(t, 5, parallelism(2))
 	w.at(0)
 	w.run("p0", "p1")
-	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.Spec.Replicas = ptr[int32](1) })
+	w.changeJob(func(job *appsv1beta1.EphemeralJob) { job.Spec.Replicas = pointer[int32](1) })
 	w.at(1)
 	w.expectServed("p0 p1")
 	w.expect(appsv1beta1.EphemeralJobRunning, 1, 1, 0, 0, 0)
@@ -414,17 +414,17 @@ func TestStateOfATarget(t *testing.T) {
 		want State
 	}{
 		"nothing reported":                {nil, nil, Waiting},
-		"one is created":                  {ptr(waits("ContainerCreating")), nil, Waiting},
-		"one runs":                        {ptr(runs()), nil, Running},
-		"one runs, one has succeeded":     {ptr(runs()), ptr(exits(0)), Running},
-		"one has succeeded":               {ptr(exits(0)), nil, Waiting},
-		"both have succeeded":             {ptr(exits(0)), ptr(exits(0)), Succeeded},
-		"one has failed, one runs":        {ptr(exits(3)), ptr(runs()), Failed},
-		"one has failed, one succeeded":   {ptr(exits(0)), ptr(exits(3)), Failed},
-		"one cannot run":                  {ptr(waits("RunContainerError")), ptr(runs()), Failed},
-		"an image that cannot be pulled":  {ptr(waits("ErrImagePull")), nil, Waiting},
-		"ended without a time":            {&unfinished, ptr(exits(0)), Waiting},
-		"ended without a time, one fails": {&unfinished, ptr(exits(1)), Failed},
+		"one is created":                  {pointer(waits("ContainerCreating")), nil, Waiting},
+		"one runs":                        {pointer(runs()), nil, Running},
+		"one runs, one has succeeded":     {pointer(runs()), pointer(exits(0)), Running},
+		"one has succeeded":               {pointer(exits(0)), nil, Waiting},
+		"both have succeeded":             {pointer(exits(0)), pointer(exits(0)), Succeeded},
+		"one has failed, one runs":        {pointer(exits(3)), pointer(runs()), Failed},
+		"one has failed, one succeeded":   {pointer(exits(0)), pointer(exits(3)), Failed},
+		"one cannot run":                  {pointer(waits("RunContainerError")), pointer(runs()), Failed},
+		"an image that cannot be pulled":  {pointer(waits("ErrImagePull")), nil, Waiting},
+		"ended without a time":            {&unfinished, pointer(exits(0)), Waiting},
+		"ended without a time, one fails": {&unfinished, pointer(exits(1)), Failed},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -444,7 +444,7 @@ func TestStateOfATarget(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+func pointer[T any](v T) *T { return &v }
 
 func TestContainersCarryTheirMark(t *testing.T) {
 	w := newSimulation(t, 1)

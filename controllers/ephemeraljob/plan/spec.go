@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -21,12 +23,8 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
-const (
-	defaultParallelism = 1
-	defaultTTL         = 1800 * time.Second
-	// unlimited is out of every job's reach.
-	unlimited = int(^uint32(0) >> 1)
-)
+// defaultTTL is the default of spec.ttlSecondsAfterFinished.
+const defaultTTL = 1800
 
 // Kind is EphemeralJob in its stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("EphemeralJob") }
@@ -45,8 +43,6 @@ type Spec struct {
 	Deadline, TTL time.Duration
 	// Paused adds nothing. Deleting: the job is being deleted.
 	Paused, Deleting bool
-	// HasFinalizer: the job has OpenKruise's finalizer.
-	HasFinalizer bool
 	// Invalid is why nothing can be done for the job; nil when something can.
 	Invalid error
 }
@@ -54,20 +50,11 @@ type Spec struct {
 // Parse reads a job as it is stored.
 func Parse(job *appsv1beta1.EphemeralJob) *Spec {
 	s := &Spec{
-		Job: job, Selector: labels.Nothing(), Replicas: unlimited, Parallelism: defaultParallelism, Deadline: -1, TTL: defaultTTL,
-		Paused: job.Spec.Paused, Deleting: job.DeletionTimestamp != nil, HasFinalizer: slices.Contains(job.Finalizers, shared.FinalizerEphemeralJob),
-	}
-	if v := job.Spec.Replicas; v != nil {
-		s.Replicas = max(int(*v), 0)
-	}
-	if v := job.Spec.Parallelism; v != nil {
-		s.Parallelism = max(int(*v), 0)
-	}
-	if v := job.Spec.ActiveDeadlineSeconds; v != nil {
-		s.Deadline = planning.Seconds(*v)
-	}
-	if v := job.Spec.TTLSecondsAfterFinished; v != nil {
-		s.TTL = planning.Seconds(int64(*v))
+		Job: job, Selector: labels.Nothing(), Paused: job.Spec.Paused, Deleting: job.DeletionTimestamp != nil,
+		Replicas:    int(max(ptr.Deref(job.Spec.Replicas, math.MaxInt32), 0)),
+		Parallelism: int(max(ptr.Deref(job.Spec.Parallelism, 1), 0)),
+		Deadline:    planning.Limit(job.Spec.ActiveDeadlineSeconds),
+		TTL:         planning.Seconds(int64(ptr.Deref(job.Spec.TTLSecondsAfterFinished, defaultTTL))),
 	}
 	for i := range job.Spec.Template.EphemeralContainers {
 		s.Names = append(s.Names, job.Spec.Template.EphemeralContainers[i].Name)

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -65,8 +64,8 @@ func Plan(spec *Spec, s Snapshot) Decision {
 	d.create(spec, s)
 	d.deleteOthers(s, kept)
 	d.Ended = !spec.Never && !slices.ContainsFunc(d.children, func(c *Child) bool { return c == nil || !c.done(spec) })
-	if d.Ended && spec.TTL >= 0 {
-		d.Recheck(max(spec.TTL, time.Second))
+	if d.Ended {
+		d.Ends(spec.TTL)
 	}
 	return d
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 const (
@@ -80,8 +81,8 @@ func Parse(list *appsv1beta1.ImageListPullJob, o Options) *Spec {
 		Never: spec.CompletionPolicy.Type == appsv1beta1.CompleteNever, TTL: -1,
 		template: normal(&spec.ImagePullJobTemplate),
 	}
-	if ttl := spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
-		s.TTL = time.Duration(max(*ttl, 0)) * time.Second
+	if !s.Never {
+		s.TTL = planning.Limit(spec.CompletionPolicy.TTLSecondsAfterFinished)
 	}
 	text, err := json.Marshal(s.template)
 	if err != nil {

@@ -83,7 +83,9 @@ func Wants(spec *Spec) bool {
 // Lowering parallelism stops no node already asked.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{Stage: Running, count: map[stage]int{}}
-	d.release(spec, s)
+	if s.Released && !Wants(spec) {
+		d.Unfinalize(StepRelease, Kind(), spec.Job, Finalizer, "SecretsReleased", planning.Event{})
+	}
 	if spec.Deleting {
 		return d
 	}
@@ -116,9 +118,7 @@ func Plan(spec *Spec, s Snapshot) Decision {
 		d.Stage = Ended
 	}
 	if d.Stage == Ended {
-		if spec.TTL >= 0 {
-			d.Recheck(max(spec.TTL, time.Second))
-		}
+		d.Ends(spec.TTL)
 		return d
 	}
 	if s.NoNamespace {
@@ -151,21 +151,6 @@ func (d *Decision) addSecrets(spec *Spec, s Snapshot) {
 			Change: at.Image.merge(map[string]any{"pullSecrets": all}),
 		})
 	}
-}
-
-// release takes the finalizer off a job once it is not needed.
-func (d *Decision) release(spec *Spec, s Snapshot) {
-	if !s.Released || Wants(spec) {
-		return
-	}
-	finalizers := slices.DeleteFunc(slices.Clone(spec.Job.Finalizers), func(name string) bool { return name == Finalizer })
-	if len(finalizers) == len(spec.Job.Finalizers) {
-		return
-	}
-	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbPatch, Step: StepRelease, Kind: Kind(), Object: spec.Job, Reason: "SecretsReleased",
-		Change: planning.MetadataPatch(spec.Job, map[string]any{"finalizers": finalizers}),
-	})
 }
 
 // noteParallelism: nodes wait because as many pull as may.

@@ -92,11 +92,8 @@ func Parse(job *appsv1beta1.ImagePullJob) *Spec {
 	if p := spec.PullPolicy; p != nil {
 		s.Timeout, s.Backoff = max(ptr.Deref(p.TimeoutSeconds, defaultTimeout), 1), ptr.Deref(p.BackoffLimit, defaultBackoff)
 	}
-	if d := spec.CompletionPolicy.ActiveDeadlineSeconds; d != nil && !s.Never {
-		s.Deadline = planning.Seconds(*d)
-	}
-	if ttl := spec.CompletionPolicy.TTLSecondsAfterFinished; ttl != nil && !s.Never {
-		s.TTL = planning.Seconds(int64(*ttl))
+	if !s.Never {
+		s.Deadline, s.TTL = planning.Limit(spec.CompletionPolicy.ActiveDeadlineSeconds), planning.Limit(spec.CompletionPolicy.TTLSecondsAfterFinished)
 	}
 	if s.Invalid = s.parse(spec); s.Invalid != nil {
 		s.Invalid = fmt.Errorf("spec.%w", s.Invalid)

@@ -166,21 +166,21 @@ type Decision struct {
 //  3. a node without a list gets one with the marker's probes. Existing lists follow by themselves. Virtual nodes are skipped.
 func Plan(spec *Spec, s Snapshot) Decision {
 	d := Decision{}
-	held := slices.Contains(spec.Object.Finalizers, appsv1alpha1.FinalizerPodProbeMarker)
 	if spec.Object.DeletionTimestamp != nil {
 		if s.Off == "" && spec.Marker != nil {
 			d.awaitRelease(s)
 		}
-		if held && len(d.Actions) == 0 && len(d.Unreleased) == 0 {
-			d.finalize(spec, StepRelease, slices.DeleteFunc(slices.Clone(spec.Object.Finalizers), func(f string) bool { return f == appsv1alpha1.FinalizerPodProbeMarker }))
+		if len(d.Unreleased) == 0 {
+			d.Unfinalize(StepRelease, Kind(), spec.Object, appsv1alpha1.FinalizerPodProbeMarker, string(StepRelease), planning.Event{})
 		}
 		return d
 	}
 	if spec.Marker == nil || s.Off != "" {
 		return d
 	}
+	held := slices.Contains(spec.Object.Finalizers, appsv1alpha1.FinalizerPodProbeMarker)
 	if !held {
-		d.finalize(spec, StepHold, append(slices.Clone(spec.Object.Finalizers), appsv1alpha1.FinalizerPodProbeMarker))
+		d.hold(spec)
 	}
 	for _, key := range spec.Marker.Withheld {
 		d.faults = append(d.faults, "markerPolicy has "+key+", which is reserved and not written")
@@ -354,10 +354,11 @@ func isSilent(spec *Spec, pod *Pod, s Snapshot) bool {
 	})
 }
 
-// finalize makes these the finalizers of the marker.
-func (d *Decision) finalize(spec *Spec, step planning.Step, finalizers []string) {
+// hold puts the finalizer on the marker.
+func (d *Decision) hold(spec *Spec) {
+	finalizers := append(slices.Clone(spec.Object.Finalizers), appsv1alpha1.FinalizerPodProbeMarker)
 	d.Actions = append(d.Actions, planning.Action{
-		Verb: planning.VerbPatch, Step: step, Kind: Kind(), Object: spec.Object, Reason: string(step),
+		Verb: planning.VerbPatch, Step: StepHold, Kind: Kind(), Object: spec.Object, Reason: string(StepHold),
 		Change: planning.MetadataPatch(spec.Object, map[string]any{"finalizers": finalizers}),
 	})
 }
