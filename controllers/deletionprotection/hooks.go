@@ -5,6 +5,7 @@ package deletionprotection
 
 import (
 	_ "embed" // policy.yaml
+	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -35,7 +36,14 @@ func policies(c *config.Config) ([]*hooks.Policy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unstructured.SetNestedSlice(objects[0].Object, rules(c.Table.Where(func(k kinds.Kind) bool { return k.Protected && c.Enabled(k.Name) })), "spec", "matchConstraints", "resourceRules"); err != nil {
+	place := []string{"spec", "matchConstraints", "resourceRules"}
+	rules, _, err := unstructured.NestedSlice(objects[0].Object, place...)
+	for _, kind := range c.Table.Where(func(k kinds.Kind) bool { return k.Protected && c.Enabled(k.Name) }) {
+		rules = append(rules, map[string]any{
+			"apiGroups": []any{kind.Group}, "apiVersions": []any{"*"}, "operations": []any{"DELETE"}, "resources": []any{kind.Plural}, "scope": string(kind.Scope),
+		})
+	}
+	if err := errors.Join(err, unstructured.SetNestedSlice(objects[0].Object, rules, place...)); err != nil {
 		return nil, fmt.Errorf("writing the rules of %s: %w", policyName, err)
 	}
 	return []*hooks.Policy{{Name: policyName, Objects: objects, Unexempted: true}}, nil
@@ -66,31 +74,4 @@ func call(resource schema.GroupVersionResource) *hooks.Hook {
 				"'system:serviceaccount:kube-system:namespace-controller', 'system:kube-controller-manager'])"},
 		},
 	}
-}
-
-// rules match the deletion of objects: one for each group and scope.
-func rules(protected []kinds.Kind) []any {
-	type place struct {
-		group string
-		scope kinds.Scope
-	}
-	order := []place{{"", kinds.Cluster}, {"", kinds.Namespaced}, {"apiextensions.k8s.io", kinds.Cluster}, {"apps", kinds.Namespaced}, {"networking.k8s.io", kinds.Namespaced}}
-	resources := map[place][]any{
-		order[0]: {"namespaces"}, order[1]: {"services"}, order[2]: {"customresourcedefinitions"}, order[3]: {"deployments", "replicasets", "statefulsets"},
-		order[4]: {"ingresses"},
-	}
-	for _, kind := range protected {
-		at := place{kind.Group, kind.Scope}
-		if resources[at] == nil {
-			order = append(order, at)
-		}
-		resources[at] = append(resources[at], kind.Plural)
-	}
-	all := make([]any, len(order))
-	for i, at := range order {
-		all[i] = map[string]any{
-			"apiGroups": []any{at.group}, "apiVersions": []any{"*"}, "operations": []any{"DELETE"}, "resources": resources[at], "scope": string(at.scope),
-		}
-	}
-	return all
 }

@@ -19,14 +19,14 @@ import (
 
 // unfinished names the running jobs: a node may concern any of them.
 func (r *Reconciler) unfinished(ctx context.Context, _ client.Object) []types.NamespacedName {
-	return r.atWork(ctx, "", func(*unstructured.Unstructured) bool { return true })
+	return r.Concerned(ctx, "", atWork)
 }
 
 // byPods names the running jobs choosing nodes by pods in the pod's namespace.
 func (r *Reconciler) byPods(ctx context.Context, pod client.Object) []types.NamespacedName {
-	return r.atWork(ctx, pod.GetNamespace(), func(job *unstructured.Unstructured) bool {
+	return r.Concerned(ctx, pod.GetNamespace(), func(job *unstructured.Unstructured) bool {
 		_, found, _ := unstructured.NestedFieldNoCopy(job.Object, "spec", "podSelector")
-		return found
+		return found && atWork(job)
 	})
 }
 
@@ -38,29 +38,14 @@ func placedOtherwise(before, after *corev1.Pod) bool {
 // isOver: a pod has ended, or is going.
 func isOver(pod *corev1.Pod) bool { return podstate.Finished(pod) || pod.DeletionTimestamp != nil }
 
-// atWork names the running jobs of a namespace, or of all, that may be concerned.
-func (r *Reconciler) atWork(ctx context.Context, namespace string, may func(*unstructured.Unstructured) bool) []types.NamespacedName {
-	stored, err := r.List(ctx, r.Kind, client.InNamespace(namespace))
-	if err != nil {
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range stored {
-		end, _, _ := unstructured.NestedString(stored[i].Object, "status", "completionTime")
-		if end == "" && may(&stored[i]) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return names
+func atWork(job *unstructured.Unstructured) bool {
+	end, _, _ := unstructured.NestedString(job.Object, "status", "completionTime")
+	return end == ""
 }
 
 // jobsOf names the jobs with tags in a NodeImage.
 func jobsOf(_ context.Context, object client.Object) (names []types.NamespacedName) {
-	stored, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	for signer := range image.Signers(stored) {
+	for signer := range image.Signers(object) {
 		if signer.Kind == plan.Kind().Kind {
 			names = append(names, types.NamespacedName{Namespace: signer.Namespace, Name: signer.Name})
 		}

@@ -81,11 +81,7 @@ func (r *Reconciler) ofJob(ctx context.Context, job client.Object) []types.Names
 
 // jobsOf are the UIDs of the owners of a NodeImage's tags.
 func jobsOf(object client.Object) (uids []string) {
-	stored, ok := object.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	for signer := range engineimage.Signers(stored) {
+	for signer := range engineimage.Signers(object) {
 		uids = append(uids, string(signer.UID))
 	}
 	return uids

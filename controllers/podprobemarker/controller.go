@@ -5,7 +5,6 @@ package podprobemarker
 
 import (
 	"context"
-	"errors"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -60,9 +59,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	spec := plan.Parse(marker)
 	snapshot, wait, err := r.observe(ctx, pass, spec)
-	if errors.Is(err, workload.ErrNotSynced) {
-		return ctrl.Result{RequeueAfter: workload.Busy}, nil
-	}
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, appsv1alpha1.PodProbeMarkerStalled)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan"
 	"github.com/kruise-operator/kruise-operator/controllers/advancedcronjob/plan/schedule"
 	"github.com/kruise-operator/kruise-operator/internal/engine/jobsidecar"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
@@ -32,8 +33,6 @@ func Validate(cron *appsv1beta1.AdvancedCronJob) field.ErrorList {
 	errs = append(errs, rules.NotNegative(spec.StartingDeadlineSeconds, path.Child("startingDeadlineSeconds"))...)
 	errs = append(errs, rules.NotNegative(spec.SuccessfulJobsHistoryLimit, path.Child("successfulJobsHistoryLimit"))...)
 	errs = append(errs, rules.NotNegative(spec.FailedJobsHistoryLimit, path.Child("failedJobsHistoryLimit"))...)
-	errs = append(errs, rules.OneOf(path.Child("concurrencyPolicy"), spec.ConcurrencyPolicy,
-		appsv1beta1.AllowConcurrent, appsv1beta1.ForbidConcurrent, appsv1beta1.ReplaceConcurrent)...)
 	return append(errs, validateTemplate(spec, path)...)
 }
 
@@ -56,14 +55,8 @@ func validateSchedule(spec *appsv1beta1.AdvancedCronJobSpec, path *field.Path) f
 // kindOf names the given fields of a template.
 func kindOf(template *appsv1beta1.CronJobTemplate) []string {
 	var set []string
-	if template.JobTemplate != nil {
-		set = append(set, "jobTemplate")
-	}
-	if template.BroadcastJobTemplate != nil {
-		set = append(set, "broadcastJobTemplate")
-	}
-	if template.ImageListPullJobTemplate != nil {
-		set = append(set, "imageListPullJobTemplate")
+	for _, adapter := range plan.AdaptersOf(template) {
+		set = append(set, adapter.Field)
 	}
 	return set
 }

@@ -4,6 +4,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -59,15 +60,9 @@ func Adapters() []Adapter {
 	}
 }
 
-// adaptersOf returns a template's kinds: exactly one, if it is valid.
-func adaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
-	var all []Adapter
-	for _, adapter := range Adapters() {
-		if adapter.chosen(template) {
-			all = append(all, adapter)
-		}
-	}
-	return all
+// AdaptersOf returns a template's kinds: exactly one, if it is valid.
+func AdaptersOf(template *appsv1beta1.CronJobTemplate) []Adapter {
+	return slices.DeleteFunc(Adapters(), func(a Adapter) bool { return !a.chosen(template) })
 }
 
 // byCondition is the state of kinds with the conditions Complete and Failed.

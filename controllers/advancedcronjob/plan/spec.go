@@ -79,7 +79,7 @@ func Parse(cron *appsv1beta1.AdvancedCronJob, stored map[string]any, o Options) 
 }
 
 func (s *Spec) parseTemplate(stored map[string]any, o Options) error {
-	chosen := adaptersOf(&s.Cron.Spec.Template)
+	chosen := AdaptersOf(&s.Cron.Spec.Template)
 	if len(chosen) != 1 {
 		return fmt.Errorf("spec.template: has %d of jobTemplate, broadcastJobTemplate and imageListPullJobTemplate; want exactly one", len(chosen))
 	}

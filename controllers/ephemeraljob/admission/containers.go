@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
@@ -60,11 +61,7 @@ func name(name string, known map[string]bool, path *field.Path) field.ErrorList 
 	if known[name] {
 		return field.ErrorList{field.Duplicate(path, name)}
 	}
-	var errs field.ErrorList
-	for _, message := range validation.IsDNS1123Label(name) {
-		errs = append(errs, field.Invalid(path, name, message))
-	}
-	return errs
+	return rules.Faults(path, name, validation.IsDNS1123Label(name))
 }
 
 func environment(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
@@ -81,9 +78,7 @@ func environment(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList
 	for i := range c.EnvFrom {
 		source, path := &c.EnvFrom[i], path.Child("envFrom").Index(i)
 		if source.Prefix != "" {
-			for _, message := range validation.IsEnvVarName(source.Prefix) {
-				errs = append(errs, field.Invalid(path.Child("prefix"), source.Prefix, message))
-			}
+			errs = append(errs, rules.Faults(path.Child("prefix"), source.Prefix, validation.IsEnvVarName(source.Prefix))...)
 		}
 		switch {
 		case (source.ConfigMapRef == nil) == (source.SecretRef == nil):
@@ -101,25 +96,15 @@ func variable(v *corev1.EnvVar, path *field.Path) field.ErrorList {
 	if v.Name == "" {
 		return field.ErrorList{field.Required(path.Child("name"), "the name of the variable")}
 	}
-	var errs field.ErrorList
-	for _, message := range validation.IsEnvVarName(v.Name) {
-		errs = append(errs, field.Invalid(path.Child("name"), v.Name, message))
-	}
+	errs := rules.Faults(path.Child("name"), v.Name, validation.IsEnvVarName(v.Name))
 	if v.Name == shared.EnvEphemeralJob {
 		errs = append(errs, field.Invalid(path.Child("name"), v.Name, "is given to the containers by the operator"))
 	}
 	if v.ValueFrom == nil {
 		return errs
 	}
-	sources := 0
-	for _, given := range []bool{
-		v.ValueFrom.FieldRef != nil, v.ValueFrom.ResourceFieldRef != nil, v.ValueFrom.ConfigMapKeyRef != nil, v.ValueFrom.SecretKeyRef != nil,
-		v.ValueFrom.FileKeyRef != nil,
-	} {
-		if given {
-			sources++
-		}
-	}
+	sources := rules.Given(v.ValueFrom.FieldRef != nil, v.ValueFrom.ResourceFieldRef != nil, v.ValueFrom.ConfigMapKeyRef != nil,
+		v.ValueFrom.SecretKeyRef != nil, v.ValueFrom.FileKeyRef != nil)
 	if sources != 1 {
 		errs = append(errs, field.Invalid(path.Child("valueFrom"), "", fmt.Sprintf("must have exactly one source, and has %d", sources)))
 	}
@@ -139,13 +124,6 @@ func mounts(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 		if mount.MountPath == "" {
 			errs = append(errs, field.Required(path.Child("mountPath"), "where the volume is mounted"))
 		}
-		const why = "cannot be set on an ephemeral container"
-		if mount.SubPath != "" {
-			errs = append(errs, field.Forbidden(path.Child("subPath"), why))
-		}
-		if mount.SubPathExpr != "" {
-			errs = append(errs, field.Forbidden(path.Child("subPathExpr"), why))
-		}
 	}
 	return errs
 }
@@ -155,14 +133,9 @@ func securityContext(s *corev1.SecurityContext, path *field.Path) field.ErrorLis
 	if s == nil {
 		return nil
 	}
-	var errs field.ErrorList
-	if user := s.RunAsUser; user != nil && *user < 0 {
-		errs = append(errs, field.Invalid(path.Child("runAsUser"), *user, "must be 0 or more"))
-	}
-	if group := s.RunAsGroup; group != nil && *group < 0 {
-		errs = append(errs, field.Invalid(path.Child("runAsGroup"), *group, "must be 0 or more"))
-	}
-	if s.Privileged != nil && *s.Privileged && s.AllowPrivilegeEscalation != nil && !*s.AllowPrivilegeEscalation {
+	errs := rules.NotNegative(s.RunAsUser, path.Child("runAsUser"))
+	errs = append(errs, rules.NotNegative(s.RunAsGroup, path.Child("runAsGroup"))...)
+	if ptr.Deref(s.Privileged, false) && !ptr.Deref(s.AllowPrivilegeEscalation, true) {
 		errs = append(errs, field.Invalid(path, "", "cannot set allowPrivilegeEscalation to false and privileged to true"))
 	}
 	return errs
@@ -171,23 +144,24 @@ func securityContext(s *corev1.SecurityContext, path *field.Path) field.ErrorLis
 // forbidden refuses fields ephemeral containers do not have.
 func forbidden(c *corev1.EphemeralContainer, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	for _, f := range []struct {
-		name  string
-		given bool
-	}{
-		{"ports", len(c.Ports) > 0},
-		{"resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0},
-		{"livenessProbe", c.LivenessProbe != nil},
-		{"readinessProbe", c.ReadinessProbe != nil},
-		{"startupProbe", c.StartupProbe != nil},
-		{"lifecycle", c.Lifecycle != nil},
-		{"resizePolicy", len(c.ResizePolicy) > 0},
-		{"restartPolicy", c.RestartPolicy != nil},
-		{"restartPolicyRules", len(c.RestartPolicyRules) > 0},
-	} {
-		if f.given {
-			errs = append(errs, field.Forbidden(path.Child(f.name), "cannot be set on an ephemeral container"))
+	refuse := func(name string, given bool) {
+		if given {
+			errs = append(errs, field.Forbidden(path.Child(name), "cannot be set on an ephemeral container"))
 		}
+	}
+	refuse("ports", len(c.Ports) > 0)
+	refuse("resources", len(c.Resources.Limits)+len(c.Resources.Requests)+len(c.Resources.Claims) > 0)
+	refuse("livenessProbe", c.LivenessProbe != nil)
+	refuse("readinessProbe", c.ReadinessProbe != nil)
+	refuse("startupProbe", c.StartupProbe != nil)
+	refuse("lifecycle", c.Lifecycle != nil)
+	refuse("resizePolicy", len(c.ResizePolicy) > 0)
+	refuse("restartPolicy", c.RestartPolicy != nil)
+	refuse("restartPolicyRules", len(c.RestartPolicyRules) > 0)
+	for i := range c.VolumeMounts {
+		mount := &c.VolumeMounts[i]
+		refuse(fmt.Sprintf("volumeMounts[%d].subPath", i), mount.SubPath != "")
+		refuse(fmt.Sprintf("volumeMounts[%d].subPathExpr", i), mount.SubPathExpr != "")
 	}
 	return errs
 }

@@ -103,7 +103,7 @@ func TestValidate(t *testing.T) {
 		}), []string{at + "envFrom[0].secretRef.name"}, ""},
 		"mounts of parts": {container(func(c *corev1.EphemeralContainer) {
 			c.VolumeMounts = []corev1.VolumeMount{{Name: "d", MountPath: "/a", SubPath: "x"}, {Name: "d", MountPath: "/b", SubPathExpr: "y"}, {}}
-		}), []string{at + "volumeMounts[0].subPath", at + "volumeMounts[1].subPathExpr", at + "volumeMounts[2].name", at + "volumeMounts[2].mountPath"}, ""},
+		}), []string{at + "volumeMounts[2].name", at + "volumeMounts[2].mountPath", at + "volumeMounts[0].subPath", at + "volumeMounts[1].subPathExpr"}, ""},
 		"a security context that contradicts itself": {container(func(c *corev1.EphemeralContainer) {
 			c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true), AllowPrivilegeEscalation: ptr.To(false)}
 		}), []string{at + "securityContext"}, ""},

@@ -23,15 +23,13 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/webhook/rules"
 )
 
-// Limits. A node's list repeats each probe for each of its pods, and the API server takes at most 1.5 MiB.
+// Limits, beside those of the schema. A node's list repeats each probe for each of its pods, and the API server takes at most 1.5 MiB.
 const (
-	maxProbes     = 32
 	maxArguments  = 64
 	maxCommand    = 4096 // bytes, all arguments together
 	maxPath       = 1024
 	maxHeaders    = 16
-	maxHeader     = 1024 // bytes, name and value together
-	maxKeys       = 32
+	maxHeader     = 1024      // bytes, name and value together
 	maxAnnotation = 4096      // bytes of one value
 	maxSeconds    = 24 * 3600 // a day
 	maxThreshold  = 1000
@@ -56,22 +54,12 @@ func Validate(m *appsv1alpha1.PodProbeMarker) field.ErrorList {
 		errs = append(errs, selector(m.Spec.Selector, spec.Child("selector"))...)
 	}
 	path := spec.Child("probes")
-	switch n := len(m.Spec.Probes); {
-	case n == 0:
-		return append(errs, field.Required(path, "at least one probe"))
-	case n > maxProbes:
-		return append(errs, field.TooMany(path, n, maxProbes))
-	}
-	names, kinds, selected := sets.New[string](), sets.New[string](), selectedKeys(m.Spec.Selector)
+	kinds, selected := sets.New[string](), selectedKeys(m.Spec.Selector)
 	for i := range m.Spec.Probes {
 		p, at := &m.Spec.Probes[i], path.Index(i)
-		if names.Has(p.Name) {
-			errs = append(errs, field.Duplicate(at.Child("name"), p.Name))
-		}
 		if p.PodConditionType != "" && kinds.Has(p.PodConditionType) {
 			errs = append(errs, field.Duplicate(at.Child("podConditionType"), p.PodConditionType))
 		}
-		names.Insert(p.Name)
 		kinds.Insert(p.PodConditionType)
 		errs = append(errs, one(p, selected, at)...)
 	}
@@ -103,20 +91,12 @@ func selectedKeys(s *metav1.LabelSelector) sets.Set[string] {
 func one(p *appsv1alpha1.PodContainerProbe, selected sets.Set[string], path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
-	case p.Name == "":
-		errs = append(errs, field.Required(path.Child("name"), "a name that no other probe of the marker has"))
 	case strings.Contains(p.Name, "#"):
 		errs = append(errs, field.Invalid(path.Child("name"), p.Name, "must not have a # in it"))
 	case slices.Contains(taken(), p.Name):
 		errs = append(errs, field.Invalid(path.Child("name"), p.Name, "must not be the type of a condition that others write: "+strings.Join(taken(), ", ")))
 	}
-	if p.ContainerName == "" {
-		errs = append(errs, field.Required(path.Child("containerName"), "the name of a container of the pods"))
-	} else {
-		for _, fault := range validation.IsDNS1123Label(p.ContainerName) {
-			errs = append(errs, field.Invalid(path.Child("containerName"), p.ContainerName, fault))
-		}
-	}
+	errs = append(errs, rules.Faults(path.Child("containerName"), p.ContainerName, validation.IsDNS1123Label(p.ContainerName))...)
 	errs = append(errs, handler(&p.Probe, path.Child("probe"))...)
 	errs = append(errs, numbers(&p.Probe, path.Child("probe"))...)
 	errs = append(errs, condition(p, path)...)
@@ -132,10 +112,7 @@ func condition(p *appsv1alpha1.PodContainerProbe, path *field.Path) field.ErrorL
 		return nil
 	}
 	path = path.Child("podConditionType")
-	var errs field.ErrorList
-	for _, fault := range validation.IsQualifiedName(p.PodConditionType) {
-		errs = append(errs, field.Invalid(path, p.PodConditionType, fault))
-	}
+	errs := rules.Faults(path, p.PodConditionType, validation.IsQualifiedName(p.PodConditionType))
 	if slices.Contains(taken(), p.PodConditionType) {
 		errs = append(errs, field.Invalid(path, p.PodConditionType, "must not be the type of a condition that others write: "+strings.Join(taken(), ", ")))
 	}
@@ -144,9 +121,6 @@ func condition(p *appsv1alpha1.PodContainerProbe, path *field.Path) field.ErrorL
 
 // policies checks the results written to pods.
 func policies(all []appsv1alpha1.ProbeMarkerPolicy, selected sets.Set[string], path *field.Path) field.ErrorList {
-	if len(all) > 2 {
-		return field.ErrorList{field.TooMany(path, len(all), 2)}
-	}
 	var errs field.ErrorList
 	for i := range all {
 		policy, at := &all[i], path.Index(i)
@@ -156,11 +130,6 @@ func policies(all []appsv1alpha1.ProbeMarkerPolicy, selected sets.Set[string], p
 		errs = append(errs, rules.OneOf(at.Child("state"), policy.State, appsv1alpha1.ProbeSucceeded, appsv1alpha1.ProbeFailed)...)
 		if len(policy.Labels)+len(policy.Annotations) == 0 {
 			errs = append(errs, field.Required(at, "labels or annotations that pods get in this state"))
-		}
-		for name, keys := range map[string]map[string]string{"labels": policy.Labels, "annotations": policy.Annotations} {
-			if len(keys) > maxKeys {
-				return append(errs, field.TooMany(at.Child(name), len(keys), maxKeys))
-			}
 		}
 		errs = append(errs, metav1validation.ValidateLabels(policy.Labels, at.Child("labels"))...)
 		errs = append(errs, apivalidation.ValidateAnnotations(policy.Annotations, at.Child("annotations"))...)
@@ -206,16 +175,10 @@ func numbers(p *corev1.Probe, path *field.Path) field.ErrorList {
 // handler checks a probe's action.
 func handler(p *corev1.Probe, path *field.Path) field.ErrorList {
 	const which = "must be exactly one of exec, httpGet and tcpSocket"
-	n := 0
-	for _, is := range []bool{p.Exec != nil, p.HTTPGet != nil, p.TCPSocket != nil} {
-		if is {
-			n++
-		}
-	}
 	var errs field.ErrorList
 	if p.GRPC != nil {
 		errs = append(errs, field.Forbidden(path.Child("grpc"), "is not supported; "+which))
-	} else if n != 1 {
+	} else if rules.Given(p.Exec != nil, p.HTTPGet != nil, p.TCPSocket != nil) != 1 {
 		errs = append(errs, field.Required(path, which))
 	}
 	if p.Exec != nil {
@@ -261,9 +224,7 @@ func request(r *corev1.HTTPGetAction, path *field.Path) field.ErrorList {
 	}
 	for i, header := range r.HTTPHeaders {
 		at := path.Child("httpHeaders").Index(i)
-		for _, fault := range validation.IsHTTPHeaderName(header.Name) {
-			errs = append(errs, field.Invalid(at.Child("name"), header.Name, fault))
-		}
+		errs = append(errs, rules.Faults(at.Child("name"), header.Name, validation.IsHTTPHeaderName(header.Name))...)
 		if strings.ContainsAny(header.Value, "\r\n\x00") {
 			errs = append(errs, field.Invalid(at.Child("value"), header.Value, "must be one line"))
 		}

@@ -10,9 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Signers are the owners of a NodeImage's tags. To decode all of it for each event would take too long.
-func Signers(stored *unstructured.Unstructured) sets.Set[corev1.ObjectReference] {
+// Signers are the owners of a stored NodeImage's tags. To decode all of it for each event would take too long.
+func Signers(object any) sets.Set[corev1.ObjectReference] {
 	signers := sets.New[corev1.ObjectReference]()
+	stored, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return signers
+	}
 	for _, field := range []string{"images", "namespacedImages"} {
 		entries, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "spec", field)
 		byKey, _ := entries.(map[string]any)

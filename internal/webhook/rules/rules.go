@@ -281,3 +281,22 @@ func OrDefault[T any](value **T, def T) {
 		*value = &def
 	}
 }
+
+// Faults are what a check says of a value.
+func Faults(path *field.Path, value any, faults []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, fault := range faults {
+		errs = append(errs, field.Invalid(path, value, fault))
+	}
+	return errs
+}
+
+// Given counts how many of some alternatives are there.
+func Given(alternatives ...bool) (n int) {
+	for _, is := range alternatives {
+		if is {
+			n++
+		}
+	}
+	return n
+}
