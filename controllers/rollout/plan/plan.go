@@ -245,7 +245,10 @@ func (p *pass) rest() {
 		p.Status.Phase, p.Status.Message = v1beta1.RolloutPhaseInitial, "the workload is found"
 		return
 	case p.Workload.InRelease && p.Status.Phase == v1beta1.RolloutPhaseHealthy || p.Workload.InRelease && p.Status.Phase == "":
-		p.begin()
+		was := p.Status.CanaryStatus
+		if p.begin(); was != nil && was.ObservedRolloutID == p.Workload.RolloutID && p.Workload.over() {
+			p.cancel() // before anybody saw the change
+		}
 		return
 	case !p.Workload.Settled:
 		p.soon(unsettled) // a change that comes first would have no version before it

@@ -144,6 +144,26 @@ func TestATemplateSetBack(t *testing.T) {
 	}
 }
 
+// TestATemplateSetBackBeforeAnybodySawIt: a change and its undo while the operator was away leave nothing to confirm step by step.
+func TestATemplateSetBackBeforeAnybodySawIt(t *testing.T) {
+	w := resting()
+	w.apply("v2")
+	w.apply("v1")
+	w.turn()
+	w.is(t, "Progressing", metav1.ConditionTrue, "Cancelling")
+	for range 10 {
+		w.turn()
+	}
+	w.is(t, "Progressing", metav1.ConditionFalse, "Completed")
+	if s := w.Rollout.Status; s.Phase != v1beta1.RolloutPhaseHealthy || w.InRelease || w.Braked || w.New != w.Replicas {
+		t.Errorf("got %+v of %+v", s, w)
+	}
+	w.apply("v2")
+	w.apply("v1")
+	w.ID = "next" // pods get it as a label, step by step
+	w.until(t, v1beta1.CanaryStepStatePaused, 1)
+}
+
 // After a cancel clients see by the same rule that the release is over. What was canceled stays to be seen.
 func TestACancelIsSeenToBeOver(t *testing.T) {
 	w := resting()

@@ -121,10 +121,7 @@ func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 		p.renamed(sub)
 		return false
 	case p.Workload.Revision == sub.StableRevision && !p.backInBatches():
-		p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionTrue, v1beta1.ReasonCancelling, "the template was set back")
-		p.Status.Message, sub.ObservedRolloutID = "the template was set back, and the release is canceled", p.Workload.RolloutID
-		p.beginFinalising()
-		p.event("workload has been rollback, then rollout is canceled")
+		p.cancel()
 	default:
 		stable := sub.StableRevision
 		p.begin()
@@ -134,6 +131,14 @@ func (p *pass) changed(sub *v1beta1.CanaryStatus) bool {
 		}
 	}
 	return true
+}
+
+// cancel ends a release whose template was set back.
+func (p *pass) cancel() {
+	p.condition(v1beta1.RolloutConditionProgressing, metav1.ConditionTrue, v1beta1.ReasonCancelling, "the template was set back")
+	p.Status.Message, p.Status.CanaryStatus.ObservedRolloutID = "the template was set back, and the release is canceled", p.Workload.RolloutID
+	p.beginFinalising()
+	p.event("workload has been rollback, then rollout is canceled")
 }
 
 // astray: the BatchRelease has seen another template that came and went.
