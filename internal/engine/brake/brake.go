@@ -15,12 +15,15 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
+	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
 // Policy is the policy of the API server, with its binding.
@@ -37,6 +40,8 @@ type request struct {
 	// was are the annotations before.
 	was             map[string]string
 	running, brakes bool
+	// own: its kind is one of ours.
+	own bool
 	// kept are the numbers of the user.
 	kept string
 }
@@ -44,7 +49,7 @@ type request struct {
 // Brake changes the object of an update, as far as its workload has a Rollout. Resource is the plural name, with the group for kinds
 // of ours: clonesets.apps.kruise.io.
 func Brake(resource string, old, object *unstructured.Unstructured) {
-	r := request{old: old, object: object, was: old.GetAnnotations()}
+	r := request{old: old, object: object, was: old.GetAnnotations(), own: strings.Contains(resource, ".")}
 	if !r.guarded() || r.ours() {
 		return
 	}
@@ -143,7 +148,7 @@ func Next(o metav1.Object) string {
 
 // starts: there is something to release. As an annotation, a rollout-id stands for the template.
 func (r *request) starts() bool {
-	changed := !reflect.DeepEqual(template(r.old), template(r.object))
+	changed := r.changed()
 	if r.running { // another rollout-id alone changes its labels, and moves no pod
 		return changed
 	}
@@ -157,6 +162,27 @@ func (r *request) starts() bool {
 		return id != r.was[shared.RolloutID]
 	}
 	return changed
+}
+
+// changed: pods of the two templates differ. Kubernetes stores those of its own kinds in one way. Ours are stored as they were written, and
+// clients write the same in many ways: those in Go add empty resources to each container.
+func (r *request) changed() bool {
+	was, is := template(r.old), template(r.object)
+	if reflect.DeepEqual(was[1:], is[1:]) && r.own {
+		return !reflect.DeepEqual(was[0], is[0]) && !samePods(was[0], is[0])
+	}
+	return !reflect.DeepEqual(was, is)
+}
+
+func samePods(specs ...any) bool {
+	var pods [2]corev1.PodSpec
+	for i := range specs {
+		spec, is := specs[i].(map[string]any)
+		if !is || quantity.FromUnstructured(spec, &pods[i]) != nil {
+			return false
+		}
+	}
+	return equality.Semantic.DeepEqual(pods[0], pods[1])
 }
 
 // template is what a release is about.

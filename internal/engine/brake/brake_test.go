@@ -231,3 +231,41 @@ func TestEveryKindIsBraked(t *testing.T) {
 		t.Errorf("a DaemonSet is of type %s", kind)
 	}
 }
+
+// TestTheSameTemplateWrittenInAnotherWay: a client in Go adds empty fields, and another one writes quantities in their shortest form. That is no
+// release of a kind of ours, and takes a batch of one no pods.
+func TestTheSameTemplateWrittenInAnotherWay(t *testing.T) {
+	with := func(more map[string]any) *unstructured.Unstructured {
+		w := workload("web:1")
+		container := map[string]any{"image": "web:1"}
+		maps.Copy(container, more)
+		_ = unstructured.SetNestedSlice(w.Object, []any{container}, "spec", "template", "spec", "containers")
+		return w
+	}
+	resources := func(cpu string) map[string]any {
+		return map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": cpu}}}
+	}
+	for name, c := range map[string]struct {
+		old, now map[string]any
+		brakes   bool
+	}{
+		"empty resources":     {nil, map[string]any{"resources": map[string]any{}, "env": []any{}}, false},
+		"quantities":          {resources("1000m"), resources("1"), false},
+		"other quantities":    {resources("1000m"), resources("2"), true},
+		"hostile quantities":  {resources("1"), resources(strings.Repeat("9", 1<<20)), true},
+		"what is no template": {nil, map[string]any{"env": "none"}, true},
+	} {
+		old, now := with(c.old), with(c.now)
+		Brake("clonesets.apps.kruise.io", old, now)
+		if _, braked := now.GetAnnotations()[shared.AnnotationInProgressing]; braked != c.brakes {
+			t.Errorf("%s: braked is %v", name, braked)
+		}
+		old, now = with(c.old), with(c.now)
+		annotate(old, shared.AnnotationInProgressing, "{}")
+		_ = unstructured.SetNestedField(old.Object, int64(1), "spec", "updateStrategy", "rollingUpdate", "partition")
+		Brake("clonesets.apps.kruise.io", old, now)
+		if partition, _, _ := unstructured.NestedFieldCopy(now.Object, "spec", "updateStrategy", "rollingUpdate", "partition"); (partition == "100%") != c.brakes {
+			t.Errorf("%s in a release: the partition is %v", name, partition)
+		}
+	}
+}
