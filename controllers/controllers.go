@@ -53,7 +53,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/budgets"
 	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
-	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/recorder"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
@@ -159,9 +158,6 @@ func share(mgr ctrl.Manager, deps *Deps) {
 		all.Budgets = &workload.Budgets{
 			Ledger: &budgets.Ledger{Live: all.Live, Client: all.Client, Clock: all.Clock}, Gates: podunavailablebudget.GatesOf(c.Features), Cache: all.Cache,
 		}
-	}
-	if c.Features.Enabled(gate.PreDownloadImageForInPlaceUpdate) || c.Features.Enabled(gate.PreDownloadImageForDaemonSetUpdate) {
-		all.PullJobs = predownload.NewWatch(mgr.GetCache())
 	}
 	if daemon := deps.Operator.NodeDaemon; daemon != nil {
 		daemon.NoProbes = !c.Features.Enabled(gate.PodProbeMarker)

@@ -99,21 +99,14 @@ func sameAsWritten(a, b *corev1.PodTemplateSpec) bool {
 }
 
 func changesOfSet(t testing.TB, l leftover) string {
-	codec := revision.PodTemplates()
-	if l.stored.GetKind() == "DaemonSet" {
-		codec.Same = sameAsWritten
-	}
+	codec := revision.PodTemplates(l.stored.GetKind() == "DaemonSet")
 	claims := func(o *unstructured.Unstructured) string {
 		var templates []corev1.PersistentVolumeClaim
 		list, _, _ := unstructured.NestedSlice(o.Object, "spec", "volumeClaimTemplates")
 		for _, item := range list {
 			templates = append(templates, *fixtures.As[corev1.PersistentVolumeClaim](t, &unstructured.Unstructured{Object: item.(map[string]any)}))
 		}
-		annotations, err := revision.RecordClaims(nil, templates)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return annotations[shared.AnnotationRecordedClaims]
+		return revision.RecordClaims(nil, templates)[shared.AnnotationRecordedClaims]
 	}
 	if diff := cmp.Diff(claims(l.stored), claims(l.again)); diff != "" {
 		return "the recorded claim templates change (-before +after):\n" + diff

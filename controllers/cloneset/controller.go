@@ -7,12 +7,10 @@ import (
 	"context"
 	"errors"
 
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -62,31 +60,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 	memory := remembered(pass.Memory)
 	spec := plan.Parse(set, r.Options)
-	observed, err := r.prepare(ctx, spec, pass.Memory)
+	observed, err := r.prepare(ctx, pass, spec)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.CloneSetFailedUpdate))
 	}
-	if observed.snapshot.Spread, err = pass.Spread(ctx); err != nil {
-		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.CloneSetFailedUpdate))
-	}
-	before := conditions.From(set.Status.Conditions)
-	pass.AskOthers(ctx, set, &observed.snapshot, workload.Asked{
-		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
-	})
-	todo := pass.Budgeted(ctx, plan.Plan(spec, observed.snapshot))
+	pass.AskOthers(ctx, set, &observed.Snapshot, &set.Spec.Template, set.Spec.VolumeClaimTemplates...)
+	todo := pass.Budgeted(ctx, plan.Plan(spec, observed.Snapshot))
 	outcome := pass.Apply(ctx, set, todo)
-	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
-	status, recheck := plan.Status(spec, observed.snapshot, todo, outcome, pulls...)
+	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.Snapshot))
+	status, recheck := plan.Status(spec, observed.Snapshot, todo, outcome, pulls...)
 	pass.LookAgain(recheck)
-	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
 	return pass.Report(ctx, set, workload.Report{
 		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status, memory.emitted, todo),
 		Then: func() error {
 			memory.emitted = planning.Plan{Held: todo.Held}
-			trimmed := r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
-			return errors.Join(trimmed, r.prune(ctx, spec, observed.snapshot.Pods))
+			trimmed := r.TrimRevisions(ctx, set, observed, set.Spec.RevisionHistoryLimit, status.CurrentRevision, status.UpdateRevision)
+			return errors.Join(trimmed, r.prune(ctx, spec, observed.Snapshot.Pods))
 		},
-		Failed: observed.failed,
+		Failed: observed.Failed,
 	})
 }
 

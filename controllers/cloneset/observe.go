@@ -10,6 +10,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -33,65 +34,47 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 )
 
-// observation is the observed state of a set.
-type observation struct {
-	snapshot  podset.Snapshot
-	revisions workload.Revisions
-	// failed is a fault with a still useful observation.
-	failed error
-}
-
 // claimsByName are volume claims of one namespace.
 type claimsByName = map[string]*corev1.PersistentVolumeClaim
 
 // prepare reads the pods, revisions and claims of a set. It releases pods outside of the selector
 // and records the template, unless the set is being deleted: then it changes nothing.
-func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
+func (r *Reconciler) prepare(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (observed workload.Observed, err error) {
 	set := spec.Set
-	owner := freshness.OwnerOf(set)
-	var observed observation
-
-	pods, toRelease, err := r.ControlledPods(ctx, owner, spec.Selector)
+	pods, toRelease, err := r.ControlledPods(ctx, freshness.OwnerOf(set), spec.Selector)
 	if err != nil {
-		return observation{}, err
+		return observed, err
 	}
 	found, err := r.readClaims(ctx, set, pods, toRelease)
 	if err != nil {
-		return observation{}, err
+		return observed, err
 	}
-	if len(toRelease) > 0 && !spec.Deleting && spec.Selector != nil {
-		changed, err := r.release(ctx, set, toRelease, found)
-		if changed {
-			return observation{}, workload.ErrViewChanged
+	var refused error
+	if len(toRelease) > 0 && !spec.Deleting {
+		var changed bool
+		if changed, refused = r.release(ctx, set, toRelease, found); changed {
+			return observed, workload.ErrViewChanged
 		}
-		observed.failed = err
 	}
-	annotations, err := revision.WithClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
-	if err == nil {
-		annotations, err = revision.RecordClaims(annotations, set.Spec.VolumeClaimTemplates)
+	recorded := workload.Recorded{
+		Template: &set.Spec.Template, Annotations: revision.WithClaims(set.Annotations, set.Spec.VolumeClaimTemplates),
+		CollisionCount: set.Status.CollisionCount, Current: set.Status.CurrentRevision,
 	}
+	observed, err = pass.Observe(ctx, set, recorded, func(now time.Time) []podset.Pod { return plan.Pods(spec, pods, &pass.Memory.Pods, now) })
 	if err != nil {
-		return observation{}, err
+		return observed, err
 	}
-	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: annotations, CollisionCount: set.Status.CollisionCount}
-	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
-		return observation{}, err
+	observed.Failed = errors.Join(refused, observed.Failed)
+	s := &observed.Snapshot
+	s.Claims, s.FreshSlots = found, remembered(pass.Memory).freshSlots(s.Pods)
+	if s.NodeLabel, err = r.nodeLabels(ctx, set, pods); err != nil {
+		return observed, err
 	}
-	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
-	labels, err := r.nodeLabels(ctx, set, pods)
-	if err != nil {
-		return observation{}, err
+	if s.Taken, err = r.takenSlots(ctx, set, s.Pods, found); err != nil {
+		return observed, err
 	}
-
-	now := r.Clock.Now()
-	observed.snapshot = observed.revisions.Snapshot(now, plan.Pods(spec, pods, &mem.Pods, now), set.Status.CurrentRevision)
-	observed.snapshot.Claims, observed.snapshot.NodeLabel = found, labels
-	r.MarkDeleted(owner, observed.snapshot.Pods)
-	if observed.snapshot.Taken, err = r.takenSlots(ctx, set, observed.snapshot.Pods, found); err != nil {
-		return observation{}, err
-	}
-	observed.snapshot.FreshSlots = remembered(mem).freshSlots(observed.snapshot.Pods)
-	return observed, nil
+	s.Spread, err = pass.Spread(ctx)
+	return observed, err
 }
 
 // release releases pods, each after its claims: a claim of the set without a pod of the set would

@@ -6,12 +6,10 @@ package daemonset
 import (
 	"context"
 
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/daemonset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -43,24 +41,22 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	observed, err := r.prepare(ctx, set, pass.Memory)
+	observed, err := r.prepare(ctx, pass, set)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.DaemonSetFailedUpdate))
 	}
-	before := conditions.From(set.Status.Conditions)
-	pass.AskOthers(ctx, set, &observed.snapshot.Snapshot, workload.Asked{
-		Template: &set.Spec.Template, UpdateRevision: plan.UpdateRevision(set), Conditions: before,
-	})
-	todo := pass.Budgeted(ctx, plan.Plan(observed.spec, observed.snapshot))
+	spec, snapshot := observed.spec, plan.Snapshot{Nodes: observed.nodes, PodName: podNames(set.Name, observed.Snapshot.Pods)}
+	pass.AskOthers(ctx, set, &observed.Snapshot, &set.Spec.Template)
+	snapshot.Snapshot = observed.Snapshot
+	todo := pass.Budgeted(ctx, plan.Plan(spec, snapshot))
 	outcome := pass.Apply(ctx, set, todo)
-	pulls := pass.PullImages(ctx, set, plan.PreDownload(observed.spec, observed.snapshot), before)
-	status := plan.Status(observed.spec, observed.snapshot, todo, outcome, pulls...)
-	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
+	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, snapshot))
+	status := plan.Status(spec, snapshot, todo, outcome, pulls...)
 	return pass.Report(ctx, set, workload.Report{
-		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(observed.spec, status),
+		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status),
 		Then: func() error {
-			return r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, observed.snapshot.Update.Name)
+			return r.TrimRevisions(ctx, set, observed.Observed, set.Spec.RevisionHistoryLimit, observed.Snapshot.Update.Name)
 		},
-		Failed: observed.failed,
+		Failed: observed.Failed,
 	})
 }

@@ -51,11 +51,12 @@ func judge(stored *unstructured.Unstructured) workload.Judge {
 	}
 }
 
-// seenIn is what of a snapshot decides which nodes concern the set.
-func seenIn(s plan.Snapshot) workload.NodesSeen {
-	seen := workload.NodesSeen{Has: make(sets.Set[string], len(s.Pods)), None: plan.Desired(s.Nodes) == 0}
-	for i := range s.Pods {
-		seen.Has.Insert(string(s.Pods[i].Slot))
+// seenIn is what of the observed decides which nodes concern the set.
+func seenIn(observed observation) workload.NodesSeen {
+	pods := observed.Snapshot.Pods
+	seen := workload.NodesSeen{Has: make(sets.Set[string], len(pods)), None: plan.Desired(observed.nodes) == 0}
+	for i := range pods {
+		seen.Has.Insert(string(pods[i].Slot))
 	}
 	return seen
 }

@@ -89,12 +89,12 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 				t.Fatal(err)
 			}
 			judge := judge(&unstructured.Unstructured{Object: raw})
-			var s plan.Snapshot
+			var s observation
 			if tc.has {
-				s.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
+				s.Snapshot.Pods = []podset.Pod{{Slot: planning.Slot("n1")}}
 			}
 			if !tc.none {
-				s.Nodes = []plan.Node{{Name: "n2", Result: nodefit.Result{ShouldRun: true}}}
+				s.nodes = []plan.Node{{Name: "n2", Result: nodefit.Result{ShouldRun: true}}}
 			}
 			seen := seenIn(s)
 			before, after := newNode(), newNode()
@@ -123,7 +123,7 @@ func TestWhichNodesTriggerPassesOverASet(t *testing.T) {
 }
 
 func TestNamesOfNewPods(t *testing.T) {
-	name := podNames("agent", plan.Snapshot{})
+	name := podNames("agent", nil)
 	one, two := name("n1"), name("n2")
 	if !strings.HasPrefix(one, "agent-") || len(one) != len("agent-")+plan.LengthOfSuffix || one == two {
 		t.Errorf("the names are %s and %s", one, two)

@@ -6,12 +6,10 @@ package statefulset
 import (
 	"context"
 
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
@@ -50,30 +48,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer pass.End()
 
 	spec := plan.Parse(set, r.Options)
-	observed, err := r.prepare(ctx, spec, pass.Memory)
+	observed, err := r.prepare(ctx, pass, spec)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
 	}
-	if observed.snapshot.Spread, err = pass.Spread(ctx); err != nil {
-		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
-	}
-	if observed.snapshot.Return, err = pass.Places(ctx); err != nil {
-		return r.NotObserved(ctx, pass.Stored, err, string(appsv1beta1.StatefulSetFailedCreatePod))
-	}
-	before := conditions.From(set.Status.Conditions)
-	pass.AskOthers(ctx, set, &observed.snapshot, workload.Asked{
-		Template: &set.Spec.Template, Claims: set.Spec.VolumeClaimTemplates, UpdateRevision: set.Status.UpdateRevision, Conditions: before,
-	})
-	todo := pass.Budgeted(ctx, plan.Plan(spec, observed.snapshot))
+	pass.AskOthers(ctx, set, &observed.Snapshot, &set.Spec.Template, set.Spec.VolumeClaimTemplates...)
+	todo := pass.Budgeted(ctx, plan.Plan(spec, observed.Snapshot))
 	outcome := pass.Apply(ctx, set, todo)
-	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.snapshot), before)
-	status := plan.Status(spec, observed.snapshot, todo, outcome, pulls...)
-	status.CollisionCount = ptr.To(ptr.Deref(observed.revisions.CollisionCount, 0))
+	pulls := pass.PullImages(ctx, set, plan.PreDownload(spec, observed.Snapshot))
+	status := plan.Status(spec, observed.Snapshot, todo, outcome, pulls...)
 	return pass.Report(ctx, set, workload.Report{
 		Status: status, Urgent: plan.Urgent(&set.Status, &status), Action: "Update", Events: plan.Events(spec, status),
 		Then: func() error {
-			return r.TrimRevisions(ctx, set, set.Spec.RevisionHistoryLimit, observed.revisions.Stored, observed.snapshot.Pods, status.CurrentRevision, status.UpdateRevision)
+			return r.TrimRevisions(ctx, set, observed, set.Spec.RevisionHistoryLimit, status.CurrentRevision, status.UpdateRevision)
 		},
-		Failed: observed.failed,
+		Failed: observed.Failed,
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -21,57 +22,42 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
-	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
-// observation is the observed state of a set.
-type observation struct {
-	snapshot  podset.Snapshot
-	revisions workload.Revisions
-	// failed is a fault with a still useful observation.
-	failed error
-}
-
 // prepare reads the pods, revisions and claims of a set. Unless the set is being deleted, it also
 // adopts and releases objects and records the template.
-func (r *Reconciler) prepare(ctx context.Context, spec *plan.Spec, mem *workload.Memory) (observation, error) {
+func (r *Reconciler) prepare(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (observed workload.Observed, err error) {
 	set := spec.Set
-	owner := freshness.OwnerOf(set)
-	var observed observation
-
-	pods, toRelease, err := r.ControlledPods(ctx, owner, spec.Selector)
+	ours := func(pod *corev1.Pod) bool { _, is := ordinal.OfPod(set.Name, pod.Name); return is }
+	pods, refused, err := r.OwnPods(ctx, set, &spec.Spec, ours)
 	if err != nil {
-		return observation{}, err
+		return observed, err
 	}
-	if !spec.Deleting && spec.Selector != nil {
-		ours := func(pod *corev1.Pod) bool { _, is := ordinal.OfPod(set.Name, pod.Name); return is }
-		if observed.failed, err = r.AdoptAndRelease(ctx, set, spec.Selector, toRelease, ours); err != nil {
-			return observation{}, err
-		}
+	recorded := workload.Recorded{
+		Template: &set.Spec.Template, Annotations: revision.RecordClaims(set.Annotations, set.Spec.VolumeClaimTemplates),
+		CollisionCount: set.Status.CollisionCount, Current: set.Status.CurrentRevision,
 	}
-	annotations, err := revision.RecordClaims(set.Annotations, set.Spec.VolumeClaimTemplates)
+	observed, err = pass.Observe(ctx, set, recorded, func(now time.Time) []podset.Pod { return plan.Pods(spec, pods, &pass.Memory.Pods, now) })
 	if err != nil {
-		return observation{}, err
+		return observed, err
 	}
-	recorded := workload.Recorded{Template: &set.Spec.Template, Annotations: annotations, CollisionCount: set.Status.CollisionCount}
-	if observed.revisions, err = r.EnsureRevision(ctx, set, recorded); err != nil {
-		return observation{}, err
-	}
-	observed.failed = errors.Join(observed.failed, observed.revisions.Refused)
-	now := r.Clock.Now()
-	observed.snapshot = observed.revisions.Snapshot(now, plan.Pods(spec, pods, &mem.Pods, now), set.Status.CurrentRevision)
-	r.MarkDeleted(owner, observed.snapshot.Pods)
+	observed.Failed = errors.Join(refused, observed.Failed)
+	s := &observed.Snapshot
 	// The claims of existing pods are found even if the spec cannot be parsed.
-	if observed.snapshot.Claims, err = r.readClaims(ctx, spec, observed.snapshot.Current, pods); err != nil {
-		return observation{}, err
+	if s.Claims, err = r.readClaims(ctx, spec, s.Current, pods); err != nil {
+		return observed, err
 	}
 	if spec.Resize {
-		if observed.snapshot.Expandable, err = r.readStorageClasses(ctx); err != nil {
-			return observation{}, err
+		if s.Expandable, err = r.readStorageClasses(ctx); err != nil {
+			return observed, err
 		}
 	}
-	return observed, nil
+	if s.Spread, err = pass.Spread(ctx); err != nil {
+		return observed, err
+	}
+	s.Return, err = pass.Places(ctx)
+	return observed, err
 }
 
 // readClaims reads the claims of present and wanted pods, those of dropped templates included. A

@@ -26,8 +26,6 @@ import (
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/statefulset/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
-	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
@@ -160,7 +158,7 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	r, server, _ := newReconciler(t, set)
 	clock := clocktesting.NewFakePassiveClock(began())
 	r.Clock = clock
-	pass := &workload.Pass{Base: r.Base, Memory: &workload.Memory{}}
+	pass := &workload.Pass{Base: r.Base, Memory: &workload.Memory{}, Stored: &unstructured.Unstructured{}}
 	asked := 0
 	var answer error
 	unanswered := apierrors.NewForbidden(schema.GroupResource{Resource: "podtemplates"}, "x", nil)
@@ -174,8 +172,11 @@ func TestTemplateIsCheckedOncePerChange(t *testing.T) {
 	check := func(step string, wantAsked int, want string) (wait time.Duration) {
 		t.Helper()
 		asked = 0
-		reported, known := podset.TemplateReported(set.Status.UpdateRevision, conditions.From(set.Status.Conditions), "web-1")
-		got, wait := pass.TemplateFault(t.Context(), set, workload.Template{Revision: "web-1", Pod: &set.Spec.Template, Reported: reported, Fault: known})
+		var err error
+		if pass.Stored.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(set); err != nil {
+			t.Fatal(err)
+		}
+		got, wait := pass.TemplateFault(t.Context(), set, "web-1", &set.Spec.Template, nil)
 		if got != want {
 			t.Errorf("%s: fault %q, want %q", step, got, want)
 		}

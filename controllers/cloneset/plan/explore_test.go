@@ -464,10 +464,7 @@ func (l *layout) exploration(t *testing.T) podsettest.Exploration[setFields] {
 		name := l.revisionName(int8(i))
 		l.revisions[name] = revision.Revision{Name: name, Number: int64(i + 1), Template: l.template(int8(i))}
 		if l.dropsClaims {
-			recorded, err := revision.RecordClaims(nil, l.claimsAt(int8(i)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			recorded := revision.RecordClaims(nil, l.claimsAt(int8(i)))
 			l.revisions[name] = revision.Revision{
 				Name: name, Number: int64(i + 1), Template: l.template(int8(i)), Object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Annotations: recorded}},
 			}

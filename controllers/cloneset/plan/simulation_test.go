@@ -244,12 +244,9 @@ func (w *simulation) recorded(name string) *appsv1.ControllerRevision {
 	if known, ok := w.revisions[name]; ok {
 		return known.Object
 	}
-	annotations, err := revision.RecordClaims(nil, w.set.Spec.VolumeClaimTemplates)
-	if err == nil && w.o.InPlace.ClaimTemplates {
-		annotations, err = revision.WithClaims(annotations, w.set.Spec.VolumeClaimTemplates)
-	}
-	if err != nil {
-		w.t.Fatal(err)
+	annotations := revision.RecordClaims(nil, w.set.Spec.VolumeClaimTemplates)
+	if w.o.InPlace.ClaimTemplates {
+		annotations = revision.WithClaims(annotations, w.set.Spec.VolumeClaimTemplates)
 	}
 	return &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
 }

@@ -39,7 +39,7 @@ func Status(
 		ExpectedUpdatedReplicas:  set.Status.ExpectedUpdatedReplicas,
 		CurrentRevision:          s.Current.Name,
 		UpdateRevision:           s.Update.Name,
-		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+		CollisionCount:           ptr.To(ptr.Deref(s.CollisionCount, 0)),
 		LabelSelector:            spec.SelectorText(),
 	}
 	if spec.Invalid == nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
-	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 // nodeCounts are the status's numbers of nodes. Of several pods on a node the oldest one counts.
@@ -81,7 +80,7 @@ func Status(spec *Spec, s Snapshot, plan planning.Plan, outcome planning.Outcome
 		NumberUnavailable:      int32(counts.desired - counts.available),
 		UpdatedNumberScheduled: int32(counts.updated),
 		UpdateRevision:         s.Update.Hash(),
-		CollisionCount:         set.Status.CollisionCount,
+		CollisionCount:         ptr.To(ptr.Deref(s.CollisionCount, 0)),
 	}
 	list := conditions.NewList(conditions.From(set.Status.Conditions), s.Now)
 	scale, update := podset.Failures(&plan, outcome, func(verb string, failure planning.Failure) string {
@@ -112,14 +111,6 @@ func headline(status *appsv1beta1.DaemonSetStatus) podset.Headline {
 		CollisionCount:          ptr.Deref(status.CollisionCount, 0),
 		ExpectedUpdatedReplicas: status.DesiredNumberScheduled,
 	}
-}
-
-// UpdateRevision is the full name of a status's revision.
-func UpdateRevision(set *appsv1beta1.DaemonSet) string {
-	if set.Status.UpdateRevision == "" {
-		return ""
-	}
-	return revision.Name(set.Name, set.Status.UpdateRevision)
 }
 
 // Events are the events about new statements, or about another spec.
@@ -220,9 +211,7 @@ func PreDownload(spec *Spec, s Snapshot) *pulls.Workload {
 	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
-	about := s.Snapshot
-	about.Current = podset.NewestOld(s.Pods, s.Update, s.Revisions)
-	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &about, podset.Counts{UpdatedReady: int32(countNodes(&s).updatedReady)})
+	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s.Snapshot, podset.Counts{UpdatedReady: int32(countNodes(&s).updatedReady)})
 	workload.AnyUpdate = true
 	return workload
 }

@@ -39,8 +39,8 @@ func TestWhatOpenKruiseLeftNeedsNothing(t *testing.T) {
 				}
 				stored, known[decoded.Name] = append(stored, decoded), decoded
 			}
-			owner := revision.Owner{Namespace: set.Namespace, Name: set.Name, HashLabel: shared.LabelControllerRevisionHash, AsWritten: true}
-			decision, err := revision.Decide(owner, &set.Spec.Template, stored, set.Status.CollisionCount)
+			owner := revision.Owner{Namespace: set.Namespace, Name: set.Name, HashLabel: shared.LabelControllerRevisionHash}
+			decision, err := revision.DecideOf(revision.PodTemplates(true), owner, &set.Spec.Template, stored, set.Status.CollisionCount)
 			if err != nil || decision.Create != nil || decision.Bump != nil {
 				t.Fatalf("revision: %+v, error %v", decision, err)
 			}

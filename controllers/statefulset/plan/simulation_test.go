@@ -202,10 +202,7 @@ func (w *simulation) snapshot() podset.Snapshot {
 	if len(template.Spec.Containers[0].Env) > 0 {
 		update.Name += "-env"
 	}
-	annotations, err := revision.RecordClaims(nil, w.set.Spec.VolumeClaimTemplates)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	annotations := revision.RecordClaims(nil, w.set.Spec.VolumeClaimTemplates)
 	update.Object = &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Name: update.Name, Annotations: annotations}}
 	wanted := update.Name
 	if w.unrecorded == "" {

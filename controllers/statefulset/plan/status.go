@@ -33,7 +33,7 @@ func Status(spec *Spec, s podset.Snapshot, plan planning.Plan, outcome planning.
 		UpdatedAvailableReplicas: counts.UpdatedAvailable,
 		CurrentRevision:          s.Current.Name,
 		UpdateRevision:           s.Update.Name,
-		CollisionCount:           ptr.To(ptr.Deref(set.Status.CollisionCount, 0)),
+		CollisionCount:           ptr.To(ptr.Deref(s.CollisionCount, 0)),
 		LabelSelector:            spec.SelectorText(),
 		VolumeClaims:             set.Status.VolumeClaims,
 	}

@@ -88,7 +88,7 @@ type Decision struct {
 	// Message is one lasting sentence about the state; empty for Idle.
 	Message string
 	// Delete are unneeded jobs; they go first.
-	Delete []*metav1.PartialObjectMetadata
+	Delete []*v1beta1.ImagePullJob
 	// Create are jobs to create.
 	Create []*v1beta1.ImagePullJob
 	// Forget are revisions of former rollouts with the label "created". The next rollout to one of them has jobs again.
@@ -103,7 +103,7 @@ func (d Decision) Writes() bool {
 	return len(d.Delete)+len(d.Create)+len(d.Forget) > 0 || d.Record != ""
 }
 
-// Decide names the jobs of a workload. Jobs are its present ones, by name.
+// Decide names the jobs of a workload. Jobs are its present ones.
 //
 // Without a rollout there should be none. In a rollout, the first that holds:
 //
@@ -115,7 +115,7 @@ func (d Decision) Writes() bool {
 //
 // Jobs and labels of other revisions go in any case. A revision with the label "not worth it" is decided about
 // again: the workload may have grown since.
-func Decide(w Workload, jobs []*metav1.PartialObjectMetadata) Decision {
+func Decide(w Workload, jobs []*v1beta1.ImagePullJob) Decision {
 	var d Decision
 	rollout := w.Current.Name != w.Update.Name
 	hash := w.Update.Hash()

@@ -51,13 +51,13 @@ func workload() Workload {
 	}
 }
 
-func job(name, hash string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+func job(name, hash string) *v1beta1.ImagePullJob {
+	return &v1beta1.ImagePullJob{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), Labels: map[string]string{shared.LabelRevisionHash: hash},
 	}}
 }
 
-func going(job *metav1.PartialObjectMetadata) *metav1.PartialObjectMetadata {
+func going(job *v1beta1.ImagePullJob) *v1beta1.ImagePullJob {
 	now := metav1.NewTime(time.Unix(1, 0))
 	job.DeletionTimestamp = &now
 	return job
@@ -99,7 +99,7 @@ func TestDecide(t *testing.T) {
 	}
 	cases := map[string]struct {
 		change []func(*Workload)
-		jobs   []*metav1.PartialObjectMetadata
+		jobs   []*v1beta1.ImagePullJob
 		want   brief
 	}{
 		"a changed image gets a job": {want: wanted},
@@ -116,7 +116,7 @@ func TestDecide(t *testing.T) {
 			want: brief{State: Wanted, Message: wanted.Message, Create: []string{"web-new-a=web:v2", "web-new-b=web:v2"}, Record: wanted.Record},
 		},
 		"what exists already is not created again, and the decision is recorded": {
-			jobs: []*metav1.PartialObjectMetadata{job("web-new-a", "new")},
+			jobs: []*v1beta1.ImagePullJob{job("web-new-a", "new")},
 			want: brief{State: Wanted, Message: wanted.Message, Record: wanted.Record},
 		},
 		"without a rollout there is nothing to do": {change: []func(*Workload){func(w *Workload) { w.Current = w.Update }}},
@@ -135,18 +135,18 @@ func TestDecide(t *testing.T) {
 		},
 		"after the rollout all jobs go, but for those on their way": {
 			change: []func(*Workload){func(w *Workload) { w.Current = w.Update }, label(shared.LabelPreDownloadCreated)},
-			jobs:   []*metav1.PartialObjectMetadata{job("web-new-a", "new"), going(job("web-new-b", "new")), job("web-old-a", "old")},
+			jobs:   []*v1beta1.ImagePullJob{job("web-new-a", "new"), going(job("web-new-b", "new")), job("web-old-a", "old")},
 			want:   brief{Delete: []string{"web-new-a", "web-old-a"}},
 		},
 		"another template takes away the jobs of the one before": {
-			jobs: []*metav1.PartialObjectMetadata{job("web-mid-a", "mid"), job("web-mid-b", "mid")},
+			jobs: []*v1beta1.ImagePullJob{job("web-mid-a", "mid"), job("web-mid-b", "mid")},
 			want: brief{
 				State: Wanted, Message: wanted.Message, Delete: []string{"web-mid-a", "web-mid-b"}, Create: wanted.Create, Record: wanted.Record,
 			},
 		},
 		"also when the update itself is not worth a job": {
 			change: []func(*Workload){func(w *Workload) { w.Policy = shared.RecreatePods }},
-			jobs:   []*metav1.PartialObjectMetadata{job("web-mid-a", "mid"), job("web-new-a", "new")},
+			jobs:   []*v1beta1.ImagePullJob{job("web-mid-a", "mid"), job("web-new-a", "new")},
 			want: brief{
 				State: NotUseful, Message: not + "podUpdatePolicy ReCreate replaces pods.", Delete: []string{"web-mid-a"}, Record: shared.LabelPreDownloadIgnored,
 			},
@@ -157,7 +157,7 @@ func TestDecide(t *testing.T) {
 		},
 		"nor taken away when the set changes its mind": {
 			change: []func(*Workload){label(shared.LabelPreDownloadCreated), func(w *Workload) { w.Policy, w.Replicas = shared.RecreatePods, 1 }},
-			jobs:   []*metav1.PartialObjectMetadata{job("web-new-a", "new")},
+			jobs:   []*v1beta1.ImagePullJob{job("web-new-a", "new")},
 			want:   brief{State: Wanted, Message: wanted.Message},
 		},
 		"a revision that was not worth it may be so now": {
@@ -258,7 +258,7 @@ func TestManyImagesGetTheirJobsAFewAtATime(t *testing.T) {
 	if len(d.Create) != maxJobs || d.Record != "" {
 		t.Fatalf("%d jobs are created, and %q is recorded", len(d.Create), d.Record)
 	}
-	var jobs []*metav1.PartialObjectMetadata
+	var jobs []*v1beta1.ImagePullJob
 	for _, created := range d.Create {
 		jobs = append(jobs, job(created.Name, "new"))
 	}

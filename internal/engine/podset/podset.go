@@ -80,6 +80,8 @@ type Snapshot struct {
 	Unrecorded string
 	// Wanted is the future name of the present template's revision. Only while it is not recorded.
 	Wanted string
+	// CollisionCount is the new one for the status.
+	CollisionCount *int32
 	// Revisions are all stored revisions by name, Current and Update included.
 	Revisions map[string]revision.Revision
 	// Taken are slots of claims with a pod outside of Pods: the workload no longer controls it, or its label

@@ -258,16 +258,6 @@ func TemplateInvalid(s *Snapshot) (conditions.Condition, bool) {
 	return conditions.New(conditionTemplateInvalid, true, appsv1beta1.ReasonInvalidTemplate, s.UpdateFault), s.UpdateFault != ""
 }
 
-// TemplateReported says whether the stored status is about the revision update, with the fault it reports. The
-// server was asked about its template before.
-func TemplateReported(updateRevision string, before []conditions.Condition, update string) (reported bool, fault string) {
-	if updateRevision != update {
-		return false, ""
-	}
-	condition, faulty := conditions.Find(before, conditionTemplateInvalid)
-	return !faulty || condition.Message != "", condition.Message
-}
-
 // SetCommon adds the conditions of every workload: Reconciling, Stalled and Available, and others while they
 // have something to say. available is the number of pods.
 func SetCommon(list *conditions.List, progress Progress, spec *Spec, s *Snapshot, available int) {

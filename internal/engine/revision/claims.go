@@ -6,7 +6,6 @@ package revision
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,27 +19,21 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
 )
 
-// WithClaims returns the annotations of a new CloneSet revision: the set's, and one for its volume
+// WithClaims returns the annotations of a new CloneSet revision: those of RecordClaims, and a hash of its volume
 // claim templates.
 //
 // OpenKruise's annotation is written only without templates: its value is known then without its
 // hash. Without the annotation OpenKruise does not compare, so workloads on their way back are not
 // replaced for another hash.
-func WithClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
-	all := maps.Clone(annotations)
-	if all == nil {
-		all = map[string]string{}
-	}
+func WithClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) map[string]string {
+	all := RecordClaims(annotations, templates)
 	delete(all, shared.AnnotationClaimTemplatesHash)
-	hash, err := claimsHash(templates)
-	if err != nil {
-		return nil, err
-	}
+	hash := claimsHash(templates)
 	all[shared.AnnotationClaimTemplates] = hash
 	if hash == "" {
 		all[shared.AnnotationClaimTemplatesHash] = ""
 	}
-	return all, nil
+	return all
 }
 
 // longestRecord is how many bytes of claim templates are recorded at most: annotations may have 256 KiB in all.
@@ -48,20 +41,17 @@ const longestRecord = 128 << 10
 
 // RecordClaims returns the annotations of a revision with the claim templates of its pods. Too many
 // are not recorded.
-func RecordClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) (map[string]string, error) {
+func RecordClaims(annotations map[string]string, templates []corev1.PersistentVolumeClaim) map[string]string {
 	all := maps.Clone(annotations)
 	if all == nil {
 		all = map[string]string{}
 	}
 	delete(all, shared.AnnotationRecordedClaims)
-	body, err := json.Marshal(DefaultedClaims(templates)) // null when there are none
-	if err != nil {
-		return nil, fmt.Errorf("encoding volume claim templates: %w", err)
-	}
+	body, _ := json.Marshal(DefaultedClaims(templates)) // null when there are none; they always marshal
 	if len(body) <= longestRecord {
 		all[shared.AnnotationRecordedClaims] = string(body)
 	}
-	return all, nil
+	return all
 }
 
 // RecordedClaims are a revision's recorded claim templates; false without a record.
@@ -99,9 +89,9 @@ func DefaultedClaims(templates []corev1.PersistentVolumeClaim) []corev1.Persiste
 }
 
 // claimsHash stands for names and specs of the templates, whatever their order; it is empty when there are none.
-func claimsHash(templates []corev1.PersistentVolumeClaim) (string, error) {
+func claimsHash(templates []corev1.PersistentVolumeClaim) string {
 	if len(templates) == 0 {
-		return "", nil
+		return ""
 	}
 	type claim struct {
 		Name string                           `json:"name"`
@@ -112,11 +102,8 @@ func claimsHash(templates []corev1.PersistentVolumeClaim) (string, error) {
 		claims[i] = claim{template.Name, template.Spec}
 	}
 	slices.SortStableFunc(claims, func(a, b claim) int { return strings.Compare(a.Name, b.Name) })
-	data, err := json.Marshal(claims)
-	if err != nil {
-		return "", fmt.Errorf("encoding volume claim templates: %w", err)
-	}
-	return Hash(data, nil), nil
+	data, _ := json.Marshal(claims) // they always marshal
+	return Hash(data, nil)
 }
 
 // ClaimsDiffer says that two revisions are known to have different volume claim templates. Our

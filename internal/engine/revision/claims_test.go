@@ -30,11 +30,7 @@ func claim(name, size string) corev1.PersistentVolumeClaim {
 // recorded is a revision from a time with these claim templates.
 func recorded(t *testing.T, templates ...corev1.PersistentVolumeClaim) Revision {
 	t.Helper()
-	annotations, err := WithClaims(map[string]string{"note": "x"}, templates)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return annotated(annotations)
+	return annotated(WithClaims(map[string]string{"note": "x"}, templates))
 }
 
 func annotated(annotations map[string]string) Revision {
@@ -48,7 +44,7 @@ func foreign(hash string) Revision {
 
 func TestWithClaims(t *testing.T) {
 	none := recorded(t).Object.Annotations
-	want := map[string]string{"note": "x", "kruise.io/cloneset-volumeclaimtemplate-hash": "", "operator.kruise.io/volume-claim-templates-hash": ""}
+	want := map[string]string{"note": "x", "kruise.io/cloneset-volumeclaimtemplate-hash": "", "operator.kruise.io/volume-claim-templates-hash": "", shared.AnnotationRecordedClaims: "null"}
 	if diff := cmp.Diff(want, none); diff != "" {
 		t.Errorf("without templates (-want +got):\n%s", diff)
 	}
@@ -57,8 +53,8 @@ func TestWithClaims(t *testing.T) {
 		t.Errorf("with a template the annotations are %v", some)
 	}
 	annotations := map[string]string{"note": "x"}
-	if _, err := WithClaims(annotations, nil); err != nil || len(annotations) != 1 {
-		t.Errorf("the annotations of the set became %v: %v", annotations, err)
+	if WithClaims(annotations, nil); len(annotations) != 1 {
+		t.Errorf("the annotations of the set became %v", annotations)
 	}
 }
 
@@ -112,14 +108,14 @@ func TestTheNewestRevisionRecordsThePresentClaimTemplates(t *testing.T) {
 	large := data.DeepCopy()
 	large.Annotations = map[string]string{"note": strings.Repeat("x", longestRecord)}
 	owner := func(templates ...corev1.PersistentVolumeClaim) Owner {
-		annotations, err := RecordClaims(map[string]string{"note": "x"}, templates)
-		if err != nil || annotations["note"] != "x" {
-			t.Fatalf("annotations %v, error %v", annotations, err)
+		annotations := RecordClaims(map[string]string{"note": "x"}, templates)
+		if annotations["note"] != "x" {
+			t.Fatalf("annotations %v", annotations)
 		}
 		return Owner{Namespace: "shop", Name: "web", Annotations: annotations}
 	}
 	stored := func(o Owner) []Revision {
-		decision, err := Decide(o, template, nil, nil)
+		decision, err := DecideOf(PodTemplates(false), o, template, nil, nil)
 		if err != nil || decision.Create == nil {
 			t.Fatalf("decision %+v, error %v", decision, err)
 		}
@@ -140,7 +136,7 @@ func TestTheNewestRevisionRecordsThePresentClaimTemplates(t *testing.T) {
 		"too large to be recorded from the beginning": {owner(*large), owner(*large), false, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			decision, err := Decide(tc.is, template, stored(tc.was), nil)
+			decision, err := DecideOf(PodTemplates(false), tc.is, template, stored(tc.was), nil)
 			if err != nil || decision.Create != nil || (decision.Bump != nil) != tc.bumps || decision.Update.Number != 1 {
 				t.Errorf("decision %+v, error %v", decision, err)
 			}

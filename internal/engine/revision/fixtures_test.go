@@ -160,7 +160,7 @@ func expectRevision(t *testing.T, about string, w workload, template *corev1.Pod
 	collisions, _, _ := unstructured.NestedInt64(w.object.Object, "status", "collisionCount")
 	count := int32(collisions)
 	owner := Owner{Namespace: w.object.GetNamespace(), Name: w.object.GetName(), Annotations: w.object.GetAnnotations()}
-	decision, err := Decide(owner, template, w.revisions, &count)
+	decision, err := DecideOf(PodTemplates(false), owner, template, w.revisions, &count)
 	if err != nil {
 		t.Errorf("%s: %v", about, err)
 		return
@@ -216,7 +216,7 @@ func TestNewRevisionLooksLikeOpenKruisesOwn(t *testing.T) {
 			owner := Owner{
 				Namespace: want.Object.Namespace, Name: w.object.GetName(), Annotations: annotations, Reference: want.Object.OwnerReferences[0],
 			}
-			decision, err := Decide(owner, fixtures.Template(t, w.object), older, nil)
+			decision, err := DecideOf(PodTemplates(false), owner, fixtures.Template(t, w.object), older, nil)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

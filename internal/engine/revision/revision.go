@@ -4,7 +4,7 @@
 // Package revision decides about recorded templates: their storage, equality, names and numbers,
 // and the deletion of old ones.
 //
-// Most kinds record a pod template: Revision, Decide, Encode and Decode are for those. Of and Codec
+// Most kinds record a pod template: Revision, PodTemplates, Encode and Decode are for those. Of and Codec
 // are the same for any other payload, such as the spec of a SidecarSet or the template of a subset.
 //
 // Equality is semantic: both pod templates are decoded and filled with the server's defaults first.
@@ -67,12 +67,19 @@ type Codec[T any] struct {
 	Labels func(*T) map[string]string
 }
 
-// PodTemplates is the Codec of pod templates.
-func PodTemplates() Codec[corev1.PodTemplateSpec] {
-	return Codec[corev1.PodTemplateSpec]{
+// PodTemplates is the Codec of pod templates. asWritten: pods are made from the template as written, and an unwritten imagePullPolicy
+// follows the tag, and is not Always (DaemonSet).
+func PodTemplates(asWritten bool) Codec[corev1.PodTemplateSpec] {
+	codec := Codec[corev1.PodTemplateSpec]{
 		Encode: Encode, Decode: decodeTemplate, Same: Same,
 		Labels: func(t *corev1.PodTemplateSpec) map[string]string { return t.Labels },
 	}
+	if asWritten {
+		codec.Same = func(a, b *corev1.PodTemplateSpec) bool {
+			return same(podtemplate.DefaultedAsWritten(a), podtemplate.DefaultedAsWritten(b))
+		}
+	}
+	return codec
 }
 
 // Replacement is the data of a ControllerRevision with a payload in place of the owner's field at
@@ -114,7 +121,9 @@ func Encode(t *corev1.PodTemplateSpec) ([]byte, error) {
 }
 
 // Decode decodes a stored revision of a pod template.
-func Decode(cr *appsv1.ControllerRevision) (Revision, error) { return DecodeOf(PodTemplates(), cr) }
+func Decode(cr *appsv1.ControllerRevision) (Revision, error) {
+	return DecodeOf(PodTemplates(false), cr)
+}
 
 // DecodeOf decodes a stored revision. Unknown fields of the payload are left in Object alone.
 func DecodeOf[T any](codec Codec[T], cr *appsv1.ControllerRevision) (Of[T], error) {
@@ -193,9 +202,6 @@ type Owner struct {
 	// HashLabel is the label of a revision's hash. When empty, it is controller.kubernetes.io/hash;
 	// DaemonSet uses controller-revision-hash.
 	HashLabel string
-	// AsWritten: pods are made from the template as written, and an unwritten imagePullPolicy
-	// follows the tag, and is not Always (DaemonSet).
-	AsWritten bool
 }
 
 // Decision is the fate of the present pod template.
@@ -213,23 +219,6 @@ type DecisionOf[T any] struct {
 	Bump *appsv1.ControllerRevision
 	// CollisionCount is the new status.collisionCount: as given, or higher for a taken name.
 	CollisionCount *int32
-}
-
-// TemplatesLike is PodTemplates for one owner's template: it is compared with each of the history, and its defaults are
-// filled in once.
-func TemplatesLike(owner Owner, template *corev1.PodTemplateSpec) Codec[corev1.PodTemplateSpec] {
-	codec, defaulted := PodTemplates(), podtemplate.Defaulted
-	if owner.AsWritten {
-		defaulted = podtemplate.DefaultedAsWritten
-	}
-	wanted := defaulted(template)
-	codec.Same = func(_, candidate *corev1.PodTemplateSpec) bool { return same(wanted, defaulted(candidate)) }
-	return codec
-}
-
-// Decide is DecideOf for a pod template.
-func Decide(owner Owner, template *corev1.PodTemplateSpec, stored []Revision, collisionCount *int32) (Decision, error) {
-	return DecideOf(TemplatesLike(owner, template), owner, template, stored, collisionCount)
 }
 
 // DecideOf finds the revision of the payload among the stored ones:

@@ -137,12 +137,12 @@ func TestSame(t *testing.T) {
 	}
 	for policy, want := range map[corev1.PullPolicy]bool{corev1.PullIfNotPresent: true, corev1.PullAlways: false, corev1.PullNever: false} {
 		t.Run("pods as the template is written, pull policy "+string(policy), func(t *testing.T) {
-			owner := Owner{Namespace: "shop", Name: "web", AsWritten: true}
-			first, err := Decide(owner, templateOf("web:1"), nil, nil)
+			owner := Owner{Namespace: "shop", Name: "web"}
+			first, err := DecideOf(PodTemplates(true), owner, templateOf("web:1"), nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			next, err := Decide(owner, written(policy), []Revision{first.Update}, nil)
+			next, err := DecideOf(PodTemplates(true), owner, written(policy), []Revision{first.Update}, nil)
 			if err != nil || (next.Create == nil) != want {
 				t.Errorf("the next revision is %+v, error %v", next.Create, err)
 			}
@@ -187,7 +187,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := Decide(owner, tc.template, tc.stored, tc.collisions)
+			got, err := DecideOf(PodTemplates(false), owner, tc.template, tc.stored, tc.collisions)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +226,7 @@ func TestDecideAvoidsATakenName(t *testing.T) {
 	wanted := store(t, "web", 1, templateOf("web:2")).Name
 	taken := store(t, "web", 1, templateOf("web:1"))
 	taken.Name, taken.Object.Name = wanted, wanted
-	got, err := Decide(Owner{Name: "web"}, templateOf("web:2"), []Revision{taken}, nil)
+	got, err := DecideOf(PodTemplates(false), Owner{Name: "web"}, templateOf("web:2"), []Revision{taken}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +245,7 @@ func TestCreatedRevision(t *testing.T) {
 		Namespace: "ns", Name: "web", Annotations: map[string]string{"note": "x"}, Reference: metav1.OwnerReference{Name: "web", UID: "u"},
 		HashLabel: shared.LabelControllerRevisionHash,
 	}
-	got, err := Decide(owner, template, nil, nil)
+	got, err := DecideOf(PodTemplates(false), owner, template, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Decide(Owner{Name: "web"}, templateOf("web:1"), []Revision{old, store(t, "web", 2, templateOf("web:2"))}, nil)
+	got, err := DecideOf(PodTemplates(false), Owner{Name: "web"}, templateOf("web:1"), []Revision{old, store(t, "web", 2, templateOf("web:2"))}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

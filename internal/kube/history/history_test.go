@@ -77,7 +77,7 @@ func (f *fixture) stored(t *testing.T) []revision.Revision {
 func (f *fixture) ensure(t *testing.T, image string) revision.Decision {
 	t.Helper()
 	f.set.Spec.Template.Spec.Containers[0].Image = image
-	decision, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(f.owner(), &f.set.Spec.Template), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
+	decision, err := Ensure(t.Context(), f.Store, revision.PodTemplates(false), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, f.stored(t), f.set.Status.CollisionCount)
 	if err != nil {
 		t.Fatalf("ensuring the revision of %s: %v", image, err)
 	}
@@ -130,7 +130,7 @@ func TestOfALongHistoryOfLargeTemplatesTheNewestAreDecoded(t *testing.T) {
 			Data: runtime.RawExtension{Raw: []byte(`{"spec":{"template":{"metadata":{"annotations":{"note":"` + note + `"}}}}}`)},
 		})
 	}
-	all, err := List(t.Context(), &Store{Client: r}, revision.PodTemplates(), "shop", "set")
+	all, err := List(t.Context(), &Store{Client: r}, revision.PodTemplates(false), "shop", "set")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,12 +156,12 @@ func TestEnsureSurvivesALostAnswer(t *testing.T) {
 	f.server.SetFault(func(_ context.Context, _ testutil.Write, forward func() error) error {
 		return errors.Join(forward(), io.ErrUnexpectedEOF)
 	})
-	if _, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(f.owner(), &f.set.Spec.Template), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
+	if _, err := Ensure(t.Context(), f.Store, revision.PodTemplates(false), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil); err == nil {
 		t.Fatal("a lost answer is no error")
 	}
 	f.server.SetFault(nil)
 	// The cache does not show it yet: the same name is tried again and found to be ours.
-	decision, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(f.owner(), &f.set.Spec.Template), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil)
+	decision, err := Ensure(t.Context(), f.Store, revision.PodTemplates(false), freshness.OwnerOf(f.set), f.owner(), &f.set.Spec.Template, nil, nil)
 	if err != nil || decision.CollisionCount != nil {
 		t.Errorf("collision count %v, error %v", decision.CollisionCount, err)
 	}
@@ -229,7 +229,7 @@ func TestRevisionsOfAClusterScopedOwnerLieInAnotherNamespace(t *testing.T) {
 	of := freshness.Owner{UID: f.set.UID, NamespacedName: types.NamespacedName{Name: "logs"}}
 	owner := f.owner()
 	owner.Namespace, owner.Name, owner.HashLabel = "operator", "logs", "example.com/hash"
-	decision, err := Ensure(t.Context(), f.Store, revision.TemplatesLike(owner, &f.set.Spec.Template), of, owner, &f.set.Spec.Template, nil, nil)
+	decision, err := Ensure(t.Context(), f.Store, revision.PodTemplates(false), of, owner, &f.set.Spec.Template, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

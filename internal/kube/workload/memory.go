@@ -16,7 +16,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/pacing"
-	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
 )
 
@@ -34,8 +33,8 @@ type Memory struct {
 	// verdict is the server's answer about its template, refusal the one about recording it.
 	verdict verdict
 	refusal refusal
-	// images is the last failure to have its images pulled ahead.
-	images predownload.State
+	// pulls is the last failure to have its images pulled ahead.
+	pulls pulls
 	// requests are others' requests holding its pods.
 	requests requests
 	// Pods are its pods at rest.

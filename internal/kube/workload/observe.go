@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
@@ -38,7 +39,7 @@ var ErrNotSynced = errors.New("the cache is being filled")
 var ErrDenied = errors.New("the operator may not read what it needs")
 
 // historyLimit is revisionHistoryLimit when it is omitted.
-const historyLimit = 10
+const historyLimit int32 = 10
 
 // ControlledPods returns the pods the workload controls. Pods its selector no longer
 // matches, to be released, are in toRelease and not in pods. Without a selector there are
@@ -59,17 +60,27 @@ func (b *Base) ControlledPods(ctx context.Context, owner freshness.Owner, select
 	return pods, toRelease, nil
 }
 
-// AdoptAndRelease adopts the pods and revisions without a controller that are an object's, and releases pods. The selector matches both; fits says the rest of
-// pods. It fails with ErrViewChanged when something changed hands. refused is what the server refused.
-func (b *Base) AdoptAndRelease(
-	ctx context.Context, object client.Object, selector labels.Selector, release []client.Object, fits func(*corev1.Pod) bool,
+// OwnPods returns the pods that a set controls. Unless the set is being deleted, it also adopts the pods and revisions without a controller that are
+// the set's, and releases the pods that its selector no longer matches. The selector matches pods and revisions; fits says the rest of pods. It fails
+// with ErrViewChanged when something changed hands. refused is what the server refused.
+func (b *Base) OwnPods(ctx context.Context, set client.Object, spec *podset.Spec, fits func(*corev1.Pod) bool) (pods []*corev1.Pod, refused, err error) {
+	pods, toRelease, err := b.ControlledPods(ctx, freshness.OwnerOf(set), spec.Selector)
+	if err != nil || spec.Deleting || spec.Selector == nil {
+		return pods, nil, err
+	}
+	refused, err = b.adoptAndRelease(ctx, set, spec.Selector, toRelease, fits)
+	return pods, refused, err
+}
+
+func (b *Base) adoptAndRelease(
+	ctx context.Context, set client.Object, selector labels.Selector, release []client.Object, fits func(*corev1.Pod) bool,
 ) (refused, err error) {
 	var pods corev1.PodList
-	if err := cache.Orphans(ctx, b.Client, &pods, object.GetNamespace()); err != nil {
+	if err := cache.Orphans(ctx, b.Client, &pods, set.GetNamespace()); err != nil {
 		return nil, fmt.Errorf("listing pods without a controller: %w", err)
 	}
 	var revisions appsv1.ControllerRevisionList
-	if err := cache.Orphans(ctx, b.Client, &revisions, object.GetNamespace()); err != nil {
+	if err := cache.Orphans(ctx, b.Client, &revisions, set.GetNamespace()); err != nil {
 		return nil, fmt.Errorf("listing revisions without a controller: %w", err)
 	}
 	ofPods, ofRevisions := ownership.Changes{Kind: podset.KindPod(), Release: release}, ownership.Changes{Kind: history.Kind()}
@@ -87,7 +98,7 @@ func (b *Base) AdoptAndRelease(
 		if changes.IsZero() {
 			continue
 		}
-		changed, failed := b.Adopter.Apply(ctx, freshness.OwnerOf(object), *metav1.NewControllerRef(object, b.Kind), changes)
+		changed, failed := b.Adopter.Apply(ctx, freshness.OwnerOf(set), *metav1.NewControllerRef(set, b.Kind), changes)
 		refused = errors.Join(refused, failed)
 		if changed > 0 {
 			err = ErrViewChanged
@@ -116,97 +127,95 @@ func (b *Base) MarkDeleted(owner freshness.Owner, pods []podset.Pod) {
 	}
 }
 
-// Revisions are the revisions of a workload.
-type Revisions struct {
-	// Stored are the earlier revisions, ByName also has the present template's.
-	Stored []revision.Revision
-	ByName map[string]revision.Revision
-	// Update is the present template's.
-	Update revision.Revision
-	// CollisionCount is the status's new one.
-	CollisionCount *int32
-	// Refused is the server's refusal to record the present template. Update is then the
-	// newest recorded revision, and Wanted the unrecorded one's name. Nil: it is recorded.
-	Refused error
-	Wanted  string
-}
-
-// whyRefused is why the server refuses to record the present template; empty when it is recorded.
-func (r *Revisions) whyRefused() string {
-	if r.Refused == nil {
-		return ""
-	}
-	return r.Refused.Error()
-}
-
-// Snapshot is a workload at now with these revisions and pods, without its claims. current
-// names the pods' last revision, from the status; a kind without such a field names the update revision.
-func (r *Revisions) Snapshot(now time.Time, pods []podset.Pod, current string) podset.Snapshot {
-	if _, stored := r.ByName[current]; !stored {
-		current = podset.NewestOld(pods, r.Update, r.ByName).Name // the template may change before a status names it
-	}
-	return podset.Snapshot{
-		Now:        now,
-		Pods:       pods,
-		Update:     r.Update,
-		Unrecorded: r.whyRefused(),
-		Wanted:     r.Wanted,
-		Current:    revision.Current(current, r.Update, r.ByName),
-		Revisions:  r.ByName,
-	}
-}
-
-// Recorded is an object's content for a revision, and its place.
+// Recorded is what of a set is recorded in its revisions.
 type Recorded struct {
-	// Template is the payload.
 	Template *corev1.PodTemplateSpec
 	// Annotations are for a new revision.
 	Annotations map[string]string
-	// CollisionCount is the status's.
+	// CollisionCount is the status's, and so is Current, the revision that all pods had last; empty for a kind without such a field.
 	CollisionCount *int32
-	// Namespace is for the revisions of a cluster-scoped object. Those of a namespaced one
-	// are in its own; leave it empty then.
-	Namespace string
+	Current        string
 	// HashLabel is the key of the label with a revision's hash; see revision.Owner.
 	HashLabel string
-	// AsWritten makes pods from the template as written; see revision.Owner.
+	// AsWritten makes pods from the template as written; see revision.PodTemplates.
 	AsWritten bool
 }
 
-// EnsureRevision reads the revisions and records the object's. For an object being deleted
+// Observed is the observed state of a set.
+type Observed struct {
+	Snapshot podset.Snapshot
+	// Failed is a fault with a still useful observation.
+	Failed error
+	// stored are the earlier revisions.
+	stored []revision.Revision
+}
+
+// Observe records the template of a set and takes the snapshot of the set, without its claims. facts are the facts about its pods at a time.
+func (p *Pass) Observe(ctx context.Context, set client.Object, r Recorded, facts func(now time.Time) []podset.Pod) (Observed, error) {
+	observed, err := p.ensureRevision(ctx, set, r)
+	if err != nil {
+		return Observed{}, err
+	}
+	s := &observed.Snapshot
+	s.Now = p.Clock.Now()
+	s.Pods = facts(s.Now)
+	s.Current = currentOf(s, r.Current)
+	p.MarkDeleted(freshness.OwnerOf(set), s.Pods)
+	return observed, nil
+}
+
+// currentOf is the pods' last revision, which a status names. Before it names one the template may change.
+func currentOf(s *podset.Snapshot, name string) revision.Revision {
+	if named, stored := s.Revisions[name]; stored {
+		return named
+	}
+	return podset.NewestOld(s.Pods, s.Update, s.Revisions)
+}
+
+// ensureRevision reads the revisions of a set and records its template. For a set being deleted
 // it only finds it. While the server refuses it, by a quota say, it returns the newest
 // recorded one; without any, the refusal. The server is asked again every refusedRecheck,
-// or when the object has changed.
-func (b *Base) EnsureRevision(ctx context.Context, object client.Object, r Recorded) (Revisions, error) {
-	ownerKey := freshness.OwnerOf(object)
-	namespace := cmp.Or(object.GetNamespace(), r.Namespace)
-	stored, err := history.List(ctx, b.History, revision.PodTemplates(), namespace, ownerKey.UID)
+// or when the set has changed.
+func (b *Base) ensureRevision(ctx context.Context, set client.Object, r Recorded) (Observed, error) {
+	ownerKey, codec := freshness.OwnerOf(set), revision.PodTemplates(r.AsWritten)
+	stored, err := history.List(ctx, b.History, codec, set.GetNamespace(), ownerKey.UID)
 	if err != nil {
-		return Revisions{}, err
+		return Observed{}, err
 	}
 	owner := revision.Owner{
-		Namespace: namespace, Name: ownerKey.Name, Annotations: r.Annotations, HashLabel: r.HashLabel, AsWritten: r.AsWritten,
-		Reference: *metav1.NewControllerRef(object, b.Kind),
+		Namespace: set.GetNamespace(), Name: ownerKey.Name, Annotations: r.Annotations, HashLabel: r.HashLabel,
+		Reference: *metav1.NewControllerRef(set, b.Kind),
 	}
-	var decision revision.Decision
-	if object.GetDeletionTimestamp() != nil {
-		decision, err = revision.Decide(owner, r.Template, stored, r.CollisionCount)
-	} else {
-		var refused error
-		refused, err = b.Record(object, len(stored) > 0, func() error {
-			decision, err = history.Ensure(ctx, b.History, revision.TemplatesLike(owner, r.Template), ownerKey, owner, r.Template, stored, r.CollisionCount)
+	var decision revision.DecisionOf[corev1.PodTemplateSpec]
+	var refused error
+	if set.GetDeletionTimestamp() == nil {
+		refused, err = b.Record(set, len(stored) > 0, func() error {
+			decision, err = history.Ensure(ctx, b.History, codec, ownerKey, owner, r.Template, stored, r.CollisionCount)
 			return err
 		})
-		if refused != nil {
-			return unrecorded(owner, r, stored, refused)
-		}
+	}
+	if refused != nil || set.GetDeletionTimestamp() != nil {
+		decision, err = revision.DecideOf(codec, owner, r.Template, stored, r.CollisionCount)
 	}
 	if err != nil {
-		return Revisions{}, err
+		return Observed{}, err
 	}
-	revisions := Revisions{Stored: stored, ByName: byName(stored), Update: decision.Update, CollisionCount: decision.CollisionCount}
-	revisions.ByName[decision.Update.Name] = decision.Update
-	return revisions, nil
+	observed := Observed{stored: stored, Failed: refused, Snapshot: podset.Snapshot{
+		Revisions: byName(stored), Update: decision.Update, CollisionCount: decision.CollisionCount,
+	}}
+	if refused != nil {
+		unrecorded(&observed, r.CollisionCount)
+		return observed, nil
+	}
+	observed.Snapshot.Revisions[decision.Update.Name] = decision.Update
+	return observed, nil
+}
+
+// unrecorded makes the newest recorded revision that of the update, while the server refuses to record the present template.
+func unrecorded(observed *Observed, collisionCount *int32) {
+	s := &observed.Snapshot
+	s.Unrecorded, s.Wanted, s.CollisionCount = observed.Failed.Error(), s.Update.Name, collisionCount
+	s.Update = slices.MaxFunc(observed.stored, func(a, b revision.Revision) int { return cmp.Compare(a.Number, b.Number) })
 }
 
 // Record calls record to record an object's template, unless the server refused this less
@@ -234,18 +243,6 @@ func byName(stored []revision.Revision) map[string]revision.Revision {
 		all[known.Name] = known
 	}
 	return all
-}
-
-// unrecorded are the revisions while the server refuses to record the present template.
-func unrecorded(owner revision.Owner, r Recorded, stored []revision.Revision, cause error) (Revisions, error) {
-	wanted, err := revision.Decide(owner, r.Template, stored, r.CollisionCount)
-	if err != nil {
-		return Revisions{}, err
-	}
-	newest := slices.MaxFunc(stored, func(a, b revision.Revision) int { return cmp.Compare(a.Number, b.Number) })
-	return Revisions{
-		Stored: stored, ByName: byName(stored), Update: newest, CollisionCount: r.CollisionCount, Refused: cause, Wanted: wanted.Update.Name,
-	}, nil
 }
 
 // refusedRecheck is how long the server is not asked again after a refusal to record a
@@ -281,19 +278,16 @@ func (r *refusal) note(object client.Object, now time.Time, err error) (isNew bo
 }
 
 // TrimRevisions deletes revisions neither a pod nor the status needs, beyond the limit.
-// Write the status before: revisions only the old one named may go. A workload being
+// Write the status before: revisions only the old one named may go. A set being
 // deleted keeps them all.
-func (b *Base) TrimRevisions(ctx context.Context, object client.Object, limit *int32, stored []revision.Revision, pods []podset.Pod, inStatus ...string) error {
-	most := historyLimit
-	if limit != nil {
-		most = int(*limit)
-	}
-	if object.GetDeletionTimestamp() != nil || len(stored) <= most {
+func (b *Base) TrimRevisions(ctx context.Context, set client.Object, observed Observed, limit *int32, inStatus ...string) error {
+	most := int(ptr.Deref(limit, historyLimit))
+	if set.GetDeletionTimestamp() != nil || len(observed.stored) <= most {
 		return nil
 	}
 	live := sets.New(inStatus...)
-	for i := range pods {
-		live.Insert(pods[i].Revision)
+	for i := range observed.Snapshot.Pods {
+		live.Insert(observed.Snapshot.Pods[i].Revision)
 	}
-	return history.Trim(ctx, b.History, freshness.OwnerOf(object), stored, live, most)
+	return history.Trim(ctx, b.History, freshness.OwnerOf(set), observed.stored, live, most)
 }

@@ -49,8 +49,8 @@ func TestTheCurrentRevisionIsThatOfThePodsUntilAStatusNamesIt(t *testing.T) {
 	named := func(name string, number int64) revision.Revision {
 		return revision.Revision{Name: name, Number: number}
 	}
-	revisions := Revisions{
-		Update: named("web-3", 3), ByName: map[string]revision.Revision{"web-1": named("web-1", 1), "web-2": named("web-2", 2), "web-3": named("web-3", 3)},
+	s := podset.Snapshot{
+		Update: named("web-3", 3), Revisions: map[string]revision.Revision{"web-1": named("web-1", 1), "web-2": named("web-2", 2), "web-3": named("web-3", 3)},
 	}
 	for name, tc := range map[string]struct {
 		status string
@@ -64,11 +64,11 @@ func TestTheCurrentRevisionIsThatOfThePodsUntilAStatusNamesIt(t *testing.T) {
 		"no pods":                     {"", nil, "web-3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var pods []podset.Pod
+			s := s
 			for _, name := range tc.pods {
-				pods = append(pods, podset.Pod{Revision: name})
+				s.Pods = append(s.Pods, podset.Pod{Revision: name})
 			}
-			if got := revisions.Snapshot(time.Time{}, pods, tc.status).Current.Name; got != tc.want {
+			if got := currentOf(&s, tc.status).Name; got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})

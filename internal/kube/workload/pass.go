@@ -18,8 +18,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
-	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/quantity"
@@ -170,14 +168,6 @@ func (p *Pass) WriteStatus(ctx context.Context, status any, urgent bool) (wait t
 		p.planned = p.Clock.Now()
 	}
 	return p.Status.Write(ctx, &p.Memory.status, p.Stored, status, urgent)
-}
-
-// PullImages creates the jobs that pull the images of an update ahead, and returns the condition about it. before are the conditions that the object has.
-// Nothing is done without a description of the workload (nil), or when the feature gate is off.
-func (p *Pass) PullImages(ctx context.Context, object client.Object, about *image.Workload, before []conditions.Condition) []conditions.Condition {
-	pulls, wait := p.Images.Pass(ctx, &p.Memory.images, object, about, before)
-	p.LookAgain(wait)
-	return pulls
 }
 
 // Report is a pass's result.

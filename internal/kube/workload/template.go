@@ -9,9 +9,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/templatecheck"
 )
 
@@ -43,17 +48,22 @@ type question struct {
 	until time.Time
 }
 
-// Template is a template to check on the server.
-type Template struct {
-	// Revision is the name of its revision.
-	Revision string
-	Pod      *corev1.PodTemplateSpec
-	Claims   []corev1.PersistentVolumeClaim
-	// Reported: the stored status is about this revision, and Fault is its fault there. The
-	// server was asked before.
-	Reported bool
-	Fault    string
+// AskOthers adds to a snapshot what others say: the server's faults with the template, and if requests that hold pods are over.
+// Waiting for answers does not count as the cost of the pass. The node daemon is deployed while pods wait for it.
+func (p *Pass) AskOthers(
+	ctx context.Context, object client.Object, snapshot *podset.Snapshot, template *corev1.PodTemplateSpec, claims ...corev1.PersistentVolumeClaim,
+) {
+	began := p.Clock.Now()
+	defer func() { p.Waited(p.Clock.Now().Sub(began)) }()
+	var templateWait, requestsWait time.Duration
+	snapshot.UpdateFault, templateWait = p.TemplateFault(ctx, object, snapshot.Reported().Update.Name, template, claims)
+	snapshot.OverRequests, requestsWait = p.OverRequests(ctx, snapshot.Pods)
+	snapshot.Retries = p.Retries()
+	p.LookAgain(templateWait, requestsWait, p.needNodeDaemon(snapshot.Pods))
 }
+
+// Waited says that part of the pass was spent waiting for the API server. It does not count as its cost.
+func (p *Pass) Waited(span time.Duration) { p.asked += span }
 
 // TemplateFault returns the server's fault with a workload's template, in one line, and
 // when to ask again. Otherwise the fault would show only when pods are created or edited,
@@ -63,46 +73,59 @@ type Template struct {
 // faulty template is checked again after a change of the spec or a restart. Without an
 // answer it is asked again after a while; until then an earlier answer about this template
 // holds. A workload being deleted has no fault.
-func (p *Pass) TemplateFault(ctx context.Context, object client.Object, template Template) (fault string, wait time.Duration) {
+func (p *Pass) TemplateFault(
+	ctx context.Context, object client.Object, update string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim,
+) (fault string, wait time.Duration) {
 	if object.GetDeletionTimestamp() != nil {
 		return "", 0
 	}
+	earlier, reported := p.reportedFault(update)
 	known := &p.Memory.verdict
-	if known.revision == template.Revision {
-		template.Reported, template.Fault = true, known.fault
+	if known.revision == update {
+		earlier, reported = known.fault, true
 		if known.fault == "" || known.generation == object.GetGeneration() {
 			return known.fault, 0
 		}
 	}
 	open := &known.open
-	if template.Reported && template.Fault == "" && open.revision != template.Revision {
+	if reported && earlier == "" && open.revision != update {
 		*known = verdict{}
 		return "", 0
 	}
 	now, generation := p.Clock.Now(), object.GetGeneration()
-	if open.revision != template.Revision || open.generation != generation {
-		*open = question{revision: template.Revision, generation: generation}
+	if open.revision != update || open.generation != generation {
+		*open = question{revision: update, generation: generation}
 	}
 	if wait := open.until.Sub(now); wait > 0 {
-		return template.Fault, wait
+		return earlier, wait
 	}
-	fault, err := p.askAbout(ctx, object, template)
+	fault, err := p.askAbout(ctx, object.GetNamespace(), template, claims)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).V(1).Info("Template not checked", "err", err.Error())
 		wait = min(firstTemplateDelay<<min(open.tries, 16), longestTemplateDelay)
 		open.tries, open.until = open.tries+1, now.Add(wait)
-		return template.Fault, wait
+		return earlier, wait
 	}
-	*known = verdict{revision: template.Revision, generation: generation, fault: fault}
+	*known = verdict{revision: update, generation: generation, fault: fault}
 	return fault, 0
 }
 
+// reportedFault is the fault that the stored status reports of a revision; false when it is about another one. The server was asked before it was written.
+func (p *Pass) reportedFault(update string) (fault string, reported bool) {
+	about, _, _ := unstructured.NestedString(p.Stored.Object, "status", "updateRevision")
+	if revision.HashOf(about) != revision.HashOf(update) {
+		return "", false
+	}
+	condition, faulty := conditions.True(p.Stored.Object, appsv1beta1.StatefulSetTemplateInvalid)
+	return condition.Message, !faulty || condition.Message != ""
+}
+
 // askAbout asks the server for a template's faults.
-func (p *Pass) askAbout(ctx context.Context, object client.Object, template Template) (fault string, err error) {
+func (p *Pass) askAbout(ctx context.Context, namespace string, template *corev1.PodTemplateSpec, claims []corev1.PersistentVolumeClaim) (fault string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, p.WriteTimeout)
 	defer cancel()
 	checker := templatecheck.Checker{Client: p.Client, LaunchOrder: p.LaunchOrder}
-	faults, err := checker.Check(ctx, object.GetNamespace(), template.Pod, template.Claims)
+	faults, err := checker.Check(ctx, namespace, template, claims)
 	lines := make([]string, len(faults))
 	for i, fault := range faults {
 		lines[i] = fault.String()

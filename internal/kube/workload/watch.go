@@ -130,13 +130,14 @@ func podChanges(matters func(before, after *corev1.Pod) bool) predicate.Predicat
 }
 
 func (b *Base) watch(ctx context.Context, object client.Object, events handler.EventHandler, changes ...predicate.Predicate) error {
-	if _, err := b.follow(ctx, object); err != nil {
+	kind, err := b.Client.GroupVersionKindFor(object)
+	if err != nil {
+		return fmt.Errorf("naming the kind of %T: %w", object, err)
+	}
+	if _, err := b.follow(ctx, kind, object); err != nil {
 		return err
 	}
-	if err := b.controller.Watch(cache.Source(b.Cache, object, events, changes...)); err != nil {
-		return fmt.Errorf("watching %T: %w", object, err)
-	}
-	return nil
+	return b.controller.Watch(cache.Source(b.Cache, object, events, changes...))
 }
 
 func (b *Base) keepQueue(_ context.Context, q queue) error {
@@ -193,7 +194,7 @@ func (b *Base) watchLate(
 	defer b.late.Unlock()
 	informer, started := b.informers[kind]
 	if !started {
-		if informer, err = b.follow(ctx, object); err != nil {
+		if informer, err = b.follow(ctx, kind, object); err != nil {
 			return err
 		}
 		for _, add := range indexes {
@@ -203,7 +204,7 @@ func (b *Base) watchLate(
 		}
 		if events != nil {
 			if err := b.controller.Watch(cache.Source(b.Cache, object, events, changes...)); err != nil {
-				return fmt.Errorf("watching %T: %w", object, err)
+				return fmt.Errorf("watching %s: %w", kind.Kind, err)
 			}
 		}
 		if b.informers == nil {
@@ -223,18 +224,11 @@ func (b *Base) watchLate(
 // WatchDeletions watches only deletions of a further kind for passes over the objects they
 // concern. It is for Setup: the reconciler begins when the cache holds the objects.
 func (b *Base) WatchDeletions(ctx context.Context, object client.Object, mapFunc MapFunc) error {
-	enqueue := func(ctx context.Context, object client.Object, q queue) {
-		for _, name := range mapFunc(ctx, object) {
-			b.enqueueFor(q, name, 0)
-		}
-	}
-	return b.watch(ctx, object, handler.Funcs{
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			if e.ObjectNew.GetDeletionTimestamp() != nil && e.ObjectOld.GetDeletionTimestamp() == nil {
-				enqueue(ctx, e.ObjectNew, q)
-			}
+	return b.watch(ctx, object, b.enqueueMapped(mapFunc), predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectNew.GetDeletionTimestamp() != nil && e.ObjectOld.GetDeletionTimestamp() == nil
 		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
 	})
 }
 
@@ -249,14 +243,10 @@ func (b *Base) denied(kind schema.GroupVersionKind) string {
 
 // follow registers the store of this kind's writes with the tracker. It does not wait for
 // the cache.
-func (b *Base) follow(ctx context.Context, object client.Object) (ctrlcache.Informer, error) {
+func (b *Base) follow(ctx context.Context, kind schema.GroupVersionKind, object client.Object) (ctrlcache.Informer, error) {
 	informer, err := b.Cache.GetInformer(ctx, object, ctrlcache.BlockUntilSynced(false))
 	if err != nil {
-		return nil, fmt.Errorf("getting the informer of %T: %w", object, err)
-	}
-	kind, err := b.Client.GroupVersionKindFor(object)
-	if err != nil {
-		return nil, fmt.Errorf("naming the kind of %T: %w", object, err)
+		return nil, fmt.Errorf("watching %s: %w", kind.Kind, err)
 	}
 	if err := b.Tracker.Watch(kind, informer); err != nil {
 		return nil, err

@@ -10,13 +10,11 @@ package workload
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
@@ -26,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/probing"
 	"github.com/kruise-operator/kruise-operator/internal/engine/spread"
 	"github.com/kruise-operator/kruise-operator/internal/hooks"
@@ -38,7 +35,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
 	"github.com/kruise-operator/kruise-operator/internal/kube/history"
 	"github.com/kruise-operator/kruise-operator/internal/kube/ownership"
-	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
 	"github.com/kruise-operator/kruise-operator/internal/kube/statuspatch"
 	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
 	"github.com/kruise-operator/kruise-operator/internal/platform/metrics"
@@ -69,8 +65,6 @@ type Dependencies struct {
 	Hooks *hooks.Registrar
 	// Servers are the API servers, each by itself.
 	Servers *apiservers.Servers
-	// PullJobs is shared with the other controllers, too; nil when no images are pulled ahead of updates.
-	PullJobs *predownload.Watch
 	// PullsImages: ImagePullJobs are carried out.
 	PullsImages bool
 	// Budgets are asked before pods are disrupted; nil if nobody serves them.
@@ -113,15 +107,12 @@ type Base struct {
 	Name string
 	Kind schema.GroupVersionKind
 
-	Tracker  *freshness.Tracker
-	Writer   *writer.Writer
-	Executor *executor.Executor
-	History  *history.Store
-	Adopter  *ownership.Adopter
-	Status   *statuspatch.Writer
-	// Images pulls images ahead of updates; nil if off.
-	Images *predownload.Jobs
-
+	Tracker    *freshness.Tracker
+	Writer     *writer.Writer
+	Executor   *executor.Executor
+	History    *history.Store
+	Adopter    *ownership.Adopter
+	Status     *statuspatch.Writer
 	memories   memories
 	controller controller.Controller
 	// objects is how many objects of the kind its watch has shown.
@@ -150,29 +141,7 @@ func New(name string, kind schema.GroupVersionKind, d Dependencies) *Base {
 	b.History = &history.Store{Client: d.Client, Writer: w}
 	b.Adopter = &ownership.Adopter{Writer: w}
 	b.Status = &statuspatch.Writer{Writer: w, Clock: d.Clock, Interval: statuspatch.DefaultInterval}
-	if d.PullJobs != nil {
-		b.Images = &predownload.Jobs{
-			Watch: d.PullJobs, Client: d.Client, History: b.History, Recorder: d.Recorder, Clock: d.Clock,
-			Writer: &writer.Writer{Client: d.Client, Live: d.Live, Timeout: predownload.Timeout},
-		}
-		if d.PullsImages {
-			b.Images.Status = b.pullStatus
-		}
-	}
 	return b
-}
-
-// pullStatus reads an ImagePullJob's status from the cache of its reconciler.
-func (b *Base) pullStatus(ctx context.Context, name types.NamespacedName) (*appsv1beta1.ImagePullJobStatus, error) {
-	stored := Object(predownload.Kind())
-	if err := b.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("reading the ImagePullJob: %w", err)
-	}
-	job, err := decode[appsv1beta1.ImagePullJob](stored)
-	if err != nil {
-		return nil, fmt.Errorf("decoding the ImagePullJob: %w", err)
-	}
-	return &job.Status, nil
 }
 
 // Setup runs the reconciler in the manager, and starts its watches.

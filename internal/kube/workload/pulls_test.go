@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package predownload_test
+package workload_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/events"
 	testingclock "k8s.io/utils/clock/testing"
@@ -26,14 +27,9 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
-	kubecache "github.com/kruise-operator/kruise-operator/internal/kube/cache"
-	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
-	"github.com/kruise-operator/kruise-operator/internal/kube/history"
-	"github.com/kruise-operator/kruise-operator/internal/kube/predownload"
-	"github.com/kruise-operator/kruise-operator/internal/kube/writer"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
 	"github.com/kruise-operator/kruise-operator/internal/testutil"
 )
@@ -41,9 +37,9 @@ import (
 // view is a cache with informers in the given state.
 type view struct {
 	cache.Cache
+	server   client.Reader
 	informer *controllertest.FakeInformer
 	watched  int
-	indexed  bool
 	err      error
 }
 
@@ -52,20 +48,14 @@ func (v *view) GetInformer(context.Context, client.Object, ...cache.InformerGetO
 	return v.informer, v.err
 }
 
-// IndexField, like a cache, refuses an existing index.
-func (v *view) IndexField(context.Context, client.Object, string, client.IndexerFunc) error {
-	if v.indexed {
-		return errors.New("indexer conflict")
-	}
-	v.indexed = true
-	return nil
+func (v *view) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return v.server.List(ctx, list, options...)
 }
 
 // simulation is a workload on a fake server.
 type simulation struct {
 	t      *testing.T
-	jobs   *predownload.Jobs
-	state  predownload.State
+	of     *workload.Pass
 	view   *view
 	server *testutil.Client
 	events *events.FakeRecorder
@@ -77,8 +67,7 @@ type simulation struct {
 func newSimulation(t *testing.T, containers int) *simulation {
 	t.Helper()
 	w := &simulation{
-		t: t, view: &view{informer: controllertest.NewFakeInformer(controllertest.Synced)},
-		events: events.NewFakeRecorder(1000), clock: testingclock.NewFakeClock(time.Unix(1000, 0)),
+		t: t, events: events.NewFakeRecorder(1000), clock: testingclock.NewFakeClock(time.Unix(1000, 0)),
 		set: testutil.StatefulSet("web").UID("set").Obj(),
 	}
 	w.set.Generation = 1
@@ -86,24 +75,18 @@ func newSimulation(t *testing.T, containers int) *simulation {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kind := v1beta1.GroupVersion().WithKind("StatefulSet")
 	w.Workload = image.Workload{
-		Namespace: w.set.Namespace, Owner: *metav1.NewControllerRef(w.set, v1beta1.GroupVersion().WithKind("StatefulSet")),
+		Namespace: w.set.Namespace, Owner: *metav1.NewControllerRef(w.set, kind),
 		Selector: w.set.Spec.Selector, Replicas: 10, MaxUnavailable: 1, Policy: shared.InPlaceIfPossible,
 		Settings: image.Settings{Parallelism: 1, TimeoutSeconds: 300},
 		Current:  w.revision("old", "v1", containers), Update: w.revision("new", "v2", containers),
 	}
-	w.server, err = testutil.NewIndexedClient(known, nil, func(i client.FieldIndexer) error {
-		return kubecache.IndexByController(t.Context(), i, &v1beta1.ImagePullJob{})
-	}, w.Current.Object, w.Update.Object)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tracker := freshness.New(freshness.Options{Live: w.server, Clock: w.clock})
-	w.jobs = &predownload.Jobs{
-		Watch: predownload.NewWatch(w.view), Client: w.server, Recorder: w.events, Clock: w.clock,
-		Writer:  &writer.Writer{Client: w.server, Live: w.server, Timeout: predownload.Timeout},
-		History: &history.Store{Client: w.server, Writer: &writer.Writer{Client: w.server, Live: w.server, Tracker: tracker}},
-	}
+	w.server = testutil.NewClient(known, nil, w.Current.Object, w.Update.Object)
+	w.view = &view{server: w.server, informer: controllertest.NewFakeInformer(controllertest.Synced)}
+	w.of = &workload.Pass{Stored: &unstructured.Unstructured{}, Memory: &workload.Memory{}, Base: workload.New("test", kind, workload.Dependencies{
+		Client: w.server, Cache: w.view, Live: w.server, Recorder: w.events, Clock: w.clock, WriteTimeout: time.Second,
+	})}
 	return w
 }
 
@@ -130,9 +113,15 @@ func (w *simulation) pass() report {
 	if err := w.server.Get(w.t.Context(), client.ObjectKeyFromObject(w.Update.Object), w.Update.Object); err != nil {
 		w.t.Fatal(err)
 	}
-	before := []conditions.Condition{{Type: "Available"}, {Type: "ImagePreDownload", Reason: "Before"}}
-	conditions, recheck := w.jobs.Pass(w.t.Context(), &w.state, w.set, &w.Workload, before)
-	r := report{RecheckAfter: recheck}
+	before := []any{map[string]any{"type": "Available"}, map[string]any{"type": "ImagePreDownload", "reason": "Before"}}
+	w.of.Stored.Object = map[string]any{"status": map[string]any{"conditions": before}}
+	pass := *w.of
+	conditions := pass.PullImages(w.t.Context(), w.set, &w.Workload)
+	result, err := pass.Finish(nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := report{RecheckAfter: result.RequeueAfter}
 	if len(conditions) > 1 || len(conditions) == 1 && conditions[0].Type != "ImagePreDownload" {
 		w.t.Errorf("the conditions are %+v", conditions)
 	}
@@ -362,17 +351,6 @@ func TestAFailureOfARolloutThatIsOverIsForgotten(t *testing.T) {
 	}
 }
 
-// Workloads of two kinds have their own writers, and share one watch.
-func TestKindsShareTheWatch(t *testing.T) {
-	w := newSimulation(t, 1)
-	w.pass()
-	other := &predownload.Jobs{Watch: w.jobs.Watch, Client: w.server, Writer: w.jobs.Writer, History: w.jobs.History, Recorder: w.events, Clock: w.clock}
-	w.jobs = other
-	if said := w.pass(); said.Reason != "NoNodeDaemon" || w.view.watched != 1 {
-		t.Errorf("the report is %+v, and the kind was watched %d times", said, w.view.watched)
-	}
-}
-
 func TestAChangedSpecIsTriedAtOnce(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.server.SetFault(func(context.Context, testutil.Write, func() error) error { return errors.New("no") })
@@ -387,7 +365,7 @@ func TestAChangedSpecIsTriedAtOnce(t *testing.T) {
 func TestWithoutTheKindOnlyTheReportSaysSo(t *testing.T) {
 	w := newSimulation(t, 1)
 	w.view.err = errors.New("no matches for kind")
-	if said := w.pass(); said.Reason != "RequestFailed" || !strings.Contains(said.Message, "watching ImagePullJobs: no matches for kind") {
+	if said := w.pass(); said.Reason != "RequestFailed" || !strings.Contains(said.Message, "watching ImagePullJob: no matches for kind") {
 		t.Errorf("the report is %+v", said)
 	}
 	w.view.err = nil
