@@ -151,7 +151,7 @@ func first(a, b bool) int {
 
 func (p *planner) rollout(target revision.Revision) podset.Rollout {
 	return podset.Rollout{
-		Target: target, Policy: p.PodUpdatePolicy, Grace: p.GracePeriod,
+		Target:       target,
 		MarkUpdating: func(*podset.Pod) bool { return true },
 		Replace:      func(pod *podset.Pod) { p.remove(pod, podset.ReasonOutdated) },
 	}
@@ -162,9 +162,7 @@ func (p *planner) holdBack() {
 	if !p.saysReplaced {
 		p.draft.HoldReplaced(p.replacing, p.rollout(p.s.Update))
 	}
-	if len(p.blocked) > 0 {
-		p.draft.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(p.blocked), podset.Slots(p.blocked)))
-	}
+	p.draft.HoldLimited(&p.unavailable, p.blocked)
 	var outdated []*podset.Pod
 	updated := 0
 	for _, pod := range p.pods {
@@ -177,7 +175,7 @@ func (p *planner) holdBack() {
 	}
 	switch {
 	case p.OnDelete, p.Paused && updated < p.Replicas-p.Partition:
-		p.draft.HoldStopped(outdated, p.OnDelete)
+		p.draft.HoldStopped(outdated)
 	case p.Partition > 0 && updated >= p.Replicas-p.Partition:
 		p.draft.HoldPartition(outdated, p.Partition)
 	}

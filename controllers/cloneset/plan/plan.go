@@ -202,7 +202,7 @@ func (p *planner) leave() {
 		case !preparingDelete(pod):
 		case specified(pod):
 			p.remove(pod, podset.ReasonSpecifiedDelete)
-		case lifecycle.MarksNotReady(p.Lifecycle):
+		case lifecycle.MarksNotReady(&p.Lifecycle):
 			p.remove(pod, podset.ReasonScaleIn)
 		default:
 			doubtful = append(doubtful, pod)
@@ -272,5 +272,5 @@ func (p *planner) settling() podset.SettleRules {
 
 // admit is a new pod with a node and the whole preNormal hook: it is normal.
 func (p *planner) admit(pod *podset.Pod) bool {
-	return pod.Object.Spec.NodeName != "" && lifecycle.PreNormalDone(p.Lifecycle, pod.Object)
+	return pod.Object.Spec.NodeName != "" && lifecycle.PreNormalDone(&p.Lifecycle, pod.Object)
 }

@@ -95,7 +95,7 @@ func (p *planner) newPod(slot planning.Slot, rev revision.Revision) *corev1.Pod 
 	pod.Labels[shared.LabelPodTemplateHash] = hash
 	pod.Labels[shared.LabelInstanceID] = string(slot)
 	// Without a hook there is nothing to wait for, and the pod needs no second write for its label.
-	lifecycle.Begin(pod, p.Lifecycle == nil || p.Lifecycle.PreNormal == nil, p.s.Now)
+	lifecycle.Begin(pod, p.Lifecycle.PreNormal == nil, p.s.Now)
 	return pod
 }
 

@@ -81,7 +81,7 @@ func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 			Deleting:        set.DeletionTimestamp != nil,
 			Replicas:        int(max(ptr.Deref(spec.Replicas, 1), 0)),
 			MinReady:        time.Duration(spec.MinReadySeconds) * time.Second,
-			Lifecycle:       spec.Lifecycle,
+			Lifecycle:       ptr.Deref(spec.Lifecycle, shared.Lifecycle{}),
 			OnDelete:        spec.UpdateStrategy.Type == appsv1beta1.OnDeleteCloneSetUpdateStrategyType,
 			PodUpdatePolicy: shared.RecreatePods,
 			InPlace:         o.InPlace,

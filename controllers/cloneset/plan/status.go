@@ -135,8 +135,8 @@ func progressOf(
 	if len(failed) > 0 {
 		pods = slices.Concat(failed, s.Pods)
 	}
-	goOn := []string{podset.ReasonBackOff, noteClaimsReturning, noteNoFreshSlot}
-	return progressOfPods(spec, s, counts, plan).BehindBlocked(&plan, s.Pods, goOn).WithTroubles(&plan, pods)
+	progress := progressOfPods(spec, s, counts, plan).BehindBlocked(&plan, s.Pods, podset.ReasonBackOff, noteClaimsReturning, noteNoFreshSlot)
+	return progress.WithTroubles(&plan, pods)
 }
 
 // failed are the failed pods at the update revision.

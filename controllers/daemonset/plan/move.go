@@ -16,7 +16,7 @@ func (p *planner) update() {
 	outdated := p.outdated()
 	switch {
 	case p.OnDelete, p.Paused:
-		p.draft.HoldStopped(outdated, p.OnDelete)
+		p.draft.HoldStopped(outdated)
 		return
 	case p.s.MovesNoPods():
 		p.draft.HoldForTemplate(outdated)
@@ -127,15 +127,13 @@ func (p *planner) move(targets []target) {
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod)
 	}
-	if len(waiting) > 0 {
-		p.draft.Hold(limit.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
-	}
+	p.draft.HoldLimited(&limit, waiting)
 }
 
 // rollout is how pods move.
 func (p *planner) rollout() podset.Rollout {
 	return podset.Rollout{
-		Target: p.s.Update, Policy: p.PodUpdatePolicy, PolicyField: "rollingUpdateType",
+		Target:       p.s.Update,
 		MarkUpdating: func(*podset.Pod) bool { return false },
 		Replace:      func(pod *podset.Pod) { p.remove(pod, podset.ReasonOutdated) },
 	}
@@ -175,20 +173,8 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 		}
 	}
 	p.draft.HoldPartition(kept, p.Partition)
-	if len(unselected) > 0 {
-		p.draft.Hold(planning.Note{
-			Reason: noteNodeSelector,
-			Message: fmt.Sprintf("updateStrategy.rollingUpdate.selector does not match the nodes of %s at an earlier revision",
-				podset.Count(len(unselected), "pod", "pods")),
-			Slots: podset.Slots(unselected),
-		})
-	}
-	if len(ineligible) > 0 {
-		p.draft.Hold(planning.Note{
-			Reason: noteIneligible,
-			Message: fmt.Sprintf("%s at an earlier revision on nodes that should not run a pod now, which the update leaves alone",
-				podset.Count(len(ineligible), "pod is", "pods are")),
-			Slots: podset.Slots(ineligible),
-		})
-	}
+	p.draft.HoldPods(noteNodeSelector, unselected, fmt.Sprintf("updateStrategy.rollingUpdate.selector does not match the nodes of %s at an earlier revision",
+		podset.Count(len(unselected), "pod", "pods")))
+	p.draft.HoldPods(noteIneligible, ineligible, podset.Count(len(ineligible), "pod is", "pods are")+
+		" at an earlier revision on nodes that should not run a pod now, which the update leaves alone")
 }

@@ -76,6 +76,7 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 			MinReady:        time.Duration(spec.MinReadySeconds) * time.Second,
 			OnDelete:        spec.UpdateStrategy.Type == appsv1beta1.OnDeleteDaemonSetStrategyType,
 			PodUpdatePolicy: shared.RecreatePods,
+			PolicyField:     "rollingUpdateType",
 			NeedsGate:       true,
 			InPlace:         o.InPlace,
 		},
@@ -86,8 +87,8 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 		PreDownloadImages:    o.PreDownloadImages,
 	}
 	s.InPlace.ShortHash, s.InPlace.AsWritten = true, true
-	if spec.Lifecycle != nil && spec.Lifecycle.PreDelete != nil {
-		s.Lifecycle = &shared.Lifecycle{PreDelete: spec.Lifecycle.PreDelete} // the other hooks have no effect
+	if spec.Lifecycle != nil {
+		s.Lifecycle.PreDelete = spec.Lifecycle.PreDelete // the other hooks have no effect
 	}
 	s.PreDownload = pulls.ParseFor("PreDownloadImageForDaemonSetUpdate", nil, set.Annotations, desired, o.PreDownloadImages, &s.Ignored)
 	if s.Invalid = s.ParseSelector(spec.Selector, &spec.Template); s.Invalid == nil {

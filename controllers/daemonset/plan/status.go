@@ -143,7 +143,7 @@ func progressOf(spec *Spec, s *Snapshot, counts nodeCounts, plan planning.Plan, 
 	if stopped, ok := podset.Stopped(&spec.Spec, &s.Snapshot, &plan, outcome); ok {
 		return stopped
 	}
-	return progressOfNodes(s, counts, plan).BehindBlocked(&plan, s.Pods, []string{noteBurst}).WithTroubles(&plan, s.Pods)
+	return progressOfNodes(s, counts, plan).BehindBlocked(&plan, s.Pods, noteBurst).WithTroubles(&plan, s.Pods)
 }
 
 func progressOfNodes(s *Snapshot, counts nodeCounts, plan planning.Plan) podset.Progress {

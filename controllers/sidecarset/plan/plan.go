@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -67,9 +68,8 @@ type planner struct {
 }
 
 func newPlanner(spec *Spec, s *Snapshot) *planner {
-	return &planner{Spec: spec, s: s, pass: &podset.Draft{
-		Snapshot: &podset.Snapshot{Now: s.Now}, Workload: podset.Workload{Kind: Kind().Kind, Name: spec.Set.Name},
-	}}
+	own := podset.Spec{Owner: metav1.OwnerReference{Kind: Kind().Kind, Name: spec.Set.Name}}
+	return &planner{Spec: spec, s: s, pass: own.NewDraft(&podset.Snapshot{Now: s.Now})}
 }
 
 // outdated sorts outdated pods by their prospects.

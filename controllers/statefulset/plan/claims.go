@@ -24,12 +24,8 @@ const (
 	// reasonClaimGrow expands a claim to the size of its template.
 	reasonClaimGrow = "ClaimGrow"
 
-	noteClaimGrowing       = "ClaimGrowing"
-	noteClaimOwned         = "ClaimOwned"
-	noteClaimDiffers       = "ClaimDiffers"
-	noteClaimNotExpandable = "ClaimNotExpandable"
-	// noteClaimStuck: a claim has asked for a size beyond its volume.
-	noteClaimStuck = "ClaimStuck"
+	noteClaimGrowing = "ClaimGrowing"
+	noteClaimOwned   = "ClaimOwned"
 )
 
 // afterClaims is when to plan again after writes of claims before a deletion: no event tells of it.
@@ -243,13 +239,13 @@ func (p *planner) cannotGrow(pod *podset.Pod) bool {
 		switch fit := claims.Compare(claim, template); {
 		case fit == claims.Differs:
 			stuck = true
-			p.draft.Wait(pod, noteClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, "+
+			p.draft.Wait(pod, podset.ReasonClaimDiffers, fmt.Sprintf("volume claims made from %q have another storage class or access mode than their template, "+
 				"which no update can change; delete them to have them made again", template.Name))
 		case fit == claims.Grows && !p.s.Expandable[class]:
 			stuck = true
 			// No watch triggers a pass when a storage class changes: they change rarely, and a minute later is soon enough.
 			p.draft.Recheck(storageClassRecheck)
-			p.draft.Wait(pod, noteClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
+			p.draft.Wait(pod, podset.ReasonClaimNotExpandable, fmt.Sprintf("storage class %q does not exist or does not let volume claims grow", class))
 		}
 	})
 	return stuck
@@ -262,7 +258,7 @@ func (p *planner) holdStuck(pod *podset.Pod) {
 	}
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
 		if fault, infeasible := claims.ResizeFault(claim); infeasible && !claims.Grown(claim, template) {
-			p.draft.Wait(pod, noteClaimStuck, fmt.Sprintf("the volume of a claim made from %q cannot grow: %s", template.Name, fault))
+			p.draft.Wait(pod, podset.ReasonClaimStuck, fmt.Sprintf("the volume of a claim made from %q cannot grow: %s", template.Name, fault))
 		}
 	})
 }

@@ -39,9 +39,7 @@ func (p *planner) move() {
 	for _, pod := range slices.Concat(admitted, refused, due) {
 		p.moveOne(pod, rollout)
 	}
-	if waiting = append(blocked, waiting...); len(waiting) > 0 {
-		p.draft.Hold(p.unavailable.Note(podset.ReasonMaxUnavailable, len(waiting), podset.Slots(waiting)))
-	}
+	p.draft.HoldLimited(&p.unavailable, append(blocked, waiting...))
 	p.holdPartition()
 }
 
@@ -148,7 +146,7 @@ func (p *planner) moveOne(pod *podset.Pod, rollout podset.Rollout) {
 
 func (p *planner) rollout() podset.Rollout {
 	return podset.Rollout{
-		Target: p.s.Update, Policy: p.PodUpdatePolicy, Grace: p.GracePeriod,
+		Target:       p.s.Update,
 		MarkUpdating: func(pod *podset.Pod) bool { return pod.State != "" },
 		Replace:      func(pod *podset.Pod) { p.removeWanted(pod, podset.ReasonOutdated) },
 	}
@@ -169,7 +167,7 @@ func (p *planner) holdAll(specified []*podset.Pod) {
 			waiting = append(waiting, pod)
 		}
 	}
-	p.draft.HoldStopped(waiting, p.OnDelete)
+	p.draft.HoldStopped(waiting)
 }
 
 // holdPartition notes the partition's pods.

@@ -155,7 +155,7 @@ func (p *planner) holdStillTerminating() {
 // settling is how step 4 settles pods.
 func (p *planner) settling() podset.SettleRules {
 	return podset.SettleRules{
-		Admit: func(pod *podset.Pod) bool { return lifecycle.PreNormalDone(p.Lifecycle, pod.Object) },
+		Admit: func(pod *podset.Pod) bool { return lifecycle.PreNormalDone(&p.Lifecycle, pod.Object) },
 		Repair: func(pod *podset.Pod) edit.Edit {
 			var e edit.Edit
 			if pod.Object.Labels[shared.LabelPodName] != pod.Object.Name {

@@ -88,7 +88,7 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	if p.s.Return != nil {
 		p.s.Return(pod)
 	}
-	lifecycle.Begin(pod, lifecycle.PreNormalDone(p.Lifecycle, pod), p.s.Now)
+	lifecycle.Begin(pod, lifecycle.PreNormalDone(&p.Lifecycle, pod), p.s.Now)
 	if p.s.Spread != nil {
 		p.s.Spread.PutOrdinal(pod, o, p.Selector)
 	}

@@ -82,7 +82,7 @@ func Parse(set *appsv1beta1.StatefulSet, o Options) *Spec {
 			Owner:               *metav1.NewControllerRef(set, Kind()),
 			Deleting:            set.DeletionTimestamp != nil,
 			Replicas:            int(ptr.Deref(spec.Replicas, 1)),
-			Lifecycle:           spec.Lifecycle,
+			Lifecycle:           ptr.Deref(spec.Lifecycle, shared.Lifecycle{}),
 			OnDelete:            spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType,
 			PodUpdatePolicy:     shared.RecreatePods,
 			MaxUnavailable:      1,

@@ -113,14 +113,7 @@ func progressOf(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan plann
 	if stopped, ok := podset.Stopped(&spec.Spec, s, &plan, outcome); ok {
 		return stopped
 	}
-	goOn := []string{noteClaimGrowing, noteClaimOwned, noteClaimGoing}
-	progress := progressOfPods(spec, s, counts, plan)
-	return progress.BehindBlocked(&plan, s.Pods, goOn, claimBlockers()...).WithTroubles(&plan, s.Pods)
-}
-
-// claimBlockers are the reasons of notes about claims unable to follow their template.
-func claimBlockers() []string {
-	return []string{noteClaimDiffers, noteClaimNotExpandable, noteClaimStuck}
+	return progressOfPods(spec, s, counts, plan).BehindBlocked(&plan, s.Pods, noteClaimGrowing, noteClaimOwned, noteClaimGoing).WithTroubles(&plan, s.Pods)
 }
 
 func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan planning.Plan) podset.Progress {
@@ -141,7 +134,7 @@ func progressOfPods(spec *Spec, s *podset.Snapshot, counts podset.Counts, plan p
 	case moving:
 		return podset.Reconciling(appsv1beta1.ReasonRollingOut, plan.HeldMessages(fmt.Sprintf("Pods are moving to revision %s.", s.Update.Name)))
 	}
-	if blocked, ok := podset.Blocked(&plan, claimBlockers()...); ok {
+	if blocked, ok := podset.Blocked(&plan); ok {
 		return blocked
 	}
 	return podset.Settled(&plan, int(counts.Available), spec.Replicas)
@@ -156,7 +149,7 @@ func setFailures(list *conditions.List, s *podset.Snapshot, plan *planning.Plan,
 	if failure, ok := outcome.Failed(podset.StepEdit, podset.StepDelete, podset.StepEditClaim); ok {
 		refused = failureMessage("changing", failure)
 	}
-	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, s.Unrecorded, refused, plan, claimBlockers()...))
+	list.SetIf(podset.FailedUpdate(appsv1beta1.StatefulSetFailedUpdatePod, s.Unrecorded, refused, plan))
 }
 
 func failureMessage(verb string, failure planning.Failure) string {

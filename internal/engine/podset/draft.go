@@ -58,6 +58,12 @@ const (
 	ReasonInPlaceBlocked = "InPlaceBlocked"
 	// ReasonInPlaceImpossible is a note: pods may be changed in place only, and their difference does not allow it.
 	ReasonInPlaceImpossible = "InPlaceImpossible"
+	// ReasonClaimDiffers is a note: a claim has another storage class or access mode than its template.
+	ReasonClaimDiffers = "ClaimDiffers"
+	// ReasonClaimNotExpandable is a note: the storage class of a claim does not let it grow.
+	ReasonClaimNotExpandable = "ClaimNotExpandable"
+	// ReasonClaimStuck is a note: a claim has asked for a size beyond its volume.
+	ReasonClaimStuck = "ClaimStuck"
 	// ReasonReplaced is a note: pods are replaced although updates in place were asked for, because their difference does not allow it.
 	ReasonReplaced = "Replaced"
 	// ReasonTemplateInvalid is a note: the server finds the template of the update revision faulty, so no pod is moved to it.
@@ -74,29 +80,19 @@ const (
 	ReasonPartition = "Partition"
 )
 
-// Workload names the owner of the pods in events.
-type Workload struct{ Kind, Name string }
-
 // Draft is a plan in the making: its actions so far, and the decisions about each pod. A pod has at most one
 // action. A workload first creates, removes and moves pods, and then settles all others.
 type Draft struct {
 	Snapshot *Snapshot
-	Workload Workload
-	// Hooks are the workload's lifecycle hooks; may be nil.
-	Hooks   *shared.Lifecycle
-	InPlace inplace.Options
 
-	// needsGate is NeedsGate of the workload's Spec.
-	needsGate bool
-	// selector is the workload's.
-	selector *metav1.LabelSelector
+	spec *Spec
 	// settled come before the other actions of the plan: they put pods back in service.
 	settled []planning.Action
 	plan    planning.Plan
 	// taken are the pods with an action.
-	taken map[types.NamespacedName]struct{}
+	taken map[types.NamespacedName]bool
 	// kept are pods at a hook, with a deletion or an update still wanted. Settling leaves them there.
-	kept map[types.NamespacedName]struct{}
+	kept map[types.NamespacedName]bool
 	// remarks are additions to events about deletions.
 	remarks     map[types.NamespacedName]string
 	waits       []*wait
@@ -168,7 +164,7 @@ func (p *Draft) Expect(n int) { p.plan.Actions = slices.Grow(p.plan.Actions, max
 func (p *Draft) Act(action planning.Action) {
 	p.plan.Actions = append(p.plan.Actions, action)
 	if pod := PodOf(action); pod != nil {
-		mark(&p.taken, keyOf(pod))
+		lazy.Put(&p.taken, keyOf(pod), true)
 	}
 }
 
@@ -182,10 +178,7 @@ func (p *Draft) Wait(pod *Pod, reason, what string) {
 	if !ok {
 		w = &wait{reason: reason, what: what}
 		p.waits = append(p.waits, w)
-		if p.waiting == nil {
-			p.waiting = map[[2]string]*wait{}
-		}
-		p.waiting[key] = w
+		lazy.Put(&p.waiting, key, w)
 	}
 	w.pods = append(w.pods, pod)
 }
@@ -252,10 +245,10 @@ func (p *Draft) InvalidSpec(cause error, rules SettleRules) planning.Plan {
 }
 
 // Keep leaves the pod at its hook, although nothing is planned for it now: its deletion or update is still wanted.
-func (p *Draft) Keep(pod *Pod) { mark(&p.kept, keyOf(pod.Object)) }
+func (p *Draft) Keep(pod *Pod) { lazy.Put(&p.kept, keyOf(pod.Object), true) }
 
 // Taken is a pod with an action.
-func (p *Draft) Taken(pod *Pod) bool { return has(p.taken, keyOf(pod.Object)) }
+func (p *Draft) Taken(pod *Pod) bool { return p.taken[keyOf(pod.Object)] }
 
 // UpdateGates are the readiness gates for updates in place: one for the update, one for other writers who take
 // pods out of service.
@@ -297,16 +290,15 @@ func (p *Draft) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.Persis
 	var first []planning.Action
 	for _, claim := range own {
 		create := CreateClaim(slot, claim, reason)
-		what := fmt.Sprintf("create Claim %s Pod %s in %s %s", claim.Name, pod.Name, p.Workload.Kind, p.Workload.Name)
+		what := fmt.Sprintf("create Claim %s Pod %s in %s %s", claim.Name, pod.Name, p.spec.Owner.Kind, p.spec.Owner.Name)
 		create.Success = planning.Event{Reason: "SuccessfulCreate", Message: what + " success"}
 		create.Failure = planning.Event{Warning: true, Reason: "FailedCreate", Message: what + " failed error"}
 		first = append(first, create)
 	}
 	conditions := edit.Edit{Conditions: podstate.InitialConditions(pod, p.Snapshot.Now), Fresh: true}
 	action := CreatePod(slot, pod, first, conditions, reason)
-	action.Selector = p.selector
-	action.Success = p.success("SuccessfulCreate", "create", pod.Name)
-	action.Failure = p.failure("FailedCreate", "create", pod.Name)
+	action.Selector = p.spec.LabelSelector
+	action.Success, action.Failure = p.events("Create", "create", pod.Name)
 	p.Act(action)
 }
 
@@ -314,32 +306,24 @@ func (p *Draft) Create(slot planning.Slot, pod *corev1.Pod, own []*corev1.Persis
 // wait there. A terminating pod is left alone.
 //
 // The deletion of an available pod is tied to its exact version: a newer one could have changed the decision.
-func (p *Draft) Remove(pod *Pod, reason string) {
-	p.remove(pod, reason, "",
-		p.success("SuccessfulDelete", "delete", pod.Object.Name),
-		p.failure("FailedDelete", "delete", pod.Object.Name))
-}
+func (p *Draft) Remove(pod *Pod, reason string) { p.remove(pod, reason, "", "Delete", "delete") }
 
 // RemoveFinished is Remove for a finished pod. Another one at the revision next gets its slot.
 func (p *Draft) RemoveFinished(pod *Pod, next string) {
-	p.remove(pod, ReasonFinished, next,
-		p.success("SuccessfulDelete", "delete", pod.Object.Name),
-		p.failure("FailedDelete", "delete", pod.Object.Name))
+	p.remove(pod, ReasonFinished, next, "Delete", "delete")
 }
 
 // Recreate is Remove for the sake of an update, and says so in its events.
 func (p *Draft) Recreate(pod *Pod, reason string) {
-	p.remove(pod, reason, "",
-		p.success("SuccessfulUpdatePodReCreate", "delete for an update", pod.Object.Name),
-		p.failure("FailedUpdatePodReCreate", "delete for an update", pod.Object.Name))
+	p.remove(pod, reason, "", "UpdatePodReCreate", "delete for an update")
 }
 
 // HeldByPreDelete is a pod with an unreleased preDelete hook.
 func (p *Draft) HeldByPreDelete(pod *Pod) bool {
-	return p.Hooks != nil && lifecycle.Hooked(p.Hooks.PreDelete, pod.Object)
+	return lifecycle.Hooked(p.spec.Lifecycle.PreDelete, pod.Object)
 }
 
-func (p *Draft) remove(pod *Pod, reason, next string, success, failure planning.Event) {
+func (p *Draft) remove(pod *Pod, reason, next, event, verb string) {
 	if pod.Terminating {
 		return
 	}
@@ -349,11 +333,12 @@ func (p *Draft) remove(pod *Pod, reason, next string, success, failure planning.
 	case hooked && pod.State == shared.StatePreparingDelete:
 		p.Wait(pod, ReasonHook, "the preDelete hook is not released yet")
 	case hooked:
-		p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingDelete, p.Snapshot.Now), ReasonHook)
+		p.Edit(pod, lifecycle.Transition(&p.spec.Lifecycle, pod.Object, shared.StatePreparingDelete, p.Snapshot.Now), ReasonHook)
 	default:
-		success.Message += p.remarks[keyOf(pod.Object)]
 		action := DeletePod(pod.Slot, pod.Object, reason)
-		action.MadeFrom, action.ExactVersion, action.Success, action.Failure = next, pod.Available, success, failure
+		action.MadeFrom, action.ExactVersion = next, pod.Available
+		action.Success, action.Failure = p.events(event, verb, pod.Object.Name)
+		action.Success.Message += p.remarks[keyOf(pod.Object)]
 		p.Act(action)
 	}
 }
@@ -363,31 +348,18 @@ func (p *Draft) Edit(pod *Pod, e edit.Edit, reason string) { p.Act(p.write(pod, 
 
 func (p *Draft) write(pod *Pod, e edit.Edit, reason string) planning.Action {
 	action := EditPod(pod.Slot, pod.Object, e, reason)
-	action.Failure = p.failure("FailedUpdate", "update", pod.Object.Name)
+	_, action.Failure = p.events("Update", "update", pod.Object.Name)
 	return action
 }
 
-func (p *Draft) success(reason, verb, pod string) planning.Event {
-	return planning.Event{Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s successful", verb, pod, p.Workload.Kind, p.Workload.Name)}
-}
-
-func (p *Draft) failure(reason, verb, pod string) planning.Event {
-	return planning.Event{Warning: true, Reason: reason, Message: fmt.Sprintf("%s Pod %s in %s %s failed error", verb, pod, p.Workload.Kind, p.Workload.Name)}
+// events are those of an action on a pod.
+func (p *Draft) events(event, verb, pod string) (success, failure planning.Event) {
+	what := fmt.Sprintf("%s Pod %s in %s %s", verb, pod, p.spec.Owner.Kind, p.spec.Owner.Name)
+	success = planning.Event{Reason: "Successful" + event, Message: what + " successful"}
+	return success, planning.Event{Warning: true, Reason: "Failed" + event, Message: what + " failed error"}
 }
 
 // keyOf identifies a pod. A workload may have pods in several namespaces.
 func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-}
-
-func mark[K comparable](set *map[K]struct{}, key K) {
-	if *set == nil {
-		*set = map[K]struct{}{}
-	}
-	(*set)[key] = struct{}{}
-}
-
-func has[K comparable](set map[K]struct{}, key K) bool {
-	_, ok := set[key]
-	return ok
 }

@@ -9,41 +9,38 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
+// HoldPods notes that pods stay or wait. Nothing is noted without any.
+func (p *Draft) HoldPods(reason string, pods []*Pod, message string) {
+	if len(pods) > 0 {
+		p.Hold(planning.Note{Reason: reason, Message: message, Slots: Slots(pods)})
+	}
+}
+
 // HoldForTemplate notes that outdated pods stay, because the server finds the template of the update revision
 // faulty. A template that cannot be recorded gets no note: the workload's progress tells.
 func (p *Draft) HoldForTemplate(outdated []*Pod) {
-	if len(outdated) == 0 || p.Snapshot.UpdateFault == "" {
-		return
+	if fault := p.Snapshot.UpdateFault; fault != "" {
+		p.HoldPods(ReasonTemplateInvalid, outdated, Waits(len(outdated))+": the server would refuse the template: "+fault)
 	}
-	p.Hold(planning.Note{
-		Reason:  ReasonTemplateInvalid,
-		Message: fmt.Sprintf("%s: the server would refuse the template: %s", Waits(len(outdated)), p.Snapshot.UpdateFault),
-		Slots:   Slots(outdated),
-	})
 }
 
 // HoldStopped notes that pods wait for their user: updateStrategy.type is OnDelete, or updates are paused.
-func (p *Draft) HoldStopped(waiting []*Pod, onDelete bool) {
-	if len(waiting) == 0 {
-		return
+func (p *Draft) HoldStopped(waiting []*Pod) {
+	if p.spec.OnDelete {
+		p.HoldPods(ReasonOnDelete, waiting, Waits(len(waiting))+": with updateStrategy.type OnDelete a pod moves when its user deletes it")
+	} else {
+		p.HoldPods(ReasonPaused, waiting, Waits(len(waiting))+": updateStrategy.rollingUpdate.paused is true")
 	}
-	note := planning.Note{Reason: ReasonPaused, Slots: Slots(waiting)}
-	note.Message = fmt.Sprintf("%s: updateStrategy.rollingUpdate.paused is true", Waits(len(waiting)))
-	if onDelete {
-		note.Reason = ReasonOnDelete
-		note.Message = fmt.Sprintf("%s: with updateStrategy.type OnDelete a pod moves when its user deletes it", Waits(len(waiting)))
-	}
-	p.Hold(note)
 }
 
 // HoldPartition notes the outdated pods of the partition.
 func (p *Draft) HoldPartition(kept []*Pod, partition int) {
-	if len(kept) == 0 {
-		return
+	p.HoldPods(ReasonPartition, kept, fmt.Sprintf("%d of the pods that partition %d keeps are at an earlier revision", len(kept), partition))
+}
+
+// HoldLimited notes the pods that wait for room in a limit.
+func (p *Draft) HoldLimited(limit *Limit, waiting []*Pod) {
+	if len(waiting) > 0 {
+		p.Hold(limit.Note(ReasonMaxUnavailable, len(waiting), Slots(waiting)))
 	}
-	p.Hold(planning.Note{
-		Reason:  ReasonPartition,
-		Message: fmt.Sprintf("%d of the pods that partition %d keeps are at an earlier revision", len(kept), partition),
-		Slots:   Slots(kept),
-	})
 }

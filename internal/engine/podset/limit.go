@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
@@ -28,15 +30,15 @@ type Limit struct {
 	Refill     int
 	RefillName string
 
-	used   map[types.NamespacedName]struct{}
+	used   map[types.NamespacedName]bool
 	others int
 }
 
 // Use counts a pod as unavailable. Counting it twice changes nothing.
-func (l *Limit) Use(pod *Pod) { mark(&l.used, keyOf(pod.Object)) }
+func (l *Limit) Use(pod *Pod) { lazy.Put(&l.used, keyOf(pod.Object), true) }
 
 // UseName counts a missing pod as unavailable, by its name alone.
-func (l *Limit) UseName(name string) { mark(&l.used, types.NamespacedName{Name: name}) }
+func (l *Limit) UseName(name string) { lazy.Put(&l.used, types.NamespacedName{Name: name}, true) }
 
 // UseOthers counts n more missing pods, without names yet.
 func (l *Limit) UseOthers(n int) { l.others += n }
@@ -63,7 +65,7 @@ func (l *Limit) most(replaced bool) int {
 //  3. A ready pod short of the minimum time counts as unavailable although it is in service. It may go unless
 //     the limit is exceeded. Otherwise all pods that have just become ready would go together.
 func (l *Limit) TryUse(pod *Pod, replaced bool) bool {
-	counted, most := has(l.used, keyOf(pod.Object)), l.most(replaced)
+	counted, most := l.used[keyOf(pod.Object)], l.most(replaced)
 	switch {
 	case !pod.InService():
 	case counted && l.Used() > most:
@@ -172,10 +174,10 @@ func names(pods []*Pod) []string {
 
 // namesOf are the sorted names of pods, with their namespaces if these differ. A missing pod has none.
 func namesOf(keys []types.NamespacedName) []string {
-	namespaces := map[string]struct{}{}
+	namespaces := sets.New[string]()
 	for _, key := range keys {
 		if key.Namespace != "" {
-			mark(&namespaces, key.Namespace)
+			namespaces.Insert(key.Namespace)
 		}
 	}
 	out := make([]string, len(keys))

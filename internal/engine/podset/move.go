@@ -6,11 +6,11 @@ package podset
 import (
 	"cmp"
 	"fmt"
-	"time"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
@@ -21,11 +21,6 @@ import (
 type Rollout struct {
 	// Target is the revision to move to.
 	Target revision.Revision
-	// Policy is about editing and replacing pods. PolicyField is the name of its field; empty: podUpdatePolicy.
-	Policy      shared.PodUpdatePolicy
-	PolicyField string
-	// Grace is how long a pod stays out of service before its containers change.
-	Grace time.Duration
 	// MarkUpdating makes the pod's lifecycle label Updating during the change.
 	MarkUpdating func(*Pod) bool
 	// Replace gets rid of a pod beyond edits.
@@ -52,14 +47,15 @@ func (p *Draft) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	if pod.Revision == r.Target.Name {
 		return MethodNone, ""
 	}
-	if r.Policy != shared.InPlaceIfPossible && r.Policy != shared.InPlaceOnly {
+	policy := p.spec.PodUpdatePolicy
+	if policy != shared.InPlaceIfPossible && policy != shared.InPlaceOnly {
 		return MethodReplace, ""
 	}
-	difference := p.difference(pod.Revision, r).On(pod.Object, p.InPlace)
-	if gate := p.needsGate || difference.ForMetadata; difference.InPlace && gate && !podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
+	difference := p.difference(pod.Revision, r).On(pod.Object, p.spec.InPlace)
+	if gate := p.spec.NeedsGate || difference.ForMetadata; difference.InPlace && gate && !podstate.HasGate(pod.Object, shared.GateInPlaceUpdateReady) {
 		difference = inplace.Difference{Reason: "a container reads changed metadata through its environment, and the node daemon restarts containers " +
 			"only in pods with the readiness gate " + string(shared.GateInPlaceUpdateReady)}
-		if p.needsGate {
+		if p.spec.NeedsGate {
 			difference.Reason = "a pod without the readiness gate " + string(shared.GateInPlaceUpdateReady) +
 				" would serve meanwhile; those that replace such pods have the gate"
 		}
@@ -67,7 +63,7 @@ func (p *Draft) UpdateMethod(pod *Pod, r Rollout) (UpdateMethod, string) {
 	switch {
 	case difference.InPlace:
 		return MethodInPlace, ""
-	case r.Policy == shared.InPlaceOnly:
+	case policy == shared.InPlaceOnly:
 		return MethodRefused, difference.Reason
 	default:
 		return MethodReplace, difference.Reason
@@ -82,12 +78,9 @@ func (p *Draft) difference(from string, r Rollout) inplace.Difference {
 	}
 	d := inplace.Difference{Reason: fmt.Sprintf("revision %q is no longer stored, so what differs is not known", from)}
 	if old, ok := p.Snapshot.Revisions[from]; ok && old.Template != nil {
-		d = inplace.CompareRevisions(old, r.Target, r.Policy, p.InPlace)
+		d = inplace.CompareRevisions(old, r.Target, p.spec.PodUpdatePolicy, p.spec.InPlace)
 	}
-	if p.differences == nil {
-		p.differences = map[[2]string]inplace.Difference{}
-	}
-	p.differences[key] = d
+	lazy.Put(&p.differences, key, d)
 	return d
 }
 
@@ -111,7 +104,7 @@ func (p *Draft) KeepMoving(pod *Pod, r Rollout) {
 func (p *Draft) HoldReplaced(moving []*Pod, r Rollout) bool {
 	for _, pod := range moving {
 		if method, why := p.UpdateMethod(pod, r); method == MethodReplace && why != "" {
-			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although " + cmp.Or(r.PolicyField, "podUpdatePolicy") + " is " + string(r.Policy) + ": " + why})
+			p.Hold(planning.Note{Reason: ReasonReplaced, Message: "pods are replaced although " + cmp.Or(p.spec.PolicyField, "podUpdatePolicy") + " is " + string(p.spec.PodUpdatePolicy) + ": " + why})
 			return true
 		}
 	}
@@ -214,10 +207,7 @@ func (p *Draft) Refuse(pod *Pod, why string) {
 //  4. Any other pod is edited, also in the middle of an earlier update, as far as the plan may begin updates.
 func (p *Draft) updateInPlace(pod *Pod, r Rollout) {
 	now := p.Snapshot.Now
-	var hook *shared.LifecycleHook
-	if p.Hooks != nil {
-		hook = p.Hooks.InPlaceUpdate
-	}
+	hook := p.spec.Lifecycle.InPlaceUpdate
 	hooked := lifecycle.Hooked(hook, pod.Object)
 	switch pod.State {
 	case shared.StatePreparingDelete:
@@ -233,7 +223,7 @@ func (p *Draft) updateInPlace(pod *Pod, r Rollout) {
 		fallthrough
 	case "", shared.StateNormal, shared.StatePreparingNormal:
 		if hooked {
-			p.Edit(pod, lifecycle.Transition(p.Hooks, pod.Object, shared.StatePreparingUpdate, now), ReasonHook)
+			p.Edit(pod, lifecycle.Transition(&p.spec.Lifecycle, pod.Object, shared.StatePreparingUpdate, now), ReasonHook)
 			return
 		}
 	}
@@ -243,20 +233,16 @@ func (p *Draft) updateInPlace(pod *Pod, r Rollout) {
 	}
 	begin, err := inplace.Move{
 		Pod: pod.Object, From: p.Snapshot.Revisions[pod.Revision], To: r.Target, Difference: p.difference(pod.Revision, r),
-		Grace: r.Grace, MarkUpdating: r.MarkUpdating(pod), Options: p.InPlace, Now: now,
+		Grace: p.spec.GracePeriod, MarkUpdating: r.MarkUpdating(pod), Options: p.spec.InPlace, Now: now,
 	}.Begin()
 	if err != nil {
 		p.Wait(pod, ReasonInPlaceBlocked, err.Error())
 		return
 	}
-	var e edit.Edit
-	if conditions := podstate.InitialConditions(pod.Object, now); len(conditions) > 0 {
-		e.Merge(edit.Edit{Conditions: conditions})
-	}
+	e := edit.Edit{Conditions: podstate.InitialConditions(pod.Object, now)}
 	e.Merge(begin)
-	p.Recheck(r.Grace)
+	p.Recheck(p.spec.GracePeriod)
 	action := EditPod(pod.Slot, pod.Object, e, ReasonInPlaceUpdate)
-	action.Success = p.success("SuccessfulUpdatePodInPlace", "update in place", pod.Object.Name)
-	action.Failure = p.failure("FailedUpdatePodInPlace", "update in place", pod.Object.Name)
+	action.Success, action.Failure = p.events("UpdatePodInPlace", "update in place", pod.Object.Name)
 	p.Act(action)
 }

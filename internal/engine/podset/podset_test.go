@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
-	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -194,7 +194,7 @@ func TestPodsOfOneNameInTwoNamespaces(t *testing.T) {
 		Observe(object("web-0", in("a"), state(shared.StateUpdating)), Identity{}, FactRules{Now: now()}),
 		Observe(object("web-0", in("b"), state(shared.StateUpdating)), Identity{}, FactRules{Now: now()}),
 	}
-	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}, spec: &Spec{}}
 	pass.Remove(&pods[0], "Outdated")
 	pass.Settle(SettleRules{})
 	if plan := pass.Plan(); len(plan.Actions) != 2 || plan.Actions[0].Object.GetNamespace() != "b" || plan.Actions[1].Step != StepDelete {
@@ -266,7 +266,7 @@ func TestSettle(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			pod := Observe(object("web-0", tc.pod...), Identity{Slot: "0"}, FactRules{Now: now()})
-			pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, Hooks: tc.hooks}
+			pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, spec: &Spec{Lifecycle: ptr.Deref(tc.hooks, shared.Lifecycle{})}}
 			if tc.keep {
 				pass.Keep(&pod)
 			}
@@ -302,7 +302,7 @@ func TestSettle(t *testing.T) {
 // Settling a pod must not undo, or write beside, what the pass has planned for it.
 func TestSettleLeavesTakenPodsAlone(t *testing.T) {
 	pods := []Pod{Observe(object("web-0", state(shared.StateUpdating)), Identity{Slot: "0"}, FactRules{Now: now()})}
-	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}, spec: &Spec{}}
 	pass.Remove(&pods[0], "Outdated")
 	pass.Settle(SettleRules{})
 	if plan := pass.Plan(); len(plan.Actions) != 1 || plan.Actions[0].Step != StepDelete {
@@ -315,7 +315,7 @@ func TestRemoveTiesADeletionOfAnAvailablePodToItsVersion(t *testing.T) {
 		Observe(object("web-0"), Identity{}, FactRules{Now: now()}),
 		Observe(object("web-1", notReady), Identity{}, FactRules{Now: now()}),
 	}
-	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: pods}, spec: &Spec{}}
 	pass.Remove(&pods[0], "ScaleIn")
 	pass.Remove(&pods[1], "ScaleIn")
 	plan := pass.Plan()
@@ -333,7 +333,7 @@ func TestWay(t *testing.T) {
 		return t
 	}
 	target := revision.Revision{Name: "new", Template: template("web:2", "")}
-	pass := Draft{InPlace: inplace.Options{}, Snapshot: &Snapshot{Revisions: map[string]revision.Revision{
+	pass := Draft{spec: &Spec{}, Snapshot: &Snapshot{Revisions: map[string]revision.Revision{
 		"image": {Name: "image", Template: template("web:1", "")},
 		"env":   {Name: "env", Template: template("web:1", "x")},
 		"new":   target,
@@ -363,7 +363,8 @@ func TestWay(t *testing.T) {
 			if tc.from == "mirrored" {
 				pod = &Pod{Revision: "image", Object: live("mirror/web:1")}
 			}
-			got, why := pass.UpdateMethod(pod, Rollout{Target: target, Policy: tc.policy})
+			pass.spec.PodUpdatePolicy = tc.policy
+			got, why := pass.UpdateMethod(pod, Rollout{Target: target})
 			notInPlace := got == MethodRefused || got == MethodReplace && tc.policy == shared.InPlaceIfPossible
 			if got != tc.want || notInPlace != (why != "") {
 				t.Errorf("method %q (%s), want %q", got, why, tc.want)

@@ -147,54 +147,41 @@ func Stopped(spec *Spec, s *Snapshot, plan *planning.Plan, outcome planning.Outc
 // blocker is a note about pods that cannot follow their template, with its reason in conditions.
 type blocker struct{ note, reason string }
 
-func inPlaceBlockers() []blocker {
+// blockers are all of them. The first one with a note counts.
+func blockers() []blocker {
 	return []blocker{
 		{ReasonInPlaceBlocked, appsv1beta1.ReasonInPlaceBlocked},
 		{ReasonInPlaceImpossible, appsv1beta1.ReasonInPlaceImpossible},
+		{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate},
+		{ReasonClaimDiffers, appsv1beta1.ReasonClaimsCannotFollow},
+		{ReasonClaimNotExpandable, appsv1beta1.ReasonClaimsCannotFollow},
+		{ReasonClaimStuck, appsv1beta1.ReasonClaimsCannotFollow},
 	}
-}
-
-// claimBlockers are notes about claims that cannot follow their template.
-func claimBlockers(notes []string) []blocker {
-	blockers := make([]blocker, len(notes))
-	for i, note := range notes {
-		blockers[i] = blocker{note, appsv1beta1.ReasonClaimsCannotFollow}
-	}
-	return blockers
-}
-
-// firstHeld is the first blocker with a note in the plan.
-func firstHeld(plan *planning.Plan, blockers ...blocker) (reason, message string, ok bool) {
-	for _, b := range blockers {
-		if note, ok := plan.HeldFor(b.note); ok {
-			return b.reason, note.Message, true
-		}
-	}
-	return "", "", false
-}
-
-// blockers are all of them.
-func blockers(claimNotes []string) []blocker {
-	return slices.Concat(inPlaceBlockers(), []blocker{{ReasonTemplateInvalid, appsv1beta1.ReasonInvalidTemplate}}, claimBlockers(claimNotes))
 }
 
 // Blocked is the progress of a workload with pods that cannot be moved, or cannot go on. False for other
-// workloads. claimNotes are the reasons of notes about claims.
-func Blocked(plan *planning.Plan, claimNotes ...string) (Progress, bool) {
-	reason, message, ok := firstHeld(plan, blockers(claimNotes)...)
-	return Stalled(reason, message), ok
+// workloads.
+func Blocked(plan *planning.Plan) (Progress, bool) { return blockedBy(plan, blockers()) }
+
+func blockedBy(plan *planning.Plan, blockers []blocker) (Progress, bool) {
+	for _, b := range blockers {
+		if note, ok := plan.HeldFor(b.note); ok {
+			return Stalled(b.reason, note.Message), true
+		}
+	}
+	return Progress{}, false
 }
 
 // BehindBlocked is Blocked if the workload only waits for blocked pods: they use up a limit or come first in an
 // order, nothing is planned, and no other pod moves. Otherwise it is p. goOn are reasons of notes about things
 // that go on by themselves.
-func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, claimNotes ...string) Progress {
-	blocked, ok := Blocked(plan, claimNotes...)
+func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn ...string) Progress {
+	blocked, ok := Blocked(plan)
 	if _, goesOn := plan.HeldFor(goOn...); !ok || goesOn || !p.Reconciling || len(plan.Actions) > 0 {
 		return p
 	}
 	stuck := map[planning.Slot]bool{}
-	for _, b := range blockers(claimNotes) {
+	for _, b := range blockers() {
 		for _, note := range plan.Held {
 			for _, slot := range note.Slots {
 				stuck[slot] = stuck[slot] || note.Reason == b.note
@@ -213,12 +200,13 @@ func (p Progress) BehindBlocked(plan *planning.Plan, pods []Pod, goOn []string, 
 // FailedUpdate is the condition about pods without an update. It gives the first reason: the template is not
 // recorded, a request was refused, updates in place are blocked, claims cannot follow their template. False:
 // none holds. unrecorded is the Snapshot's; refused is the refused request in words, or empty.
-func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.Plan, claimNotes ...string) (conditions.Condition, bool) {
+func FailedUpdate[T ~string](kind T, unrecorded, refused string, plan *planning.Plan) (conditions.Condition, bool) {
 	if refused := cmp.Or(unrecorded, refused); refused != "" {
 		return conditions.New(kind, true, appsv1beta1.ReasonRequestFailed, refused), true
 	}
-	reason, message, ok := firstHeld(plan, append(inPlaceBlockers(), claimBlockers(claimNotes)...)...)
-	return conditions.New(kind, true, reason, message), ok
+	of := slices.DeleteFunc(blockers(), func(b blocker) bool { return b.note == ReasonTemplateInvalid }) // it has a condition of its own
+	blocked, ok := blockedBy(plan, of)
+	return conditions.New(kind, true, blocked.Reason, blocked.Message), ok
 }
 
 // Settled is the progress of a workload with its pods in place. The first that holds:

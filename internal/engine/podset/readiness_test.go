@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -94,7 +95,7 @@ func TestAHoldWhoseRequestIsOverIsGivenUp(t *testing.T) {
 			for range 5 {
 				s := snapshotOf(pod)
 				s.OverRequests = tc.over
-				pass := Draft{Snapshot: s}
+				pass := Draft{Snapshot: s, spec: &Spec{}}
 				pass.Settle(SettleRules{Admit: func(*Pod) bool { return true }})
 				actions := pass.Plan().Actions
 				if len(actions) == 0 {
@@ -131,7 +132,7 @@ func TestPodsThatAreUpdatedUndrainedAreCounted(t *testing.T) {
 
 func TestARepairedPodHasAnEvent(t *testing.T) {
 	pod := Observe(object("web-0"), Identity{Slot: "0"}, FactRules{Now: now()})
-	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, Workload: Workload{Kind: "StatefulSet", Name: "web"}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{pod}}, spec: &Spec{Owner: metav1.OwnerReference{Kind: "StatefulSet", Name: "web"}}}
 	pass.Settle(SettleRules{Repair: func(*Pod) edit.Edit {
 		var e edit.Edit
 		e.SetLabel("lost", "found")

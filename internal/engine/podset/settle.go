@@ -50,9 +50,7 @@ func (p *Draft) settle(pod *Pod, rules SettleRules) {
 		}
 	}
 
-	if conditions := podstate.InitialConditions(pod.Object, now); len(conditions) > 0 {
-		add(edit.Edit{Conditions: conditions, Fresh: true}, ReasonInitialize)
-	}
+	add(edit.Edit{Conditions: podstate.InitialConditions(pod.Object, now), Fresh: true}, ReasonInitialize)
 	repaired, continues := false, false
 	if rules.Repair != nil {
 		repair := rules.Repair(pod)
@@ -64,11 +62,11 @@ func (p *Draft) settle(pod *Pod, rules SettleRules) {
 		if pod.State == shared.StateUpdating {
 			why = ReasonInPlaceFinished
 		}
-		add(lifecycle.Transition(p.Hooks, pod.Object, to, now), why)
+		add(lifecycle.Transition(&p.spec.Lifecycle, pod.Object, to, now), why)
 	}
 	switch pod.Update.Progress {
 	case inplace.Grace, inplace.Running:
-		if next, ok := inplace.Continue(pod.Object, p.InPlace, now); ok {
+		if next, ok := inplace.Continue(pod.Object, p.spec.InPlace, now); ok {
 			continues = true
 			add(next, ReasonInPlaceContinue)
 		} else if pod.Update.Progress == inplace.Grace {
@@ -82,16 +80,17 @@ func (p *Draft) settle(pod *Pod, rules SettleRules) {
 	if !e.HasCondition(shared.GateKruisePodReady) { // one edit can change its holders once
 		add(p.releaseOver(pod), ReasonRelease)
 	}
-	if !e.IsZero() {
-		action := p.write(pod, e, reason)
-		if repaired {
-			action.Success = p.success("SuccessfulUpdate", "update", pod.Object.Name)
-		}
-		if continues {
-			action.Failure = p.failure("FailedUpdatePodInPlace", "update in place", pod.Object.Name)
-		}
-		p.settled = append(p.settled, action)
+	if e.IsZero() {
+		return
 	}
+	action := p.write(pod, e, reason)
+	if repaired {
+		action.Success, _ = p.events("Update", "update", pod.Object.Name)
+	}
+	if continues {
+		_, action.Failure = p.events("UpdatePodInPlace", "update in place", pod.Object.Name)
+	}
+	p.settled = append(p.settled, action)
 }
 
 // next is the pod's due lifecycle state, if it is another one or the pod holds too much:
@@ -118,12 +117,12 @@ func (p *Draft) next(pod *Pod, rules SettleRules) (shared.LifecycleState, bool) 
 		}
 		p.Wait(pod, ReasonHook, "the inPlaceUpdate hook is not put back yet")
 	case shared.StatePreparingUpdate:
-		if !has(p.kept, keyOf(pod.Object)) {
+		if !p.kept[keyOf(pod.Object)] {
 			return p.afterUpdate(pod), true
 		}
 	case shared.StatePreparingDelete:
 		switch {
-		case has(p.kept, keyOf(pod.Object)):
+		case p.kept[keyOf(pod.Object)]:
 		case running:
 			return shared.StateUpdating, true
 		case rules.Admit(pod):
@@ -148,5 +147,5 @@ func (p *Draft) afterUpdate(pod *Pod) shared.LifecycleState {
 
 // hookedAgain is a pod with the whole update hook.
 func (p *Draft) hookedAgain(pod *Pod) bool {
-	return p.Hooks == nil || p.Hooks.InPlaceUpdate == nil || lifecycle.AllHooked(p.Hooks.InPlaceUpdate, pod.Object)
+	return p.spec.Lifecycle.InPlaceUpdate == nil || lifecycle.AllHooked(p.spec.Lifecycle.InPlaceUpdate, pod.Object)
 }

@@ -43,8 +43,8 @@ type Spec struct {
 	Replicas int
 	// MinReady is minReadySeconds: for how long a pod has to be ready to count as available.
 	MinReady time.Duration
-	// Lifecycle is spec.lifecycle; nil without hooks.
-	Lifecycle *shared.Lifecycle
+	// Lifecycle is spec.lifecycle.
+	Lifecycle shared.Lifecycle
 
 	// OnDelete is updateStrategy.type: pods move to the update revision only when their user deletes them.
 	OnDelete bool
@@ -61,6 +61,8 @@ type Spec struct {
 	ScaleMaxUnavailable int
 	// PodUpdatePolicy is updateStrategy.rollingUpdate.podUpdatePolicy, ReCreate when omitted.
 	PodUpdatePolicy shared.PodUpdatePolicy
+	// PolicyField is the name of its field; empty: podUpdatePolicy.
+	PolicyField string
 	// NeedsGate replaces a pod without the readiness gate for updates in place: it is not to serve during its
 	// change.
 	NeedsGate bool
@@ -98,17 +100,7 @@ func (s *Spec) SelectorText() string {
 }
 
 // NewDraft returns an empty draft for the pods of a snapshot.
-func (s *Spec) NewDraft(snapshot *Snapshot) *Draft {
-	return &Draft{
-		Snapshot: snapshot,
-		Workload: Workload{Kind: s.Owner.Kind, Name: s.Owner.Name},
-		Hooks:    s.Lifecycle,
-		InPlace:  s.InPlace,
-
-		needsGate: s.NeedsGate,
-		selector:  s.LabelSelector,
-	}
-}
+func (s *Spec) NewDraft(snapshot *Snapshot) *Draft { return &Draft{Snapshot: snapshot, spec: s} }
 
 // FactRules are the rules for facts about the workload's pods.
 func (s *Spec) FactRules(now time.Time) FactRules {

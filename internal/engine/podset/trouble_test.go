@@ -277,7 +277,7 @@ func TestAnUpdateInPlaceThatHangsIsSaidInTime(t *testing.T) {
 	}
 	observed := Observe(pod, Identity{Slot: "0"}, FactRules{Now: now()})
 	observed.Update, observed.Trouble = update, troubleOf(update, now())
-	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{observed}}}
+	pass := Draft{Snapshot: &Snapshot{Now: now(), Pods: []Pod{observed}}, spec: &Spec{}}
 	pass.Settle(SettleRules{})
 	if got := pass.Plan().RecheckAfter; got != 20*time.Second {
 		t.Errorf("it is planned again after %s, want the 20 s until there is something to say", got)
