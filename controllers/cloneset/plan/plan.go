@@ -53,7 +53,7 @@ func Plan(spec *Spec, s podset.Snapshot) planning.Plan {
 		return p.draft.InvalidSpec(spec.Invalid, p.settling())
 	}
 
-	scale := p.limits.diff(p.count(p.PreparingUpdateAsUpdate))
+	scale := p.limits.diff(p.count(p.Options.PreparingUpdateAsUpdate))
 	p.leave()
 	p.create(p.withReturned(scale))
 	p.removeSpecified()
@@ -97,7 +97,7 @@ type planner struct {
 
 func newPlanner(spec *Spec, s *podset.Snapshot) *planner {
 	spec = spec.beside(s)
-	rollBack := spec.PartitionRollback && s.Current.Name != s.Update.Name
+	rollBack := spec.Options.PartitionRollback && !spec.OnDelete && s.Current.Name != s.Update.Name
 	p := &planner{
 		Spec: spec, s: s,
 		draft:    spec.NewDraft(s),
@@ -165,7 +165,7 @@ func (p *planner) count(preparing bool) podCounts {
 // needed, and has to move. Otherwise it would be called back, and its substitute made again, for
 // ever.
 func (p *planner) countMoving() podCounts {
-	if !p.PreparingUpdateAsUpdate {
+	if !p.Options.PreparingUpdateAsUpdate {
 		return p.count(false)
 	}
 	all := p.pods

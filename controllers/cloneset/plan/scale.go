@@ -148,7 +148,7 @@ func (p *planner) scaleIn(s diff) {
 	for _, pod := range p.pods {
 		switch {
 		case preparingDelete(pod), specified(pod):
-		case p.updated(pod), p.PreparingUpdateAsUpdate && pod.State == shared.StatePreparingUpdate:
+		case p.updated(pod), p.Options.PreparingUpdateAsUpdate && pod.State == shared.StatePreparingUpdate:
 			updated = append(updated, pod)
 		default:
 			old = append(old, pod)

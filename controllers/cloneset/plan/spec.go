@@ -46,7 +46,8 @@ type Options struct {
 type Spec struct {
 	podset.Spec
 	// Set is the set itself. Read-only.
-	Set *appsv1beta1.CloneSet
+	Set     *appsv1beta1.CloneSet
+	Options Options
 
 	// PodsToDelete are the names in scaleStrategy.podsToDelete.
 	PodsToDelete map[string]bool
@@ -59,16 +60,11 @@ type Spec struct {
 	MaxSurge int
 	// Order is updateStrategy.rollingUpdate.priorityStrategy and scatterStrategy.
 	Order podorder.UpdateOrder
-	// PartitionRollback moves updated pods beyond the partition back.
-	PartitionRollback bool
-	// PreparingUpdateAsUpdate counts pods at their inPlaceUpdate hook as updated when pods are created or removed.
-	PreparingUpdateAsUpdate bool
 
 	// Claims are spec.volumeClaimTemplates.
 	Claims claims.Template
-	// PreDownloadImages has images pulled ahead of updates, PreDownload are the fields imagePreDownload* and their annotations.
-	PreDownloadImages bool
-	PreDownload       pulls.Settings
+	// PreDownload are the fields imagePreDownload* and their annotations.
+	PreDownload pulls.Settings
 }
 
 // Parse parses the spec of a set. Invalid of the result names an unreadable field.
@@ -86,13 +82,12 @@ func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 			PodUpdatePolicy: shared.RecreatePods,
 			InPlace:         o.InPlace,
 		},
-		Set:                     set,
-		PodsToDelete:            map[string]bool{},
-		ExcludePreparingDelete:  spec.ScaleStrategy.ExcludePreparingDelete || o.ExcludePreparingDelete,
-		EnablePVCReuse:          spec.ScaleStrategy.EnablePVCReuse,
-		PreparingUpdateAsUpdate: o.PreparingUpdateAsUpdate,
-		Claims:                  claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
-		PreDownloadImages:       o.PreDownloadImages,
+		Set:                    set,
+		Options:                o,
+		PodsToDelete:           map[string]bool{},
+		ExcludePreparingDelete: spec.ScaleStrategy.ExcludePreparingDelete || o.ExcludePreparingDelete,
+		EnablePVCReuse:         spec.ScaleStrategy.EnablePVCReuse,
+		Claims:                 claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
 	}
 	for _, name := range spec.ScaleStrategy.PodsToDelete {
 		s.PodsToDelete[name] = true
@@ -101,9 +96,9 @@ func Parse(set *appsv1beta1.CloneSet, o Options) *Spec {
 	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
 		strategy = rolling.InPlaceUpdateStrategy
 	}
-	s.PreDownload = pulls.Parse(strategy, set.Annotations, s.Replicas, o.PreDownloadImages, &s.Ignored)
+	s.PreDownload = pulls.Parse("PreDownloadImageForInPlaceUpdate", o.PreDownloadImages, strategy, set.Annotations, s.Replicas, &s.Ignored)
 	if s.Invalid = s.parseScale(); s.Invalid == nil {
-		s.Invalid = s.parseRolling(o)
+		s.Invalid = s.parseRolling()
 	}
 	return s
 }
@@ -124,7 +119,7 @@ func (s *Spec) parseScale() error {
 }
 
 // parseRolling parses spec.updateStrategy.rollingUpdate. With OnDelete all of it but maxUnavailable has no effect.
-func (s *Spec) parseRolling(o Options) error {
+func (s *Spec) parseRolling() error {
 	const field = "spec.updateStrategy.rollingUpdate."
 	rolling, replicas := s.Set.Spec.UpdateStrategy.RollingUpdate, int32(s.Replicas)
 	if rolling == nil {
@@ -157,7 +152,6 @@ func (s *Spec) parseRolling(o Options) error {
 	s.Partition, s.MaxUnavailable, s.MaxSurge = int(partition), int(unavailable), int(surge)
 	ofMany, _ := budget.CloneSetPartition(rolling.Partition, 100)
 	s.KeepsOld = ofMany > 0
-	s.PartitionRollback = o.PartitionRollback
 	return nil
 }
 
@@ -179,7 +173,7 @@ func (s *Spec) limits(rollBack bool) limits {
 
 // PreDownload describes the set for pulling images ahead of an update; nil without any.
 func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
-	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
+	if !spec.Options.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
 	counted := countedOf(s)

@@ -63,7 +63,7 @@ func (p *planner) targets() []target {
 	var classes [3][]target
 	nodes := 0
 	for _, at := range slices.Backward(p.places) {
-		if !at.shouldRun() && (len(at.pods) == 0 || p.PruneIneligibleNodes && !p.leavesByUpdate(at)) {
+		if !at.shouldRun() && (len(at.pods) == 0 || p.Options.PruneIneligibleNodes && !p.leavesByUpdate(at)) {
 			continue
 		}
 		nodes++
@@ -163,7 +163,7 @@ func (p *planner) holdKept(outdated []*podset.Pod, targets []target) {
 		name := string(pod.Slot)
 		switch {
 		case p.draft.Taken(pod):
-		case !byName[name].shouldRun() && (p.PruneIneligibleNodes || p.surges()):
+		case !byName[name].shouldRun() && (p.Options.PruneIneligibleNodes || p.surges()):
 			ineligible = append(ineligible, pod)
 		case reached[name]:
 		case p.selects(byName[name]):

@@ -54,7 +54,7 @@ func (p *planner) newPod(node string) *corev1.Pod {
 	}
 	pod.Spec.Tolerations = p.tolerations
 	nodefit.Pin(&pod.Spec, node)
-	if p.AssignNodes {
+	if p.Options.AssignNodes {
 		pod.Spec.NodeName, pod.Spec.SchedulerName = node, schedulerName
 	}
 	return pod

@@ -44,7 +44,8 @@ type Options struct {
 type Spec struct {
 	podset.Spec
 	// Set is the set itself. Read-only.
-	Set *appsv1beta1.DaemonSet
+	Set     *appsv1beta1.DaemonSet
+	Options Options
 
 	// MaxSurge is updateStrategy.rollingUpdate.maxSurge: on how many nodes a new pod may run beside the old one.
 	MaxSurge int
@@ -55,12 +56,8 @@ type Spec struct {
 	// PartitionedScaling is scaleStrategy.partitionedScaling: the partition limits creations, too.
 	PartitionedScaling bool
 
-	// AssignNodes binds pods to their nodes; PruneIneligibleNodes leaves unwanted nodes out of
-	// updates.
-	AssignNodes, PruneIneligibleNodes bool
-	// PreDownloadImages has images pulled ahead of updates, PreDownload are the annotations about it.
-	PreDownloadImages bool
-	PreDownload       pulls.Settings
+	// PreDownload are the annotations about pulling images ahead of updates.
+	PreDownload pulls.Settings
 }
 
 // Parse parses the spec of a set with desired wanted nodes. Invalid of the result names an
@@ -80,17 +77,15 @@ func Parse(set *appsv1beta1.DaemonSet, desired int, o Options) *Spec {
 			NeedsGate:       true,
 			InPlace:         o.InPlace,
 		},
-		Set:                  set,
-		PartitionedScaling:   spec.ScaleStrategy != nil && spec.ScaleStrategy.PartitionedScaling,
-		AssignNodes:          o.AssignNodes,
-		PruneIneligibleNodes: o.PruneIneligibleNodes,
-		PreDownloadImages:    o.PreDownloadImages,
+		Set:                set,
+		Options:            o,
+		PartitionedScaling: spec.ScaleStrategy != nil && spec.ScaleStrategy.PartitionedScaling,
 	}
 	s.InPlace.ShortHash, s.InPlace.AsWritten = true, true
 	if spec.Lifecycle != nil {
 		s.Lifecycle.PreDelete = spec.Lifecycle.PreDelete // the other hooks have no effect
 	}
-	s.PreDownload = pulls.ParseFor("PreDownloadImageForDaemonSetUpdate", nil, set.Annotations, desired, o.PreDownloadImages, &s.Ignored)
+	s.PreDownload = pulls.Parse("PreDownloadImageForDaemonSetUpdate", o.PreDownloadImages, nil, set.Annotations, desired, &s.Ignored)
 	if s.Invalid = s.ParseSelector(spec.Selector, &spec.Template); s.Invalid == nil {
 		s.Invalid = s.parseRolling()
 	}

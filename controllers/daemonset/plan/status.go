@@ -208,7 +208,7 @@ func noNode(nodes []Node) string {
 
 // PreDownload describes the set for pulling images ahead of an update; nil without any.
 func PreDownload(spec *Spec, s Snapshot) *pulls.Workload {
-	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
+	if !spec.Options.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
 	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s.Snapshot, podset.Counts{UpdatedReady: int32(countNodes(&s).updatedReady)})

@@ -98,7 +98,7 @@ func (p *planner) missing(claim string) bool { return p.s.Claims[claim] == nil }
 // owned gives new claims the policy's owners.
 func (p *planner) owned(created []*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 	for _, claim := range created {
-		if p.OwnsClaims {
+		if p.Options.AutoDeletePVC {
 			claim.OwnerReferences, _ = p.Retention.Owners(claim, claims.Owned{Set: p.setReference()}, false)
 		}
 	}
@@ -136,7 +136,7 @@ func (p *planner) fixOwners(pod *podset.Pod, condemned bool) []planning.RetryKey
 }
 
 func (p *planner) fixOwnersOf(of claims.Template, slot planning.Slot, pod *corev1.Pod, condemned bool) (edits []planning.RetryKey) {
-	if !p.OwnsClaims {
+	if !p.Options.AutoDeletePVC {
 		return nil
 	}
 	who := claims.Owned{Set: p.setReference(), Pod: claims.PodReference(pod)}

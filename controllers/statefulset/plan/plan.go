@@ -160,7 +160,7 @@ func (p *planner) settling() podset.SettleRules {
 			var e edit.Edit
 			if pod.Object.Labels[shared.LabelPodName] != pod.Object.Name {
 				e.SetLabel(shared.LabelPodName, pod.Object.Name)
-				if p.PodIndexLabel {
+				if p.Options.PodIndexLabel {
 					e.SetLabel(shared.LabelPodIndex, string(pod.Slot))
 				}
 			}

@@ -82,7 +82,7 @@ func (p *planner) newPod(o int, rev revision.Revision) *corev1.Pod {
 	pod.Spec.Subdomain = p.Set.Spec.ServiceName
 	p.draft.ClaimsAt(p.Claims, rev.Name).Mount(&pod.Spec, pod.Name)
 	pod.Labels[shared.LabelPodName] = pod.Name
-	if p.PodIndexLabel {
+	if p.Options.PodIndexLabel {
 		pod.Labels[shared.LabelPodIndex] = strconv.Itoa(o)
 	}
 	if p.s.Return != nil {

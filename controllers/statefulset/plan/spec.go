@@ -46,7 +46,8 @@ type Options struct {
 type Spec struct {
 	podset.Spec
 	// Set is the set itself. Read-only.
-	Set *appsv1beta1.StatefulSet
+	Set     *appsv1beta1.StatefulSet
+	Options Options
 
 	// Ordinals are the wanted ones: spec.replicas of them from spec.ordinals.start, without
 	// spec.reserveOrdinals.
@@ -59,18 +60,13 @@ type Spec struct {
 
 	// Claims are spec.volumeClaimTemplates.
 	Claims claims.Template
-	// Retention is spec.persistentVolumeClaimRetentionPolicy. It is followed only with OwnsClaims,
-	// its feature gate.
-	Retention  claims.Retention
-	OwnsClaims bool
+	// Retention is spec.persistentVolumeClaimRetentionPolicy. It is followed only with the option AutoDeletePVC.
+	Retention claims.Retention
 	// Resize is spec.volumeClaimUpdateStrategy: claims grow with their template when their pod is updated.
 	Resize bool
 
-	// PodIndexLabel gives new pods their ordinal as a label.
-	PodIndexLabel bool
-	// PreDownloadImages has images pulled ahead of updates, PreDownload are the fields imagePreDownload* and their annotations.
-	PreDownloadImages bool
-	PreDownload       pulls.Settings
+	// PreDownload are the fields imagePreDownload* and their annotations.
+	PreDownload pulls.Settings
 }
 
 // Parse parses the spec of a set. Invalid of the result names an unreadable field.
@@ -89,34 +85,32 @@ func Parse(set *appsv1beta1.StatefulSet, o Options) *Spec {
 			ScaleMaxUnavailable: int(budget.Unlimited),
 			InPlace:             o.InPlace,
 		},
-		Set:               set,
-		Parallel:          spec.PodManagementPolicy == appsv1.ParallelPodManagement,
-		Claims:            claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
-		Retention:         claims.RetentionOf(spec.PersistentVolumeClaimRetentionPolicy),
-		OwnsClaims:        o.AutoDeletePVC,
-		Resize:            o.AutoResizePVC && growsClaims(set),
-		PodIndexLabel:     o.PodIndexLabel,
-		PreDownloadImages: o.PreDownloadImages,
+		Set:       set,
+		Options:   o,
+		Parallel:  spec.PodManagementPolicy == appsv1.ParallelPodManagement,
+		Claims:    claims.Template{Namespace: set.Namespace, Claims: spec.VolumeClaimTemplates},
+		Retention: claims.RetentionOf(spec.PersistentVolumeClaimRetentionPolicy),
+		Resize:    o.AutoResizePVC && growsClaims(set),
 	}
 	if spec.Selector != nil {
 		s.Claims.Labels = spec.Selector.MatchLabels
 	}
-	s.parseIgnored(o)
-	if s.Invalid = s.parseOrdinals(o); s.Invalid == nil {
+	s.parseIgnored()
+	if s.Invalid = s.parseOrdinals(); s.Invalid == nil {
 		s.Invalid = s.parseRolling()
 	}
 	return s
 }
 
 // parseOrdinals parses the wanted pods.
-func (s *Spec) parseOrdinals(o Options) error {
+func (s *Spec) parseOrdinals() error {
 	spec := &s.Set.Spec
 	if err := s.ParseSelector(spec.Selector, &spec.Template); err != nil {
 		return err
 	}
 	replicas := ptr.Deref(spec.Replicas, 1)
 	var start int32
-	if o.StartOrdinal && spec.Ordinals != nil {
+	if s.Options.StartOrdinal && spec.Ordinals != nil {
 		if start = spec.Ordinals.Start; start < 0 {
 			return fmt.Errorf("spec.ordinals.start: %d is negative", start)
 		}
@@ -163,8 +157,8 @@ func (s *Spec) parseRolling() error {
 }
 
 // parseIgnored records fields with their feature gate off, and unreadable optional settings.
-func (s *Spec) parseIgnored(o Options) {
-	spec := &s.Set.Spec
+func (s *Spec) parseIgnored() {
+	spec, o := &s.Set.Spec, s.Options
 	if !o.StartOrdinal && spec.Ordinals != nil && spec.Ordinals.Start != 0 {
 		s.Ignored.ByGate("spec.ordinals.start", "StatefulSetStartOrdinal")
 	}
@@ -178,7 +172,7 @@ func (s *Spec) parseIgnored(o Options) {
 	if rolling := spec.UpdateStrategy.RollingUpdate; rolling != nil {
 		strategy = rolling.InPlaceUpdateStrategy
 	}
-	s.PreDownload = pulls.Parse(strategy, s.Set.Annotations, s.Replicas, o.PreDownloadImages, &s.Ignored)
+	s.PreDownload = pulls.Parse("PreDownloadImageForInPlaceUpdate", o.PreDownloadImages, strategy, s.Set.Annotations, s.Replicas, &s.Ignored)
 }
 
 // creations is how many pods a plan creates at most.
@@ -195,7 +189,7 @@ func (s *Spec) staysOld(o int) bool {
 
 // PreDownload describes the set for pulling images ahead of an update; nil without any.
 func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
-	if !spec.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
+	if !spec.Options.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
 	counts := podset.CountsOf(&s)

@@ -75,17 +75,12 @@ func ReadSettings(strategy *shared.InPlaceUpdateStrategy, annotations map[string
 	return s, faults
 }
 
-// Parse is ReadSettings for a CloneSet or StatefulSet. Its feature gate may be off. Settings
+// Parse is ReadSettings for a workload with a feature gate, which may be off. Settings
 // without effect are added to ignored.
-func Parse(strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored) Settings {
-	return ParseFor("PreDownloadImageForInPlaceUpdate", strategy, annotations, replicas, gateOn, ignored)
-}
-
-// ParseFor is Parse for a workload with this feature gate.
-func ParseFor(
-	gate string, strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, gateOn bool, ignored *conditions.Ignored,
+func Parse(
+	gate string, on bool, strategy *shared.InPlaceUpdateStrategy, annotations map[string]string, replicas int, ignored *conditions.Ignored,
 ) Settings {
-	if !gateOn {
+	if !on {
 		for _, field := range ConfiguredFields(strategy, annotations) {
 			ignored.ByGate(field, gate)
 		}
