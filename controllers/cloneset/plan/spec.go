@@ -178,12 +178,12 @@ func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 	}
 	counted := countedOf(s)
 	counts := podset.CountsOf(&counted)
-	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
+	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts.UpdatedReady)
 	// The rounding down of maxUnavailable tells whether a rollout is one step, however the rollout
 	// rounds it.
 	if rolling := spec.Set.Spec.UpdateStrategy.RollingUpdate; rolling != nil && rolling.MaxUnavailable != nil {
-		if n, err := budget.Count(*rolling.MaxUnavailable, about.Replicas, budget.Down); err == nil {
-			about.MaxUnavailable = n
+		if n, err := budget.Count(*rolling.MaxUnavailable, int32(spec.Replicas), budget.Down); err == nil {
+			about.MaxUnavailable = int(n)
 		}
 	}
 	if rolledOut(spec, counts) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 )
 
@@ -121,10 +120,8 @@ func (p *planner) move(targets []target) {
 		}
 	}
 	p.draft.HoldReplaced(movable, p.rollout())
-	movable, refused := p.draft.SplitRefused(movable, p.rollout(), planning.Free)
-	admitted, waiting := limit.Select(movable, p.draft.ReplacedBy(p.rollout()))
-	_, due := p.draft.SplitRefused(waiting, p.rollout(), planning.Full)
-	for _, pod := range slices.Concat(admitted, refused, due) {
+	admitted, waiting := p.draft.Select(&limit, movable, p.rollout())
+	for _, pod := range admitted {
 		p.moveOne(pod)
 	}
 	p.draft.HoldLimited(&limit, waiting)

@@ -211,7 +211,7 @@ func PreDownload(spec *Spec, s Snapshot) *pulls.Workload {
 	if !spec.Options.PreDownloadImages || spec.Deleting || spec.Invalid != nil {
 		return nil
 	}
-	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s.Snapshot, podset.Counts{UpdatedReady: int32(countNodes(&s).updatedReady)})
+	workload := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s.Snapshot, int32(countNodes(&s).updatedReady))
 	workload.AnyUpdate = true
 	return workload
 }

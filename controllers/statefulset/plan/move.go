@@ -28,15 +28,13 @@ func (p *planner) move() {
 	blocked := p.removeSpecified(specified)
 	movable, rollout := p.movable(), p.rollout()
 	p.draft.HoldReplaced(movable, rollout)
-	var refused, due []*podset.Pod
+	var admitted, waiting []*podset.Pod
 	if p.Unordered {
-		movable, refused = p.draft.SplitRefused(movable, rollout, planning.Free)
+		admitted, waiting = p.draft.Select(&p.unavailable, movable, rollout)
+	} else {
+		admitted, waiting = p.unavailable.Select(movable, p.draft.ReplacedBy(rollout))
 	}
-	admitted, waiting := p.unavailable.Select(movable, p.draft.ReplacedBy(rollout))
-	if p.Unordered {
-		_, due = p.draft.SplitRefused(waiting, rollout, planning.Full)
-	}
-	for _, pod := range slices.Concat(admitted, refused, due) {
+	for _, pod := range admitted {
 		p.moveOne(pod, rollout)
 	}
 	p.draft.HoldLimited(&p.unavailable, append(blocked, waiting...))

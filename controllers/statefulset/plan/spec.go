@@ -193,7 +193,7 @@ func PreDownload(spec *Spec, s podset.Snapshot) *pulls.Workload {
 		return nil
 	}
 	counts := podset.CountsOf(&s)
-	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts)
+	about := pulls.WorkloadOf(&spec.Spec, spec.PreDownload, &s, counts.UpdatedReady)
 	if rolledOut(spec, counts) {
 		about.Current = s.Update // as the status of this pass says; nothing triggers a pass for it again
 	}

@@ -33,18 +33,9 @@ const (
 
 // Workload is the input of a decision about pulling ahead.
 type Workload struct {
-	// Namespace is the jobs' place, Owner their controller reference.
-	Namespace string
-	Owner     metav1.OwnerReference
-	// Selector is the workload's own.
-	Selector *metav1.LabelSelector
-	// Replicas, Partition and MaxUnavailable are counts of pods.
-	Replicas, Partition, MaxUnavailable int32
-	// OnDelete: the workload moves no pod by itself.
-	OnDelete bool
-	// Policy is about editing and replacing pods, InPlace the allowed edits.
-	Policy  shared.PodUpdatePolicy
-	InPlace inplace.Options
+	*podset.Spec
+	// MaxUnavailable is a count of pods.
+	MaxUnavailable int
 	// AnyUpdate pulls ahead of replacements, too, and for however few pods (DaemonSet).
 	AnyUpdate bool
 	// Settings are the user's.
@@ -57,14 +48,12 @@ type Workload struct {
 	Revisions map[string]revision.Revision
 }
 
-// WorkloadOf describes a workload by its parsed spec, its settings and its snapshot. counts are its
+// WorkloadOf describes a workload by its parsed spec, its settings and its snapshot. updatedReady is its
 // status's.
-func WorkloadOf(spec *podset.Spec, settings Settings, s *podset.Snapshot, counts podset.Counts) *Workload {
+func WorkloadOf(spec *podset.Spec, settings Settings, s *podset.Snapshot, updatedReady int32) *Workload {
 	return &Workload{
-		Namespace: spec.Namespace, Owner: spec.Owner, Selector: spec.LabelSelector,
-		Replicas: int32(spec.Replicas), Partition: int32(spec.Partition), MaxUnavailable: int32(spec.MaxUnavailable),
-		OnDelete: spec.OnDelete, Policy: spec.PodUpdatePolicy, InPlace: spec.InPlace, Settings: settings,
-		UpdatedReady: counts.UpdatedReady, Current: s.Current, Update: s.Update, Revisions: s.Revisions,
+		Spec: spec, MaxUnavailable: spec.MaxUnavailable, Settings: settings, UpdatedReady: updatedReady,
+		Current: s.Current, Update: s.Update, Revisions: s.Revisions,
 	}
 }
 
@@ -174,8 +163,8 @@ func images(w Workload) (images map[string]string, why string) {
 	switch {
 	case w.OnDelete:
 		return nil, "with updateStrategy.type OnDelete pods are replaced, and not moved by the set."
-	case !w.AnyUpdate && w.Policy != shared.InPlaceIfPossible && w.Policy != shared.InPlaceOnly:
-		return nil, fmt.Sprintf("podUpdatePolicy %s replaces pods.", w.Policy)
+	case !w.AnyUpdate && w.PodUpdatePolicy != shared.InPlaceIfPossible && w.PodUpdatePolicy != shared.InPlaceOnly:
+		return nil, fmt.Sprintf("podUpdatePolicy %s replaces pods.", w.PodUpdatePolicy)
 	case !w.AnyUpdate && w.Replicas <= fewReplicas:
 		return nil, fmt.Sprintf("it takes more than %d replicas.", fewReplicas)
 	case w.Partition == 0 && w.MaxUnavailable >= w.Replicas:
@@ -187,7 +176,7 @@ func images(w Workload) (images map[string]string, why string) {
 		}
 		return images, ""
 	}
-	difference := inplace.CompareRevisions(w.Current, w.Update, w.Policy, w.InPlace)
+	difference := inplace.CompareRevisions(w.Current, w.Update, w.PodUpdatePolicy, w.InPlace)
 	switch {
 	case !difference.InPlace:
 		return nil, "it cannot be made in place: " + difference.Reason + "."
@@ -224,8 +213,8 @@ func newJob(w Workload, hash, name, image string) *v1beta1.ImagePullJob {
 	labels[shared.LabelRevisionHash] = hash
 
 	pods := v1beta1.ImagePullJobPodSelector{}
-	if w.Selector != nil {
-		pods.LabelSelector = *w.Selector.DeepCopy()
+	if w.LabelSelector != nil {
+		pods.LabelSelector = *w.LabelSelector.DeepCopy()
 	}
 	// Pods carry the full name of their revision or its hash alone.
 	pods.MatchExpressions = append(pods.MatchExpressions, metav1.LabelSelectorRequirement{

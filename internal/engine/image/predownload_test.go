@@ -19,6 +19,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/inplace"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
@@ -42,12 +43,15 @@ func rev(hash string, images ...string) revision.Revision {
 // workload is in the middle of a rollout from image v1 to v2.
 func workload() Workload {
 	return Workload{
-		Namespace: "ns",
-		Owner:     metav1.OwnerReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet", Name: "web", UID: "set", Controller: ptr.To(true)},
-		Selector:  &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
-		Replicas:  10, MaxUnavailable: 2, Policy: shared.InPlaceIfPossible,
-		Settings: Settings{Parallelism: 1, TimeoutSeconds: 300},
-		Current:  rev("old", "web:v1"), Update: rev("new", "web:v2"),
+		Spec: &podset.Spec{
+			Namespace:     "ns",
+			Owner:         metav1.OwnerReference{APIVersion: "apps.kruise.io/v1beta1", Kind: "StatefulSet", Name: "web", UID: "set", Controller: ptr.To(true)},
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
+			Replicas:      10, PodUpdatePolicy: shared.InPlaceIfPossible,
+		},
+		MaxUnavailable: 2,
+		Settings:       Settings{Parallelism: 1, TimeoutSeconds: 300},
+		Current:        rev("old", "web:v1"), Update: rev("new", "web:v2"),
 	}
 }
 
@@ -145,7 +149,7 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"also when the update itself is not worth a job": {
-			change: []func(*Workload){func(w *Workload) { w.Policy = shared.RecreatePods }},
+			change: []func(*Workload){func(w *Workload) { w.PodUpdatePolicy = shared.RecreatePods }},
 			jobs:   []*v1beta1.ImagePullJob{job("web-mid-a", "mid"), job("web-new-a", "new")},
 			want: brief{
 				State: NotUseful, Message: not + "podUpdatePolicy ReCreate replaces pods.", Delete: []string{"web-mid-a"}, Record: shared.LabelPreDownloadIgnored,
@@ -156,7 +160,7 @@ func TestDecide(t *testing.T) {
 			want:   brief{State: Wanted, Message: wanted.Message},
 		},
 		"nor taken away when the set changes its mind": {
-			change: []func(*Workload){label(shared.LabelPreDownloadCreated), func(w *Workload) { w.Policy, w.Replicas = shared.RecreatePods, 1 }},
+			change: []func(*Workload){label(shared.LabelPreDownloadCreated), func(w *Workload) { w.PodUpdatePolicy, w.Replicas = shared.RecreatePods, 1 }},
 			jobs:   []*v1beta1.ImagePullJob{job("web-new-a", "new")},
 			want:   brief{State: Wanted, Message: wanted.Message},
 		},
@@ -169,7 +173,7 @@ func TestDecide(t *testing.T) {
 			want:   brief{State: NotUseful, Message: not + "it takes more than 3 replicas."},
 		},
 		"not with ReCreate": {
-			change: []func(*Workload){func(w *Workload) { w.Policy = shared.RecreatePods }},
+			change: []func(*Workload){func(w *Workload) { w.PodUpdatePolicy = shared.RecreatePods }},
 			want:   ignored("podUpdatePolicy ReCreate replaces pods."),
 		},
 		"not with OnDelete": {
@@ -189,7 +193,7 @@ func TestDecide(t *testing.T) {
 			change: []func(*Workload){func(w *Workload) { w.MaxUnavailable, w.Partition = 10, 1 }},
 			want:   wanted,
 		},
-		"with InPlaceOnly": {change: []func(*Workload){func(w *Workload) { w.Policy = shared.InPlaceOnly }}, want: wanted},
+		"with InPlaceOnly": {change: []func(*Workload){func(w *Workload) { w.PodUpdatePolicy = shared.InPlaceOnly }}, want: wanted},
 		"not for a change that replaces pods": {
 			change: []func(*Workload){func(w *Workload) { w.Update.Template.Spec.Containers[0].Command = []string{"sh"} }},
 			want: ignored("it cannot be made in place: spec.template.spec.containers[0].command changed: " +
@@ -270,8 +274,8 @@ func TestManyImagesGetTheirJobsAFewAtATime(t *testing.T) {
 func TestNewJob(t *testing.T) {
 	w := workload()
 	w.Settings = Settings{Parallelism: 5, TimeoutSeconds: 60}
-	w.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}
-	selector, template := w.Selector.DeepCopy(), w.Update.Template.DeepCopy()
+	w.LabelSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "tier", Operator: metav1.LabelSelectorOpExists}}
+	selector, template := w.LabelSelector.DeepCopy(), w.Update.Template.DeepCopy()
 
 	got := Decide(w, nil).Create
 	want := []*v1beta1.ImagePullJob{{
@@ -307,7 +311,7 @@ func TestNewJob(t *testing.T) {
 	// Nobody's object is written to.
 	got[0].Labels["app"], got[0].Spec.SandboxConfig.Labels["app"] = "changed", "changed"
 	got[0].Spec.PodSelector.MatchExpressions[0].Key = "changed"
-	if diff := cmp.Diff(selector, w.Selector) + cmp.Diff(template, w.Update.Template); diff != "" {
+	if diff := cmp.Diff(selector, w.LabelSelector) + cmp.Diff(template, w.Update.Template); diff != "" {
 		t.Errorf("the workload was changed:\n%s", diff)
 	}
 }

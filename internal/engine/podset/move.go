@@ -6,6 +6,7 @@ package podset
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
@@ -164,6 +165,15 @@ func (p *Draft) splitRefused(pods []*Pod, place planning.Place, next func(*Pod) 
 		}
 	}
 	return others, refused
+}
+
+// Select is [Limit.Select] for pods to move, and what it admits are the pods to move now. A refused one leaves its place to the others until
+// its next try.
+func (p *Draft) Select(limit *Limit, pods []*Pod, r Rollout) (admitted, waiting []*Pod) {
+	others, refused := p.SplitRefused(pods, r, planning.Free)
+	admitted, waiting = limit.Select(others, p.ReplacedBy(r))
+	_, due := p.SplitRefused(waiting, r, planning.Full)
+	return slices.Concat(admitted, refused, due), waiting
 }
 
 // SetAside sets a refused step for a pod aside, see [planning.Plan.SetAside].

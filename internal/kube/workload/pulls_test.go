@@ -28,6 +28,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/image"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 	"github.com/kruise-operator/kruise-operator/internal/platform/scheme"
@@ -77,10 +78,13 @@ func newSimulation(t *testing.T, containers int) *simulation {
 	}
 	kind := v1beta1.GroupVersion().WithKind("StatefulSet")
 	w.Workload = image.Workload{
-		Namespace: w.set.Namespace, Owner: *metav1.NewControllerRef(w.set, kind),
-		Selector: w.set.Spec.Selector, Replicas: 10, MaxUnavailable: 1, Policy: shared.InPlaceIfPossible,
-		Settings: image.Settings{Parallelism: 1, TimeoutSeconds: 300},
-		Current:  w.revision("old", "v1", containers), Update: w.revision("new", "v2", containers),
+		Spec: &podset.Spec{
+			Namespace: w.set.Namespace, Owner: *metav1.NewControllerRef(w.set, kind),
+			LabelSelector: w.set.Spec.Selector, Replicas: 10, PodUpdatePolicy: shared.InPlaceIfPossible,
+		},
+		MaxUnavailable: 1,
+		Settings:       image.Settings{Parallelism: 1, TimeoutSeconds: 300},
+		Current:        w.revision("old", "v1", containers), Update: w.revision("new", "v2", containers),
 	}
 	w.server = testutil.NewClient(known, nil, w.Current.Object, w.Update.Object)
 	w.view = &view{server: w.server, informer: controllertest.NewFakeInformer(controllertest.Synced)}
