@@ -156,7 +156,7 @@ func share(mgr ctrl.Manager, deps *Deps) {
 	all.PodPlaces = managed(persistentpodstate.Value().Entry.Stored())
 	if managed(workload.BudgetKind()) {
 		all.Budgets = &workload.Budgets{
-			Ledger: &budgets.Ledger{Live: all.Live, Client: all.Client, Clock: all.Clock}, Gates: podunavailablebudget.GatesOf(c.Features), Cache: all.Cache,
+			Ledger: &budgets.Ledger{Live: all.Live, Client: all.Client, Clock: all.Clock}, Gates: podunavailablebudget.GatesOf(c.Features),
 		}
 	}
 	if daemon := deps.Operator.NodeDaemon; daemon != nil {

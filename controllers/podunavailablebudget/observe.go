@@ -118,7 +118,7 @@ func (r *Reconciler) readPods(ctx context.Context, b *disruption.Budget, selecto
 	if err != nil {
 		return fmt.Errorf("listing the pods of the budget: %w", err)
 	}
-	all, err := r.Budgets.Of(ctx, b.Namespace)
+	all, err := r.BudgetsOf(ctx, b.Namespace)
 	if err != nil {
 		return err
 	}

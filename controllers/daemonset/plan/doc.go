@@ -5,6 +5,6 @@
 // or to move to the update revision. It is pure: the same spec and snapshot give the same plan.
 //
 // A slot is a node. nodes.go knows the wanted nodes and their pods, manage.go creates missing pods
-// and deletes surplus ones, move.go updates under maxUnavailable and surge.go under maxSurge,
+// and deletes surplus ones, move.go updates under maxUnavailable or maxSurge,
 // status.go reports.
 package plan

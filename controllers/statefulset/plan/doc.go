@@ -10,7 +10,7 @@
 //     its decision.
 //   - pods.go: Pods derives the facts about pods; new pods and their names.
 //   - plan.go: Plan is the order of the steps.
-//   - replicas.go: step 1, finished and missing pods. scalein.go: step 2, pods with unwanted
+//   - replicas.go: step 1, finished and missing pods, and step 2, pods with unwanted
 //     ordinals.
 //   - targets.go: the pods to update, and their order. move.go: step 3, moving them within the
 //     limit.

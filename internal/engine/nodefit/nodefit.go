@@ -4,7 +4,12 @@
 package nodefit
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -150,4 +155,61 @@ func (r Reason) String() string {
 	default:
 		return "fits"
 	}
+}
+
+// DaemonTolerations are every daemon pod's: it stays on an unready or unreachable node, and runs on
+// one under pressure or cordoned. One on the network of the host also runs where the network of
+// pods does not work yet.
+func DaemonTolerations(hostNetwork bool) []corev1.Toleration {
+	exists := func(key string, effect corev1.TaintEffect) corev1.Toleration {
+		return corev1.Toleration{Key: key, Operator: corev1.TolerationOpExists, Effect: effect}
+	}
+	tolerations := []corev1.Toleration{
+		exists(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute),
+		exists(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute),
+		exists(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodeMemoryPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodePIDPressure, corev1.TaintEffectNoSchedule),
+		exists(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule),
+	}
+	if hostNetwork {
+		tolerations = append(tolerations, exists(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule))
+	}
+	return tolerations
+}
+
+// Tolerations are a template's and the added ones. An added one replaces the same one with a
+// limited time. The result shares nothing with of.
+func Tolerations(of []corev1.Toleration, added ...corev1.Toleration) []corev1.Toleration {
+	all := slices.Clone(of)
+	for _, toleration := range added {
+		same := slices.IndexFunc(all, func(t corev1.Toleration) bool { return t.MatchToleration(&toleration) })
+		if same < 0 {
+			all = append(all, toleration)
+		} else {
+			all[same] = toleration
+		}
+	}
+	return all
+}
+
+// WhyNone says why no node fits: how many nodes there are for each of the most frequent reasons, three reasons at most. reasons has one entry for
+// each node; it completes "the node ...".
+func WhyNone(reasons []string) string {
+	if len(reasons) == 0 {
+		return "the cluster has no node."
+	}
+	const most = 3
+	count := map[string]int{}
+	for _, reason := range reasons {
+		count[reason]++
+	}
+	sorted := slices.SortedFunc(maps.Keys(count), func(a, b string) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	var texts []string
+	for _, reason := range sorted[:min(len(sorted), most)] {
+		texts = append(texts, fmt.Sprintf("%d of %d because the node %s", count[reason], len(reasons), reason))
+	}
+	return strings.Join(texts, "; ") + "."
 }

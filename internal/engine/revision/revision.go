@@ -22,6 +22,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -324,4 +325,17 @@ func Current[T any](name string, update Of[T], stored map[string]Of[T]) Of[T] {
 		return current
 	}
 	return update
+}
+
+// HashOf is the hash in the name of a revision. It takes the hash alone, too: pods carry either as their label.
+func HashOf(name string) string { return name[strings.LastIndexByte(name, '-')+1:] }
+
+// Hash is the hash of the revision, as its object says it, else as its name ends.
+func (r Of[T]) Hash() string {
+	if r.Object != nil {
+		if hash := r.Object.Labels[shared.LabelRevisionHash]; hash != "" {
+			return hash
+		}
+	}
+	return HashOf(r.Name)
 }

@@ -7,11 +7,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,20 +34,17 @@ func BudgetKind() schema.GroupVersionKind {
 type Budgets struct {
 	Ledger *budgets.Ledger
 	Gates  disruption.Gates
-	// Cache has the budgets.
-	Cache client.Reader
 }
 
-// Of are the budgets of a namespace.
-func (b *Budgets) Of(ctx context.Context, namespace string) ([]*disruption.Budget, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(BudgetKind().GroupVersion().WithKind(BudgetKind().Kind + "List"))
-	if err := b.Cache.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("listing PodUnavailableBudgets: %w", err)
+// BudgetsOf are the budgets of a namespace.
+func (b *Base) BudgetsOf(ctx context.Context, namespace string) ([]*disruption.Budget, error) {
+	stored, err := b.List(ctx, BudgetKind(), client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
 	}
 	var all []*disruption.Budget
-	for i := range list.Items {
-		budget, err := decode[policyv1beta1.PodUnavailableBudget](&list.Items[i])
+	for i := range stored {
+		budget, err := decode[policyv1beta1.PodUnavailableBudget](&stored[i])
 		if err == nil && budget.DeletionTimestamp == nil {
 			all = append(all, disruption.Parse(budget))
 		}
@@ -69,14 +64,14 @@ func (p *Pass) Budgeted(ctx context.Context, plan planning.Plan) planning.Plan {
 	if p.Budgets == nil {
 		return plan
 	}
-	needs, err := p.Budgets.needs(ctx, plan, p.Clock.Now())
+	needs, err := p.needs(ctx, plan)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("PodUnavailableBudgets cannot be read", "err", err.Error())
 		return holdAll(plan, err)
 	}
 	held := map[int]bool{}
 	for _, need := range needs {
-		denied, why := p.Budgets.ask(ctx, need, p.Clock.Now())
+		denied, why := p.ask(ctx, need)
 		if len(denied) == 0 {
 			continue
 		}
@@ -96,7 +91,7 @@ func (b *Base) BudgetHolds(ctx context.Context, pod *corev1.Pod, op policyv1beta
 	if b.Budgets == nil {
 		return "", nil
 	}
-	all, err := b.Budgets.Of(ctx, pod.Namespace)
+	all, err := b.BudgetsOf(ctx, pod.Namespace)
 	if err != nil {
 		return "", err
 	}
@@ -104,15 +99,12 @@ func (b *Base) BudgetHolds(ctx context.Context, pod *corev1.Pod, op policyv1beta
 	if budget == nil {
 		return "", nil
 	}
-	denied, why := b.Budgets.ask(ctx, &asked{budget: budget, at: []int{0}, asks: []disruption.Ask{{Pod: pod, Operation: op, Gates: b.Budgets.Gates}}}, b.Clock.Now())
-	if len(denied) == 0 {
-		return "", nil
-	}
+	_, why := b.ask(ctx, &asked{budget: budget, at: []int{0}, asks: []disruption.Ask{{Pod: pod, Operation: op, Gates: b.Budgets.Gates}}})
 	return why, nil
 }
 
 // needs are the actions of a plan that are not free, by budget. Budgets are read only for plans that disrupt pods.
-func (b *Budgets) needs(ctx context.Context, plan planning.Plan, now time.Time) ([]*asked, error) {
+func (b *Base) needs(ctx context.Context, plan planning.Plan) ([]*asked, error) {
 	known := map[string][]*disruption.Budget{}
 	byName := map[types.NamespacedName]*asked{}
 	var needs []*asked
@@ -126,13 +118,13 @@ func (b *Budgets) needs(ctx context.Context, plan planning.Plan, now time.Time) 
 		all, read := known[pod.Namespace]
 		if !read {
 			var err error
-			if all, err = b.Of(ctx, pod.Namespace); err != nil {
+			if all, err = b.BudgetsOf(ctx, pod.Namespace); err != nil {
 				return nil, err
 			}
 			known[pod.Namespace] = all
 		}
 		budget := disruption.Of(all, pod)
-		if budget == nil || budget.Free(pod, op, b.Gates, now) {
+		if budget == nil || budget.Free(pod, op, b.Budgets.Gates, b.Clock.Now()) {
 			continue
 		}
 		name := client.ObjectKeyFromObject(budget)
@@ -140,14 +132,14 @@ func (b *Budgets) needs(ctx context.Context, plan planning.Plan, now time.Time) 
 			byName[name] = &asked{budget: budget}
 			needs = append(needs, byName[name])
 		}
-		byName[name].at, byName[name].asks = append(byName[name].at, at), append(byName[name].asks, disruption.Ask{Pod: pod, Operation: op, Gates: b.Gates})
+		byName[name].at, byName[name].asks = append(byName[name].at, at), append(byName[name].asks, disruption.Ask{Pod: pod, Operation: op, Gates: b.Budgets.Gates})
 	}
 	return needs, nil
 }
 
 // ask returns the denied actions. The cache's view denies without a request; what it allows is asked for and recorded.
-func (b *Budgets) ask(ctx context.Context, need *asked, now time.Time) (denied []int, why string) {
-	answers, _ := disruption.Decide(need.budget, need.asks, now)
+func (b *Base) ask(ctx context.Context, need *asked) (denied []int, why string) {
+	answers, _ := disruption.Decide(need.budget, need.asks, b.Clock.Now())
 	var at []int
 	var asks []disruption.Ask
 	for i, answer := range answers {
@@ -160,7 +152,7 @@ func (b *Budgets) ask(ctx context.Context, need *asked, now time.Time) (denied [
 	if len(asks) == 0 {
 		return denied, why
 	}
-	answers, err := b.Ledger.Ask(ctx, client.ObjectKeyFromObject(need.budget), false, asks...)
+	answers, err := b.Budgets.Ledger.Ask(ctx, client.ObjectKeyFromObject(need.budget), false, asks...)
 	if err != nil {
 		if need.budget.IgnoresFailure() {
 			return denied, why
@@ -181,7 +173,7 @@ func holdAll(plan planning.Plan, err error) planning.Plan {
 	for at := range plan.Actions {
 		held[at] = disruption.OperationOf(&plan.Actions[at]) != ""
 	}
-	plan.Held = append(slices.Clip(plan.Held), planning.Note{Reason: podset.ReasonBudget, Message: strings.TrimSpace("PodUnavailableBudgets cannot be read: " + err.Error())})
+	plan.Held = append(slices.Clip(plan.Held), planning.Note{Reason: podset.ReasonBudget, Message: "PodUnavailableBudgets cannot be read: " + err.Error()})
 	return without(plan, held)
 }
 

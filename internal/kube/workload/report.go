@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +19,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/conditions"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -114,35 +117,33 @@ func lasts(cause error) bool {
 // transitionOf is when a stored object's condition got its present status; zero if unknown.
 func transitionOf(stored *unstructured.Unstructured, kind string) time.Time {
 	list, _, _ := unstructured.NestedSlice(stored.Object, "status", "conditions")
-	for _, entry := range list {
-		if fields, _ := entry.(map[string]any); fields["type"] == kind {
-			text, _ := fields["lastTransitionTime"].(string)
-			if at, err := time.Parse(time.RFC3339, text); err == nil {
-				return at
-			}
-		}
+	at := indexOf(list, kind)
+	if at < 0 {
+		return time.Time{}
 	}
-	return time.Time{}
+	text, _, _ := unstructured.NestedString(list[at].(map[string]any), "lastTransitionTime")
+	since, _ := time.Parse(time.RFC3339, text)
+	return since
+}
+
+// indexOf is where a stored list has the condition of a type; -1 when it has none.
+func indexOf(list []any, kind string) int {
+	return slices.IndexFunc(list, func(entry any) bool {
+		condition, _ := entry.(map[string]any)
+		return condition["type"] == kind
+	})
 }
 
 // emptyStatus is the kind's empty status: the counters its schema demands are 0. Without
 // them the server refuses a status of conditions alone.
 func (b *Base) emptyStatus() map[string]any {
 	status := map[string]any{}
-	object, err := b.Client.Scheme().New(b.Kind)
-	if err != nil {
-		return status
+	if object, err := b.Client.Scheme().New(b.Kind); err == nil {
+		fields, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(object) // types of the scheme always convert
+		zero, _, _ := unstructured.NestedMap(fields, "status")
+		maps.Copy(status, zero)
 	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return status
-	}
-	zero, _, _ := unstructured.NestedMap(fields, "status")
-	for field, value := range zero {
-		if value != nil {
-			status[field] = value
-		}
-	}
+	maps.DeleteFunc(status, func(_ string, value any) bool { return value == nil })
 	return status
 }
 
@@ -156,10 +157,7 @@ func (b *Base) AddConditions(ctx context.Context, stored *unstructured.Unstructu
 	list, _ := status["conditions"].([]any)
 	known := 0
 	for _, condition := range added {
-		at := slices.IndexFunc(list, func(entry any) bool {
-			old, ok := entry.(map[string]any)
-			return ok && old["type"] == condition.Type
-		})
+		at := indexOf(list, condition.Type)
 		entry := map[string]any{
 			"type": condition.Type, "status": string(condition.Status), "reason": condition.Reason, "message": condition.Message,
 			"lastTransitionTime": b.Clock.Now().UTC().Truncate(time.Second).Format(time.RFC3339),
@@ -184,4 +182,32 @@ func (b *Base) AddConditions(ctx context.Context, stored *unstructured.Unstructu
 	status["conditions"] = list
 	wait, err = b.Status.Write(ctx, &b.Remembered(stored).status, stored, status, true)
 	return wait == 0 && err == nil, wait, err
+}
+
+// notReported is when an unwritten condition is written again.
+const notReported = 5 * time.Second
+
+// Paused is true if the user wants nothing done for an object. Each pass asks, not a
+// predicate of its watch: pods, revisions and the clock trigger passes, too.
+func Paused(object client.Object) bool {
+	yes, err := strconv.ParseBool(object.GetAnnotations()[shared.AnnotationPaused])
+	return err == nil && yes
+}
+
+func pausedProgress() podset.Progress {
+	return podset.Stalled(appsv1beta1.ReasonReconciliationPaused, "Nothing is done for this object while its annotation "+shared.AnnotationPaused+" is true.")
+}
+
+// reportPaused reports the pause once. The next pass without it replaces the conditions. It
+// returns when to try again.
+func (b *Base) reportPaused(ctx context.Context, stored *unstructured.Unstructured) time.Duration {
+	written, wait, err := b.AddConditions(ctx, stored, pausedProgress().Conditions()...)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("Pause not reported", "err", err.Error())
+		return notReported
+	}
+	if written {
+		ctrl.LoggerFrom(ctx).Info("Paused by annotation")
+	}
+	return wait
 }

@@ -113,8 +113,7 @@ func IsRequest(h shared.ReadinessHolder, namespace string) bool {
 // or completed, or the kind does not exist.
 func requestOver(ctx context.Context, live client.Reader, h shared.ReadinessHolder) (bool, error) {
 	namespace, name, _ := strings.Cut(h.Key, "/")
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(appsv1alpha1.GroupVersion().WithKind(requestAgent + "List"))
+	list := listOf(appsv1alpha1.GroupVersion().WithKind(requestAgent))
 	err := live.List(ctx, list, client.InNamespace(namespace), client.MatchingFields{"metadata.name": name})
 	if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) { // The kind is not served, or not any more, so there is no request.
 		return true, nil
