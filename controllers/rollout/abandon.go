@@ -6,7 +6,6 @@ package rollout
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -30,36 +29,11 @@ const (
 	releasing = 2 * time.Second
 )
 
-// strays are workloads whose Rollout is not stored, since when.
-type strays struct {
-	mutex sync.Mutex
-	since map[types.UID]time.Time
-}
-
-// age is for how long a workload has been one; it begins with the first question.
-func (s *strays) age(uid types.UID, now time.Time) time.Duration {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.since == nil {
-		s.since = map[types.UID]time.Time{}
-	}
-	if _, known := s.since[uid]; !known {
-		s.since[uid] = now
-	}
-	return now.Sub(s.since[uid])
-}
-
-func (s *strays) forget(uid types.UID) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	delete(s.since, uid)
-}
-
 // abandon takes workloads from under the brake that name a Rollout which is not stored, or is for another workload. It says when to look
 // again while the Rollout is not stored.
 func (r *Reconciler) abandon(ctx context.Context, rollout types.NamespacedName) (time.Duration, error) {
 	var wait time.Duration
-	for _, row := range rollable.All() {
+	for _, row := range r.rows {
 		all, err := r.named(ctx, row, rollout)
 		if err != nil {
 			return 0, err
@@ -80,19 +54,14 @@ func (r *Reconciler) named(ctx context.Context, row rollable.Workload, rollout t
 	if row.Native {
 		return r.labeled.named(row.Kind, rollout), nil
 	}
+	stored, err := r.List(ctx, row.Kind, client.InNamespace(rollout.Namespace), client.HasLabels{shared.LabelWorkloadType})
+	if err != nil {
+		return nil, err
+	}
 	var all []metav1.Object
-	for _, own := range r.own {
-		if own.Kind != row.Kind {
-			continue
-		}
-		stored, err := r.List(ctx, row.Kind, client.InNamespace(rollout.Namespace), client.HasLabels{shared.LabelWorkloadType})
-		if err != nil {
-			return nil, err
-		}
-		for i := range stored {
-			if stored[i].GetAnnotations()[shared.AnnotationRollout] == rollout.Name {
-				all = append(all, &stored[i])
-			}
+	for i := range stored {
+		if stored[i].GetAnnotations()[shared.AnnotationRollout] == rollout.Name {
+			all = append(all, &stored[i])
 		}
 	}
 	return all, nil
@@ -104,15 +73,17 @@ func (r *Reconciler) judge(ctx context.Context, row rollable.Workload, at metav1
 	err := r.Cache.Get(ctx, rollout, stored, client.UnsafeDisableDeepCopy)
 	switch {
 	case err == nil && refersTo(stored, row.Kind.GroupKind(), at.GetName()):
-		r.strays.forget(at.GetUID())
+		r.strays.Delete(at.GetUID())
 		return 0, nil
 	case err == nil:
 		return 0, r.letGo(ctx, row, at)
 	case !apierrors.IsNotFound(err):
 		return 0, fmt.Errorf("reading the Rollout: %w", err)
 	}
-	if left := keepAnnounced - r.strays.age(at.GetUID(), r.Clock.Now()); left > 0 {
-		return left, nil
+	now := r.Clock.Now()
+	first, _ := r.strays.LoadOrStore(at.GetUID(), now)
+	if since, _ := first.(time.Time); now.Sub(since) < keepAnnounced {
+		return keepAnnounced - now.Sub(since), nil
 	}
 	if _, err := r.Writer.Look(ctx, kind(), rollout); !apierrors.IsNotFound(err) {
 		return workload.Busy, err // the cache will show it
@@ -147,6 +118,6 @@ func (r *Reconciler) letGo(ctx context.Context, row rollable.Workload, at metav1
 		}
 		version.ResourceVersion = answer.ResourceVersion
 	}
-	r.strays.forget(at.GetUID())
+	r.strays.Delete(at.GetUID())
 	return nil
 }

@@ -6,6 +6,7 @@ package rollout
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -38,12 +39,13 @@ type Reconciler struct {
 	*workload.Base
 	// hooked tells of the brake; nil in unit tests.
 	hooked *workload.Hooked
-	// labeled are the workloads of Kubernetes under the brake, own the kinds of ours that are served.
+	// labeled are the workloads of Kubernetes under the brake, rows their kinds and those of ours that are served.
 	labeled labeled
-	own     []rollable.Workload
+	rows    []rollable.Workload
 	// shares: somebody carries out TrafficRoutings.
 	shares bool
-	strays strays
+	// strays is since when a Rollout of a workload, by its UID, is not stored.
+	strays sync.Map
 	routes routes.Reader
 	// appends adds labels of new pods to the selector of their Service.
 	appends bool
@@ -114,7 +116,7 @@ func decide(rollout *v1beta1.Rollout, seen *seen) plan.Decision {
 	todo, at := plan.Plan(rollout, snapshot), rollout
 	snapshot.World = nil // it is what the stored status needs
 	for range mostStates {
-		if !passes(&at.Status, seen.release, todo) {
+		if !passes(&at.Status, seen.Release, todo) {
 			break
 		}
 		at = at.DeepCopy()

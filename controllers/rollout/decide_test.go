@@ -47,7 +47,7 @@ func TestStatesThatWaitForNothingAreOnePass(t *testing.T) {
 			release := &v1beta1.BatchRelease{Spec: *plan.Plan(ordering, s.Snapshot).Order}
 			release.Status = v1beta1.BatchReleaseStatus{UpdateRevision: "v2", ObservedWorkloadReplicas: 3}
 			release.Status.CanaryStatus.CurrentBatchState = v1beta1.BatchStateReady
-			s.release, s.Release = release, release
+			s.Release = release
 			before := rollout.Status.DeepCopy()
 
 			got := decide(rollout, s)
@@ -107,7 +107,7 @@ func TestRequestsAreReadForEachState(t *testing.T) {
 	release := &v1beta1.BatchRelease{Spec: *plan.Plan(rollout.DeepCopy(), s.Snapshot).Order}
 	release.Status = v1beta1.BatchReleaseStatus{UpdateRevision: "v2", ObservedWorkloadReplicas: 3}
 	release.Status.CanaryStatus.CurrentBatchState = v1beta1.BatchStateReady
-	s.release, s.Release = release, release
+	s.Release = release
 	if sub := decide(rollout, s).Status.CanaryStatus; sub.CurrentStepState != v1beta1.CanaryStepStateInit || sub.CurrentStepIndex != 2 {
 		t.Errorf("step %d, %s", sub.CurrentStepIndex, sub.CurrentStepState)
 	}

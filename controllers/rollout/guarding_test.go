@@ -5,7 +5,6 @@ package rollout
 
 import (
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -20,27 +19,6 @@ func workloadWith(kind string, spec map[string]any, labels, annotations map[stri
 	w.SetLabels(labels)
 	w.SetAnnotations(annotations)
 	return w
-}
-
-// The time of a stray begins with the first question, and another object of the name has its own.
-func TestHowLongAWorkloadIsAStray(t *testing.T) {
-	var s strays
-	at := time.Unix(100, 0)
-	for i, tc := range []struct {
-		after  time.Duration
-		forget bool
-		want   time.Duration
-	}{{0, false, 0}, {3 * time.Second, false, 3 * time.Second}, {20 * time.Second, true, 20 * time.Second}, {30 * time.Second, false, 0}} {
-		if got := s.age("a", at.Add(tc.after)); got != tc.want {
-			t.Errorf("%d: %s", i, got)
-		}
-		if tc.forget {
-			s.forget("a")
-		}
-	}
-	if got := s.age("b", at.Add(time.Hour)); got != 0 {
-		t.Errorf("another one is a stray for %s", got)
-	}
 }
 
 // What is held goes on before the label goes: without it nothing would.

@@ -14,7 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -69,36 +69,23 @@ func conditions() []admissionv1.MatchCondition {
 	if err != nil {
 		return nil // a test decodes it
 	}
-	var all []admissionv1.MatchCondition
-	for _, c := range listOf(objects[0], "matchConditions") {
-		all = append(all, admissionv1.MatchCondition{Name: c["name"], Expression: c["expression"]})
+	var policy admissionv1.MutatingAdmissionPolicy
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[0].Object, &policy); err != nil {
+		return nil
 	}
-	variables := listOf(objects[0], "variables")
-	changed := variables[slices.IndexFunc(variables, func(v map[string]string) bool { return v["name"] == "changed" })]["expression"]
+	variables := policy.Spec.Variables
+	changed := variables[slices.IndexFunc(variables, func(v admissionv1.Variable) bool { return v.Name == "changed" })].Expression
 	id := `object.metadata.?labels[?'` + shared.RolloutID + `'].orValue('') != oldObject.metadata.?labels[?'` + shared.RolloutID + `'].orValue('')`
 	notes := `['` + shared.AnnotationRollout + `', '` + shared.AnnotationSequence + `', '` + shared.AnnotationControl + `', '` + shared.AnnotationOriginal + `', '` +
 		shared.AnnotationInProgressing + `', '` + shared.RolloutID + `'].exists(k, ` +
 		`object.metadata.?annotations[?k].orValue('') != oldObject.metadata.?annotations[?k].orValue(''))`
-	return append(all,
+	return append(policy.Spec.MatchConditions,
 		admissionv1.MatchCondition{Name: "not-a-proof", Expression: `!(request.?dryRun.orValue(false) && '` + proofLabel + `' in object.metadata.?labels.orValue({}))`},
 		admissionv1.MatchCondition{
 			Name: "to-be-held", Expression: changed + ` || ` + id + ` || ` + notes +
 				` || !('` + shared.LabelWorkloadType + `' in object.metadata.?labels.orValue({}))` +
 				` || '` + shared.AnnotationInProgressing + `' in oldObject.metadata.?annotations.orValue({}) && object.spec != oldObject.spec`,
 		})
-}
-
-// listOf are the named expressions in a field of the policy.
-func listOf(policy *unstructured.Unstructured, field string) []map[string]string {
-	var all []map[string]string
-	list, _, _ := unstructured.NestedSlice(policy.Object, "spec", field)
-	for _, entry := range list {
-		fields, _ := entry.(map[string]any)
-		name, _ := fields["name"].(string)
-		expression, _ := fields["expression"].(string)
-		all = append(all, map[string]string{"name": name, "expression": expression})
-	}
-	return all
 }
 
 // prover proves the policy by a dry run with a workload that it is for.

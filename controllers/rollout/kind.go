@@ -69,10 +69,12 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	managed := workload.Managed(mgr.GetRESTMapper(), c)
 	r.shares = managed(sharedKind())
 	for _, row := range rollable.All() {
-		if row.Native || !managed(row.Kind) {
+		if !row.Native && !managed(row.Kind) {
 			continue
 		}
-		r.own = append(r.own, row)
+		if r.rows = append(r.rows, row); row.Native {
+			continue
+		}
 		if err := r.WatchLate(ctx, workload.Object(row.Kind), r.rolloutsOf); err != nil && !errors.Is(err, workload.ErrNotSynced) {
 			return err
 		}

@@ -32,10 +32,9 @@ var errMoved = released.ErrMoved
 type seen struct {
 	plan.Snapshot
 	row rollable.Workload
-	// workload and release are as stored; nil: not there. deployment is the workload when it is one.
+	// workload is as stored; nil: not there. deployment is the workload when it is one.
 	workload   *unstructured.Unstructured
 	deployment *released.Deployment
-	release    *v1beta1.BatchRelease
 	// stableHash is the label of pods of the version before the release.
 	stableHash string
 	// shared is the TrafficRouting; nil: the Rollout names none.
@@ -145,11 +144,10 @@ func (r *Reconciler) observeRelease(ctx context.Context, o *v1beta1.Rollout, s *
 	if err != nil {
 		return fmt.Errorf("reading the BatchRelease: %w", err)
 	}
-	release := &v1beta1.BatchRelease{}
-	if err := quantity.FromUnstructured(object.Object, release); err != nil {
+	s.Release = &v1beta1.BatchRelease{}
+	if err := quantity.FromUnstructured(object.Object, s.Release); err != nil {
 		return fmt.Errorf("decoding the BatchRelease: %w", err)
 	}
-	s.release, s.Release = release, release
 	return nil
 }
 

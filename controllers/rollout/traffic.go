@@ -53,7 +53,7 @@ func labelOf(row rollable.Workload) string {
 
 // observeRequests reads Services and routes, past the cache, and only when the release needs something of them.
 func (r *Reconciler) observeRequests(ctx context.Context, o *v1beta1.Rollout, s *seen) error {
-	want := plan.Wanted(o, s.Workload, s.release)
+	want := plan.Wanted(o, s.Workload, s.Release)
 	if want == nil {
 		return nil
 	}

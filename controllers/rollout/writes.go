@@ -141,15 +141,15 @@ func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) []planning.Action 
 		}}
 	case d.Hold || d.LetGo:
 		return seen.shared.hold(r.Name, d.Hold)
-	case d.Drop && seen.release != nil:
+	case d.Drop && seen.Release != nil:
 		return []planning.Action{{
-			Verb: planning.VerbDelete, Step: stepDrop, Kind: releaseKind(), Object: seen.release, Reason: "Done", Propagation: metav1.DeletePropagationBackground,
+			Verb: planning.VerbDelete, Step: stepDrop, Kind: releaseKind(), Object: seen.Release, Reason: "Done", Propagation: metav1.DeletePropagationBackground,
 			Failure: planning.Event{Warning: true, Reason: "FailedRelease", Message: "Deleting the BatchRelease"},
 		}}
 	case d.Act != "":
 		return trafficActions(r, seen.requests, d.Act)
 	case d.Order != nil:
-		return order(r, seen.release, d.Order)
+		return order(r, seen.Release, d.Order)
 	case d.Ended && slices.Contains(r.Finalizers, shared.FinalizerRollout):
 		return finalizers(r, slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == shared.FinalizerRollout }))
 	}

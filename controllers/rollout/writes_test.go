@@ -41,7 +41,7 @@ func TestOneWriteAtATime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			workload := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "web", "namespace": "shop"}}}
-			all := actions(&v1beta1.Rollout{ObjectMeta: tc.meta}, &seen{row: row, workload: workload, release: tc.release}, tc.decision)
+			all := actions(&v1beta1.Rollout{ObjectMeta: tc.meta}, &seen{row: row, workload: workload, Snapshot: plan.Snapshot{Release: tc.release}}, tc.decision)
 			if len(all) != 1 {
 				t.Fatalf("%d writes", len(all))
 			}

@@ -69,32 +69,21 @@ func (r *Reconciler) users(ctx context.Context, o *v1alpha1.TrafficRouting) (all
 	looks := 0
 	for _, name := range plan.Named(o.Finalizers) {
 		stored, key := workload.Object(rolloutKind()), types.NamespacedName{Namespace: o.Namespace, Name: name}
-		switch err := r.Cache.Get(ctx, key, stored, client.UnsafeDisableDeepCopy); {
-		case err == nil && routing.SharedIn(stored) != o.Name:
-			continue
-		case apierrors.IsNotFound(err) && looks < mostLooks:
+		err := r.Cache.Get(ctx, key, stored, client.UnsafeDisableDeepCopy)
+		uses := apierrors.IsNotFound(err) || routing.SharedIn(stored) == o.Name
+		if apierrors.IsNotFound(err) && looks < mostLooks {
 			looks++
-			if gone, err := r.gone(ctx, key); gone || err != nil {
-				if err != nil {
-					return nil, err
-				}
-				continue
-			}
-		case err != nil && !apierrors.IsNotFound(err):
+			_, err = r.Writer.Look(ctx, rolloutKind(), key)
+			uses = err == nil
+		}
+		if client.IgnoreNotFound(err) != nil {
 			return nil, fmt.Errorf("reading a Rollout: %w", err)
 		}
-		all = append(all, name)
+		if uses {
+			all = append(all, name)
+		}
 	}
 	return all, nil
-}
-
-// gone: the API server has no such Rollout.
-func (r *Reconciler) gone(ctx context.Context, rollout types.NamespacedName) (bool, error) {
-	_, err := r.Writer.Look(ctx, rolloutKind(), rollout)
-	if client.IgnoreNotFound(err) != nil {
-		return false, fmt.Errorf("looking for a Rollout: %w", err)
-	}
-	return err != nil, nil
 }
 
 // podless says which pods a subset of Istio lacks; empty: none.

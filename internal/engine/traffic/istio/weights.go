@@ -126,17 +126,7 @@ func turned(to map[string]any, names traffic.Names) map[string]any {
 // unweighted undoes weighted. A route that somebody else has written since keeps its destinations.
 func unweighted(object map[string]any, protocol string, names traffic.Names, n note) {
 	left := slices.Clone(n.Routes[protocol])
-	take := func(fits func(before []map[string]any) bool) ([]any, bool) {
-		i := slices.IndexFunc(left, func(before []any) bool { return fits(tree.Items(map[string]any{"r": before}, "r")) })
-		if i < 0 {
-			return nil, false
-		}
-		before := left[i]
-		left = slices.Delete(left, i, i+1)
-		return before, true
-	}
-	rules := tree.Items(object, "spec", protocol)
-	changed := slices.DeleteFunc(slices.Clone(rules), func(rule map[string]any) bool {
+	changed := slices.DeleteFunc(tree.Items(object, "spec", protocol), func(rule map[string]any) bool {
 		return n.Weight == nil || !sends(rule, object, names) && !has(rule, object, names)
 	})
 	for _, same := range []func(rule map[string]any, before []map[string]any) bool{
@@ -148,11 +138,13 @@ func unweighted(object map[string]any, protocol string, names traffic.Names, n n
 		},
 	} {
 		changed = slices.DeleteFunc(changed, func(rule map[string]any) bool {
-			before, found := take(func(before []map[string]any) bool { return same(rule, before) })
-			if found {
-				rule["route"] = tree.Clone(map[string]any{"r": before})["r"]
+			i := slices.IndexFunc(left, func(before []any) bool { return same(rule, tree.Items(map[string]any{"r": before}, "r")) })
+			if i < 0 {
+				return false
 			}
-			return found
+			rule["route"] = tree.Clone(map[string]any{"r": left[i]})["r"]
+			left = slices.Delete(left, i, i+1)
+			return true
 		})
 	}
 	for _, rule := range changed {
