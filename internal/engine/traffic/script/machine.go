@@ -3,8 +3,8 @@
 
 // Package script routes requests by scripts of the administrator, for classes of Ingresses and objects that the operator does not know.
 //
-// A script is Lua 5.1 with string, table, math and json. It sees obj and returns a table. It has a second, a number of instructions and a
-// number of bytes of text; no files, no network, no clock, no randomness.
+// A script is Lua 5.1 with string, table, math and json. It sees obj and returns a table. It has a second and a number of instructions; no
+// files, no network, no clock, no randomness.
 package script
 
 import (
@@ -15,7 +15,6 @@ import (
 	"time"
 
 	lua "github.com/yuin/gopher-lua"
-	"github.com/yuin/gopher-lua/parse"
 )
 
 const (
@@ -23,8 +22,6 @@ const (
 	longest = time.Second
 	// instructions are how many it may do, and so how many values it can make.
 	instructions = 500_000
-	// written is how many bytes of text it may make.
-	written = 8 << 20
 	// source is how long it may be.
 	source = 256 << 10
 	// sparse is the largest index up to which a table is filled up.
@@ -83,37 +80,30 @@ func run(ctx context.Context, text string, input map[string]any) (map[string]any
 	if len(text) > source {
 		return nil, fmt.Errorf("the script is longer than %d bytes", source)
 	}
-	chunk, err := parse.Parse(strings.NewReader(text), "script")
-	if err != nil {
-		return nil, fmt.Errorf("reading the script: %w", err)
-	}
-	guard(chunk)
-	proto, err := lua.Compile(chunk, "script")
-	if err != nil {
-		return nil, fmt.Errorf("reading the script: %w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	m := &machine{LState: lua.NewState(lua.Options{CallStackSize: calls, RegistrySize: 1 << 10, RegistryMaxSize: registry, SkipOpenLibs: true}), left: written}
+	m := &machine{LState: lua.NewState(lua.Options{CallStackSize: calls, RegistrySize: 1 << 10, RegistryMaxSize: registry, SkipOpenLibs: true})}
 	defer m.Close()
 	m.open()
+	script, err := m.Load(strings.NewReader(text), "script")
+	if err != nil {
+		return nil, fmt.Errorf("reading the script: %w", err)
+	}
 	m.SetContext(limited(ctx))
-	return m.result(proto, input)
+	return m.result(script, input)
 }
 
 // machine is one run.
 type machine struct {
 	*lua.LState
-	// left is how many bytes of text may still be made.
-	left int
 	// lists are tables that came from lists: they stay lists when they are empty.
 	lists map[*lua.LTable]bool
 }
 
-func (m *machine) result(proto *lua.FunctionProto, input map[string]any) (map[string]any, error) {
+func (m *machine) result(script *lua.LFunction, input map[string]any) (map[string]any, error) {
 	m.lists = map[*lua.LTable]bool{}
 	m.SetGlobal("obj", m.toLua(input))
-	m.Push(m.NewFunctionFromProto(proto))
+	m.Push(script)
 	if err := m.PCall(0, 1, nil); err != nil {
 		var fault *lua.ApiError
 		if errors.As(err, &fault) && fault.Object != nil && fault.Object != lua.LNil {

@@ -123,14 +123,12 @@ func (m *machine) encode(l *lua.LState) int {
 	if err != nil {
 		l.RaiseError("%s", err.Error())
 	}
-	m.spend(len(text))
 	l.Push(lua.LString(text))
 	return 1
 }
 
 func (m *machine) decode(l *lua.LState) int {
 	text := l.CheckString(1)
-	m.spend(len(text))
 	var value any
 	if err := json.Unmarshal([]byte(text), &value); err != nil {
 		l.RaiseError("%s", err.Error())
