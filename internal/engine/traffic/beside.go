@@ -16,21 +16,12 @@ import (
 // AnnotationContent of an object of the operator stands for what was written.
 const AnnotationContent = "rollouts.kruise.io/content"
 
-// ObjectOf names an object.
-func ObjectOf(object map[string]any) Object {
-	return Object{APIVersion: tree.Text(object, "apiVersion"), Kind: tree.Text(object, "kind"), Name: tree.Text(object, "metadata", "name")}
-}
-
-// Differing are the objects to write, of those that should be. An API server may have added defaults to what is there.
-func Differing(own []map[string]any, want ...map[string]any) (all []map[string]any) {
-	for _, object := range want {
-		stamp(object)
-		i := slices.IndexFunc(own, func(o map[string]any) bool { return ObjectOf(o).Name == ObjectOf(object).Name })
-		if i < 0 || !fits(own[i], object) {
-			all = append(all, object)
-		}
+// Differing is the object that should be there; nil: it is. An API server may have added defaults to what is there.
+func Differing(own, want map[string]any) map[string]any {
+	if stamp(want); own != nil && fits(own, want) {
+		return nil
 	}
-	return all
+	return want
 }
 
 // stamp notes all of an object, so that what it no longer has is known, too.

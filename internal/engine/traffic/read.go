@@ -10,28 +10,27 @@ import (
 // Reading is one route as it was read, and what its provider would change.
 type Reading struct {
 	RouteState
-	// Set is the change of SetRoutes, End that of EndRoutes. ClearRoutes deletes Clear. DisownRoutes patches with Disown.
+	// Set is the change of SetRoutes, End that of EndRoutes. DisownRoutes patches with Disown.
 	Set, End Change
-	Clear    []Object
 	Disown   map[string]any
 }
 
-// Read asks a provider about a route; object is nil when it is not there, own are those of Beside that are.
-func Read(p Provider, name string, object map[string]any, own []map[string]any, names Names, share Share, goal Goal) (Reading, error) {
+// Read asks a provider about a route; object is nil when it is not there, own is that of Beside.
+func Read(p Provider, name string, object, own map[string]any, names Names, share Share, goal Goal) (Reading, error) {
 	r := Reading{RouteState: RouteState{Name: name, Exists: object != nil}}
 	var err error
 	if r.End, err = p.End(object, own, names); err != nil && !r.refused(err) {
 		return r, err
 	}
-	r.Back, r.Clear = r.End.Done() && err == nil, r.End.Later
+	r.Back, r.Rest = r.End.Done() && err == nil, r.End.Later
 	if up := goal == Route || goal == Finish; up && object != nil {
 		if r.Set, err = p.Want(object, own, names, share); err != nil && !r.refused(err) {
 			return r, err
 		}
-		r.Current, r.Clear = r.Set.Done() && err == nil, r.Set.Later
+		r.Current, r.Rest = r.Set.Done() && err == nil, r.Set.Later
 	}
 	r.Disown = Disown(object)
-	r.Rest, r.Marked = len(r.Clear) > 0, len(r.Disown) > 0
+	r.Marked = len(r.Disown) > 0
 	r.Sight, r.Why = p.Seen(object, own)
 	return r, nil
 }

@@ -39,7 +39,7 @@ spec: {host: web, subsets: [{name: all}]}}`
 type place struct {
 	traffic.Provider
 	wants, stored map[string]any
-	own           []map[string]any
+	own           map[string]any
 }
 
 // sim is a release over all of them at once.
@@ -152,7 +152,7 @@ func (s *sim) do(act traffic.Act, readings []traffic.Reading, turn []int) {
 	for i, p := range s.places {
 		switch act {
 		case traffic.ClearRoutes:
-			p.remove(readings[i].Clear)
+			p.remove(readings[i].Rest)
 		case traffic.DisownRoutes:
 			p.stored = patched.Object(s.t, p.stored, readings[i].Disown)
 		}
@@ -165,28 +165,34 @@ func (p *place) write(s *sim, change traffic.Change) {
 	if p.stored = patched.Object(s.t, p.stored, change.Patch); len(change.Patch) > 0 {
 		tree.Set(p.stored, []any{map[string]any{"manager": "kubectl"}, map[string]any{"manager": traffic.FieldManager}}, "metadata", "managedFields")
 	}
-	for _, object := range change.Own {
-		i := slices.IndexFunc(p.own, func(o map[string]any) bool { return traffic.ObjectOf(o) == traffic.ObjectOf(object) })
-		if i < 0 {
-			p.own = append(p.own, patched.Stored(object, true))
-		} else {
-			object = tree.Clone(object)
-			tree.Set(object, tree.Map(p.own[i], "metadata")["generation"], "metadata", "generation")
-			p.own[i] = patched.Stored(object, true)
+	if object := tree.Clone(change.Own); object != nil {
+		if p.own != nil {
+			tree.Set(object, tree.Map(p.own, "metadata")["generation"], "metadata", "generation")
 		}
+		p.own = patched.Stored(object, true)
 	}
 	p.remove(change.Gone)
 }
 
-func (p *place) remove(gone []traffic.Object) {
-	p.own = slices.DeleteFunc(p.own, func(o map[string]any) bool { return slices.Contains(gone, traffic.ObjectOf(o)) })
+// both are its own route, if it is there, and that of the user.
+func (p *place) both() []map[string]any {
+	if p.own == nil {
+		return []map[string]any{p.stored}
+	}
+	return []map[string]any{p.own, p.stored}
+}
+
+func (p *place) remove(gone bool) {
+	if gone {
+		p.own = nil
+	}
 }
 
 // others are the gateway and the user.
 func (s *sim) others() {
 	s.now++
 	for _, p := range s.places {
-		for _, o := range append(slices.Clone(p.own), p.stored) {
+		for _, o := range p.both() {
 			if tree.Text(o, "kind") == "HTTPRoute" && s.random.IntN(3) == 0 {
 				generation, _ := tree.Number(o, "metadata", "generation")
 				o["status"] = patched.YAML(s.t, fmt.Sprintf(`{parents: [{parentRef: {name: gate}, conditions: [{type: Accepted, status: "True", observedGeneration: %d},
@@ -231,7 +237,7 @@ func (s *sim) check() {
 		s.fail("the mesh does not know the subset that the VirtualService names: %+v %+v", s.named, s.defined)
 	}
 	for _, p := range s.places {
-		for _, o := range append(slices.Clone(p.own), p.stored) {
+		for _, o := range p.both() {
 			text := fmt.Sprint(o["spec"])
 			if strings.Contains(text, "web-canary") && (s.canary == nil || !s.next) {
 				s.fail("%s names the Service of the new version, which is not there: %s", tree.Text(o, "kind"), text)
@@ -267,7 +273,7 @@ func (s *sim) finish(style v1beta1.RollingStyleType, reason traffic.Reason) {
 			tree.Set(o, nil, "metadata", "resourceVersion")
 			tree.Set(o, nil, "metadata", "generation")
 		}
-		if diff := cmp.Diff(p.wants, p.stored); diff != "" || len(p.own) > 0 {
+		if diff := cmp.Diff(p.wants, p.stored); diff != "" || p.own != nil {
 			s.fail("left: %v (-want +got):\n%s", p.own, diff)
 		}
 	}

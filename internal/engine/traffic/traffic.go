@@ -42,19 +42,16 @@ type Names struct {
 type Change struct {
 	// Patch is a merge patch for the object of the user; empty: it stays.
 	Patch map[string]any
-	// Own are objects of the Rollout to create or replace.
-	Own []map[string]any
-	// Gone are objects of the Rollout to delete. Later are those to delete when the gateway has seen the rest.
-	Gone, Later []Object
+	// Own is the object of the Rollout to create or replace; nil: it stays.
+	Own map[string]any
+	// Gone: that object is to be deleted. Later: when the gateway has seen the rest.
+	Gone, Later bool
 	// Corrected: somebody else changed what the operator had set.
 	Corrected bool
 }
 
 // Done says that all is as it should be, but for what is deleted later.
-func (c Change) Done() bool { return len(c.Patch)+len(c.Own)+len(c.Gone) == 0 }
-
-// Object names an object in the namespace of the Rollout.
-type Object struct{ APIVersion, Kind, Name string }
+func (c Change) Done() bool { return len(c.Patch) == 0 && c.Own == nil && !c.Gone }
 
 // Sight is whether a gateway has seen an object.
 type Sight int
@@ -83,17 +80,17 @@ func (r *Refusal) Error() string { return r.Reason }
 // Refuse makes a Refusal.
 func Refuse(format string, args ...any) error { return &Refusal{Reason: fmt.Sprintf(format, args...)} }
 
-// Provider is a way of routing requests. It gets the object of the user as it is stored, and those of the Rollout that are there.
+// Provider is a way of routing requests. It gets the object of the user as it is stored, and the one of the Rollout beside it; nil: there is none.
 type Provider interface {
 	// Check says what of a share it can never express; path is that of the step.
 	Check(share Share, names Names, path *field.Path) field.ErrorList
-	// Beside names the objects that a Rollout may have beside one of the user.
-	Beside(name string, names Names) []Object
+	// Beside is the name of the object of the same kind that a Rollout may have beside one of the user; empty: none.
+	Beside(name string, names Names) string
 	// Want says how the object becomes what the share needs. A fault of the object or of the share is a Refusal.
-	Want(object map[string]any, own []map[string]any, names Names, share Share) (Change, error)
-	// Seen says whether the gateway has seen all of them.
-	Seen(object map[string]any, own []map[string]any) (Sight, string)
+	Want(object, own map[string]any, names Names, share Share) (Change, error)
+	// Seen says whether the gateway has seen both.
+	Seen(object, own map[string]any) (Sight, string)
 	// End says how the object becomes what it was before the release, with the edits that its user made meanwhile. It may be nil: then only
 	// the Rollout's own are left to end.
-	End(object map[string]any, own []map[string]any, names Names) (Change, error)
+	End(object, own map[string]any, names Names) (Change, error)
 }

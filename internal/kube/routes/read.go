@@ -48,7 +48,7 @@ func Grace(all []v1beta1.TrafficRoutingRef) (longest time.Duration) {
 // Written is when somebody last wrote routes or further objects, or since when nobody did.
 func Written(since, now time.Time, places []Place, further ...map[string]any) time.Time {
 	for _, p := range places {
-		further = append(append(further, p.Object), p.Own...)
+		further = append(further, p.Object, p.Own)
 	}
 	for _, object := range further {
 		if at := traffic.Written(object).Time; at.After(since) && !at.After(now) {
@@ -90,7 +90,7 @@ func (a *Asked) up() bool {
 type Place struct {
 	routing.Route
 	Object  map[string]any
-	Own     []map[string]any
+	Own     map[string]any
 	Reading traffic.Reading
 }
 
@@ -162,14 +162,14 @@ func (r *Reader) route(ctx context.Context, asked *Asked, p *Place) error {
 		return nil
 	}
 	p.Object = object
-	for _, beside := range p.Beside(p.Name, asked.Names) {
-		content, fault, err := r.Object(ctx, schema.FromAPIVersionAndKind(beside.APIVersion, beside.Kind), namespace, beside.Name)
+	if beside := p.Beside(p.Name, asked.Names); beside != "" {
+		content, fault, err := r.Object(ctx, p.Kind, namespace, beside)
 		if err != nil || fault != "" {
 			p.Reading = unread(name, fault, true)
 			return err
 		}
 		if traffic.Owned(content, string(asked.Owner.GetUID())) {
-			p.Own = append(p.Own, content)
+			p.Own = content
 		}
 	}
 	p.Reading, err = traffic.Read(p.Provider, name, object, p.Own, asked.Names, asked.Share, asked.Goal)

@@ -4,8 +4,6 @@
 package routes
 
 import (
-	"slices"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -39,10 +37,10 @@ func (w *Writes) Routes(places []Place) {
 		}
 	}
 	for _, p := range places {
-		switch w.Act {
-		case traffic.ClearRoutes:
-			w.drop(p, p.Reading.Clear)
-		case traffic.DisownRoutes:
+		switch {
+		case w.Act == traffic.ClearRoutes && p.Reading.Rest:
+			w.Remove(p.Own)
+		case w.Act == traffic.DisownRoutes:
 			w.Patch(p.Object, p.Reading.Disown)
 		}
 	}
@@ -50,26 +48,14 @@ func (w *Writes) Routes(places []Place) {
 
 func (w *Writes) change(p Place, change traffic.Change) {
 	w.Patch(p.Object, change.Patch)
-	for _, object := range change.Own {
-		if i := slices.IndexFunc(p.Own, same(traffic.ObjectOf(object))); i < 0 {
-			w.Create(object)
-		} else {
-			w.Patch(p.Own[i], replacing(p.Own[i], object))
-		}
+	switch {
+	case change.Gone:
+		w.Remove(p.Own)
+	case change.Own != nil && p.Own == nil:
+		w.Create(change.Own)
+	case change.Own != nil:
+		w.Patch(p.Own, replacing(p.Own, change.Own))
 	}
-	w.drop(p, change.Gone)
-}
-
-func (w *Writes) drop(p Place, gone []traffic.Object) {
-	for _, name := range gone {
-		if i := slices.IndexFunc(p.Own, same(name)); i >= 0 {
-			w.Remove(p.Own[i])
-		}
-	}
-}
-
-func same(name traffic.Object) func(map[string]any) bool {
-	return func(o map[string]any) bool { return traffic.ObjectOf(o) == name }
 }
 
 // replacing makes a stored object of the owner what it should be.

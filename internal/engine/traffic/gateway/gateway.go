@@ -53,12 +53,12 @@ func (p Provider) Check(share traffic.Share, names traffic.Names, path *field.Pa
 }
 
 // Beside implements traffic.Provider.
-func (p Provider) Beside(name string, names traffic.Names) []traffic.Object {
-	return []traffic.Object{{APIVersion: Group + "/v1", Kind: p.Kind, Name: traffic.Name(name, names.Rollout)}}
+func (p Provider) Beside(name string, names traffic.Names) string {
+	return traffic.Name(name, names.Rollout)
 }
 
 // Want implements traffic.Provider.
-func (p Provider) Want(object map[string]any, own []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (p Provider) Want(object, own map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	original, noted := recovered(object, names)
 	if !sends(original, names.Stable) {
 		return traffic.Change{}, traffic.Refuse("no rule of %s %s sends requests to the Service %s", p.Kind, tree.Text(object, "metadata", "name"), names.Stable)
@@ -87,7 +87,7 @@ func (p Provider) Want(object map[string]any, own []map[string]any, names traffi
 }
 
 // End implements traffic.Provider.
-func (p Provider) End(object map[string]any, own []map[string]any, names traffic.Names) (traffic.Change, error) {
+func (p Provider) End(object, own map[string]any, names traffic.Names) (traffic.Change, error) {
 	var change traffic.Change
 	if object != nil {
 		after, _ := recovered(object, names)
@@ -97,22 +97,22 @@ func (p Provider) End(object map[string]any, own []map[string]any, names traffic
 	return change, nil
 }
 
-// leadBack lets routes of the Rollout send everything to the stable Service. A gateway says that it has seen that, and would not say that
+// leadBack lets the route of the Rollout send everything to the stable Service. A gateway says that it has seen that, and would not say that
 // it has seen a route go.
-func leadBack(own []map[string]any, names traffic.Names) (changed []map[string]any, later []traffic.Object) {
-	for _, route := range own {
-		back := tree.Clone(route)
-		for _, rule := range tree.Items(back, "spec", "rules") {
-			for _, ref := range tree.Items(rule, "backendRefs") {
-				if refersTo(ref, back, names.Canary) {
-					ref["name"] = names.Stable
-				}
+func leadBack(own map[string]any, names traffic.Names) (changed map[string]any, later bool) {
+	if own == nil {
+		return nil, false
+	}
+	back := tree.Clone(own)
+	for _, rule := range tree.Items(back, "spec", "rules") {
+		for _, ref := range tree.Items(rule, "backendRefs") {
+			if refersTo(ref, back, names.Canary) {
+				ref["name"] = names.Stable
 			}
 		}
-		if !tree.Same(back, route) {
-			changed = append(changed, back)
-		}
-		later = append(later, traffic.ObjectOf(route))
 	}
-	return changed, later
+	if tree.Same(back, own) {
+		return nil, true
+	}
+	return back, true
 }

@@ -57,8 +57,7 @@ func (p Provider) beside(original map[string]any, names traffic.Names, share tra
 func (p Provider) route(original map[string]any, names traffic.Names, rules []map[string]any) map[string]any {
 	spec := tree.Clone(tree.Map(original, "spec"))
 	spec["rules"] = tree.List(rules)
-	name := p.Beside(tree.Text(original, "metadata", "name"), names)[0]
-	metadata := map[string]any{"name": name.Name}
+	metadata := map[string]any{"name": p.Beside(tree.Text(original, "metadata", "name"), names)}
 	traffic.CopyMetadata(metadata, original)
 	return map[string]any{"apiVersion": original["apiVersion"], "kind": p.Kind, "metadata": metadata, "spec": spec}
 }

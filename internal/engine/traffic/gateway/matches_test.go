@@ -38,11 +38,11 @@ func besides(t *testing.T, object map[string]any, share traffic.Share) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	if len(change.Patch) > 0 || len(change.Own) != 1 {
-		t.Fatalf("the route of the user changes by %v, and there are %d others", change.Patch, len(change.Own))
+	if len(change.Patch) > 0 || change.Own == nil {
+		t.Fatalf("the route of the user changes by %v, and the other one is %v", change.Patch, change.Own)
 	}
-	tree.Set(change.Own[0], nil, "metadata", "annotations", traffic.AnnotationContent)
-	return change.Own[0], nil
+	tree.Set(change.Own, nil, "metadata", "annotations", traffic.AnnotationContent)
+	return change.Own, nil
 }
 
 func compact(t *testing.T, value any) string {
@@ -164,19 +164,19 @@ func TestRouteBesideLeadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := (Provider{Kind: "HTTPRoute"}).End(object, []map[string]any{own}, web)
-	if err != nil || len(change.Own) != 1 || len(change.Later) != 1 || change.Later[0].Name != "shop-web" {
+	change, err := (Provider{Kind: "HTTPRoute"}).End(object, own, web)
+	if err != nil || change.Own == nil || !change.Later || tree.Text(change.Own, "metadata", "name") != "shop-web" {
 		t.Fatalf("%v %v", change, err)
 	}
-	if got := shape(change.Own[0], 0); got != "web:80=1 " {
+	if got := shape(change.Own, 0); got != "web:80=1 " {
 		t.Error(got)
 	}
 	for _, object := range []map[string]any{object, nil} {
-		if again, err := (Provider{Kind: "HTTPRoute"}).End(object, change.Own, web); err != nil || !again.Done() || len(again.Later) != 1 {
+		if again, err := (Provider{Kind: "HTTPRoute"}).End(object, change.Own, web); err != nil || !again.Done() || !again.Later {
 			t.Errorf("%v %v", again, err)
 		}
 	}
-	if weights, err := (Provider{Kind: "HTTPRoute"}).Want(object, []map[string]any{own}, web, weightOf(5)); err != nil || len(weights.Own) != 1 || len(weights.Later) != 1 {
+	if weights, err := (Provider{Kind: "HTTPRoute"}).Want(object, own, web, weightOf(5)); err != nil || weights.Own == nil || !weights.Later {
 		t.Errorf("a step by weight after one by header: %v %v", weights, err)
 	}
 }
@@ -317,11 +317,11 @@ func TestSeen(t *testing.T) {
 	t.Run("a new route beside one that was seen", func(t *testing.T) {
 		object := patched.YAML(t, `{metadata: {name: shop, namespace: default, generation: 3}, spec: `+one+`, status: {parents: [`+said("a", "", yes)+`]}}`)
 		fresh := patched.YAML(t, `{metadata: {name: shop-web, namespace: default, generation: 3}, spec: `+one+`}`)
-		if got, why := (Provider{Kind: "HTTPRoute"}).Seen(object, []map[string]any{fresh}); got != traffic.Behind {
+		if got, why := (Provider{Kind: "HTTPRoute"}).Seen(object, fresh); got != traffic.Behind {
 			t.Errorf("%s %s", got, why)
 		}
 		fresh["status"] = object["status"]
-		if got, why := (Provider{Kind: "HTTPRoute"}).Seen(object, []map[string]any{fresh}); got != traffic.Seen {
+		if got, why := (Provider{Kind: "HTTPRoute"}).Seen(object, fresh); got != traffic.Seen {
 			t.Errorf("%s %s", got, why)
 		}
 	})

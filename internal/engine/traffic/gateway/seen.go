@@ -11,23 +11,24 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/tree"
 )
 
-// Seen implements traffic.Provider: each parent of each route has accepted its last generation.
-func (p Provider) Seen(object map[string]any, own []map[string]any) (traffic.Sight, string) {
-	if object != nil {
-		own = append([]map[string]any{object}, own...)
+// Seen implements traffic.Provider: each parent of both routes has accepted its last generation.
+func (p Provider) Seen(object, own map[string]any) (traffic.Sight, string) {
+	if object == nil && own == nil {
+		return traffic.Silent, "the route is not there"
 	}
-	sight, why := traffic.Silent, "the route is not there"
-	for i, route := range own {
-		other, reason := p.seen(route)
-		if other == traffic.Silent && sight == traffic.Seen {
-			other = traffic.Behind // the gateway is one that speaks
-		}
-		switch {
-		case other == traffic.Refused, i == 0 && other == traffic.Behind:
-			return other, reason
-		case i == 0, other == traffic.Behind:
-			sight, why = other, reason
-		}
+	if object == nil {
+		return p.seen(own)
+	}
+	sight, why := p.seen(object)
+	if own == nil || sight == traffic.Refused || sight == traffic.Behind {
+		return sight, why
+	}
+	other, reason := p.seen(own)
+	if other == traffic.Silent && sight == traffic.Seen {
+		other = traffic.Behind // the gateway is one that speaks
+	}
+	if other == traffic.Refused || other == traffic.Behind {
+		return other, reason
 	}
 	return sight, why
 }

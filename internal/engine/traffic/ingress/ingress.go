@@ -30,12 +30,12 @@ func Of(name string) (Provider, bool) {
 }
 
 // Beside implements traffic.Provider.
-func (p Provider) Beside(name string, _ traffic.Names) []traffic.Object {
-	return []traffic.Object{{APIVersion: "networking.k8s.io/v1", Kind: "Ingress", Name: traffic.Name(name, "canary")}}
+func (p Provider) Beside(name string, _ traffic.Names) string {
+	return traffic.Name(name, "canary")
 }
 
 // Want implements traffic.Provider.
-func (p Provider) Want(object map[string]any, own []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (p Provider) Want(object, own map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	if !share.Routed() {
 		return p.End(object, own, names)
 	}
@@ -47,17 +47,13 @@ func (p Provider) Want(object map[string]any, own []map[string]any, names traffi
 }
 
 // Seen implements traffic.Provider. The status of an Ingress says nothing about its generation.
-func (p Provider) Seen(map[string]any, []map[string]any) (traffic.Sight, string) {
+func (p Provider) Seen(_, _ map[string]any) (traffic.Sight, string) {
 	return traffic.Silent, "an Ingress does not say what is in force"
 }
 
 // End implements traffic.Provider. Nothing is left, not even a second Ingress that does nothing.
-func (p Provider) End(_ map[string]any, own []map[string]any, _ traffic.Names) (traffic.Change, error) {
-	var change traffic.Change
-	for _, second := range own {
-		change.Gone = append(change.Gone, traffic.ObjectOf(second))
-	}
-	return change, nil
+func (p Provider) End(_, own map[string]any, _ traffic.Names) (traffic.Change, error) {
+	return traffic.Change{Gone: own != nil}, nil
 }
 
 // beside is the second Ingress.
@@ -82,7 +78,7 @@ func (p Provider) beside(object map[string]any, names traffic.Names, share traff
 		return nil, traffic.Refuse("no path of Ingress %s has the Service %s; its default backend cannot be shared", tree.Text(object, "metadata", "name"), names.Stable)
 	}
 	spec["rules"] = tree.List(rules)
-	metadata := map[string]any{"name": p.Beside(tree.Text(object, "metadata", "name"), names)[0].Name}
+	metadata := map[string]any{"name": p.Beside(tree.Text(object, "metadata", "name"), names)}
 	traffic.CopyMetadata(metadata, object)
 	annotations, err := p.Annotations(tree.Texts(metadata, "annotations"), share, names)
 	if err != nil {

@@ -54,10 +54,10 @@ func (p Provider) Check(share traffic.Share, _ traffic.Names, path *field.Path) 
 }
 
 // Beside implements traffic.Provider.
-func (Provider) Beside(string, traffic.Names) []traffic.Object { return nil }
+func (Provider) Beside(string, traffic.Names) string { return "" }
 
 // Want implements traffic.Provider.
-func (p Provider) Want(object map[string]any, _ []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (p Provider) Want(object, _ map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	original, was, err := p.recovered(object, names)
 	if err != nil {
 		return traffic.Change{}, err
@@ -105,7 +105,7 @@ func (p Provider) routed(original map[string]any, names traffic.Names, share tra
 }
 
 // Seen implements traffic.Provider. Istio says nothing by default.
-func (p Provider) Seen(object map[string]any, _ []map[string]any) (traffic.Sight, string) {
+func (p Provider) Seen(object, _ map[string]any) (traffic.Sight, string) {
 	for _, message := range tree.Items(object, "status", "validationMessages") {
 		if level := tree.Text(message, "level"); strings.EqualFold(level, "ERROR") {
 			return traffic.Refused, fmt.Sprintf("%s %s: %s %s", p.Kind, tree.Text(object, "metadata", "name"), tree.Text(message, "type", "code"), tree.Text(message, "documentationUrl"))
@@ -115,7 +115,7 @@ func (p Provider) Seen(object map[string]any, _ []map[string]any) (traffic.Sight
 }
 
 // End implements traffic.Provider.
-func (p Provider) End(object map[string]any, _ []map[string]any, names traffic.Names) (traffic.Change, error) {
+func (p Provider) End(object, _ map[string]any, names traffic.Names) (traffic.Change, error) {
 	if object == nil {
 		return traffic.Change{}, nil
 	}

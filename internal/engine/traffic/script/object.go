@@ -22,10 +22,10 @@ func parts() []string { return []string{"spec", "labels", "annotations"} }
 func (Object) Check(traffic.Share, traffic.Names, *field.Path) field.ErrorList { return nil }
 
 // Beside implements traffic.Provider.
-func (Object) Beside(string, traffic.Names) []traffic.Object { return nil }
+func (Object) Beside(string, traffic.Names) string { return "" }
 
 // Want implements traffic.Provider. The script always begins with the object as its user wants it.
-func (o Object) Want(object map[string]any, _ []map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+func (o Object) Want(object, _ map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	original, lost, err := o.recovered(object, names)
 	if err != nil {
 		return traffic.Change{}, err
@@ -42,12 +42,12 @@ func (o Object) Want(object map[string]any, _ []map[string]any, names traffic.Na
 }
 
 // Seen implements traffic.Provider.
-func (Object) Seen(object map[string]any, _ []map[string]any) (traffic.Sight, string) {
+func (Object) Seen(object, _ map[string]any) (traffic.Sight, string) {
 	return traffic.Silent, tree.Text(object, "kind") + " does not say what is in force"
 }
 
 // End implements traffic.Provider.
-func (o Object) End(object map[string]any, _ []map[string]any, names traffic.Names) (traffic.Change, error) {
+func (o Object) End(object, _ map[string]any, names traffic.Names) (traffic.Change, error) {
 	if object == nil {
 		return traffic.Change{}, nil
 	}
