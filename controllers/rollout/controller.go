@@ -13,7 +13,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/script"
 	"github.com/kruise-operator/kruise-operator/internal/kube/routes"
@@ -102,7 +101,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if result := ended(&rollout.Status, &todo.Status); result != "" {
 		r.Metrics.Releases.WithLabelValues(result).Inc()
 	}
-	pass.EmitEvents(rollout, "Release", eventsOf(todo.Events))
+	pass.EmitEvents(rollout, "Release", todo.Events)
 	memory.Apply(ctx, pass, rollout, actions(rollout, seen, todo))
 	return pass.Finish(nil)
 }
@@ -156,12 +155,4 @@ func moved(before, after *v1beta1.RolloutStatus) bool {
 		}
 	}
 	return !equality.Semantic.DeepEqual(x, y)
-}
-
-func eventsOf(all []plan.Event) []planning.Event {
-	var events []planning.Event
-	for _, e := range all {
-		events = append(events, planning.Event{Warning: e.Warning, Reason: e.Reason, Message: e.Note})
-	}
-	return events
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/rollout/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic/routing"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -70,20 +69,6 @@ func (r *Reconciler) observeShared(ctx context.Context, o *v1beta1.Rollout) (*sh
 		s.Routing = !others
 	}
 	return s, nil
-}
-
-// hold says on the TrafficRouting whether a Rollout uses it.
-func (s *sharedRoutes) hold(rollout string, uses bool) []planning.Action {
-	finalizer := shared.FinalizerInUse + rollout
-	all := slices.DeleteFunc(slices.Clone(s.stored.GetFinalizers()), func(f string) bool { return f == finalizer })
-	if uses {
-		all = append(all, finalizer)
-	}
-	return []planning.Action{{
-		Verb: planning.VerbPatch, Step: stepFinalizer, Kind: sharedKind(), Object: s.stored, Reason: "Share",
-		Change:  planning.MetadataPatch(s.stored, map[string]any{"finalizers": all}),
-		Failure: planning.Event{Warning: true, Reason: "FailedFinalizer", Message: "Changing the finalizers of the TrafficRouting"},
-	}}
 }
 
 // sharing names the Rollouts that name a TrafficRouting.

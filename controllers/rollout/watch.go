@@ -45,13 +45,12 @@ func newLabeled(watches metadata.Interface, mapper meta.RESTMapper, denied *kube
 		}
 		only := func(o *metav1.ListOptions) { o.LabelSelector = shared.LabelWorkloadType }
 		informer := metadatainformer.NewFilteredMetadataInformer(watches, mapping.Resource, "", 0, toolscache.Indexers{byRollout: rolloutNamed}, only).Informer()
-		if err := informer.SetTransform(cache.TransformStripManagedFields()); err != nil {
-			return nil, fmt.Errorf("watching %s: %w", row.Kind.Kind, err)
+		err = informer.SetTransform(cache.TransformStripManagedFields())
+		if err == nil && denied != nil {
+			err = informer.SetWatchErrorHandlerWithContext(denied.Handle)
 		}
-		if denied != nil {
-			if err := informer.SetWatchErrorHandlerWithContext(denied.Handle); err != nil {
-				return nil, fmt.Errorf("watching %s: %w", row.Kind.Kind, err)
-			}
+		if err != nil {
+			return nil, fmt.Errorf("watching %s: %w", row.Kind.Kind, err)
 		}
 		l[row.Kind] = informer
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
@@ -140,7 +141,7 @@ func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) []planning.Action 
 			Failure: planning.Event{Warning: true, Reason: "FailedControl", Message: "Changing the notes on the workload"},
 		}}
 	case d.Hold || d.LetGo:
-		return seen.shared.hold(r.Name, d.Hold)
+		return finalizers(sharedKind(), seen.shared.stored, shared.FinalizerInUse+r.Name, d.Hold)
 	case d.Drop && seen.Release != nil:
 		return []planning.Action{{
 			Verb: planning.VerbDelete, Step: stepDrop, Kind: releaseKind(), Object: seen.Release, Reason: "Done", Propagation: metav1.DeletePropagationBackground,
@@ -151,7 +152,7 @@ func actions(r *v1beta1.Rollout, seen *seen, d plan.Decision) []planning.Action 
 	case d.Order != nil:
 		return order(r, seen.Release, d.Order)
 	case d.Ended && slices.Contains(r.Finalizers, shared.FinalizerRollout):
-		return finalizers(r, slices.DeleteFunc(slices.Clone(r.Finalizers), func(f string) bool { return f == shared.FinalizerRollout }))
+		return finalizers(kind(), r, shared.FinalizerRollout, false)
 	}
 	return nil
 }
@@ -161,13 +162,18 @@ func keeping(r *v1beta1.Rollout) []planning.Action {
 	if r.DeletionTimestamp != nil || slices.Contains(r.Finalizers, shared.FinalizerRollout) {
 		return nil
 	}
-	return finalizers(r, append(slices.Clone(r.Finalizers), shared.FinalizerRollout))
+	return finalizers(kind(), r, shared.FinalizerRollout, true)
 }
 
-func finalizers(r *v1beta1.Rollout, all []string) []planning.Action {
+// finalizers adds a finalizer to an object, or removes it.
+func finalizers(kind schema.GroupVersionKind, o planning.Object, finalizer string, add bool) []planning.Action {
+	all := slices.DeleteFunc(slices.Clone(o.GetFinalizers()), func(f string) bool { return f == finalizer })
+	if add {
+		all = append(all, finalizer)
+	}
 	return []planning.Action{{
-		Verb: planning.VerbPatch, Step: stepFinalizer, Kind: kind(), Object: r, Change: planning.MetadataPatch(r, map[string]any{"finalizers": all}), Reason: "Finalizer",
-		Failure: planning.Event{Warning: true, Reason: "FailedFinalizer", Message: "Changing the finalizers"},
+		Verb: planning.VerbPatch, Step: stepFinalizer, Kind: kind, Object: o, Change: planning.MetadataPatch(o, map[string]any{"finalizers": all}), Reason: "Finalizer",
+		Failure: planning.Event{Warning: true, Reason: "FailedFinalizer", Message: "Changing the finalizers of the " + kind.Kind},
 	}}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 )
 
 // Guarded says whether the next change is caught, or why it is not, and when to ask again.
@@ -104,7 +105,7 @@ func TestWhatIsLate(t *testing.T) {
 			if !tc.caught && d.Status.CanaryStatus.StableRevision != s.Workload.Revision {
 				t.Errorf("the stable version is %s", d.Status.CanaryStatus.StableRevision)
 			}
-			if event := append(d.Events, Event{})[0].Reason; d.Catch != tc.caught || event != tc.event {
+			if event := append(d.Events, planning.Event{})[0].Reason; d.Catch != tc.caught || event != tc.event {
 				t.Errorf("caught: %t, %q", d.Catch, event)
 			}
 		})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/rollable"
 	"github.com/kruise-operator/kruise-operator/internal/engine/traffic"
 )
@@ -61,12 +62,6 @@ type Snapshot struct {
 	Corrected string
 }
 
-// Event is for the user.
-type Event struct {
-	Warning      bool
-	Reason, Note string
-}
-
 // Decision is what comes next.
 type Decision struct {
 	Status v1beta1.RolloutStatus
@@ -86,7 +81,7 @@ type Decision struct {
 	Ended bool
 	// After is when time alone may change the answer; 0 is never.
 	After  time.Duration
-	Events []Event
+	Events []planning.Event
 }
 
 // pass is one decision in the making.
@@ -321,11 +316,11 @@ func (p *pass) soon(after time.Duration) {
 }
 
 func (p *pass) warn(reason, note string) {
-	p.Events = append(p.Events, Event{Warning: true, Reason: reason, Note: note})
+	p.Events = append(p.Events, planning.Event{Warning: true, Reason: reason, Message: note})
 }
 
 func (p *pass) event(note string, args ...any) {
-	p.Events = append(p.Events, Event{Reason: v1beta1.RolloutConditionProgressing, Note: fmt.Sprintf(note, args...)})
+	p.Events = append(p.Events, planning.Event{Reason: v1beta1.RolloutConditionProgressing, Message: fmt.Sprintf(note, args...)})
 }
 
 // Hash stands for the plan of a Rollout without its pauses and threshold.

@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,12 +97,16 @@ func (p *pass) reached() int32 {
 	if p.Workload.Revision == p.Workload.Stable || p.extra() || p.beside() {
 		return 1
 	}
-	for i, step := range p.steps() {
-		if p.limit(step.Replicas) >= p.Workload.Updated {
-			return int32(i) + 1
-		}
+	return p.first(p.Workload.Updated)
+}
+
+// first is the first step that allows as many pods, else the last one.
+func (p *pass) first(pods int) int32 {
+	i := slices.IndexFunc(p.steps(), func(step v1beta1.CanaryStep) bool { return p.limit(step.Replicas) >= pods })
+	if i < 0 {
+		return int32(len(p.steps()))
 	}
-	return int32(len(p.steps()))
+	return int32(i) + 1
 }
 
 // leaving: the BatchRelease is being deleted.
@@ -196,25 +201,15 @@ func (p *pass) replan(sub *v1beta1.CanaryStatus) {
 	sub.RolloutHash = Hash(p.rollout)
 	steps, at := p.steps(), int(sub.CurrentStepIndex)-1
 	have := 0
-	if p.Release != nil {
-		batches := p.Release.Spec.ReleasePlan.Batches
-		if at < len(batches) {
-			have = p.limit(&batches[at].CanaryReplicas)
-		}
+	if p.Release != nil && at < len(p.Release.Spec.ReleasePlan.Batches) {
+		have = p.limit(&p.Release.Spec.ReleasePlan.Batches[at].CanaryReplicas)
 	}
 	if at < len(steps) && p.limit(steps[at].Replicas) == have {
 		sub.NextStepIndex = p.after(sub.CurrentStepIndex)
 		p.reroute(sub)
 		return
 	}
-	to := len(steps)
-	for i := range steps {
-		if p.limit(steps[i].Replicas) >= have {
-			to = i + 1
-			break
-		}
-	}
-	p.enter(sub, int32(to))
+	p.enter(sub, p.first(have))
 }
 
 // jump goes to the step that somebody wrote into the status.

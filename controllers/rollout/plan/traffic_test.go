@@ -163,7 +163,7 @@ func TestWhatIsSaidOfRequests(t *testing.T) {
 			return c.Reason == v1beta1.ReasonNotRouted
 		})
 		for _, e := range Plan(w.Rollout, w.snapshot()).Events {
-			notes = append(notes, e.Note)
+			notes = append(notes, e.Message)
 		}
 		w.turn()
 	}

@@ -168,10 +168,10 @@ func (r *request) starts() bool {
 // clients write the same in many ways: those in Go add empty resources to each container.
 func (r *request) changed() bool {
 	was, is := template(r.old), template(r.object)
-	if reflect.DeepEqual(was[1:], is[1:]) && r.own {
+	if equality.Semantic.DeepEqual(was[1:], is[1:]) && r.own {
 		return !reflect.DeepEqual(was[0], is[0]) && !samePods(was[0], is[0])
 	}
-	return !reflect.DeepEqual(was, is)
+	return !equality.Semantic.DeepEqual(was, is)
 }
 
 func samePods(specs ...any) bool {
@@ -191,14 +191,7 @@ func template(o *unstructured.Unstructured) []any {
 	annotations, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "annotations")
 	labels, _, _ := unstructured.NestedStringMap(o.Object, "spec", "template", "metadata", "labels")
 	delete(labels, "pod-template-hash")
-	return []any{spec, nilIfEmpty(annotations), nilIfEmpty(labels)}
-}
-
-func nilIfEmpty(m map[string]string) map[string]string {
-	if len(m) == 0 {
-		return nil
-	}
-	return m
+	return []any{spec, annotations, labels}
 }
 
 // keepNotes leaves what is ours as it was. An undo would bring old notes back.

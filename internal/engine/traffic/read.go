@@ -19,7 +19,7 @@ type Reading struct {
 func Read(p Provider, name string, object, own map[string]any, names Names, share Share, goal Goal) (Reading, error) {
 	r := Reading{RouteState: RouteState{Name: name, Exists: object != nil}}
 	var err error
-	if r.End, err = p.End(object, own, names); err != nil && !r.refused(err) {
+	if r.End, err = p.Want(object, own, names, Share{}); err != nil && !r.refused(err) {
 		return r, err
 	}
 	r.Back, r.Rest = r.End.Done() && err == nil, r.End.Later

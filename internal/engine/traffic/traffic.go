@@ -86,11 +86,9 @@ type Provider interface {
 	Check(share Share, names Names, path *field.Path) field.ErrorList
 	// Beside is the name of the object of the same kind that a Rollout may have beside one of the user; empty: none.
 	Beside(name string, names Names) string
-	// Want says how the object becomes what the share needs. A fault of the object or of the share is a Refusal.
+	// Want says how the object becomes what the share needs. A fault of the object or of the share is a Refusal. Without a share it becomes what
+	// it was before the release, with the edits that its user made meanwhile; then it may be nil, and only the Rollout's own is left to end.
 	Want(object, own map[string]any, names Names, share Share) (Change, error)
 	// Seen says whether the gateway has seen both.
 	Seen(object, own map[string]any) (Sight, string)
-	// End says how the object becomes what it was before the release, with the edits that its user made meanwhile. It may be nil: then only
-	// the Rollout's own are left to end.
-	End(object, own map[string]any, names Names) (Change, error)
 }

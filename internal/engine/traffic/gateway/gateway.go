@@ -59,14 +59,18 @@ func (p Provider) Beside(name string, names traffic.Names) string {
 
 // Want implements traffic.Provider.
 func (p Provider) Want(object, own map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+	var change traffic.Change
+	if object == nil {
+		change.Own, change.Later = leadBack(own, names)
+		return change, nil
+	}
 	original, noted := recovered(object, names)
-	if !sends(original, names.Stable) {
-		return traffic.Change{}, traffic.Refuse("no rule of %s %s sends requests to the Service %s", p.Kind, tree.Text(object, "metadata", "name"), names.Stable)
+	if !share.None() && !sends(original, names.Stable) {
+		return change, traffic.Refuse("no rule of %s %s sends requests to the Service %s", p.Kind, tree.Text(object, "metadata", "name"), names.Stable)
 	}
 	if share.Weight != nil && names.Stable == names.Canary {
-		return traffic.Change{}, traffic.Refuse(oneService)
+		return change, traffic.Refuse(oneService)
 	}
-	var change traffic.Change
 	if noted != nil {
 		change.Corrected = !tree.Same(object["spec"], weighted(original, names, noted.Percent)["spec"])
 	}
@@ -84,17 +88,6 @@ func (p Provider) Want(object, own map[string]any, names traffic.Names, share tr
 		change.Own = traffic.Differing(own, route)
 	}
 	return change, err
-}
-
-// End implements traffic.Provider.
-func (p Provider) End(object, own map[string]any, names traffic.Names) (traffic.Change, error) {
-	var change traffic.Change
-	if object != nil {
-		after, _ := recovered(object, names)
-		change.Patch = tree.Patch(object, after)
-	}
-	change.Own, change.Later = leadBack(own, names)
-	return change, nil
 }
 
 // leadBack lets the route of the Rollout send everything to the stable Service. A gateway says that it has seen that, and would not say that

@@ -164,7 +164,7 @@ func TestRouteBesideLeadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	change, err := (Provider{Kind: "HTTPRoute"}).End(object, own, web)
+	change, err := (Provider{Kind: "HTTPRoute"}).Want(object, own, web, traffic.Share{})
 	if err != nil || change.Own == nil || !change.Later || tree.Text(change.Own, "metadata", "name") != "shop-web" {
 		t.Fatalf("%v %v", change, err)
 	}
@@ -172,7 +172,7 @@ func TestRouteBesideLeadsBack(t *testing.T) {
 		t.Error(got)
 	}
 	for _, object := range []map[string]any{object, nil} {
-		if again, err := (Provider{Kind: "HTTPRoute"}).End(object, change.Own, web); err != nil || !again.Done() || !again.Later {
+		if again, err := (Provider{Kind: "HTTPRoute"}).Want(object, change.Own, web, traffic.Share{}); err != nil || !again.Done() || !again.Later {
 			t.Errorf("%v %v", again, err)
 		}
 	}

@@ -34,10 +34,10 @@ func (p Provider) Beside(name string, _ traffic.Names) string {
 	return traffic.Name(name, "canary")
 }
 
-// Want implements traffic.Provider.
+// Want implements traffic.Provider. At the end nothing is left, not even a second Ingress that does nothing.
 func (p Provider) Want(object, own map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
 	if !share.Routed() {
-		return p.End(object, own, names)
+		return traffic.Change{Gone: own != nil}, nil
 	}
 	second, err := p.beside(object, names, share)
 	if err != nil {
@@ -49,11 +49,6 @@ func (p Provider) Want(object, own map[string]any, names traffic.Names, share tr
 // Seen implements traffic.Provider. The status of an Ingress says nothing about its generation.
 func (p Provider) Seen(_, _ map[string]any) (traffic.Sight, string) {
 	return traffic.Silent, "an Ingress does not say what is in force"
-}
-
-// End implements traffic.Provider. Nothing is left, not even a second Ingress that does nothing.
-func (p Provider) End(_, own map[string]any, _ traffic.Names) (traffic.Change, error) {
-	return traffic.Change{Gone: own != nil}, nil
 }
 
 // beside is the second Ingress.

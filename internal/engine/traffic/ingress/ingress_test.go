@@ -242,14 +242,14 @@ func TestNothingIsLeft(t *testing.T) {
 			"weight 0": func() (traffic.Change, error) {
 				return p.Want(object, routed.Own, web, traffic.Share{Weight: ptr.To(int32(0))})
 			},
-			"the end":                     func() (traffic.Change, error) { return p.End(object, routed.Own, web) },
-			"the end without the Ingress": func() (traffic.Change, error) { return p.End(nil, routed.Own, web) },
+			"the end":                     func() (traffic.Change, error) { return p.Want(object, routed.Own, web, traffic.Share{}) },
+			"the end without the Ingress": func() (traffic.Change, error) { return p.Want(nil, routed.Own, web, traffic.Share{}) },
 		} {
 			if change, err := end(); err != nil || cmp.Diff(want, change) != "" {
 				t.Errorf("%s, %s: %v %v", class, name, change, err)
 			}
 		}
-		if change, err := p.End(object, nil, web); err != nil || !change.Done() {
+		if change, err := p.Want(object, nil, web, traffic.Share{}); err != nil || !change.Done() {
 			t.Errorf("%s: %v %v", class, change, err)
 		}
 	}

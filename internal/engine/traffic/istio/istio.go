@@ -58,6 +58,9 @@ func (Provider) Beside(string, traffic.Names) string { return "" }
 
 // Want implements traffic.Provider.
 func (p Provider) Want(object, _ map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+	if object == nil {
+		return traffic.Change{}, nil
+	}
 	original, was, err := p.recovered(object, names)
 	if err != nil {
 		return traffic.Change{}, err
@@ -112,15 +115,6 @@ func (p Provider) Seen(object, _ map[string]any) (traffic.Sight, string) {
 		}
 	}
 	return traffic.Silent, p.Kind + " does not say what is in force"
-}
-
-// End implements traffic.Provider.
-func (p Provider) End(object, _ map[string]any, names traffic.Names) (traffic.Change, error) {
-	if object == nil {
-		return traffic.Change{}, nil
-	}
-	after, _, err := p.recovered(object, names)
-	return traffic.Change{Patch: tree.Patch(object, after)}, err
 }
 
 // recovered is the object as its user wants it.

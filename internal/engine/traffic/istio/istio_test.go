@@ -65,7 +65,7 @@ func apply(t testing.TB, object map[string]any, names traffic.Names, share traff
 
 func end(t testing.TB, object map[string]any, names traffic.Names) map[string]any {
 	t.Helper()
-	change, err := Provider{Kind: tree.Text(object, "kind")}.End(object, nil, names)
+	change, err := Provider{Kind: tree.Text(object, "kind")}.Want(object, nil, names, traffic.Share{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,9 @@ func (Object) Beside(string, traffic.Names) string { return "" }
 
 // Want implements traffic.Provider. The script always begins with the object as its user wants it.
 func (o Object) Want(object, _ map[string]any, names traffic.Names, share traffic.Share) (traffic.Change, error) {
+	if object == nil {
+		return traffic.Change{}, nil
+	}
 	original, lost, err := o.recovered(object, names)
 	if err != nil {
 		return traffic.Change{}, err
@@ -44,15 +47,6 @@ func (o Object) Want(object, _ map[string]any, names traffic.Names, share traffi
 // Seen implements traffic.Provider.
 func (Object) Seen(object, _ map[string]any) (traffic.Sight, string) {
 	return traffic.Silent, tree.Text(object, "kind") + " does not say what is in force"
-}
-
-// End implements traffic.Provider.
-func (o Object) End(object, _ map[string]any, names traffic.Names) (traffic.Change, error) {
-	if object == nil {
-		return traffic.Change{}, nil
-	}
-	original, lost, err := o.recovered(object, names)
-	return traffic.Change{Patch: tree.Patch(object, original), Corrected: lost}, err
 }
 
 // data is what a script gets of an object.

@@ -3,18 +3,17 @@
 
 package script
 
-import lua "github.com/yuin/gopher-lua"
+import (
+	lua "github.com/yuin/gopher-lua"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
 
 // allowed are the functions of the base library.
-func allowed() map[string]bool {
-	all := map[string]bool{}
-	for _, name := range []string{
+func allowed() sets.Set[string] {
+	return sets.New(
 		"assert", "error", "getmetatable", "ipairs", "next", "pairs", "pcall", "rawequal", "rawget", "rawset", "select", "setmetatable",
 		"tonumber", "tostring", "type", "unpack", "xpcall", "string", "table", "math",
-	} {
-		all[name] = true
-	}
-	return all
+	)
 }
 
 // open gives a script its functions.
@@ -30,7 +29,7 @@ func (m *machine) open() {
 	global, keep := m.G.Global, allowed()
 	var drop []lua.LValue
 	global.ForEach(func(key, _ lua.LValue) {
-		if !keep[key.String()] {
+		if !keep.Has(key.String()) {
 			drop = append(drop, key)
 		}
 	})

@@ -183,7 +183,7 @@ func TestObject(t *testing.T) {
 		return at
 	}
 	end := func(at map[string]any) (map[string]any, bool) {
-		change, err := o.End(at, nil, web)
+		change, err := o.Want(at, nil, web, traffic.Share{})
 		if err != nil {
 			t.Fatal(err)
 		}
