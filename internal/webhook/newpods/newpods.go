@@ -5,6 +5,7 @@
 package newpods
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -66,7 +67,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		return response
 	})}
-	buffer := &answer{header: http.Header{}, code: http.StatusOK}
+	buffer := &answer{ResponseWriter: w}
 	ctx, cancel := context.WithTimeout(r.Context(), Timeout)
 	defer cancel()
 	webhook.ServeHTTP(buffer, r.WithContext(context.WithValue(ctx, nameOf{}, name)))
@@ -75,30 +76,16 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, failed, http.StatusServiceUnavailable)
 		return
 	}
-	buffer.send(w)
+	_, _ = buffer.body.WriteTo(w) // nobody is left to tell
 }
 
 // answer keeps a response until it is known whether it is one.
 type answer struct {
-	header http.Header
-	code   int
-	body   []byte
+	http.ResponseWriter
+	body bytes.Buffer
 }
 
-func (a *answer) Header() http.Header  { return a.header }
-func (a *answer) WriteHeader(code int) { a.code = code }
-func (a *answer) Write(p []byte) (int, error) {
-	a.body = append(a.body, p...)
-	return len(p), nil
-}
-
-func (a *answer) send(w http.ResponseWriter) {
-	for name, values := range a.header {
-		w.Header()[name] = values
-	}
-	w.WriteHeader(a.code)
-	_, _ = w.Write(a.body) // nobody is left to tell
-}
+func (a *answer) Write(p []byte) (int, error) { return a.body.Write(p) }
 
 // handle asks about one pod.
 func (h Handler) handle(ctx context.Context, req ctrladmission.Request) (ctrladmission.Response, error) {
