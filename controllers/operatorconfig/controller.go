@@ -115,13 +115,18 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return nil
 }
 
+// request is the one for a pass.
+func request() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
+}
+
 // enqueue asks for a pass at the start, on becoming the leader, and when there may be work an upgrade should not cut off.
 func (r *Reconciler) enqueue(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	request := reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}}
-	queue.Add(request)
+	only := request()
+	queue.Add(only)
 	for _, changes := range []<-chan struct{}{r.WorkChanged, r.Elected} {
 		go func() {
-			for open := true; open; queue.Add(request) {
+			for open := true; open; queue.Add(only) {
 				select {
 				case <-ctx.Done():
 					return
@@ -212,7 +217,7 @@ func (r *Reconciler) recheck(leads bool) time.Duration {
 	}
 	if leads && r.Pods != "" {
 		recheck = workload.Earliest(recheck, restEvery) // replicas come and go
-	} else if leads && r.HookFaults != nil {
+	} else if leads {
 		recheck = workload.Earliest(recheck, lookAgain)
 	}
 	if r.Appeared != nil {
@@ -239,13 +244,11 @@ func (r *Reconciler) lead(ctx context.Context, object *operatorv1alpha1.Kruise, 
 	}
 	failed(r.reportUpgradeable(ctx, upgrade))
 	failed(r.deploy(ctx, object))
-	if r.Acts != nil && !r.Acts() {
+	if !r.Acts() {
 		r.daemonRecheck = 0 // WorkChanged tells when that ends
 		return failures
 	}
-	if r.HookFaults != nil {
-		failures = append(failures, r.HookFaults()...)
-	}
+	failures = append(failures, r.HookFaults()...)
 	if r.NodeDaemon != nil {
 		var err error
 		r.daemonRecheck, err = r.NodeDaemon.Settle(ctx, object)
@@ -311,9 +314,9 @@ func (r *Reconciler) report(ctx context.Context, object *operatorv1alpha1.Kruise
 		facts.Faults = append(facts.Faults, r.Faults...)
 	}
 	for _, kind := range r.Kinds {
-		facts.Kinds = append(facts.Kinds, ready(kind, r.denied()))
+		facts.Kinds = append(facts.Kinds, ready(kind, r.Denied()))
 	}
-	if r.Acts == nil || r.Acts() {
+	if r.Acts() {
 		facts.DaemonConflict = r.NodeDaemon.Conflict()
 	}
 	status := Status(object.Status, facts)
@@ -348,9 +351,6 @@ func newly(condition string, before, after operatorv1alpha1.KruiseStatus) string
 
 // work is anything an upgrade should not cut off, and since when.
 func (r *Reconciler) work() Work {
-	if r.Work == nil {
-		return Work{}
-	}
 	now := r.Work()
 	if now.Since.IsZero() {
 		now.Since = r.busy.Since

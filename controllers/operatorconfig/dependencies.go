@@ -78,8 +78,7 @@ type Dependencies struct {
 	OLM conditions.Condition
 	// Operands are the operator's own deployments; nil outside of a cluster.
 	Operands *Operands
-	// Acts: no other manager acts on the objects. Until then nothing acting on them is deployed or registered. Nil:
-	// there is no other.
+	// Acts: no other manager acts on the objects. Until then nothing acting on them is deployed or registered.
 	Acts func() bool
 	// NodeDaemon deploys the node daemon; nil outside of a cluster.
 	NodeDaemon *NodeDaemon
@@ -89,11 +88,11 @@ type Dependencies struct {
 	DaemonNeeds *workload.DaemonNeeds
 	// KeepWebhooks keeps the webhooks of kinds that are on, and no others, from now on; nil: none are served.
 	KeepWebhooks func(ctx context.Context) error
-	// HookFaults are faults of hooks no other object reports; nil: none.
+	// HookFaults are faults of hooks no other object reports.
 	HookFaults func() []string
-	// Work is anything an upgrade should not cut off. May be nil.
+	// Work is anything an upgrade should not cut off.
 	Work func() Work
-	// Denied are the answers of the API server where it does not let the cache read something. It may be nil.
+	// Denied are the answers of the API server where it does not let the cache read something.
 	Denied func() []string
 	// WorkChanged receives when Work may have another answer.
 	WorkChanged <-chan struct{}

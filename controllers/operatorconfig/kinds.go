@@ -4,15 +4,8 @@
 package operatorconfig
 
 import (
-	"context"
 	"strings"
 	"time"
-
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
 	"github.com/kruise-operator/kruise-operator/internal/brief"
@@ -22,17 +15,9 @@ import (
 // lookForRights is the wait between checks of the operator's rights.
 const lookForRights = 5 * time.Second
 
-// denied are the answers of the API server where it does not let the cache read something.
-func (r *Reconciler) denied() []string {
-	if r.Denied == nil {
-		return nil
-	}
-	return r.Denied()
-}
-
 // kindsRecheck is the wait for kinds that may soon be ready; zero: none.
 func (r *Reconciler) kindsRecheck() time.Duration {
-	denied := r.denied()
+	denied := r.Denied()
 	var recheck time.Duration
 	for _, kind := range r.Kinds {
 		switch ready(kind, denied).Reason {
@@ -43,13 +28,6 @@ func (r *Reconciler) kindsRecheck() time.Duration {
 		}
 	}
 	return recheck
-}
-
-// onCreation has the reconciler run when an object is there.
-func onCreation() handler.EventHandler {
-	return handler.Funcs{CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
-	}}
 }
 
 // ready is a kind's state in the status. A forbidden read may matter to any kind, so it concerns every managed one.

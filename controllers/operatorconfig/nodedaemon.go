@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -73,19 +73,19 @@ func (r *Reconciler) watchNeeds(c controller.Controller) error {
 		return nil
 	}
 	r.NodeDaemon.Needed = r.daemonNeeded
-	added := onCreation()
+	again := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{request()} })
 	if r.DaemonNeeds != nil {
-		again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
-			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: operatorv1alpha1.KruiseName}})
-		}}
 		if err := c.Watch(source.Channel(r.DaemonNeeds.Added(), again)); err != nil {
 			return fmt.Errorf("watching for what needs the node daemon for now: %w", err)
 		}
 	}
+	created := predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false }, DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
 	for _, kind := range r.DaemonKinds {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(kind)
-		if err := c.Watch(cache.Source(r.Cache, object, added)); err != nil {
+		if err := c.Watch(cache.Source(r.Cache, object, again, created)); err != nil {
 			return fmt.Errorf("watching %s for the node daemon: %w", kind.Kind, err)
 		}
 	}

@@ -120,7 +120,7 @@ func TestNothingIsDeployedOnNodesWhileAnotherManagerActs(t *testing.T) {
 	})
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	r := New(Dependencies{
-		Clock: clock, Acts: func() bool { return acts },
+		Clock: clock, Acts: func() bool { return acts }, HookFaults: func() []string { return nil },
 		NodeDaemon: &NodeDaemon{Client: c, Clock: clock, Needed: func(context.Context) (bool, error) { asked++; return false, nil }},
 	})
 	if failures := r.lead(t.Context(), nil, Upgrade{}); len(failures) > 0 || asked > 0 {
@@ -199,7 +199,7 @@ func TestTheNodeDaemonOfOpenKruiseBesideOursIsTold(t *testing.T) {
 	clock, recorder := clocktesting.NewFakePassiveClock(time.Now()), events.NewFakeRecorder(10)
 	needed, acts := true, true
 	r := New(Dependencies{
-		Client: c, Clock: clock, Recorder: recorder, Self: "a", Acts: func() bool { return acts },
+		Client: c, Clock: clock, Recorder: recorder, Self: "a", Acts: func() bool { return acts }, Denied: func() []string { return nil }, HookFaults: func() []string { return nil },
 		NodeDaemon: &NodeDaemon{
 			Client: c, Deployment: client.ObjectKeyFromObject(own), Foreign: client.ObjectKeyFromObject(foreign), Clock: clock,
 			Needed: func(context.Context) (bool, error) { return needed, nil },
