@@ -67,8 +67,6 @@ func TestKindOfTemplateStays(t *testing.T) {
 func TestListsOfImagesThatNoRunCouldHave(t *testing.T) {
 	const at = "spec.template.imageListPullJobTemplate."
 	for spec, want := range map[string]string{
-		"parallelism: 10%":                                "spec.parallelism",
-		"parallelism: -1":                                 "spec.parallelism",
 		"pullPolicy: {timeoutSeconds: 0}":                 "spec.pullPolicy.timeoutSeconds",
 		"pullPolicy: {backoffLimit: -1}":                  "spec.pullPolicy.backoffLimit",
 		"imagePullPolicy: Sometimes":                      "spec.imagePullPolicy",

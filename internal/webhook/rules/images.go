@@ -5,7 +5,6 @@ package rules
 
 import (
 	"fmt"
-	"strconv"
 
 	"github.com/distribution/reference"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -44,12 +43,7 @@ func DefaultImagePull(t *appsv1beta1.ImagePullJobTemplate) {
 
 // ImagePull checks how images are pulled. path is the spec's.
 func ImagePull(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
-	errs := ImagePullNodes(t, path)
-	if p := t.Parallelism; p != nil {
-		if n, err := strconv.ParseInt(p.String(), 10, 32); err != nil || n < 0 {
-			errs = append(errs, field.Invalid(path.Child("parallelism"), p.String(), "must be a whole number of at least 0; percentages are not allowed"))
-		}
-	}
+	errs := imagePullNodes(t, path)
 	timeout := int64(pullTimeout)
 	if p, at := t.PullPolicy, path.Child("pullPolicy"); p != nil {
 		timeout = int64(ptr.Deref(p.TimeoutSeconds, pullTimeout))
@@ -61,59 +55,35 @@ func ImagePull(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.Erro
 		}
 	}
 	errs = append(errs, imagePullEnd(&t.CompletionPolicy, timeout, path.Child("completionPolicy"))...)
-	switch t.ImagePullPolicy {
-	case "", appsv1beta1.PullAlways, appsv1beta1.PullIfNotPresent:
-	default:
-		errs = append(errs, field.NotSupported(path.Child("imagePullPolicy"), t.ImagePullPolicy,
-			[]appsv1beta1.ImagePullPolicy{appsv1beta1.PullAlways, appsv1beta1.PullIfNotPresent}))
-	}
+	errs = append(errs, OneOf(path.Child("imagePullPolicy"), t.ImagePullPolicy, "", appsv1beta1.PullAlways, appsv1beta1.PullIfNotPresent)...)
 	if len(t.PullSecrets) > maxSecrets {
 		errs = append(errs, field.TooMany(path.Child("pullSecrets"), len(t.PullSecrets), maxSecrets))
 	}
 	return errs
 }
 
+// imagePullEnd checks the deadlines of a job that ends. The schema refuses them for others.
 func imagePullEnd(policy *appsv1beta1.CompletionPolicy, timeout int64, path *field.Path) field.ErrorList {
-	var errs field.ErrorList
-	deadline, ttl := policy.ActiveDeadlineSeconds, policy.TTLSecondsAfterFinished
-	switch policy.Type {
-	case appsv1beta1.CompleteAlways, "":
-		if deadline != nil && *deadline < timeout {
-			errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *deadline, fmt.Sprintf("must be at least pullPolicy.timeoutSeconds, which is %d", timeout)))
-		}
-		if ttl != nil && *ttl < 0 {
-			errs = append(errs, field.Invalid(path.Child("ttlSecondsAfterFinished"), *ttl, "must be at least 0"))
-		}
-	case appsv1beta1.CompleteNever:
-		if deadline != nil {
-			errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *deadline, "must be absent: the type Never does not end"))
-		}
-		if ttl != nil {
-			errs = append(errs, field.Invalid(path.Child("ttlSecondsAfterFinished"), *ttl, "must be absent: the type Never does not end"))
-		}
-	default:
-		errs = append(errs, field.NotSupported(path.Child("type"), policy.Type,
-			[]appsv1beta1.CompletionPolicyType{appsv1beta1.CompleteAlways, appsv1beta1.CompleteNever}))
+	if policy.Type == appsv1beta1.CompleteNever {
+		return nil
+	}
+	errs := NotNegative(policy.TTLSecondsAfterFinished, path.Child("ttlSecondsAfterFinished"))
+	if deadline := policy.ActiveDeadlineSeconds; deadline != nil && *deadline < timeout {
+		errs = append(errs, field.Invalid(path.Child("activeDeadlineSeconds"), *deadline, fmt.Sprintf("must be at least pullPolicy.timeoutSeconds, which is %d", timeout)))
 	}
 	return errs
 }
 
-// ImagePullNodes checks the choice of nodes to pull images to.
-func ImagePullNodes(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
+// imagePullNodes checks the choice of nodes to pull images to.
+func imagePullNodes(t *appsv1beta1.ImagePullJobTemplate, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if t.Selector != nil && t.PodSelector != nil {
 		errs = append(errs, field.Invalid(path, "selector and podSelector", "only one of selector and podSelector may be set"))
 	}
 	if s := t.Selector; s != nil {
 		path := path.Child("selector")
-		if len(s.Names) > 0 && len(s.MatchLabels)+len(s.MatchExpressions) > 0 {
-			errs = append(errs, field.Invalid(path, s.Names, "names cannot be combined with matchLabels or matchExpressions"))
-		}
 		if len(s.Names) > maxNodes {
 			errs = append(errs, field.TooMany(path.Child("names"), len(s.Names), maxNodes))
-		}
-		if names := sets.New(s.Names...); len(names) != len(s.Names) {
-			errs = append(errs, field.Invalid(path, s.Names, "a node is named twice"))
 		}
 		errs = append(errs, LabelSelector(&s.LabelSelector, path)...)
 	}

@@ -76,7 +76,6 @@ func BroadcastJob(spec *appsv1beta1.BroadcastJobSpec, path *field.Path) field.Er
 		}
 	}
 	policy, at := &spec.CompletionPolicy, path.Child("completionPolicy")
-	errs = append(errs, OneOf(at.Child("type"), policy.Type, appsv1beta1.BroadcastJobAlways, appsv1beta1.BroadcastJobNever, "")...)
 	errs = append(errs, NotNegative(policy.ActiveDeadlineSeconds, at.Child("activeDeadlineSeconds"))...)
 	errs = append(errs, NotNegative(policy.TTLSecondsAfterFinished, at.Child("ttlSecondsAfterFinished"))...)
 	if policy.Type == appsv1beta1.BroadcastJobNever {
@@ -88,9 +87,7 @@ func BroadcastJob(spec *appsv1beta1.BroadcastJobSpec, path *field.Path) field.Er
 			errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), *ttl, rule))
 		}
 	}
-	failure, at := &spec.FailurePolicy, path.Child("failurePolicy")
-	errs = append(errs, OneOf(at.Child("type"), failure.Type, appsv1beta1.BroadcastJobFailFast, appsv1beta1.BroadcastJobContinue, appsv1beta1.BroadcastJobPause, "")...)
-	return append(errs, NotNegative(&failure.RestartLimit, at.Child("restartLimit"))...)
+	return append(errs, NotNegative(&spec.FailurePolicy.RestartLimit, path.Child("failurePolicy", "restartLimit"))...)
 }
 
 // BroadcastJobWarnings names the parts of a BroadcastJob's spec without effect.

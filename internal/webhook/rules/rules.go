@@ -126,11 +126,7 @@ func LabelSelector(selector *metav1.LabelSelector, path *field.Path) field.Error
 // podTemplate refuses only mistakes that would stop a workload permanently. The API server
 // checks the rest.
 func podTemplate(kind string, template *corev1.PodTemplateSpec, path *field.Path) field.ErrorList {
-	errs := ObjectKeys(&template.ObjectMeta, path.Child("metadata"))
-	if len(errs) == 0 {
-		errs = metav1validation.ValidateLabels(template.Labels, path.Child("metadata", "labels"))
-		errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, path.Child("metadata", "annotations"))...)
-	}
+	errs := TemplateMetadata(&template.ObjectMeta, path.Child("metadata"))
 	for _, label := range podtemplate.Reserved() {
 		if _, found := template.Labels[label]; found {
 			errs = append(errs, field.Forbidden(path.Child("metadata", "labels").Key(label), "is for single pods, and means nothing in a template"))
