@@ -76,15 +76,6 @@ func (p *Part) With(old *Part, names ...string) *Part {
 	return result
 }
 
-// Size is how many bytes of JSON the part has.
-func (p *Part) Size() int {
-	size := len(p.Metadata.Labels)
-	for _, value := range p.Spec {
-		size += len(value)
-	}
-	return size
-}
-
 func absent(value json.RawMessage) bool { return len(value) == 0 || string(value) == "null" }
 
 // SameSpec is true if two objects have the same spec, apart from byte order and white

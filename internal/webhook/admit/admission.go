@@ -199,9 +199,6 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 	if err != nil {
 		return ctrladmission.Response{}, err
 	}
-	if err := d.tooLong(part, req); err != nil {
-		return refuse(d.Kind.GroupKind(), req.Name, field.ErrorList{err}), nil
-	}
 	var stored *wire.Part
 	whole, older := part, d.Kind.throughOlder(req)
 	if req.Operation == admissionv1.Update && (older || d.Kind.Retain != nil) {
@@ -241,24 +238,6 @@ func (d defaulter[T, P]) defaulted(ctx context.Context, req ctrladmission.Reques
 		return ctrladmission.Allowed(""), nil
 	}
 	return difference(part, whole, before, after)
-}
-
-// maxPart is how many bytes the labels and the spec without templates may have.
-const maxPart = 1 << 20
-
-// tooLong refuses a part that is too long, on an update only if it grew.
-func (d defaulter[T, P]) tooLong(part *wire.Part, req ctrladmission.Request) *field.Error {
-	if part.Size() <= maxPart {
-		return nil
-	}
-	if req.Operation == admissionv1.Update {
-		if stored, err := wire.PartOf(req.OldObject.Raw, d.Kind.opaque()...); err == nil && stored.Size() >= part.Size() {
-			return nil
-		}
-	}
-	e := field.TooLong(field.NewPath("spec"), "", maxPart)
-	e.Detail = fmt.Sprintf("without its templates, it may not be more than %d bytes", maxPart)
-	return e
 }
 
 // strictly decodes a client's object.
