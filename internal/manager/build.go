@@ -152,7 +152,7 @@ func (p *process) openWebhooks(ctx context.Context, c *config.Config) error {
 	p.serving, err = webhookserving.Open(ctx, webhookserving.Options{
 		Client: p.direct, Endpoint: webhookserving.Endpoint{Namespace: c.Namespace, URL: c.WebhookURL},
 		CertDir: c.WebhookCertDir, Kinds: c.Table, Enabled: c.Enabled, Clock: clock.RealClock{},
-		Manifests: func() ([]*unstructured.Unstructured, error) { return manifests.Render("webhook") },
+		Manifests: func() ([]*unstructured.Unstructured, error) { return manifests.Read("webhook") },
 	})
 	return err
 }

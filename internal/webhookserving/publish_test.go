@@ -32,7 +32,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/kruise-operator/kruise-operator/controllers"
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 )
 
 const (
@@ -506,7 +506,7 @@ func TestTargetsAreThoseOfTheManifests(t *testing.T) {
 
 func rendered(t *testing.T, base string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := manifests.Build(filesys.MakeFsOnDisk(), "../../config/"+base)
+	objects, err := kustomized.Build(filesys.MakeFsOnDisk(), "../../config/"+base)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	operatorv1alpha1 "github.com/kruise-operator/kruise-operator/api/operator/v1alpha1"
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 	"github.com/kruise-operator/kruise-operator/tests/framework/chart"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
@@ -205,7 +205,7 @@ func TestInstallChangeAndUninstall(t *testing.T) {
 // withoutWebhooks removes calls of the operator, which does not run here.
 func (h helm) withoutWebhooks() {
 	h.Helper()
-	objects, err := manifests.Render("webhook")
+	objects, err := kustomized.Render("webhook")
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestInstallOverOpenKruisesRelease(t *testing.T) {
 	if err := h.client.Create(t.Context(), namespace); err != nil {
 		t.Fatal(err)
 	}
-	objects, err := manifests.Render("crd")
+	objects, err := kustomized.Render("crd")
 	if err != nil {
 		t.Fatal(err)
 	}

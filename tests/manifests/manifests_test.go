@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 	"github.com/kruise-operator/kruise-operator/tests/framework/rights"
 )
 
@@ -212,7 +212,7 @@ func TestUsersGetEveryKind(t *testing.T) {
 // render is a kustomization's output.
 func render(t *testing.T, files filesys.FileSystem, folder string) []*unstructured.Unstructured {
 	t.Helper()
-	objects, err := manifests.Build(files, folder)
+	objects, err := kustomized.Build(files, folder)
 	if err != nil {
 		t.Fatal(err)
 	}

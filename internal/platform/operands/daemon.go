@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/kustomize/api/types"
 
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
@@ -67,12 +66,12 @@ const DaemonPolicy = "kruise-daemon-own-node"
 
 // RenderDaemonPolicy renders DaemonPolicy and its binding.
 func RenderDaemonPolicy() ([]*unstructured.Unstructured, error) {
-	return manifests.Render("operands/daemonpolicy")
+	return manifests.Read("operands/daemonpolicy")
 }
 
 // RenderDaemon renders all objects of the node daemon but its policy, its namespace first. They have no owner.
 func RenderDaemon(d Daemon) ([]*unstructured.Unstructured, error) {
-	objects, err := manifests.RenderOver("operands/daemon", types.Kustomization{Labels: labels()})
+	objects, err := read("operands/daemon")
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,7 @@
 // SPDX-FileCopyrightText: The kruise-operator Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package operands renders the operator's own deployments from embedded kustomize bases. It applies nothing.
+// Package operands renders the operator's own deployments from embedded manifests. It applies nothing.
 //
 // A base failing with the values is a program error, found by a test of this package; a cluster's lacks show on applying.
 package operands
@@ -9,13 +9,13 @@ package operands
 import (
 	"fmt"
 	"net"
-	"path"
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/kustomize/api/types"
-	"sigs.k8s.io/kustomize/kyaml/resid"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/internal/manifests"
 )
@@ -61,28 +61,46 @@ func PortOf(address string) (int, error) {
 
 // Render returns the objects of a base, in the operator's namespace, with its labels.
 func Render(base Base, v Values) ([]*unstructured.Unstructured, error) {
-	k := types.Kustomization{Namespace: v.Namespace, Labels: labels()}
-	replace := func(kind, at string, value any) {
-		patch, _ := yaml.Marshal([]map[string]any{{"op": "replace", "path": at, "value": value}}) // strings and numbers
-		k.Patches = append(k.Patches, types.Patch{Patch: string(patch), Target: &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{Kind: kind}}}})
+	objects, err := read("operands/" + string(base))
+	if err != nil {
+		return nil, err
 	}
-	switch base {
-	case Access:
-		replace("NetworkPolicy", "/spec/ingress/0/ports/0/port", v.MetricsPort)
-	case Prometheus:
-		replace("Service", "/spec/ports/0/port", v.MetricsPort)
-		replace("Service", "/spec/ports/0/targetPort", v.MetricsPort)
-		if !v.MetricsSecure {
-			replace("ServiceMonitor", "/spec/endpoints", []map[string]any{{"port": "metrics", "interval": "30s"}})
+	for _, object := range objects {
+		object.SetNamespace(v.Namespace)
+		switch object.GetKind() {
+		case "NetworkPolicy":
+			err = change(object, &networkingv1.NetworkPolicy{}, func(policy *networkingv1.NetworkPolicy) {
+				policy.Spec.Ingress[0].Ports[0].Port = ptr.To(intstr.FromInt(v.MetricsPort))
+			})
+		case "Service":
+			err = change(object, &corev1.Service{}, func(service *corev1.Service) {
+				port := &service.Spec.Ports[0]
+				port.Port, port.TargetPort = int32(v.MetricsPort), intstr.FromInt(v.MetricsPort) //nolint:gosec // it is a port
+			})
+		case "ServiceMonitor":
+			if !v.MetricsSecure {
+				err = unstructured.SetNestedSlice(object.Object, []any{map[string]any{"port": "metrics", "interval": "30s"}}, "spec", "endpoints")
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("rendering %s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
-	return manifests.RenderOver(path.Join("operands", string(base)), k)
+	return objects, nil
 }
 
-func labels() []types.Label {
-	return []types.Label{{Pairs: map[string]string{
-		"app.kubernetes.io/name":       "kruise-operator",
-		"app.kubernetes.io/part-of":    "kruise-operator",
-		"app.kubernetes.io/managed-by": "kruise-operator",
-	}}}
+// read returns the objects of a kustomization with the operator's labels.
+func read(base string) ([]*unstructured.Unstructured, error) {
+	objects, err := manifests.Read(base)
+	for _, object := range objects {
+		labels := object.GetLabels()
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		for _, label := range []string{"name", "part-of", "managed-by"} {
+			labels["app.kubernetes.io/"+label] = "kruise-operator"
+		}
+		object.SetLabels(labels)
+	}
+	return objects, err
 }

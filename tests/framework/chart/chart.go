@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 )
 
 // Folder is where the chart is, relative to the top of the repository.
@@ -34,7 +34,7 @@ const (
 // Write writes the generated templates of the chart in the working copy at root.
 func Write(root string) error {
 	chart := filepath.Join(root, Folder)
-	objects, err := manifests.Build(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
+	objects, err := kustomized.Build(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
 	if err != nil {
 		return err
 	}

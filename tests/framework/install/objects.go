@@ -14,14 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 	"github.com/kruise-operator/kruise-operator/internal/webhookserving"
 )
 
 // objects are to be installed in this order. Their calls go to the URL; when empty, to the
 // Service.
 func objects(url string) ([]*unstructured.Unstructured, error) {
-	all, err := manifests.Render("local")
+	all, err := kustomized.Render("local")
 	if err != nil {
 		return nil, err
 	}

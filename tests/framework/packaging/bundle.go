@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 	"github.com/kruise-operator/kruise-operator/tests/framework/cluster/binaries"
 )
 
@@ -140,7 +140,7 @@ func (b Bundle) Write(ctx context.Context) error {
 
 // input renders config/manifests and returns the manager's image.
 func (b Bundle) input() ([]byte, error) {
-	objects, err := manifests.Build(filesys.MakeFsOnDisk(), filepath.Join(b.Root, "config", "manifests"))
+	objects, err := kustomized.Build(filesys.MakeFsOnDisk(), filepath.Join(b.Root, "config", "manifests"))
 	if err != nil {
 		return nil, err
 	}

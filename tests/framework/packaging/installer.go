@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kruise-operator/kruise-operator/internal/manifests"
+	"github.com/kruise-operator/kruise-operator/internal/testutil/kustomized"
 )
 
 // InstallFile is the name of the file for `kubectl apply -f`.
@@ -21,7 +21,7 @@ const InstallFile = "install.yaml"
 
 // WriteInstaller writes config/default of a working copy to one file, with the manager's image by digest or tag.
 func WriteInstaller(root, image, file string) error {
-	objects, err := manifests.Build(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
+	objects, err := kustomized.Build(filesys.MakeFsOnDisk(), filepath.Join(root, "config", "default"))
 	if err != nil {
 		return err
 	}
