@@ -67,9 +67,12 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generated},
 		Template:   *withClaims(template, claims),
 	}
-	faults, err := c.ask(ctx, question, faultsOf)
+	faults, err := c.ask(ctx, question, "PodTemplate", "template")
 	if err != nil {
 		return nil, err
+	}
+	for i := range faults {
+		faults[i].Field = "spec." + faults[i].Field
 	}
 	path := field.NewPath("spec", "template", "spec")
 	faults = append(faults, imageFaults(template.Spec.InitContainers, path.Child("initContainers"))...)
@@ -86,16 +89,17 @@ func (c Checker) Check(ctx context.Context, namespace string, template *corev1.P
 // answer may not concern the Job itself.
 func (c Checker) CheckJob(ctx context.Context, namespace string, spec *batchv1.JobSpec) ([]Fault, error) {
 	question := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: generated}, Spec: *spec.DeepCopy()}
-	return c.ask(ctx, question, faultsOfJob)
+	return c.ask(ctx, question, "Job", "spec")
 }
 
-// ask returns the server's faults as its answer is read.
-func (c Checker) ask(ctx context.Context, question client.Object, read func(error) []Fault) ([]Fault, error) {
+// ask returns the server's faults about a kind's field, or below it. Other refusals (quotas,
+// admission, a terminating namespace) have another code or name no such field.
+func (c Checker) ask(ctx context.Context, question client.Object, kind, field string) ([]Fault, error) {
 	err := c.Client.Create(ctx, question, client.DryRunAll)
 	if err == nil {
 		return nil, nil
 	}
-	if faults := read(err); len(faults) > 0 {
+	if faults := below(err, kind, field); len(faults) > 0 {
 		return faults, nil
 	}
 	return nil, fmt.Errorf("checking the template by a dry run: %w", err)
@@ -127,19 +131,6 @@ func withClaims(template *corev1.PodTemplateSpec, claims []corev1.PersistentVolu
 	}
 	return template
 }
-
-// faultsOf reads an answer's field errors about the template. Other refusals (quotas,
-// admission, a terminating namespace) have another code or name no field of the template.
-func faultsOf(err error) []Fault {
-	faults := below(err, "PodTemplate", "template")
-	for i := range faults {
-		faults[i].Field = "spec." + faults[i].Field
-	}
-	return faults
-}
-
-// faultsOfJob reads errors of a Job's spec.
-func faultsOfJob(err error) []Fault { return below(err, "Job", "spec") }
 
 // below are an answer's errors about a kind's field, or below it.
 func below(err error, kind, field string) []Fault {

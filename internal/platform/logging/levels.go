@@ -64,14 +64,11 @@ func (l *Levels) enabled(level int, controller string) bool {
 }
 
 // sink filters lines by level. It learns its controller from the loggers' values.
-//
-// Values are encoded only with a written line: every reconciliation has its own logger, and few write.
 type sink struct {
 	logr.LogSink
 
 	levels     *Levels
 	controller string
-	values     []any
 }
 
 // Enabled implements logr.LogSink.
@@ -85,13 +82,8 @@ func (s *sink) WithValues(pairs ...any) logr.LogSink {
 			next.controller = name
 		}
 	}
-	next.values = slices.Concat(s.values, pairs)
+	next.LogSink = s.LogSink.WithValues(pairs...)
 	return &next
-}
-
-// Info implements logr.LogSink.
-func (s *sink) Info(level int, message string, pairs ...any) {
-	s.LogSink.Info(level, message, slices.Concat(s.values, pairs)...)
 }
 
 // Error implements logr.LogSink. client-go reports events in a namespace being deleted as errors. These are
@@ -103,7 +95,7 @@ func (s *sink) Error(err error, message string, pairs ...any) {
 		}
 		return
 	}
-	s.LogSink.Error(err, message, slices.Concat(s.values, pairs)...)
+	s.LogSink.Error(err, message, pairs...)
 }
 
 // rejectedEvent begins client-go's message about an event refused by the server.
