@@ -6,6 +6,7 @@ package advancedcronjob
 import (
 	"context"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -27,8 +28,8 @@ const Name = "advancedcronjob-controller"
 // Reconciler reconciles AdvancedCronJobs.
 type Reconciler struct {
 	*workload.Base
-	// Options are the settings of the operator.
-	Options plan.Options
+	// managed: somebody carries out this kind.
+	managed func(schema.GroupVersionKind) bool
 }
 
 // Reconcile starts an AdvancedCronJob's due run, trims its history, and schedules the next pass.
@@ -40,7 +41,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	defer pass.End()
 
 	known := rememberedOf(pass)
-	spec := plan.Parse(cron, pass.Stored.Object, r.Options)
+	spec := plan.Parse(cron, pass.Stored.Object, r.managed)
 	snapshot, err := r.observe(ctx, spec, known)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.AdvancedCronJobFailedCreate)

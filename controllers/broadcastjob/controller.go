@@ -26,8 +26,8 @@ const Name = "broadcastjob-controller"
 // Reconciler reconciles BroadcastJobs.
 type Reconciler struct {
 	*workload.Base
-	// Options are the settings of the operator.
-	Options plan.Options
+	// bind sets spec.nodeName of new pods instead of leaving them to the scheduler (flag assign-bcj-pods-by-scheduler false).
+	bind bool
 }
 
 // Reconcile takes one BroadcastJob a step closer to its end, once due and with all earlier writes in the cache.
@@ -38,7 +38,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	spec := plan.Parse(job, r.Options)
+	spec := plan.Parse(job, r.bind)
 	snapshot, err := r.observe(ctx, spec)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.BroadcastJobConditionFailedCreate)

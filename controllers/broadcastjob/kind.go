@@ -34,6 +34,6 @@ func Value() controller.Kind {
 
 // Setup makes the manager run the reconciler of BroadcastJobs.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
-	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: plan.Options{Bind: !c.AssignBroadcastJobPodsByScheduler}}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), bind: !c.AssignBroadcastJobPodsByScheduler}
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.Controller, NodeChanges: r.byNode()})
 }

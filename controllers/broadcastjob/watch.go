@@ -32,7 +32,7 @@ func (r *Reconciler) judge(stored *unstructured.Unstructured) workload.Judge {
 	if err := quantity.FromUnstructured(stored.Object, job); err != nil {
 		return nil
 	}
-	fitting := plan.Parse(job, r.Options).Fitting
+	fitting := plan.Parse(job, r.bind).Fitting
 	return func(node *corev1.Node) workload.NodeVerdict {
 		fits, why := fitting.Fits(node)
 		return workload.NodeVerdict{Runs: fits, Why: why}

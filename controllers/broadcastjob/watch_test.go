@@ -77,7 +77,7 @@ func TestWhichNodesTriggerPassesOverAJob(t *testing.T) {
 			job.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
 			}}}
-			spec := plan.Parse(job, plan.Options{})
+			spec := plan.Parse(job, false)
 			judge := func(node *corev1.Node) workload.NodeVerdict {
 				fits, why := spec.Fits(node)
 				return workload.NodeVerdict{Runs: fits, Why: why}
@@ -126,7 +126,7 @@ func TestNoNodeIsLookedAtForJobsThatHaveEnded(t *testing.T) {
 	job := &appsv1beta1.BroadcastJob{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "scan", UID: "job"}}
 	job.Status.Conditions = []appsv1beta1.BroadcastJobCondition{{Type: appsv1beta1.BroadcastJobConditionComplete, Status: corev1.ConditionTrue}}
 	r := &Reconciler{Base: &workload.Base{Dependencies: workload.Dependencies{Clock: clock.RealClock{}}}} // without a cache to look into
-	snapshot, err := r.observe(t.Context(), plan.Parse(job, plan.Options{}))
+	snapshot, err := r.observe(t.Context(), plan.Parse(job, false))
 	if err != nil || snapshot.Now.IsZero() || len(snapshot.Nodes)+len(snapshot.Pods) > 0 {
 		t.Errorf("observed %+v, error %v", snapshot, err)
 	}

@@ -25,8 +25,8 @@ const Name = "imagelistpulljob-controller"
 // Reconciler reconciles ImageListPullJobs.
 type Reconciler struct {
 	*workload.Base
-	// Options are the settings of the operator.
-	Options plan.Options
+	// managed: somebody carries out ImagePullJobs.
+	managed bool
 }
 
 // Reconcile takes one ImageListPullJob a step closer to its end, when it is due and the cache shows all earlier writes for it.
@@ -37,7 +37,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	defer pass.End()
 
-	spec := plan.Parse(list, r.Options)
+	spec := plan.Parse(list, r.managed)
 	snapshot, err := r.observe(ctx, spec)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, appsv1beta1.ImagePullJobFailedCreate)

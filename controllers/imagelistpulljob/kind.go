@@ -36,6 +36,6 @@ func Value() controller.Kind {
 // Setup makes the manager run the reconciler of ImageListPullJobs.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	managed := workload.Managed(mgr.GetRESTMapper(), c)
-	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), Options: plan.Options{Managed: managed(plan.KindImagePullJob())}}
+	r := &Reconciler{Base: workload.New(Name, plan.Kind(), d), managed: managed(plan.KindImagePullJob())}
 	return r.Setup(ctx, mgr, r, workload.Watches{})
 }

@@ -40,18 +40,16 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 	if err != nil {
 		return snapshot, wait, err
 	}
+	unknown := sets.New(spec.Names...)
 	for _, node := range chosen {
+		unknown.Delete(node.Name)
 		image, err := r.imageOf(ctx, node.Name, spec)
 		if err != nil {
 			return snapshot, wait, err
 		}
 		snapshot.Nodes = append(snapshot.Nodes, plan.Node{Name: node.Name, UID: node.UID, Labels: node.Labels, Ready: ready(node), Image: image})
 	}
-	known := sets.New[string]()
-	for i := range snapshot.Nodes {
-		known.Insert(snapshot.Nodes[i].Name)
-	}
-	snapshot.Unknown = sets.List(sets.New(spec.Names...).Difference(known))
+	snapshot.Unknown = sets.List(unknown)
 	return snapshot, wait, nil
 }
 
@@ -83,12 +81,7 @@ func (r *Reconciler) choose(ctx context.Context, spec *plan.Spec) ([]*corev1.Nod
 			chosen = append(chosen, node)
 		}
 	}
-	slices.SortFunc(chosen, func(a, b *corev1.Node) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(chosen, func(a, b *corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 	return chosen, nil
 }
 

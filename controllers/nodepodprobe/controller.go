@@ -56,7 +56,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err != nil {
 		return r.notObserved(err)
 	}
-	todo := plan.Plan(list, snapshot)
-	pass.Apply(ctx, list, todo.Plan)
+	pass.Apply(ctx, list, plan.Plan(list, snapshot))
 	return pass.Finish(nil)
 }

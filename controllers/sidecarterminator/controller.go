@@ -39,19 +39,14 @@ const Name = "sidecarterminator-controller"
 // workers is how many pods are looked at at the same time.
 const workers = 3
 
-// Reasons of events: there is one.
-const (
-	reason = "SidecarTerminator"
-)
+// reason is that of all events.
+const reason = "SidecarTerminator"
 
 // +kubebuilder:rbac:groups=apps.kruise.io,resources=containerrecreaterequests,verbs=get;list;watch;create
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups="",resources=pods/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
-
-// NeedsWholePod selects the pods the controller sees whole.
-func NeedsWholePod(pod *corev1.Pod) bool { return plan.HasSidecars(pod) }
 
 type reconciler struct {
 	workload.Dependencies

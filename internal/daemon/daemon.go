@@ -52,12 +52,6 @@ import (
 // Name is the name of the daemon, of its account, and the reportingController of its events.
 const Name = "kruise-daemon"
 
-// Host is given to a worker of the node daemon.
-type Host = host.Host
-
-// Worker is one feature of the daemon; added by one line in workers.go.
-type Worker = host.Worker
-
 const (
 	// graceful is the time work has to end. The runtime's tasks go on without the daemon.
 	graceful = 5 * time.Second
@@ -148,7 +142,7 @@ func New(server *rest.Config, o Options, runtime cri.Runtime, metrics *host.Metr
 	if err != nil {
 		return nil, fmt.Errorf("building the daemon: %w", err)
 	}
-	given := Host{
+	given := host.Host{
 		Node: o.Node, Namespace: o.Namespace, Manager: mgr, Runtime: runtime, Events: mgr.GetEventRecorder(Name),
 		Clock: clock.RealClock{}, MaxPulls: o.MaxPulls, Metrics: metrics,
 		CredentialProviders: o.CredentialProviders, CredentialFolder: o.CredentialFolder,

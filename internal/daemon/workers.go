@@ -11,6 +11,7 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/containermeta"
+	"github.com/kruise-operator/kruise-operator/internal/daemon/host"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/imagepuller"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/probe"
 	"github.com/kruise-operator/kruise-operator/internal/daemon/recreate"
@@ -18,8 +19,8 @@ import (
 )
 
 // workers are the enabled features.
-func workers(o Options) []Worker {
-	all := []Worker{imagepuller.Setup}
+func workers(o Options) []host.Worker {
+	all := []host.Worker{imagepuller.Setup}
 	if restart.Findable(o.Node) {
 		all = append(all, recreate.Add)
 	}

@@ -29,7 +29,7 @@ func TestTakingOverFromOpenKruise(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := fixtures.Find(t, objects, "AdvancedCronJob", name)
 			cron := fixtures.As[appsv1beta1.AdvancedCronJob](t, object)
-			spec := Parse(cron, object.Object, Options{Managed: func(schema.GroupVersionKind) bool { return true }})
+			spec := Parse(cron, object.Object, func(schema.GroupVersionKind) bool { return true })
 			var runs []Run
 			for _, o := range objects {
 				if o.GetKind() == tc.kind && len(o.GetOwnerReferences()) == 1 && o.GetOwnerReferences()[0].UID == cron.UID {

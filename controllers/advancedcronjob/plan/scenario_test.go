@@ -35,7 +35,7 @@ type simulation struct {
 	evaluated time.Time
 	begun     time.Time
 	told      EmittedEvents
-	options   Options
+	managed   func(schema.GroupVersionKind) bool
 	// refuses is the server's answer to creations, refusesDeletes to deletions; empty: it takes them.
 	refuses, refusesDeletes string
 	// dies: the operator is killed after its next writes, before the status.
@@ -56,7 +56,7 @@ type simulation struct {
 func newSimulation(t *testing.T, schedule, created string, options ...func(*simulation)) *simulation {
 	t.Helper()
 	w := &simulation{
-		t: t, started: map[int64]int{}, options: Options{Managed: func(schema.GroupVersionKind) bool { return true }},
+		t: t, started: map[int64]int{}, managed: func(schema.GroupVersionKind) bool { return true },
 		cron: &appsv1beta1.AdvancedCronJob{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "nightly", UID: "cron-uid", Generation: 1},
 			Spec: appsv1beta1.AdvancedCronJobSpec{
@@ -118,7 +118,7 @@ func (w *simulation) spec() *Spec {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return Parse(w.cron, stored, w.options)
+	return Parse(w.cron, stored, w.managed)
 }
 
 func (w *simulation) snapshot() Snapshot {

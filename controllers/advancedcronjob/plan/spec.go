@@ -25,12 +25,6 @@ import (
 // Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("AdvancedCronJob") }
 
-// Options are the settings of the operator as far as they concern this kind.
-type Options struct {
-	// Managed: somebody carries out this kind.
-	Managed func(schema.GroupVersionKind) bool
-}
-
 // Spec is an AdvancedCronJob with defaults, parsed once a pass. Comments name the API's fields.
 type Spec struct {
 	// Cron is the object, Owner the runs' owner reference. Read-only.
@@ -60,7 +54,7 @@ type Spec struct {
 }
 
 // Parse parses an AdvancedCronJob. stored is its content as it is stored.
-func Parse(cron *appsv1beta1.AdvancedCronJob, stored map[string]any, o Options) *Spec {
+func Parse(cron *appsv1beta1.AdvancedCronJob, stored map[string]any, managed func(schema.GroupVersionKind) bool) *Spec {
 	spec := &cron.Spec
 	s := &Spec{
 		Cron:              cron,
@@ -72,19 +66,19 @@ func Parse(cron *appsv1beta1.AdvancedCronJob, stored map[string]any, o Options) 
 		KeepSucceeded:     int(max(ptr.Deref(spec.SuccessfulJobsHistoryLimit, 3), 0)),
 		KeepFailed:        int(max(ptr.Deref(spec.FailedJobsHistoryLimit, 1), 0)),
 	}
-	if s.Invalid = s.parseTemplate(stored, o); s.Invalid == nil {
+	if s.Invalid = s.parseTemplate(stored, managed); s.Invalid == nil {
 		s.Invalid = s.parseSchedule()
 	}
 	return s
 }
 
-func (s *Spec) parseTemplate(stored map[string]any, o Options) error {
+func (s *Spec) parseTemplate(stored map[string]any, managed func(schema.GroupVersionKind) bool) error {
 	chosen := AdaptersOf(&s.Cron.Spec.Template)
 	if len(chosen) != 1 {
 		return fmt.Errorf("spec.template: has %d of jobTemplate, broadcastJobTemplate and imageListPullJobTemplate; want exactly one", len(chosen))
 	}
 	s.Adapter = &chosen[0]
-	s.Managed = o.Managed(s.Adapter.Kind)
+	s.Managed = managed(s.Adapter.Kind)
 	s.template, _, _ = unstructured.NestedMap(stored, "spec", "template", s.Adapter.Field)
 	return nil
 }

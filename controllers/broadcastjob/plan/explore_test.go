@@ -197,7 +197,7 @@ func (e *exploration) passes(v *visited) {
 
 // check applies the rules to a pass.
 func (e *exploration) check(v *visited, after *simulation, actions []planning.Action) {
-	over := ended(Parse(v.State.w.job, v.State.w.o)) != ""
+	over := ended(Parse(v.State.w.job, v.State.w.bind)) != ""
 	atWork := len(strings.Fields(v.State.w.working()))
 	created := 0
 	for _, action := range actions {

@@ -22,7 +22,7 @@ func TestTakingOverFromOpenKruise(t *testing.T) {
 	nodes := fixtures.All[corev1.Node](t, fixtures.Objects(t, "cluster/state.yaml"), "v1", "Node")
 	pods := fixtures.All[corev1.Pod](t, objects, "v1", "Pod")
 	plan := func(job *appsv1beta1.BroadcastJob) (*Spec, Snapshot, Decision) {
-		spec := Parse(job, Options{})
+		spec := Parse(job, false)
 		var own []*corev1.Pod
 		for _, pod := range pods {
 			if pod.OwnerReferences[0].UID == job.UID {

@@ -497,7 +497,7 @@ func TestParallelism(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(t, 0, parallelism(tc.value))
-			if got := Parse(w.job, w.o).Parallelism(tc.desired); got != tc.want {
+			if got := Parse(w.job, w.bind).Parallelism(tc.desired); got != tc.want {
 				t.Errorf("%s of %d: %d, want %d", tc.value, tc.desired, got, tc.want)
 			}
 		})
@@ -544,7 +544,7 @@ func TestPods(t *testing.T) {
 	if pod.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways || pod.Annotations[shared.AnnotationNodeUID] != "uid-n0-1" {
 		t.Errorf("the pod is %+v", pod)
 	}
-	bound := newSimulation(t, 1, func(w *simulation) { w.o.Bind = true })
+	bound := newSimulation(t, 1, func(w *simulation) { w.bind = true })
 	spec, s := bound.snapshot()
 	actions := Plan(spec, s).Actions
 	if len(actions) != 1 {

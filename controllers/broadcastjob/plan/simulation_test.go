@@ -31,7 +31,7 @@ func began() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) }
 type simulation struct {
 	t     *testing.T
 	job   *appsv1beta1.BroadcastJob
-	o     Options
+	bind  bool
 	nodes map[string]*corev1.Node
 	pods  map[string]*corev1.Pod
 	now   time.Time
@@ -166,7 +166,7 @@ func (w *simulation) collect() {
 func (w *simulation) clock() string { return w.now.Sub(began()).String() }
 
 func (w *simulation) snapshot() (*Spec, Snapshot) {
-	spec := Parse(w.job, w.o)
+	spec := Parse(w.job, w.bind)
 	if !spec.NeedsNodes() {
 		return spec, Snapshot{Now: w.now}
 	}

@@ -29,12 +29,6 @@ import (
 // Kind is the planned kind, in the stored version.
 func Kind() schema.GroupVersionKind { return appsv1beta1.GroupVersion().WithKind("BroadcastJob") }
 
-// Options are the settings of the operator as far as they concern this kind.
-type Options struct {
-	// Bind sets spec.nodeName of new pods instead of leaving them to the scheduler (flag assign-bcj-pods-by-scheduler false).
-	Bind bool
-}
-
 // Spec is a BroadcastJob with defaults, parsed once a pass. Comments name the API's fields.
 type Spec struct {
 	// Job is the job, Owner its pods' owner reference. Read-only.
@@ -58,7 +52,7 @@ type Spec struct {
 	Restarts     bool
 	// Resume is the annotation to resume a job paused by its failure policy.
 	Resume string
-	// Bind of Options.
+	// Bind sets spec.nodeName of new pods instead of leaving them to the scheduler (flag assign-bcj-pods-by-scheduler false).
 	Bind bool
 
 	// Fitting decides on nodes.
@@ -74,7 +68,7 @@ type Fitting struct {
 }
 
 // Parse parses a job.
-func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
+func Parse(job *appsv1beta1.BroadcastJob, bind bool) *Spec {
 	spec := &job.Spec
 	policy := &spec.CompletionPolicy
 	s := &Spec{
@@ -89,7 +83,7 @@ func Parse(job *appsv1beta1.BroadcastJob, o Options) *Spec {
 		RestartLimit:  int(max(spec.FailurePolicy.RestartLimit, 0)),
 		Restarts:      spec.Template.Spec.RestartPolicy == corev1.RestartPolicyOnFailure,
 		Resume:        job.Annotations[shared.AnnotationResume],
-		Bind:          o.Bind,
+		Bind:          bind,
 		Fitting:       Fitting{pod: nodefit.Compile(&spec.Template.Spec), requests: nodefit.Requests(&spec.Template.Spec)},
 	}
 	if !s.Never {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
@@ -269,15 +269,7 @@ func left(s Snapshot) bool {
 // wantsHold reports whether the grace period is to begin.
 func wantsHold(r *appsv1beta1.ContainerRecreateRequest) bool {
 	return !restart.Over(r) && r.Status.Phase == appsv1beta1.RecreateRecreating && r.Spec.Strategy != nil &&
-		r.Spec.Strategy.UnreadyGracePeriodSeconds != nil && find(r, appsv1beta1.RecreatePreRecreateGrace) == nil
-}
-
-func find(r *appsv1beta1.ContainerRecreateRequest, kind string) *metav1.Condition {
-	i := slices.IndexFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == kind && c.Status == metav1.ConditionTrue })
-	if i < 0 {
-		return nil
-	}
-	return &r.Status.Conditions[i]
+		r.Spec.Strategy.UnreadyGracePeriodSeconds != nil && !meta.IsStatusConditionTrue(r.Status.Conditions, appsv1beta1.RecreatePreRecreateGrace)
 }
 
 // marked reports whether the finalizer is there, so the request may hold its pod.
@@ -332,12 +324,12 @@ func (d *Decision) expire(r *appsv1beta1.ContainerRecreateRequest, now time.Time
 	if r.Spec.TTLSecondsAfterFinished == nil || r.Status.CompletionTime == nil {
 		return
 	}
-	end := slices.IndexFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Type == appsv1beta1.RecreateConditionSucceeded })
-	if end < 0 {
+	end := meta.FindStatusCondition(r.Status.Conditions, appsv1beta1.RecreateConditionSucceeded)
+	if end == nil {
 		d.Recheck(soon)
 		return
 	}
-	left := r.Status.Conditions[end].LastTransitionTime.Add(time.Duration(*r.Spec.TTLSecondsAfterFinished) * time.Second).Sub(now)
+	left := end.LastTransitionTime.Add(time.Duration(*r.Spec.TTLSecondsAfterFinished) * time.Second).Sub(now)
 	if left > 0 {
 		d.Recheck(left)
 		return

@@ -31,9 +31,6 @@ import (
 // Refused additions come before 8., see podset.Progress.WithRefusals.
 func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time) podset.Progress {
 	v := &d.view
-	stalled := func(reason, message string) podset.Progress {
-		return podset.Stalled(reason, message)
-	}
 	if failure, ok := outcome.Failed(planning.StepDeleteJob, StepReleaseJob); ok {
 		return podset.Refused(failure, failure.Message, now)
 	}
@@ -43,14 +40,14 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time)
 	case d.Stage == Ended:
 		return progressOfEnded(spec, d)
 	case spec.Invalid != nil:
-		return stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
+		return podset.Stalled(appsv1beta1.ReasonInvalidSpec, spec.Invalid.Error())
 	case len(v.targets) == 0 && spec.Replicas == 0:
-		return stalled(appsv1beta1.ReasonNoReplicas, noTarget(spec, d))
+		return podset.Stalled(appsv1beta1.ReasonNoReplicas, noTarget(spec, d))
 	case len(v.targets) == 0:
-		return stalled(appsv1beta1.ReasonMatchEmpty, noTarget(spec, d))
+		return podset.Stalled(appsv1beta1.ReasonMatchEmpty, noTarget(spec, d))
 	}
 	if waits := v.describe(Waiting, true); waits != "" {
-		return stalled(appsv1beta1.ReasonContainersWait, "Containers do not start: "+waits)
+		return podset.Stalled(appsv1beta1.ReasonContainersWait, "Containers do not start: "+waits)
 	}
 	if d.Stage == Paused {
 		return podset.Progress{
@@ -60,7 +57,7 @@ func progressOf(spec *Spec, d Decision, outcome planning.Outcome, now time.Time)
 	}
 	switch {
 	case spec.Parallelism == 0 && d.bare > 0 && v.inProgress == 0:
-		return stalled(appsv1beta1.ReasonNoParallelism, fmt.Sprintf("%d targets wait, and spec.parallelism is 0.", d.bare))
+		return podset.Stalled(appsv1beta1.ReasonNoParallelism, fmt.Sprintf("%d targets wait, and spec.parallelism is 0.", d.bare))
 	case d.bare > 0 && d.unscheduled == d.bare && v.inProgress == 0:
 		return podset.Reconciling(appsv1beta1.ReasonPodsNotRunning, fmt.Sprintf("%d targets have no node yet; containers are added when they have one.", d.unscheduled))
 	}

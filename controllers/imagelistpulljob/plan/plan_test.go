@@ -62,7 +62,7 @@ func (w *simulation) snapshot() Snapshot {
 // pass plans once, carries everything out, and writes the status.
 func (w *simulation) pass() *appsv1beta1.ImageListPullJobStatus {
 	w.t.Helper()
-	spec, s := Parse(w.list, Options{Managed: true}), w.snapshot()
+	spec, s := Parse(w.list, true), w.snapshot()
 	w.last = Plan(spec, s)
 	w.created, w.deleted = nil, nil
 	for i := range w.last.Actions {
@@ -307,7 +307,7 @@ func TestWhyAListDoesNotMove(t *testing.T) {
 			if tc.prepare != nil {
 				tc.prepare(w)
 			}
-			spec, s := Parse(w.list, Options{Managed: tc.managed}), w.snapshot()
+			spec, s := Parse(w.list, tc.managed), w.snapshot()
 			status := Status(spec, s, Plan(spec, s), tc.outcome)
 			expect(t, "stalled", reasonOf(&status, "Stalled"), tc.want)
 			if !strings.Contains(fmt.Sprint(status.Conditions), tc.message) {
@@ -349,7 +349,7 @@ func TestTakenOver(t *testing.T) {
 			s.Children = append(s.Children, Observe(object))
 		}
 	}
-	spec := Parse(list, Options{Managed: true})
+	spec := Parse(list, true)
 	d := Plan(spec, s)
 	if len(s.Children) != 2 || len(d.Actions) > 0 {
 		t.Fatalf("%d jobs, actions %+v", len(s.Children), d.Actions)
@@ -476,7 +476,7 @@ func TestExploreList(t *testing.T) {
 
 // only carries one action of a plan out, and writes no status.
 func (w *simulation) only(i int) {
-	spec := Parse(w.list, Options{Managed: true})
+	spec := Parse(w.list, true)
 	switch a := Plan(spec, w.snapshot()).Actions[i]; a.Step {
 	case StepCreateJob:
 		job, _ := a.Object.(*appsv1beta1.ImagePullJob)
@@ -495,7 +495,7 @@ func (w *simulation) finish(name string, succeeded, failed int32) {
 
 func checkList(t *testing.T, at state) {
 	t.Helper()
-	spec := Parse(at.w.list, Options{Managed: true})
+	spec := Parse(at.w.list, true)
 	pulls := map[string]int{}
 	for _, c := range at.w.snapshot().Children {
 		if !c.Terminating && c.as(spec) {

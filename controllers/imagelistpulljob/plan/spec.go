@@ -44,12 +44,6 @@ func KindImagePullJob() schema.GroupVersionKind {
 	return appsv1beta1.GroupVersion().WithKind("ImagePullJob")
 }
 
-// Options are the settings of the operator as far as they concern this kind.
-type Options struct {
-	// Managed: somebody carries out ImagePullJobs.
-	Managed bool
-}
-
 // Spec is an ImageListPullJob for the planner, parsed once per pass with defaults. Comments name the API's fields.
 type Spec struct {
 	// List is the object itself. Read-only.
@@ -74,10 +68,10 @@ type Spec struct {
 }
 
 // Parse parses a list.
-func Parse(list *appsv1beta1.ImageListPullJob, o Options) *Spec {
+func Parse(list *appsv1beta1.ImageListPullJob, managed bool) *Spec {
 	spec := &list.Spec
 	s := &Spec{
-		List: list, Deleting: list.DeletionTimestamp != nil, Managed: o.Managed,
+		List: list, Deleting: list.DeletionTimestamp != nil, Managed: managed,
 		Never: spec.CompletionPolicy.Type == appsv1beta1.CompleteNever, TTL: -1,
 		template: normal(&spec.ImagePullJobTemplate),
 	}

@@ -55,11 +55,6 @@ type Snapshot struct {
 	Selected map[types.UID]sets.Set[string]
 }
 
-// Decision is a plan.
-type Decision struct {
-	planning.Plan
-}
-
 // Plan takes these steps:
 //
 //  1. without a node, delete the object, unless a label keeps it;
@@ -70,8 +65,8 @@ type Decision struct {
 //     and an annotation names their namespaces;
 //  4. write results to each pod in one write. Remove labels and annotations of probes or policies
 //     no longer in the marker.
-func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
-	var p Decision
+func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) planning.Plan {
+	var p planning.Plan
 	if stored.DeletionTimestamp != nil {
 		return p
 	}
@@ -107,9 +102,9 @@ func Plan(stored *appsv1alpha1.NodePodProbe, s Snapshot) Decision {
 		leaveOut(pods, list)
 	}
 	for i := range pods {
-		p.mark(&pods[i], results[string(pods[i].pod.UID)], s.Selected[pods[i].pod.UID], s.Now)
+		mark(&p, &pods[i], results[string(pods[i].pod.UID)], s.Selected[pods[i].pod.UID], s.Now)
 	}
-	p.ask(stored, list, probing.LeftOut(full))
+	ask(&p, stored, list, probing.LeftOut(full))
 	return p
 }
 
@@ -292,7 +287,7 @@ func leaveOut(pods []podState, list []appsv1alpha1.PodProbe) {
 }
 
 // ask sets the list to the wanted probes, and returns the namespaces that lost some.
-func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
+func ask(p *planning.Plan, stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.PodProbe, left string) {
 	metadata := map[string]any{}
 	said := stored.Annotations[appsv1alpha1.AnnotationProbesLeftOut]
 	if said == left && same(list, stored.Spec.PodProbes) {
@@ -314,7 +309,7 @@ func (p *Decision) ask(stored *appsv1alpha1.NodePodProbe, list []appsv1alpha1.Po
 
 // mark writes results to a pod and removes the unwanted. A label its controller selects by stays, or the pod
 // would be lost to it.
-func (p *Decision) mark(of *podState, results *appsv1alpha1.PodProbeStatus, selected sets.Set[string], now time.Time) {
+func mark(p *planning.Plan, of *podState, results *appsv1alpha1.PodProbeStatus, selected sets.Set[string], now time.Time) {
 	var said []probing.Result
 	if results != nil {
 		for i := range of.wanted {

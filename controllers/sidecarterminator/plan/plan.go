@@ -86,7 +86,7 @@ func Plan(s Snapshot) Decision {
 	ended := misjudged(s.Pod) || len(running) == 0 && crashed || own && allStopped(s, running)
 	again := own && startedAgain(s, running)
 	switch {
-	case misjudged(s.Pod), !over(s.Pod) && (ended || again || decided(s.Pod)):
+	case misjudged(s.Pod), !podstate.Finished(s.Pod) && (ended || again || decided(s.Pod)):
 		d.Phase = outcome(s.Pod)
 	case s.Request == nil && len(running) > 0:
 		d.request(s.Pod, running)

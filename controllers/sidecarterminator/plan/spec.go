@@ -13,9 +13,6 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
-// HasSidecars reports if a pod has sidecars that may have to be stopped at some time.
-func HasSidecars(pod *corev1.Pod) bool { return jobsidecar.HasSidecars(pod) }
-
 // Due reports if a pod's main containers are done, and a sidecar is not, or has wrongly failed the pod. A pod of sidecars
 // alone is due as soon as it runs.
 func Due(pod *corev1.Pod) bool {
@@ -70,5 +67,3 @@ func outcome(pod *corev1.Pod) corev1.PodPhase {
 	}
 	return corev1.PodSucceeded
 }
-
-func over(pod *corev1.Pod) bool { return podstate.Finished(pod) }

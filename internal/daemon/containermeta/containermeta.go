@@ -302,34 +302,29 @@ func (r *reconciler) stop(
 		}
 		return 0, false, nil
 	}
-	at := recreate.Attempt{Reason: pod.UID, Namespace: pod.Namespace, Instance: id}
-	switch is, err := r.stops.Look(at); is {
-	case recreate.Begun:
-		return 0, true, nil
-	case recreate.Failed:
-		return 0, false, fmt.Errorf("stopping container %s: %w", container.Name, err)
-	}
 	if left := of.next.Sub(now); left > 0 {
 		return left, false, nil
 	}
-	if !r.begin(ctx, pod, container, at) {
+	switch is, err := r.begin(ctx, pod, container, id); is {
+	case recreate.Waits:
 		return again, false, nil // too many others are being stopped
+	case recreate.Failed:
+		return 0, false, fmt.Errorf("stopping container %s: %w", container.Name, err)
 	}
 	of.instance = id
 	of.tried(now)
 	return 0, true, nil
 }
 
-// begin stops an instance in the background, unless it has to wait. Passes have no time
+// begin stops an instance in the background, unless it is being stopped or has to wait. Passes have no time
 // limit, so ctx ends with the daemon.
-func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *corev1.Container, at recreate.Attempt) bool {
+func (r *reconciler) begin(ctx context.Context, pod *corev1.Pod, container *corev1.Container, id string) (recreate.Progress, error) {
 	kill := &restart.Kill{
 		Container: appsv1beta1.ContainerRecreateRequestContainer{Name: container.Name, PreStop: hookOf(container), Ports: container.Ports},
-		ID:        at.Instance, Grace: graceOf(pod),
+		ID:        id, Grace: graceOf(pod),
 	}
 	order := recreate.Order{Pod: pod, Kill: kill, Why: "because labels or annotations have changed that its environment refers to", Reason: "environment"}
-	is, _ := r.stops.Try(ctx, r.Host, at, order, r.stopped)
-	return is == recreate.Begun
+	return r.stops.Try(ctx, r.Host, recreate.Attempt{Reason: pod.UID, Namespace: pod.Namespace, Instance: id}, order, r.stopped)
 }
 
 // graceOf is how long the hook of a container and it itself have together.

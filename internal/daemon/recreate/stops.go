@@ -70,26 +70,6 @@ const (
 // Wait returns when no attempt is under way.
 func (s *Stops) Wait() { s.running.Wait() }
 
-// Look finds an attempt under way, or takes the error of a failed one. It knows nothing of
-// other attempts, nor of successes.
-func (s *Stops) Look(at Attempt) (Progress, error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	return s.look(at)
-}
-
-func (s *Stops) look(at Attempt) (Progress, error) {
-	known := s.all[at]
-	switch {
-	case known == nil:
-		return "", nil
-	case known.ended.IsZero():
-		return Begun, nil
-	}
-	delete(s.all, at)
-	return Failed, known.err
-}
-
 // Order is what to stop, and why.
 type Order struct {
 	Pod  *corev1.Pod
@@ -103,8 +83,13 @@ type Order struct {
 func (s *Stops) Try(ctx context.Context, h host.Host, at Attempt, order Order, told chan<- event.GenericEvent) (Progress, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if is, err := s.look(at); is != "" {
-		return is, err
+	switch known := s.all[at]; {
+	case known == nil:
+	case known.ended.IsZero():
+		return Begun, nil
+	default:
+		delete(s.all, at)
+		return Failed, known.err
 	}
 	if !s.room(at.Namespace, h.Clock.Now()) {
 		return Waits, nil
