@@ -18,9 +18,11 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/united"
 )
 
-// maxPatched is how much of pod templates is patched for one request, by weight: each of 500 subsets for an ordinary template. Faults beyond show in the
-// status.
-const maxPatched = 4 << 20
+// maxPatched is how much of pod templates is patched for one request, by weight, and maxPatches how often. Faults beyond show in the status.
+const (
+	maxPatched = 7 << 19
+	maxPatches = 500
+)
 
 // patches judges the patches of subsets.
 type patches struct {
@@ -35,7 +37,7 @@ type patches struct {
 func newPatches(set *appsv1beta1.UnitedDeployment, pod map[string]any) *patches {
 	p := &patches{pod: pod}
 	if pod != nil {
-		p.left = maxPatched / weight(pod)
+		p.left = min(maxPatches, maxPatched/weight(pod))
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector); err == nil {
 		p.selector = selector

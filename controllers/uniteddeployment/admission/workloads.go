@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -45,18 +46,18 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	if w.Client == nil {
 		return nil
 	}
-	now := united.Parse(set)
-	var was *united.Spec
-	stored := map[string]*appsv1beta1.Subset{}
+	now, was := sync.OnceValue(func() *united.Spec { return united.Parse(set) }), sync.OnceValue(func() *united.Spec { return united.Parse(old) })
+	stored, sameTemplate := map[string]*appsv1beta1.Subset{}, false
 	if old != nil {
-		was, stored = united.Parse(old), subsetsByName(old)
+		stored, sameTemplate = subsetsByName(old), equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
 	}
-	if errs := together(now, was); len(errs) > 0 {
-		return errs
+	if !sameTemplate || len(set.Spec.Topology.Subsets) > len(old.Spec.Topology.Subsets) {
+		if takes := memoryOf(now()); takes > maxTogether && (old == nil || takes > memoryOf(was())) {
+			return together(now(), takes)
+		}
 	}
 	asked := 0
 	var fine []*appsv1beta1.Subset
-	sameTemplate := old != nil && equality.Semantic.DeepEqual(set.Spec.Template, old.Spec.Template)
 	for i := range set.Spec.Topology.Subsets {
 		sub := &set.Spec.Topology.Subsets[i]
 		before := sameButSizes(stored[sub.Name], sub)
@@ -66,7 +67,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 		if asked++; asked > maxAsked || ctx.Err() != nil {
 			return nil
 		}
-		errs := w.ask(ctx, now, sub.Name)
+		errs := w.ask(ctx, now(), sub.Name)
 		if len(errs) == 0 {
 			fine = append(fine, sub)
 		}
@@ -74,7 +75,7 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 			if ctx.Err() != nil {
 				return nil // whether they are new is not known
 			}
-			errs = admit.Introduced(errs, w.ask(ctx, was, sub.Name))
+			errs = admit.Introduced(errs, w.ask(ctx, was(), sub.Name))
 		}
 		if len(errs) > 0 {
 			return errs
@@ -83,13 +84,8 @@ func (w Workloads) check(ctx context.Context, set, old *appsv1beta1.UnitedDeploy
 	return nil
 }
 
-// together refuses a template too large for all subsets together, unless the stored object takes as
-// much.
-func together(now, was *united.Spec) field.ErrorList {
-	takes := memoryOf(now)
-	if takes <= maxTogether || was != nil && takes <= memoryOf(was) {
-		return nil
-	}
+// together refuses a template too large for all subsets together.
+func together(now *united.Spec, takes int) field.ErrorList {
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "topology", "subsets"), len(now.Subsets), fmt.Sprintf(
 		"the workloads of all subsets would take about %d MiB of memory, at most %d MiB are allowed: have fewer subsets, or a smaller template",
 		takes>>20, maxTogether>>20))}

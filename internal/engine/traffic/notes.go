@@ -19,7 +19,8 @@ func notes(object map[string]any, annotation string) map[string]json.RawMessage 
 
 // NoteOf is what an annotation of a route says about a Service of the user; false: nothing.
 func NoteOf[N any](object map[string]any, annotation, service string) (n N, found bool) {
-	return n, json.Unmarshal(notes(object, annotation)[service], &n) == nil
+	found = json.Unmarshal(notes(object, annotation)[service], &n) == nil
+	return n, found
 }
 
 // SetNote writes it, from numbers and texts; nil removes it.

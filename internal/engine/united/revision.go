@@ -132,9 +132,12 @@ func sameTemplate(x, y *appsv1beta1.SubsetTemplate) bool {
 // Fixed names what differs between the specs of two templates although workloads do not let it change. Defaults of the API server make no difference:
 // OpenKruise wrote them into stored templates, and a manifest has none.
 func (a *Adapter) Fixed(now, before *appsv1beta1.WorkloadTemplate) []string {
+	if a.changeable == nil || bytes.Equal(now.Spec.Raw, before.Spec.Raw) {
+		return nil
+	}
 	is, _, err := typed(*a, now.Spec.Raw)
 	was, _, otherErr := typed(*a, before.Spec.Raw)
-	if a.changeable == nil || err != nil || otherErr != nil {
+	if err != nil || otherErr != nil {
 		return nil
 	}
 	left, right := a.filled(is), a.filled(was)
