@@ -107,8 +107,11 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	if w.OneService {
 		return nil
 	}
-	if q.canary, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Canary); err != nil || q.routes() && q.stable != nil && q.pods.Hash == "" {
-		return orMoved(err)
+	if q.canary, _, err = r.routes.Object(ctx, service, o.Namespace, q.names.Canary); err != nil {
+		return err
+	}
+	if q.routes() && q.stable != nil && q.pods.Hash == "" {
+		return errMoved // new pods have no label yet
 	}
 	if !traffic.Owned(q.canary, string(o.UID)) {
 		q.canary = nil // making ours is refused then, and says so
@@ -116,13 +119,6 @@ func (r *Reconciler) readServices(ctx context.Context, o *v1beta1.Rollout, q *re
 	w.Canary.Exists = q.canary != nil
 	if w.Canary.Exists && q.routes() {
 		w.Canary.Ready, err = r.anyReady(ctx, o.Namespace, q.names.Canary)
-	}
-	return err
-}
-
-func orMoved(err error) error {
-	if err == nil {
-		return errMoved // new pods have no label yet
 	}
 	return err
 }

@@ -123,12 +123,9 @@ func conflicts(r *v1beta1.Rollout, service string, other map[string]any, name st
 
 // serviceOf is the Service that a release pins; empty: none.
 func serviceOf(r *v1beta1.Rollout) string {
-	strategy := r.Spec.Strategy
-	switch {
-	case strategy.Canary != nil && len(strategy.Canary.TrafficRoutings) > 0:
-		return strategy.Canary.TrafficRoutings[0].Service
-	case strategy.BlueGreen != nil && len(strategy.BlueGreen.TrafficRoutings) > 0:
-		return strategy.BlueGreen.TrafficRoutings[0].Service
+	r, _ = unified(r, field.NewPath("spec"))
+	if canary := r.Spec.Strategy.Canary; canary != nil && len(canary.TrafficRoutings) > 0 {
+		return canary.TrafficRoutings[0].Service
 	}
 	return ""
 }

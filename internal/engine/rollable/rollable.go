@@ -7,7 +7,6 @@ package rollable
 import (
 	"fmt"
 	"hash/fnv"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -52,14 +51,12 @@ func All() []Workload {
 // Of is the workload of an API version and a kind. Versions of a group are the same.
 func Of(apiVersion, kind string) (Workload, bool) {
 	version, err := schema.ParseGroupVersion(apiVersion)
-	all := All()
-	i := slices.IndexFunc(all, func(w Workload) bool {
-		return w.Kind.GroupKind() == schema.GroupKind{Group: version.Group, Kind: kind}
-	})
-	if err != nil || i < 0 {
-		return Workload{}, false
+	for _, w := range All() {
+		if err == nil && w.Kind.GroupKind() == version.WithKind(kind).GroupKind() {
+			return w, true
+		}
 	}
-	return all[i], true
+	return Workload{}, false
 }
 
 // Names are the kinds in words.

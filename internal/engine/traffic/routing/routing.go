@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/rollouts/shared"
 	"github.com/kruise-operator/kruise-operator/api/rollouts/v1beta1"
@@ -121,14 +122,8 @@ func Names(rollout string, canary *v1beta1.CanaryStrategy) traffic.Names {
 
 // SharedOf is the TrafficRouting that a Rollout names by a field or, without one, by its annotation; empty: none.
 func SharedOf(r *v1beta1.Rollout) string {
-	var fields [2]string
-	if canary := r.Spec.Strategy.Canary; canary != nil {
-		fields[0] = canary.TrafficRoutingRef
-	}
-	if blueGreen := r.Spec.Strategy.BlueGreen; blueGreen != nil {
-		fields[1] = blueGreen.TrafficRoutingRef
-	}
-	return cmp.Or(fields[0], fields[1], r.Annotations[shared.AnnotationTrafficRouting])
+	canary, blueGreen := ptr.Deref(r.Spec.Strategy.Canary, v1beta1.CanaryStrategy{}), ptr.Deref(r.Spec.Strategy.BlueGreen, v1beta1.BlueGreenStrategy{})
+	return cmp.Or(canary.TrafficRoutingRef, blueGreen.TrafficRoutingRef, r.Annotations[shared.AnnotationTrafficRouting])
 }
 
 // SharedIn is the same for a Rollout as stored.
