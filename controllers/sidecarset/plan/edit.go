@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,14 +112,7 @@ func patchMetadata(e *edit.Edit, pod *corev1.Pod, patches []appsv1beta1.SidecarS
 
 // upgradable returns the pod's condition for the set; false: it is already there.
 func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.PodCondition, bool) {
-	condition := corev1.PodCondition{Type: shared.SidecarSetUpgradable}
-	before := map[string]bool{}
-	if old := podstate.Condition(pod, shared.SidecarSetUpgradable); old != nil {
-		condition = *old
-		if json.Unmarshal([]byte(old.Message), &before) != nil || before == nil {
-			before = map[string]bool{}
-		}
-	}
+	condition, before := upgradableSets(pod)
 	was, known := before[set]
 	if known && was == is {
 		return corev1.PodCondition{}, false
@@ -144,17 +136,22 @@ func upgradable(pod *corev1.Pod, set string, is bool, now time.Time) (corev1.Pod
 	return condition, true
 }
 
+// upgradableSets are the pod's condition, and what it says of each set.
+func upgradableSets(pod *corev1.Pod) (corev1.PodCondition, map[string]bool) {
+	condition, is := corev1.PodCondition{Type: shared.SidecarSetUpgradable}, map[string]bool{}
+	if old := podstate.Condition(pod, shared.SidecarSetUpgradable); old != nil {
+		condition = *old
+		if json.Unmarshal([]byte(old.Message), &is) != nil || is == nil {
+			is = map[string]bool{}
+		}
+	}
+	return condition, is
+}
+
 func saysNotUpgradable(pod *corev1.Pod, set string) bool {
-	condition := podstate.Condition(pod, shared.SidecarSetUpgradable)
-	if condition == nil || !strings.Contains(condition.Message, "false") || !strings.Contains(condition.Message, set) {
-		return false
-	}
-	is := map[string]bool{}
-	if json.Unmarshal([]byte(condition.Message), &is) != nil {
-		return false
-	}
-	value, known := is[set]
-	return known && !value
+	_, all := upgradableSets(pod)
+	is, known := all[set]
+	return known && !is
 }
 
 // Injected returns the sets recorded on a pod, sorted.

@@ -62,9 +62,6 @@ type Handler struct {
 	revisions *lru.Cache
 }
 
-// calledKey holds a request's injection and revision in its context.
-type calledKey struct{}
-
 // called is a call's injection. announced: the set of this UID may not be stored.
 type called struct {
 	sidecar.Injection
@@ -85,19 +82,19 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(h.handle)}
-	webhook.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), calledKey{}, call)))
+	webhook := &ctrladmission.Webhook{Handler: ctrladmission.HandlerFunc(func(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
+		return h.handle(ctx, call, req)
+	})}
+	webhook.ServeHTTP(w, r)
 }
 
 // injection reads a revision, once.
 func (h *Handler) injection(ctx context.Context, name string) (called, error) {
 	call := called{revision: name}
 	h.once.Do(func() { h.revisions = lru.New(remembered) })
-	if known, found := h.revisions.Get(name); found {
-		if injection, is := known.(sidecar.Injection); is {
-			call.Injection = injection
-			return call, nil
-		}
+	if known, _ := h.revisions.Get(name); known != nil {
+		call.Injection, _ = known.(sidecar.Injection)
+		return call, nil
 	}
 	if h.Known != nil && !h.Known(ctx, name) {
 		return call, errors.New("there is no such revision")
@@ -132,11 +129,8 @@ func (h *Handler) isStored(ctx context.Context, call called) (bool, error) {
 }
 
 // handle injects into one pod, or marks a probe.
-func (h *Handler) handle(ctx context.Context, req ctrladmission.Request) ctrladmission.Response {
-	call, found := ctx.Value(calledKey{}).(called)
+func (h *Handler) handle(ctx context.Context, call called, req ctrladmission.Request) ctrladmission.Response {
 	switch {
-	case !found:
-		return ctrladmission.Errored(http.StatusInternalServerError, errors.New("the request names no revision"))
 	case req.Operation != admissionv1.Create || req.SubResource != "":
 		return ctrladmission.Allowed("")
 	case req.Resource.Resource == sidecar.Probes:
