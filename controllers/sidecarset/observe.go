@@ -96,7 +96,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, set *apps
 		return observation{}, err
 	}
 	observed.spec = plan.Parse(set, hashes)
-	observed.spec.Recorded, observed.spec.Kept = imagesOf(observed.stored), keptOf(payload, observed.stored)
+	recall(observed.spec, payload, observed.stored)
 	observed.objects, err = cache.Annotated(ctx, r.Cache, shared.AnnotationSidecarSetInjectedList, metav1.NamespaceAll, set.Name)
 	if err != nil {
 		return observation{}, err
@@ -172,9 +172,9 @@ func (r *Reconciler) ensureRevision(
 	return decision.Update, hashes, nil
 }
 
-// imagesOf are the images of revisions, by revision and container.
-func imagesOf(stored []recorded) map[string]map[string]string {
-	all := map[string]map[string]string{}
+// recall tells a spec which images its recorded revisions have, by container, and which fields running pods keep of them.
+func recall(spec *plan.Spec, payload *sidecarspec.Payload, stored []recorded) {
+	spec.Recorded, spec.Kept = map[string]map[string]string{}, map[string]string{}
 	for _, revision := range stored {
 		if revision.Template == nil {
 			continue
@@ -183,23 +183,9 @@ func imagesOf(stored []recorded) map[string]map[string]string {
 		for i := range revision.Template.Containers {
 			images[revision.Template.Containers[i].Name] = revision.Template.Containers[i].Image
 		}
-		all[revision.Name] = images
+		spec.Recorded[revision.Name] = images
+		spec.Kept[revision.Name] = strings.Join(sidecarspec.Kept(payload, revision.Template), ", ")
 	}
-	return all
-}
-
-// keptOf names fields out of reach of running pods, by their revision.
-func keptOf(payload *sidecarspec.Payload, stored []recorded) map[string]string {
-	all := map[string]string{}
-	for _, revision := range stored {
-		if revision.Template == nil {
-			continue
-		}
-		if fields := sidecarspec.Kept(payload, revision.Template); len(fields) > 0 {
-			all[revision.Name] = strings.Join(fields, ", ")
-		}
-	}
-	return all
 }
 
 // keepVersion names the revision as spec.customVersion does.
@@ -225,15 +211,11 @@ func (r *Reconciler) keepVersion(
 func (r *Reconciler) keepHashes(
 	ctx context.Context, set *appsv1beta1.SidecarSet, hashes sidecarspec.Hashes, own *remembered, observed *observation,
 ) error {
+	if sidecarspec.HashesIn(set.Annotations) == hashes || set.DeletionTimestamp != nil {
+		return nil
+	}
 	wanted := map[string]string{
 		shared.AnnotationSidecarSetHash: hashes.Hash, shared.AnnotationSidecarSetHashWithoutImage: hashes.WithoutImage,
-	}
-	same := true
-	for key, value := range wanted {
-		same = same && set.Annotations[key] == value
-	}
-	if same || set.DeletionTimestamp != nil {
-		return nil
 	}
 	return r.forOthers(set, &own.hashes, hashes.Hash, observed, func() error {
 		change := map[string]any{"metadata": map[string]any{
@@ -306,23 +288,15 @@ func (r *Reconciler) trim(ctx context.Context, set *appsv1beta1.SidecarSet, obse
 
 // liveRevisions are the revisions pods or the spec need.
 func liveRevisions(set *appsv1beta1.SidecarSet, observed *observation) sets.Set[string] {
-	live := sets.New(observed.snapshot.Update.Name)
+	pinned := ptr.Deref(set.Spec.InjectionStrategy.Revision, appsv1beta1.SidecarSetInjectRevision{})
+	live, version := sets.New(observed.snapshot.Update.Name, ptr.Deref(pinned.RevisionName, "")), ptr.Deref(pinned.CustomVersion, "")
 	for _, stored := range observed.stored {
-		if slices.ContainsFunc(observed.objects, func(pod *corev1.Pod) bool { return plan.MayHaveRevision(pod, stored.Name) }) {
+		is := version != "" && stored.Object.Labels[shared.LabelSidecarSetCustomVersion] == version
+		if is || slices.ContainsFunc(observed.objects, func(pod *corev1.Pod) bool { return plan.MayHaveRevision(pod, stored.Name) }) {
 			live.Insert(stored.Name)
 		}
 	}
-	if pinned := set.Spec.InjectionStrategy.Revision; pinned != nil {
-		live.Insert(ptr.Deref(pinned.RevisionName, ""))
-		if version := ptr.Deref(pinned.CustomVersion, ""); version != "" {
-			for _, stored := range observed.stored {
-				if stored.Object.Labels[shared.LabelSidecarSetCustomVersion] == version {
-					live.Insert(stored.Name)
-				}
-			}
-		}
-	}
-	return live
+	return live.Delete("")
 }
 
 // answered reports whether the server or its webhook refused this one request;

@@ -11,10 +11,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan"
+	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
 
 // injected returns the existing sets recorded on a pod. Pods keep records of deleted
@@ -36,9 +36,7 @@ func (r *Reconciler) injected(ctx context.Context, object client.Object) []types
 
 // isGone reports whether no such set exists. A new set gets its own pass.
 func (r *Reconciler) isGone(ctx context.Context, name types.NamespacedName) bool {
-	set := &unstructured.Unstructured{}
-	set.SetGroupVersionKind(Kind())
-	return apierrors.IsNotFound(r.Cache.Get(ctx, name, set, client.UnsafeDisableDeepCopy))
+	return apierrors.IsNotFound(r.Cache.Get(ctx, name, workload.Object(Kind()), client.UnsafeDisableDeepCopy))
 }
 
 // namespaces is the watched kind of namespaces: only metadata matters.
@@ -50,17 +48,8 @@ func namespaces() *metav1.PartialObjectMetadata {
 
 // selectingNamespaces returns all sets with namespace selectors, for any change: both are few.
 func (r *Reconciler) selectingNamespaces(ctx context.Context, _ client.Object) []types.NamespacedName {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(Kind())
-	if err := r.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("No set is looked at again because of a namespace", "err", err.Error())
-		return nil
-	}
-	var names []types.NamespacedName
-	for i := range list.Items {
-		if _, selects, _ := unstructured.NestedMap(list.Items[i].Object, "spec", "namespaceSelector"); selects {
-			names = append(names, types.NamespacedName{Name: list.Items[i].GetName()})
-		}
-	}
-	return names
+	return r.Concerned(ctx, metav1.NamespaceAll, func(stored *unstructured.Unstructured) bool {
+		_, selects, _ := unstructured.NestedMap(stored.Object, "spec", "namespaceSelector")
+		return selects
+	})
 }

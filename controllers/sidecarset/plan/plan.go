@@ -45,7 +45,8 @@ func Plan(spec *Spec, s Snapshot) planning.Plan {
 	if spec.Deleting {
 		return planning.Plan{}
 	}
-	p := newPlanner(spec, &s)
+	own := podset.Spec{Owner: metav1.OwnerReference{Kind: Kind().Kind, Name: spec.Set.Name}}
+	p := &planner{Spec: spec, s: &s, pass: own.NewDraft(&podset.Snapshot{Now: s.Now})}
 	if spec.Invalid != nil {
 		p.pass.Hold(planning.Note{Reason: podset.ReasonInvalidSpec, Message: spec.Invalid.Error()})
 		return p.pass.Plan()
@@ -65,11 +66,6 @@ type planner struct {
 	*Spec
 	s    *Snapshot
 	pass *podset.Draft
-}
-
-func newPlanner(spec *Spec, s *Snapshot) *planner {
-	own := podset.Spec{Owner: metav1.OwnerReference{Kind: Kind().Kind, Name: spec.Set.Name}}
-	return &planner{Spec: spec, s: s, pass: own.NewDraft(&podset.Snapshot{Now: s.Now})}
 }
 
 // outdated sorts outdated pods by their prospects.

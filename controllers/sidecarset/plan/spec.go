@@ -152,16 +152,11 @@ func (s *Spec) record() inplace.Record {
 
 // NeedsNamespaces reports whether namespace labels must be read. A selector of one name does without.
 func (s *Spec) NeedsNamespaces() bool {
-	selector := s.Set.Spec.NamespaceSelector
-	if selector == nil {
+	if s.NamespaceSelector == nil {
 		return false
 	}
-	for key := range selector.MatchLabels {
-		if key != corev1.LabelMetadataName {
-			return true
-		}
-	}
-	return slices.ContainsFunc(selector.MatchExpressions, func(r metav1.LabelSelectorRequirement) bool { return r.Key != corev1.LabelMetadataName })
+	requirements, _ := s.NamespaceSelector.Requirements()
+	return slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return r.Key() != corev1.LabelMetadataName })
 }
 
 // SelectsNamespace reports whether the set selects pods of this namespace.

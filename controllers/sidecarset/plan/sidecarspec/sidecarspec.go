@@ -69,12 +69,6 @@ func defaultSidecars(sidecars []v1beta1.SidecarContainer, place v1beta1.SidecarI
 	}
 }
 
-func defaultPatches(patches []v1beta1.SidecarSetPatchPodMetadata) {
-	for i := range patches {
-		patches[i].PatchPolicy = cmp.Or(patches[i].PatchPolicy, v1beta1.SidecarSetRetainPatchPolicy)
-	}
-}
-
 // Fields are the recorded fields of a spec. Absent lists are null.
 type Fields struct {
 	Volumes          []corev1.Volume                      `json:"volumes"`
@@ -107,7 +101,9 @@ func PayloadOf(spec *v1beta1.SidecarSetSpec, raw map[string]any) *Payload {
 func (p *Payload) fillIn() {
 	defaultSidecars(p.Containers, v1beta1.BeforeAppContainer)
 	defaultSidecars(p.InitContainers, v1beta1.AfterAppContainer)
-	defaultPatches(p.PatchPodMetadata)
+	for i := range p.PatchPodMetadata {
+		p.PatchPodMetadata[i].PatchPolicy = cmp.Or(p.PatchPodMetadata[i].PatchPolicy, v1beta1.SidecarSetRetainPatchPolicy)
+	}
 	for _, sidecars := range [][]v1beta1.SidecarContainer{p.Containers, p.InitContainers} {
 		for i := range sidecars {
 			podtemplate.DefaultContainer(&sidecars[i].Container)
@@ -187,10 +183,8 @@ func HashesRecorded(recorded *appsv1.ControllerRevision) (Hashes, error) {
 
 func hashOf(containers, initContainers []v1beta1.SidecarContainer) (string, error) {
 	parts := map[string]any{"containers": containers}
-	for i := range initContainers {
-		if IsNative(&initContainers[i]) {
-			parts["initContainers"] = initContainers
-		}
+	if slices.ContainsFunc(initContainers, func(c v1beta1.SidecarContainer) bool { return IsNative(&c) }) {
+		parts["initContainers"] = initContainers
 	}
 	text, err := json.Marshal(parts)
 	if err != nil {
@@ -201,12 +195,11 @@ func hashOf(containers, initContainers []v1beta1.SidecarContainer) (string, erro
 }
 
 func withoutImages(sidecars []v1beta1.SidecarContainer) []v1beta1.SidecarContainer {
-	copied := make([]v1beta1.SidecarContainer, len(sidecars))
-	for i := range sidecars {
-		copied[i] = sidecars[i]
+	copied := slices.Clone(sidecars)
+	for i := range copied {
 		copied[i].Image = ""
 	}
-	return orNil(copied)
+	return copied
 }
 
 // Codec records payloads. It caches encodings: use one for one pass.
