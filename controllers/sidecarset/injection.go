@@ -162,7 +162,7 @@ func (i *Injection) want(ctx context.Context, name string) (*injectedSet, error)
 				k.byPolicy, k.policySince = false, time.Time{}
 			}
 			registered = append(registered, set)
-			text += fmt.Sprint(" ", set.shown, set.owner.UID, set.ignore, set.held, i.knownOf(set).byPolicy)
+			text += fmt.Sprint(" ", set.shown, set.owner.UID, set.onFailure, set.held, i.knownOf(set).byPolicy)
 		}
 	}
 	if text != i.wanted {

@@ -6,6 +6,7 @@ package sidecarset
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -24,15 +25,12 @@ import (
 
 // hookOf registers a set by webhook, and by policy alone once that is in force.
 func (i *Injection) hookOf(set *injectedSet) *hooks.Hook {
-	hook := i.webhookOf(set)
-	if set.held {
-		hook.Hold = true
-		hook.Bindings = []*unstructured.Unstructured{i.bindingOf(set)}
-		return hook
-	}
-	if i.byPolicy(set) {
-		hook.Policy, hook.Bindings = sidecar.PolicyName, []*unstructured.Unstructured{i.bindingOf(set)}
-		hook.Beside = !i.knownOf(set).byPolicy
+	hook, binding := i.webhookOf(set), objectOf(sidecar.Binding(set.name, set.parsed.Match, set.revision, i.options.Namespace, set.owner))
+	switch {
+	case set.held:
+		hook.Hold, hook.Bindings = true, []*unstructured.Unstructured{binding}
+	case i.byPolicy(set):
+		hook.Policy, hook.Bindings, hook.Beside = sidecar.PolicyName, []*unstructured.Unstructured{binding}, !i.knownOf(set).byPolicy
 	}
 	return hook
 }
@@ -40,17 +38,13 @@ func (i *Injection) hookOf(set *injectedSet) *hooks.Hook {
 // webhookOf is how a set is registered by its webhook.
 func (i *Injection) webhookOf(set *injectedSet) *hooks.Hook {
 	match := set.parsed.Match
-	hook := &hooks.Hook{
+	return &hooks.Hook{
 		Name: sidecar.EntryName(set.name), UID: set.owner.UID, Version: set.shown, Order: hooks.Inject, Mutates: true, Again: true,
 		Resource: corev1.SchemeGroupVersion.WithResource("pods"), Verbs: []admissionv1.OperationType{admissionv1.Create},
 		NamespaceSelector: podentry.Selector(match.Namespace), ObjectSelector: podentry.Selector(match.Labels),
 		Also: []admissionv1.RuleWithOperations{sidecar.ProbeRule()}, Conditions: []admissionv1.MatchCondition{sidecar.PodsAndProbes()},
-		Path: sidecar.InjectPath + set.revision, OnFailure: admissionv1.Fail, Params: []*unstructured.Unstructured{revisionOf(set, i.options.Namespace)},
+		Path: sidecar.InjectPath + set.revision, OnFailure: set.onFailure, Params: []*unstructured.Unstructured{revisionOf(set, i.options.Namespace)},
 	}
-	if set.ignore {
-		hook.OnFailure = admissionv1.Ignore
-	}
-	return hook
 }
 
 // revisionOf is the revision with the set's injection.
@@ -64,10 +58,6 @@ func revisionOf(set *injectedSet, namespace string) *unstructured.Unstructured {
 		object.Object["data"] = data
 	}
 	return object
-}
-
-func (i *Injection) bindingOf(set *injectedSet) *unstructured.Unstructured {
-	return objectOf(sidecar.Binding(set.name, set.parsed.Match, set.revision, i.options.Namespace, set.owner))
 }
 
 // objectOf is a typed object without its type.
@@ -140,12 +130,8 @@ func (i *Injection) announced(ctx context.Context, object *unstructured.Unstruct
 	if err := i.options.Live.List(ctx, stored); err != nil {
 		return nil, err
 	}
-	for at := range stored.Items {
-		if stored.Items[at].GetName() == object.GetName() {
-			return nil, nil
-		}
-	}
-	if workload.Paused(object) {
+	exists := slices.ContainsFunc(stored.Items, func(s unstructured.Unstructured) bool { return s.GetName() == object.GetName() })
+	if exists || workload.Paused(object) {
 		return nil, nil
 	}
 	sets, _, err := i.compile(ctx, append(stored.Items, *object))

@@ -35,10 +35,10 @@ type injectedSet struct {
 	name  string
 	owner metav1.OwnerReference
 	// parsed is the set as it is stored.
-	parsed   *sidecar.Set
-	ignore   bool
-	fault    error
-	compiled sidecar.Injection
+	parsed    *sidecar.Set
+	onFailure admissionv1.FailurePolicyType
+	fault     error
+	compiled  sidecar.Injection
 	// features are those the policy lacks, in words.
 	features []string
 	// revision is the ControllerRevision's name, data its content.
@@ -137,7 +137,7 @@ func (i *Injection) compile(ctx context.Context, list []unstructured.Unstructure
 		}
 		object := list[at].DeepCopy()
 		set := &injectedSet{
-			name: object.GetName(), held: isHeld(object), ignore: sidecar.FailurePolicy(object.GetAnnotations()) == admissionv1.Ignore,
+			name: object.GetName(), held: isHeld(object), onFailure: sidecar.FailurePolicy(object.GetAnnotations()),
 			owner: metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), UID: object.GetUID()},
 		}
 		sets[set.name] = set

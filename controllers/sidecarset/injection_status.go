@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
@@ -146,7 +147,7 @@ func (i *Injection) why(set *injectedSet, path Path) string {
 	on := "the API server asks the operator"
 	on += " (" + cmp.Or(i.whyNotByPolicy(set), "until the policy is in force and the webhook is removed") + ")"
 	fate := "refused"
-	if set.ignore {
+	if set.onFailure == admissionv1.Ignore {
 		fate = "created without the sidecars"
 	}
 	return on + "; while the operator does not answer, pods are " + fate

@@ -208,19 +208,15 @@ func (o Others) conflict(set, other *appsv1beta1.SidecarSet) field.ErrorList {
 	}
 	same := func(what string) string { return who + ", which can select the same pods, has " + what }
 	taken := map[string]bool{}
-	for _, sidecars := range [][]appsv1beta1.SidecarContainer{other.Spec.Containers, other.Spec.InitContainers} {
-		for i := range sidecars {
-			for _, name := range namesOf(&sidecars[i]) {
-				taken[name] = true
-			}
+	for _, c := range sidecarsOf(&other.Spec) {
+		for _, name := range namesOf(c.SidecarContainer) {
+			taken[name] = true
 		}
 	}
 	var errs field.ErrorList
-	for list, sidecars := range map[string][]appsv1beta1.SidecarContainer{"containers": set.Spec.Containers, "initContainers": set.Spec.InitContainers} {
-		for i := range sidecars {
-			if slices.ContainsFunc(namesOf(&sidecars[i]), func(name string) bool { return taken[name] }) {
-				errs = append(errs, field.Invalid(path.Child(list).Index(i).Child("name"), sidecars[i].Name, same("a container of this name")))
-			}
+	for _, c := range sidecarsOf(&set.Spec) {
+		if slices.ContainsFunc(namesOf(c.SidecarContainer), func(name string) bool { return taken[name] }) {
+			errs = append(errs, field.Invalid(c.path.Child("name"), c.Name, same("a container of this name")))
 		}
 	}
 	volumes := map[string]*corev1.Volume{}

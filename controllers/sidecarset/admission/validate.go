@@ -99,22 +99,21 @@ func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.
 		return errs
 	}
 	names := map[string]bool{}
-	claim := func(name string, at *field.Path) {
-		if names[name] {
-			errs = append(errs, field.Duplicate(at, name))
+	for _, c := range sidecarsOf(spec) {
+		errs = append(errs, validateSidecar(c.SidecarContainer, c.path)...)
+		for _, name := range namesOf(c.SidecarContainer) {
+			if names[name] {
+				errs = append(errs, field.Duplicate(c.path.Child("name"), name))
+			}
+			names[name] = true
 		}
-		names[name] = true
 	}
 	for i := range spec.InitContainers {
 		c, at := &spec.InitContainers[i], path.Child("initContainers").Index(i)
-		errs = append(errs, validateSidecar(c, at)...)
-		for _, name := range namesOf(c) {
-			claim(name, at.Child("name"))
-		}
 		if c.ResourcesPolicy != nil && !sidecarspec.IsNative(c) {
 			errs = append(errs, field.Forbidden(at.Child("resourcesPolicy"), "is for containers and for init containers with restartPolicy Always"))
 		}
-		if c.UpgradeStrategy.UpgradeType == appsv1beta1.HotUpgrade && !sidecarspec.IsNative(c) {
+		if isHot(c) && !sidecarspec.IsNative(c) {
 			errs = append(errs, field.Forbidden(at.Child("upgradeStrategy", "upgradeType"),
 				"HotUpgrade is for containers that go on running: of this init container one of the two would never end, and the pod not start"))
 		}
@@ -123,23 +122,32 @@ func validateSidecars(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.
 				fmt.Sprintf("must be NotUpdate: init container %s has restartPolicy Always, and a running pod keeps its init containers", c.Name)))
 		}
 	}
-	for i := range spec.Containers {
-		c, at := &spec.Containers[i], path.Child("containers").Index(i)
-		errs = append(errs, validateSidecar(c, at)...)
-		for _, name := range namesOf(c) {
-			claim(name, at.Child("name"))
-		}
-	}
 	return errs
+}
+
+// sidecarAt is a sidecar with its place.
+type sidecarAt struct {
+	*appsv1beta1.SidecarContainer
+	path *field.Path
+}
+
+// sidecarsOf are all sidecars of a set.
+func sidecarsOf(spec *appsv1beta1.SidecarSetSpec) []sidecarAt {
+	var all []sidecarAt
+	for i := range spec.InitContainers {
+		all = append(all, sidecarAt{&spec.InitContainers[i], field.NewPath("spec", "initContainers").Index(i)})
+	}
+	for i := range spec.Containers {
+		all = append(all, sidecarAt{&spec.Containers[i], field.NewPath("spec", "containers").Index(i)})
+	}
+	return all
 }
 
 func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.ErrorList {
 	policies := 0
-	for _, sidecars := range [][]appsv1beta1.SidecarContainer{spec.InitContainers, spec.Containers} {
-		for i := range sidecars {
-			if sidecars[i].ResourcesPolicy != nil {
-				policies++
-			}
+	for _, c := range sidecarsOf(spec) {
+		if c.ResourcesPolicy != nil {
+			policies++
 		}
 	}
 	if policies <= maxPolicies {
@@ -150,7 +158,7 @@ func tooManyPolicies(spec *appsv1beta1.SidecarSetSpec, path *field.Path) field.E
 
 // namesOf returns the names a sidecar takes in a pod.
 func namesOf(c *appsv1beta1.SidecarContainer) []string {
-	if c.UpgradeStrategy.UpgradeType == appsv1beta1.HotUpgrade {
+	if isHot(c) {
 		return []string{c.Name + "-1", c.Name + "-2"}
 	}
 	return []string{c.Name}
@@ -165,7 +173,7 @@ func validateSidecar(c *appsv1beta1.SidecarContainer, path *field.Path) field.Er
 	}
 	upgrade := path.Child("upgradeStrategy")
 	errs = append(errs, rules.OneOf(upgrade.Child("upgradeType"), c.UpgradeStrategy.UpgradeType, "", appsv1beta1.ColdUpgrade, appsv1beta1.HotUpgrade)...)
-	if c.UpgradeStrategy.UpgradeType == appsv1beta1.HotUpgrade {
+	if isHot(c) {
 		empty := upgrade.Child("hotUpgradeEmptyImage")
 		switch image := c.UpgradeStrategy.HotUpgradeEmptyImage; image {
 		case "":

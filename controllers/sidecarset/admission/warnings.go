@@ -24,8 +24,7 @@ func Warnings(set, old *appsv1beta1.SidecarSet) []string {
 	for i := range spec.Containers {
 		warnings = append(warnings, jobsidecar.ContainerWarnings(&spec.Containers[i].Container, field.NewPath("spec", "containers").Index(i))...)
 	}
-	warnings = append(warnings, emptyTransfers("containers", spec.Containers)...)
-	warnings = append(warnings, emptyTransfers("initContainers", spec.InitContainers)...)
+	warnings = append(warnings, emptyTransfers(spec)...)
 	strategy := &spec.UpdateStrategy
 	if v := strategy.MaxUnavailable; v != nil && (v.IntValue() == 0 && v.StrVal == "" || v.StrVal == "0%") {
 		warnings = append(warnings, "spec.updateStrategy.maxUnavailable: is 0, so pods that are ready are never updated")
@@ -40,12 +39,12 @@ func Warnings(set, old *appsv1beta1.SidecarSet) []string {
 }
 
 // emptyTransfers warns of incomplete transferEnv.
-func emptyTransfers(list string, sidecars []appsv1beta1.SidecarContainer) []string {
+func emptyTransfers(spec *appsv1beta1.SidecarSetSpec) []string {
 	var warnings []string
-	for i := range sidecars {
-		for j, transfer := range sidecars[i].TransferEnv {
+	for _, c := range sidecarsOf(spec) {
+		for i, transfer := range c.TransferEnv {
 			if transfer.EnvName == "" && len(transfer.EnvNames) == 0 || transfer.SourceContainerName == "" && transfer.SourceContainerNameFrom == nil {
-				warnings = append(warnings, fmt.Sprintf("spec.%s[%d].transferEnv[%d]: copies nothing: it needs a container and a variable", list, i, j))
+				warnings = append(warnings, fmt.Sprintf("%s.transferEnv[%d]: copies nothing: it needs a container and a variable", c.path, i))
 			}
 		}
 	}
