@@ -37,14 +37,15 @@ func Kind() schema.GroupVersionKind { return plan.Kind() }
 // Reconciler reconciles SidecarSets.
 type Reconciler struct {
 	*workload.Base
-	Options Options
+	// namespace is the operator's own, where new revisions are stored.
+	namespace string
 	// Injection has the API server inject the sidecars into new pods.
 	Injection *Injection
 }
 
 // New returns a Reconciler without watches.
-func New(d workload.Dependencies, o Options) *Reconciler {
-	return &Reconciler{Base: workload.New(Name, Kind(), d), Options: o}
+func New(d workload.Dependencies, namespace string) *Reconciler {
+	return &Reconciler{Base: workload.New(Name, Kind(), d), namespace: namespace}
 }
 
 // hooksChanged queues the sets with a changed registration. It takes no lock.

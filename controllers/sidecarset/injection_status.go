@@ -53,8 +53,7 @@ func stateOf(path Path, status corev1.ConditionStatus) InjectionState {
 	return InjectionState{Path: path, Injection: plan.Injection{Condition: conditions.Condition{Type: ConditionInjectionPath, Status: status}}}
 }
 
-// withoutWay returns the state of a set without injection; false for others.
-func (set *injectedSet) withoutWay() (InjectionState, bool) {
+func (i *Injection) state(set *injectedSet) InjectionState {
 	s := stateOf(PathNone, corev1.ConditionFalse)
 	switch {
 	case set.fault != nil:
@@ -63,17 +62,9 @@ func (set *injectedSet) withoutWay() (InjectionState, bool) {
 		if errors.Is(set.fault, sidecar.ErrNoRevision) {
 			s.Condition.Reason, s.RecheckAfter = appsv1beta1.ReasonInjectRevisionNotFound, time.Minute
 		}
-		return s, true
 	case set.parsed.Paused:
 		s.Condition.Reason, s.Condition.Message = appsv1beta1.ReasonPaused, "nothing is injected: injectionStrategy.paused is true"
-		return s, true
-	}
-	return InjectionState{}, false
-}
-
-func (i *Injection) state(set *injectedSet) InjectionState {
-	s, without := set.withoutWay()
-	if !without {
+	default:
 		s = i.registered(set)
 	}
 	if set.clash != "" {

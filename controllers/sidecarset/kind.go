@@ -32,7 +32,9 @@ func Value() controller.Kind {
 		Name:  Name,
 		Setup: Setup,
 		Admission: func(d admit.Deps) admit.Rules {
-			return admission.Kind(admission.OptionsOf(d.Gates), admission.Others{Reader: d.Client, Namespace: d.Namespace, Named: d.ClientCA != ""}, announcing(d))
+			return admission.Kind(admission.Others{
+				Reader: d.Client, Namespace: d.Namespace, AnyMetadata: d.Gates.Enabled(features.SidecarSetPatchPodMetadataDefaultsAllowed), Named: d.ClientCA != "",
+			}, announcing(d))
 		},
 		Convert:  convert.Converter,
 		Policies: policies,

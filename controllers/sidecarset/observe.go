@@ -134,7 +134,7 @@ func ownerOfRevisions(set *appsv1beta1.SidecarSet, namespace string, hashes side
 func (r *Reconciler) ensureRevision(
 	ctx context.Context, set *appsv1beta1.SidecarSet, payload *sidecarspec.Payload, hashes sidecarspec.Hashes, own *remembered, observed *observation,
 ) (recorded, sidecarspec.Hashes, error) {
-	ownerKey, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.Options.Namespace
+	ownerKey, codec, namespace := freshness.OwnerOf(set), sidecarspec.Codec(), r.namespace
 	var err error
 	if observed.stored, err = history.List(ctx, r.History, codec, metav1.NamespaceAll, ownerKey.UID); err != nil {
 		return recorded{}, hashes, err
@@ -197,14 +197,10 @@ func (r *Reconciler) keepVersion(
 		return nil
 	}
 	what := object.Name + " " + version
-	return r.forOthers(set, &own.version, what, observed, func() error {
-		labels := map[string]*string{shared.LabelSidecarSetCustomVersion: &version}
-		err := r.History.Label(ctx, freshness.OwnerOf(set), object, labels)
-		if err == nil {
-			own.version = attempt{what, r.Clock.Now()}
-		}
-		return err
+	_, err := r.forOthers(set, &own.version, what, observed, func() error {
+		return r.History.Label(ctx, freshness.OwnerOf(set), object, map[string]*string{shared.LabelSidecarSetCustomVersion: &version})
 	})
+	return err
 }
 
 // keepHashes writes the hashes to the set, where OpenKruise looks for them.
@@ -217,7 +213,7 @@ func (r *Reconciler) keepHashes(
 	wanted := map[string]string{
 		shared.AnnotationSidecarSetHash: hashes.Hash, shared.AnnotationSidecarSetHashWithoutImage: hashes.WithoutImage,
 	}
-	return r.forOthers(set, &own.hashes, hashes.Hash, observed, func() error {
+	written, err := r.forOthers(set, &own.hashes, hashes.Hash, observed, func() error {
 		change := map[string]any{"metadata": map[string]any{
 			"uid": set.UID, "resourceVersion": set.ResourceVersion, "annotations": wanted,
 		}}
@@ -228,28 +224,36 @@ func (r *Reconciler) keepHashes(
 		case err != nil:
 			return fmt.Errorf("writing the hashes of the sidecars: %w", err)
 		}
-		own.hashes = attempt{hashes.Hash, r.Clock.Now()} // Somebody may take them away each time.
-		return workload.ErrViewChanged
+		return nil
 	})
+	if written {
+		return workload.ErrViewChanged
+	}
+	return err
 }
 
-// forOthers writes facts only others read, unless it tried the
-// same lately. A refusal stops nothing: an event reports it.
-func (r *Reconciler) forOthers(set *appsv1beta1.SidecarSet, last *attempt, what string, observed *observation, write func() error) error {
+// forOthers writes facts only others read, unless it tried the same lately: somebody may take
+// them away each time. A refusal stops nothing: an event reports it.
+func (r *Reconciler) forOthers(
+	set *appsv1beta1.SidecarSet, last *attempt, what string, observed *observation, write func() error,
+) (written bool, err error) {
 	now := r.Clock.Now()
 	left := last.left(what, now)
 	if left == 0 {
 		err := write()
-		if errors.Is(err, workload.ErrViewChanged) || !answered(err) {
-			return err
+		if err != nil && (errors.Is(err, workload.ErrViewChanged) || !answered(err)) {
+			return false, err
 		}
 		*last, left = attempt{what, now}, attemptAgain
+		if err == nil {
+			return true, nil
+		}
 		r.Recorder.Eventf(set, nil, corev1.EventTypeWarning, "FailedUpdate", "Update", "%s", err.Error())
 	}
 	if observed.again == 0 || left < observed.again {
 		observed.again = left
 	}
-	return nil
+	return false, nil
 }
 
 // namespaceFilter tells whether the set selects a namespace.

@@ -45,7 +45,7 @@ type shell struct {
 func newShell(t *testing.T, namespace string, objects ...client.Object) *shell {
 	t.Helper()
 	fake := reconcilertest.New(t, reconcilertest.Options{Entry: Value().Entry, Object: &appsv1beta1.SidecarSet{}, Stored: objects})
-	return &shell{t: t, server: fake.Server, events: fake.Events, Reconciler: New(fake.Dependencies, Options{Namespace: namespace})}
+	return &shell{t: t, server: fake.Server, events: fake.Events, Reconciler: New(fake.Dependencies, namespace)}
 }
 
 func (s *shell) stored(name string) *appsv1beta1.SidecarSet {

@@ -56,31 +56,33 @@ type Others struct {
 	Reader client.Reader
 	// Namespace is the operator's own.
 	Namespace string
+	// AnyMetadata is the gate SidecarSetPatchPodMetadataDefaultsAllowed: without a rule, a set may write any annotation.
+	AnyMetadata bool
 	// Named lets answers name other sets. Set it for API servers only.
 	Named bool
 }
 
-// checkWith returns faults and warnings only the cluster can show. On a
+// check returns faults and warnings only the cluster can show. On a
 // failed read it admits the set: the controller reports the consequence.
-func (o Others) checkWith(options Options) func(context.Context, *appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
-	return func(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
-		ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
-		defer cancel()
-		if set.DeletionTimestamp != nil {
-			return nil, nil
-		}
-		errs, warnings := o.others(ctx, set, old)
-		if ctx.Err() == nil {
-			errs = append(errs, o.revision(ctx, set, old)...)
-		}
-		if ctx.Err() == nil {
-			errs = append(errs, o.metadata(ctx, set, old, options)...)
-		}
-		if exempt, _ := sidecar.Exempt(set.Spec.NamespaceSelector, o.Namespace); exempt != "" {
+func (o Others) check(ctx context.Context, set, old *appsv1beta1.SidecarSet) (field.ErrorList, []string) {
+	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
+	defer cancel()
+	if set.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	errs, warnings := o.others(ctx, set, old)
+	if ctx.Err() == nil {
+		errs = append(errs, o.revision(ctx, set, old)...)
+	}
+	if ctx.Err() == nil {
+		errs = append(errs, o.metadata(ctx, set, old)...)
+	}
+	if match, err := sidecar.MatchOf(set.Spec.Selector, set.Spec.NamespaceSelector); err == nil {
+		if exempt, _ := match.Exempt(o.Namespace); exempt != "" {
 			warnings = append(warnings, "spec.namespaceSelector: "+exempt)
 		}
-		return errs, warnings
 	}
+	return errs, warnings
 }
 
 // others returns new conflicts with other sets, and warns when very many select the same pods.
@@ -329,7 +331,7 @@ func added(set, old *appsv1beta1.SidecarSet, path *field.Path) []addition {
 }
 
 // metadata allows new annotations by the rules. Those of the stored set pass: it may have got them under older rules.
-func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, options Options) field.ErrorList {
+func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet) field.ErrorList {
 	path := field.NewPath("spec", "patchPodMetadata")
 	additions := added(set, old, path)
 	if len(additions) == 0 {
@@ -350,7 +352,7 @@ func (o Others) metadata(ctx context.Context, set, old *appsv1beta1.SidecarSet, 
 	}
 	exprs, applies := allowed.of(set)
 	if !applies {
-		if options.AnyMetadata {
+		if o.AnyMetadata {
 			return nil
 		}
 		return field.ErrorList{field.Forbidden(path, "no rule under "+where+" applies to this set, so it may write no annotations")}

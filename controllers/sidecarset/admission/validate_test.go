@@ -147,7 +147,7 @@ func TestValidate(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			set := parsed(t, tc.change)
-			kind := admission.Kind(admission.Options{}, admission.Others{}, nil)
+			kind := admission.Kind(admission.Others{}, nil)
 			kind.Default(set)
 			check(t, kind.Faults(set, nil), tc.want...)
 		})
@@ -159,7 +159,7 @@ func TestANamespaceOfV1alpha1IsExplained(t *testing.T) {
 	object := admissiontest.Merge(t, base, `{spec: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: "no name"}}}}`)
 	const explained = "; spec.namespace of v1alpha1 is the label kubernetes.io/metadata.name in it"
 	for version, want := range map[string]bool{"v1beta1": false, "v1alpha1": true} {
-		kind := admission.Kind(admission.Options{}, admission.Others{}, nil)
+		kind := admission.Kind(admission.Others{}, nil)
 		response := kind.Validator(admit.Cluster{}).Handle(t.Context(), admissiontest.Request(kind.GroupVersionKind, version, object, ""))
 		if response.Allowed || !strings.Contains(response.Result.Message, "spec.namespaceSelector.matchLabels") || strings.Contains(response.Result.Message, explained) != want {
 			t.Errorf("%s: allowed %v: %v", version, response.Allowed, response.Result)
@@ -190,7 +190,7 @@ func TestValidateUpdate(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			kind := admission.Kind(admission.Options{}, admission.Others{}, nil)
+			kind := admission.Kind(admission.Others{}, nil)
 			set, old := parsed(t, tc.change), parsed(t, tc.old)
 			kind.Default(set)
 			check(t, kind.Faults(set, old), tc.want...)
@@ -206,14 +206,14 @@ func canaryOf(name string) string {
 	return `{metadata: {annotations: {apps.kruise.io/sidecarset-canary: "true", apps.kruise.io/sidecarset-base: ` + name + `}}, spec: {updateStrategy: {type: NotUpdate}}}`
 }
 
-func lookUp(t *testing.T, options admission.Options, set, old *appsv1beta1.SidecarSet, stored ...client.Object) field.ErrorList {
+func lookUp(t *testing.T, anyMetadata bool, set, old *appsv1beta1.SidecarSet, stored ...client.Object) field.ErrorList {
 	t.Helper()
 	types, err := scheme.New()
 	if err != nil {
 		t.Fatal(err)
 	}
 	reader := fake.NewClientBuilder().WithScheme(types).WithObjects(stored...).Build()
-	errs, _ := admission.Kind(options, admission.Others{Reader: reader, Namespace: "kruise-system", Named: true}, nil).LookUp(t.Context(), set, old)
+	errs, _ := admission.Kind(admission.Others{Reader: reader, Namespace: "kruise-system", AnyMetadata: anyMetadata, Named: true}, nil).LookUp(t.Context(), set, old)
 	return errs
 }
 
@@ -303,7 +303,7 @@ func TestConflictsWithOtherSets(t *testing.T) {
 			if tc.old != "" {
 				old = parsed(t, tc.old)
 			}
-			check(t, lookUp(t, admission.Options{AnyMetadata: true}, parsed(t, tc.set), old, stored), tc.want...)
+			check(t, lookUp(t, true, parsed(t, tc.set), old, stored), tc.want...)
 		})
 	}
 }
@@ -316,7 +316,7 @@ func TestAConflictNamesNoOtherSetToWhoeverAsks(t *testing.T) {
 	}
 	stored := parsed(t, `{}`)
 	stored.Name = "secret"
-	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).WithObjects(stored).Build()}, nil)
+	kind := admission.Kind(admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).WithObjects(stored).Build()}, nil)
 	errs, _ := kind.LookUp(t.Context(), parsed(t, `{}`), nil)
 	check(t, errs, `spec.containers[0].name: Invalid value: "agent": another SidecarSet, which can select the same pods, has a container of this name`)
 }
@@ -352,7 +352,7 @@ func TestManySetsForTheSamePodsAreWarnedOf(t *testing.T) {
 			if tc.old != "" {
 				old = parsed(t, tc.old)
 			}
-			kind := admission.Kind(admission.Options{}, admission.Others{Reader: others(tc.others), Namespace: "kruise-system"}, nil)
+			kind := admission.Kind(admission.Others{Reader: others(tc.others), Namespace: "kruise-system"}, nil)
 			var want []string
 			if tc.warned {
 				want = []string{"spec.selector: 10 or more other SidecarSets can select the same pods; each set that selects a pod makes its creation some milliseconds slower"}
@@ -381,26 +381,26 @@ func TestAnnotationsHaveToBeAllowed(t *testing.T) {
 	}
 	nobody := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kruise-system", Name: "something-else"}}
 	cases := map[string]struct {
-		config  client.Object
-		options admission.Options
-		want    []string
+		config client.Object
+		any    bool
+		want   []string
 	}{
 		"no ConfigMap":                           {config: nobody, want: []string{`spec.patchPodMetadata: Forbidden: no rule under key`}},
-		"no ConfigMap, with the gate":            {config: nobody, options: admission.Options{AnyMetadata: true}},
+		"no ConfigMap, with the gate":            {config: nobody, any: true},
 		"a rule for all sets":                    {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["^k$"]}]}`)},
 		"a rule that does not match":             {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["^x$"]}]}`), want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
-		"a rule that does not match, the gate":   {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["^x$"]}]}`), options: admission.Options{AnyMetadata: true}, want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
+		"a rule that does not match, the gate":   {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["^x$"]}]}`), any: true, want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
 		"a rule for other sets":                  {config: config(`{"rules":[{"selector":{"matchLabels":{"a":"b"}},"allowedAnnotationKeyExprs":["^k$"]}]}`), want: []string{`spec.patchPodMetadata: Forbidden`}},
 		"a rule without expressions is none":     {config: config(`{"rules":[{"allowedAnnotationKeyExprs":[]}]}`), want: []string{`spec.patchPodMetadata: Forbidden: no rule under key`}},
-		"one without expressions, with the gate": {config: config(`{"rules":[{"selector":{}}]}`), options: admission.Options{AnyMetadata: true}},
+		"one without expressions, with the gate": {config: config(`{"rules":[{"selector":{}}]}`), any: true},
 		"rules that cannot be decoded":           {config: config(`]`), want: []string{`spec.patchPodMetadata: Forbidden`}},
 		"an expression that cannot be parsed is": {config: config(`{"rules":[{"allowedAnnotationKeyExprs":["("]}]}`), want: []string{`spec.patchPodMetadata[0].annotations[k]: Forbidden`}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			set := parsed(t, withPatch("agent", "Retain"))
-			check(t, lookUp(t, tc.options, set, nil, tc.config), tc.want...)
-			check(t, lookUp(t, tc.options, set, set, tc.config))
+			check(t, lookUp(t, tc.any, set, nil, tc.config), tc.want...)
+			check(t, lookUp(t, tc.any, set, set, tc.config))
 		})
 	}
 }
@@ -424,7 +424,7 @@ func TestAnnotationsThatWereAllowedCanBeRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, old := parsed(t, patches(tc.patches)), parsed(t, patches(first+", "+second))
-			check(t, lookUp(t, admission.Options{}, set, old), tc.want...)
+			check(t, lookUp(t, false, set, old), tc.want...)
 		})
 	}
 }
@@ -452,7 +452,7 @@ func TestTheRevisionHasToExist(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := parsed(t, `{spec: {injectionStrategy: {revision: {`+tc.revision+`}}}}`)
-			check(t, lookUp(t, admission.Options{}, set, nil, stored, forged), tc.want...)
+			check(t, lookUp(t, false, set, nil, stored, forged), tc.want...)
 		})
 	}
 }
@@ -475,7 +475,7 @@ func TestRevisionsOfOtherNamespacesAreNotRead(t *testing.T) {
 			},
 		}).Build()
 		set := parsed(t, `{spec: {injectionStrategy: {revision: {revisionName: logs-1}}}}`)
-		errs, _ := admission.Kind(admission.Options{}, admission.Others{Reader: reader, Namespace: operator}, nil).LookUp(t.Context(), set, nil)
+		errs, _ := admission.Kind(admission.Others{Reader: reader, Namespace: operator}, nil).LookUp(t.Context(), set, nil)
 		if len(errs) != 1 || !slices.Equal(read, want) {
 			t.Errorf("the operator in %s has read the revisions of %q: %v", operator, read, errs)
 		}
@@ -511,7 +511,7 @@ func TestAFaultOfAContainerMayMove(t *testing.T) {
 		}
 		return apierrors.NewInvalid(schema.GroupKind{Kind: "PodTemplate"}, "", errs)
 	}}
-	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"}, nil)
+	kind := admission.Kind(admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"}, nil)
 	v := kind.Validator(admit.Cluster{Checker: templatecheck.Checker{Client: server}})
 	with := func(containers string) string {
 		return admissiontest.Merge(t, base, `{spec: {initContainers: [`+containers+`]}}`)
@@ -538,7 +538,7 @@ func TestMetadataOfAStoredSetCanAlwaysBeEdited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind := admission.Kind(admission.Options{}, admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"}, nil)
+	kind := admission.Kind(admission.Others{Reader: fake.NewClientBuilder().WithScheme(types).Build(), Namespace: "kruise-system"}, nil)
 	stored := admissiontest.Merge(t, base, `{metadata: {finalizers: [a.example/b]}, spec: {containers: [{name: agent, image: "agent:1", stdin: maybe}]}}`)
 	for name, tc := range map[string]struct {
 		change string

@@ -18,23 +18,11 @@ import (
 	appsv1alpha1 "github.com/kruise-operator/kruise-operator/api/apps/v1alpha1"
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
 	"github.com/kruise-operator/kruise-operator/controllers/sidecarset/plan/sidecarspec"
-	"github.com/kruise-operator/kruise-operator/internal/platform/features"
 	"github.com/kruise-operator/kruise-operator/internal/webhook/admit"
 )
 
 // +kubebuilder:webhook:path=/mutate-apps-kruise-io-v1beta1-sidecarset,mutating=true,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=default.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=None,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
 // +kubebuilder:webhook:path=/validate-apps-kruise-io-v1beta1-sidecarset,mutating=false,groups=apps.kruise.io,resources=sidecarsets,verbs=create;update,versions=v1beta1,name=validate.sidecarsets.apps.kruise.io,failurePolicy=fail,matchPolicy=Equivalent,sideEffects=NoneOnDryRun,timeoutSeconds=10,admissionReviewVersions=v1,serviceName=kruise-operator-manager-service,serviceNamespace=kruise-system
-
-// Options are the feature gates for admission of SidecarSets.
-type Options struct {
-	// AnyMetadata is the gate SidecarSetPatchPodMetadataDefaultsAllowed: without a rule, a set may write any annotation.
-	AnyMetadata bool
-}
-
-// OptionsOf are the gates as far as they concern admission of SidecarSets.
-func OptionsOf(gates features.Set) Options {
-	return Options{AnyMetadata: gates.Enabled(features.SidecarSetPatchPodMetadataDefaultsAllowed)}
-}
 
 // textInV1alpha1 explains a fault to v1alpha1 clients, who may know no namespaceSelector.
 func textInV1alpha1(path, text string) string {
@@ -45,7 +33,7 @@ func textInV1alpha1(path, text string) string {
 }
 
 // Kind returns the rules for SidecarSets. announce injects a new set before it is stored; nil: the controller does.
-func Kind(o Options, others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
+func Kind(others Others, announce func(context.Context, *unstructured.Unstructured) []string) admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet] {
 	return admit.Kind[appsv1beta1.SidecarSet, *appsv1beta1.SidecarSet]{
 		GroupVersionKind: appsv1beta1.GroupVersion().WithKind("SidecarSet"),
 		Older:            appsv1alpha1.GroupVersion().Version,
@@ -53,7 +41,7 @@ func Kind(o Options, others Others, announce func(context.Context, *unstructured
 		Default:          func(set *appsv1beta1.SidecarSet) { sidecarspec.Default(&set.Spec) },
 		Validate:         Validate,
 		ValidateUpdate:   ValidateUpdate,
-		LookUp:           others.checkWith(o),
+		LookUp:           others.check,
 		Announce:         announce,
 		Warnings:         Warnings,
 		ChecksMetadata:   true,

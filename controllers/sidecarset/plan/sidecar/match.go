@@ -35,15 +35,6 @@ func MatchOf(pods, namespaces *metav1.LabelSelector) (Match, error) {
 
 // Exempt names selected namespaces without injection, kept independent
 // of the operator; empty: none. only: the selector matches no others.
-func Exempt(selector *metav1.LabelSelector, operator string) (message string, only bool) {
-	requirements, err := podentry.Requirements(selector)
-	if err != nil {
-		return "", false
-	}
-	return Match{Namespace: requirements}.Exempt(operator)
-}
-
-// Exempt is the same of a match.
 func (m Match) Exempt(operator string) (message string, only bool) {
 	var named []string
 	for _, r := range m.Namespace {
