@@ -187,12 +187,12 @@ func (r *Reconciler) copyOne(ctx context.Context, spec *plan.Spec, source *corev
 		err := r.Writer.Read(ctx, types.NamespacedName{Namespace: secretNamespace, Name: target}, have)
 		if apierrors.IsNotFound(err) {
 			// Only type and data: annotations of the source may hold the data once more.
-			err = r.createSecret(ctx, &corev1.Secret{
+			err = r.secrets().Create(ctx, freshness.Owner{}, kindSecret(), &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: target, Annotations: map[string]string{
 					annotationReferences: reference, annotationSource: source.Namespace + "/" + source.Name, annotationMode: modeShared,
 				}},
 				Type: source.Type, Data: source.Data,
-			})
+			}, "")
 			if apierrors.IsAlreadyExists(err) {
 				continue
 			}
@@ -325,10 +325,6 @@ func (r *Reconciler) secrets() *writer.Writer {
 }
 
 func kindSecret() schema.GroupVersionKind { return corev1.SchemeGroupVersion.WithKind("Secret") }
-
-func (r *Reconciler) createSecret(ctx context.Context, secret *corev1.Secret) error {
-	return r.secrets().Create(ctx, freshness.Owner{}, kindSecret(), secret, "")
-}
 
 func (r *Reconciler) patchSecret(ctx context.Context, have *corev1.Secret, change map[string]any, users sets.Set[string]) error {
 	change = maps.Clone(change)

@@ -21,6 +21,8 @@ import (
 const (
 	// longestName leaves room for a run's suffix, a hyphen and ten digits: pods carry the name in a label.
 	longestName = 52
+	// maxDeadline is the longest activeDeadlineSeconds of a run that pulls images.
+	maxDeadline = 24 * 60 * 60
 	// shortDeadline: a busy operator may miss a shorter startingDeadlineSeconds.
 	shortDeadline = 10
 )
@@ -96,6 +98,27 @@ func validateBroadcastJob(template *appsv1beta1.BroadcastJobTemplateSpec, path *
 			"must be Always: a run that never completes stays active for ever"))
 	}
 	return errs
+}
+
+// validateImageListPullJob checks an ImageListPullJob template:
+// by the rules of the kind, and of runs. path is the template's.
+func validateImageListPullJob(template *appsv1beta1.ImageListPullJobTemplateSpec, path *field.Path) field.ErrorList {
+	errs := rules.TemplateMetadata(&template.ObjectMeta, path.Child("metadata"))
+	spec, path := &template.Spec, path.Child("spec")
+	errs = append(errs, rules.Images(spec.Images, path.Child("images"))...)
+	policy, at := &spec.CompletionPolicy, path.Child("completionPolicy")
+	if policy.Type != appsv1beta1.CompleteAlways {
+		errs = append(errs, field.Invalid(at.Child("type"), policy.Type, "must be Always: a run that never completes stays active for ever"))
+	}
+	if d := policy.ActiveDeadlineSeconds; d != nil && *d > maxDeadline {
+		errs = append(errs, field.Invalid(at.Child("activeDeadlineSeconds"), *d, fmt.Sprintf("must be at most %d", maxDeadline)))
+	}
+	if ttl := policy.TTLSecondsAfterFinished; ttl != nil {
+		errs = append(errs, field.Invalid(at.Child("ttlSecondsAfterFinished"), *ttl, "must be absent: the history limits say how long runs are kept"))
+	}
+	pull := spec.ImagePullJobTemplate // as a run has it: what is said above is not said twice
+	pull.CompletionPolicy.Type, pull.CompletionPolicy.TTLSecondsAfterFinished = appsv1beta1.CompleteAlways, nil
+	return append(errs, rules.ImagePull(&pull, path)...)
 }
 
 // ValidateUpdate keeps the template's kind. Two kinds would mean two histories.

@@ -136,15 +136,9 @@ func (s *Spec) newPod(node *Node) *corev1.Pod {
 	}
 	pod.Spec.Containers = s.containers
 	podset.SetIdentity(pod, s.Job.Namespace, s.podName(node), s.Owner)
-	if pod.Labels == nil {
-		pod.Labels = map[string]string{}
-	}
-	if pod.Annotations == nil {
-		pod.Annotations = map[string]string{}
-	}
-	pod.Labels[shared.LabelBroadcastJobName] = s.Job.Name
-	pod.Labels[shared.LabelBroadcastJobUID] = string(s.Job.UID)
-	pod.Annotations[shared.AnnotationNodeUID] = string(node.UID)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, shared.LabelBroadcastJobName, s.Job.Name)
+	metav1.SetMetaDataLabel(&pod.ObjectMeta, shared.LabelBroadcastJobUID, string(s.Job.UID))
+	metav1.SetMetaDataAnnotation(&pod.ObjectMeta, shared.AnnotationNodeUID, string(node.UID))
 	if s.Bind {
 		pod.Spec.NodeName = node.Name
 	} else {

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -122,15 +123,12 @@ func pin(r *request, pod *corev1.Pod) field.ErrorList {
 	if len(errs) > 0 {
 		return errs
 	}
-	if r.Labels == nil {
-		r.Labels = map[string]string{}
-	}
 	for _, key := range []string{appsv1beta1.LabelRequestPodUID, appsv1beta1.LabelRequestNode, appsv1beta1.LabelRequestActive} {
 		delete(r.Labels, key)
 	}
 	salt := make([]byte, 8)
 	_, _ = rand.Read(salt) // never fails
-	r.Labels[restart.LabelPin] = restart.Pin(salt, r, pod)
+	metav1.SetMetaDataLabel(&r.ObjectMeta, restart.LabelPin, restart.Pin(salt, r, pod))
 	return nil
 }
 

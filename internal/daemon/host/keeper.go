@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,6 +18,31 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
+
+const (
+	// Settling is for how long changes are gathered before a status is written.
+	Settling = 200 * time.Millisecond
+	// burst is how many writes of a status may follow each other, spacing how far apart others are.
+	burst   = 5
+	spacing = 2 * time.Second
+)
+
+// Writes are when the status of an object of the node was written last. The zero value: it was not. It is for one goroutine.
+type Writes struct{ at []time.Time }
+
+// Wait is how long the next write has to wait.
+func (w *Writes) Wait(now time.Time) time.Duration {
+	if len(w.at) < burst {
+		return 0
+	}
+	return max(w.at[0].Add(burst*spacing).Sub(now), 0)
+}
+
+// Note notes a write.
+func (w *Writes) Note(now time.Time) {
+	w.at = append(w.at, now)
+	w.at = w.at[max(len(w.at)-burst, 0):]
+}
 
 // Keeper keeps the object with the node's name: a feature reads there what is wanted, and writes what has come of it.
 type Keeper struct {
