@@ -111,16 +111,14 @@ func roundedUp(v *intstr.IntOrString, def intstr.IntOrString, replicas int32) in
 	return n
 }
 
-// ValidateUpdate returns forbidden changes. Default has filled in both objects.
+// ValidateUpdate returns forbidden changes, but for those that the schema refuses. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.CloneSet) field.ErrorList {
-	path := field.NewPath("spec")
-	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
 	strategy := &set.Spec.UpdateStrategy
 	if r := strategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly &&
 		strategy.Type != appsv1beta1.OnDeleteCloneSetUpdateStrategyType {
-		errs = append(errs, rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)
+		return rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, field.NewPath("spec", "template", "spec"))
 	}
-	return errs
+	return nil
 }
 
 // inV1alpha1 is a field's name for a client of v1alpha1.

@@ -193,10 +193,6 @@ func TestValidateUpdate(t *testing.T) {
 			change: `{spec: {replicas: 9, minReadySeconds: 3, progressDeadlineSeconds: 30, revisionHistoryLimit: 2, volumeClaimTemplates: [], lifecycle: {preDelete: {finalizersHandler: [x]}},
 				scaleStrategy: {podsToDelete: [a], maxUnavailable: 2, enablePVCReuse: true, excludePreparingDelete: true}, updateStrategy: {type: OnDelete}, template: {spec: {containers: [{name: other}]}}}}`,
 		},
-		"the selector": {
-			change: `{spec: {selector: {matchLabels: {tier: a}}, template: {metadata: {labels: {tier: a}}}}}`,
-			want:   []string{`spec.selector: Forbidden: cannot be changed once the set exists; it is app=web`},
-		},
 		"a fault that was there before": {
 			old:    `{spec: {scaleStrategy: {maxUnavailable: "5"}}}`,
 			change: `{spec: {replicas: 4}}`,

@@ -107,11 +107,6 @@ func validateShare(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// ValidateUpdate returns forbidden changes. Default has filled in both objects.
-func ValidateUpdate(set, old *appsv1beta1.DaemonSet) field.ErrorList {
-	return rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, field.NewPath("spec"))
-}
-
 // inV1alpha1 is a field's name for a client of v1alpha1.
 func inV1alpha1(path string) string {
 	if strings.HasPrefix(path, "spec.scaleStrategy") {

@@ -115,12 +115,6 @@ func TestASurgeThatTheTypeOfV1alpha1StandsForIsExplained(t *testing.T) {
 	}
 }
 
-func TestTheSelectorIsFixed(t *testing.T) {
-	old := admissiontest.Parse[appsv1beta1.DaemonSet](t, base)
-	set := admissiontest.Parse[appsv1beta1.DaemonSet](t, admissiontest.Merge(t, base, `{spec: {selector: {matchLabels: {tier: x}}, minReadySeconds: 5, scaleStrategy: {partitionedScaling: true}}}`))
-	expectErrors(t, admission.ValidateUpdate(&set, &old), []string{"spec.selector: Forbidden: cannot be changed once the set exists; it is app=agent"})
-}
-
 func TestWarnings(t *testing.T) {
 	set := admissiontest.Parse[appsv1beta1.DaemonSet](t, admissiontest.Merge(t, base, `
 metadata: {annotations: {daemonset.kruise.io/progressive-create-pod: "true", deprecated.daemonset.template.generation: "2"}}

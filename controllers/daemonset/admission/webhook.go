@@ -25,7 +25,6 @@ func Kind() admit.Kind[appsv1beta1.DaemonSet, *appsv1beta1.DaemonSet] {
 		OlderText:        textInV1alpha1,
 		Default:          Default,
 		Validate:         Validate,
-		ValidateUpdate:   ValidateUpdate,
 		Warnings:         Warnings,
 		Templates: func(set *appsv1beta1.DaemonSet) admit.Templates {
 			return admit.Templates{Pod: &set.Spec.Template}

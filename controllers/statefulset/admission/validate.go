@@ -171,17 +171,10 @@ func validateOnDelete(set *appsv1beta1.StatefulSet, before *appsv1beta1.RollingU
 	return field.ErrorList{field.Invalid(field.NewPath("spec", "updateStrategy", "rollingUpdate"), "{...}", "must be absent when updateStrategy.type is OnDelete")}
 }
 
-// ValidateUpdate returns forbidden changes. Default has filled in both objects.
+// ValidateUpdate returns forbidden changes, but for those that the schema refuses. Default has filled in both objects.
 func ValidateUpdate(set, old *appsv1beta1.StatefulSet, o plan.Options) field.ErrorList {
 	path := field.NewPath("spec")
-	errs := rules.SelectorFixed(set.Spec.Selector, old.Spec.Selector, path)
-	if set.Spec.ServiceName != old.Spec.ServiceName {
-		errs = append(errs, rules.Fixed(path.Child("serviceName"), strconv.Quote(old.Spec.ServiceName)))
-	}
-	if set.Spec.PodManagementPolicy != old.Spec.PodManagementPolicy {
-		errs = append(errs, rules.Fixed(path.Child("podManagementPolicy"), string(old.Spec.PodManagementPolicy)))
-	}
-	errs = append(errs, validateOnDelete(set, old.Spec.UpdateStrategy.RollingUpdate)...)
+	errs := validateOnDelete(set, old.Spec.UpdateStrategy.RollingUpdate)
 	strategy := &set.Spec.UpdateStrategy
 	if r := strategy.RollingUpdate; r != nil && r.PodUpdatePolicy == shared.InPlaceOnly && strategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		errs = append(errs, rules.InPlaceOnly(&set.Spec.Template, &old.Spec.Template, path.Child("template", "spec"))...)

@@ -220,18 +220,6 @@ func TestValidateUpdate(t *testing.T) {
 				persistentVolumeClaimRetentionPolicy: {whenScaled: Delete}, volumeClaimUpdateStrategy: {type: OnDelete},
 				volumeClaimTemplates: [], updateStrategy: {type: OnDelete}, template: {spec: {containers: [{name: other}]}}}}`,
 		},
-		"the selector": {
-			change: `{spec: {selector: {matchLabels: {tier: a}}, template: {metadata: {labels: {tier: a}}}}}`,
-			want:   []string{`spec.selector: Forbidden: cannot be changed once the set exists; it is app=web`},
-		},
-		"the service": {
-			change: `{spec: {serviceName: null}}`,
-			want:   []string{`spec.serviceName: Forbidden: cannot be changed once the set exists; it is "web"`},
-		},
-		"the pod management policy": {
-			change: `{spec: {podManagementPolicy: OrderedReady}}`,
-			want:   []string{`spec.podManagementPolicy: Forbidden: cannot be changed once the set exists; it is Parallel`},
-		},
 		"a pod management policy that was stored without its default": {
 			old:    `{spec: {podManagementPolicy: null}}`,
 			change: `{spec: {podManagementPolicy: OrderedReady}}`,

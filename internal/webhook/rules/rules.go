@@ -240,14 +240,6 @@ func Count(v *intstr.IntOrString, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// SelectorFixed refuses to change a selector. path is the spec's.
-func SelectorFixed(selector, old *metav1.LabelSelector, path *field.Path) field.ErrorList {
-	if equality.Semantic.DeepEqual(selector, old) {
-		return nil
-	}
-	return field.ErrorList{Fixed(path.Child("selector"), metav1.FormatLabelSelector(old))}
-}
-
 // Fixed refuses the change of a field. was is its value.
 func Fixed(path *field.Path, was string) *field.Error {
 	return field.Forbidden(path, fmt.Sprintf("cannot be changed once the set exists; it is %s", was))
