@@ -24,6 +24,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/controllers/cloneset/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/edit"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
@@ -179,10 +180,8 @@ func (r *Reconciler) takenSlots(ctx context.Context, set *appsv1beta1.CloneSet, 
 		case apierrors.IsNotFound(err):
 		case err != nil:
 			return nil, fmt.Errorf("reading the pod of claim %s: %w", claim.Name, err)
-		case taken == nil:
-			taken = map[planning.Slot]bool{slot: true}
 		default:
-			taken[slot] = true
+			lazy.Put(&taken, slot, true)
 		}
 	}
 	return taken, nil

@@ -44,17 +44,10 @@ func (r *Reconciler) ownersOfClaim(ctx context.Context, claim client.Object) []t
 	if parts == nil {
 		return nil
 	}
-	stored, err := r.List(ctx, r.Kind, client.InNamespace(claim.GetNamespace()))
-	if err != nil {
-		return nil
-	}
-	for i := range stored {
-		name := stored[i].GetName()
-		if strings.HasSuffix(parts[1], "-"+name) && hasClaimTemplate(stored[i].Object, parts[1], name) {
-			return []types.NamespacedName{{Namespace: claim.GetNamespace(), Name: name}}
-		}
-	}
-	return nil
+	return r.Concerned(ctx, claim.GetNamespace(), func(stored *unstructured.Unstructured) bool {
+		name := stored.GetName()
+		return strings.HasSuffix(parts[1], "-"+name) && hasClaimTemplate(stored.Object, parts[1], name)
+	})
 }
 
 // hasClaimTemplate says whether the set has claims of that name, without their ordinal. It reads

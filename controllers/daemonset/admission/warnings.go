@@ -15,7 +15,7 @@ import (
 // surges: new pods are to run beside the old ones.
 func surges(s *appsv1beta1.DaemonSetUpdateStrategy) bool {
 	r := s.RollingUpdate
-	return s.Type != appsv1beta1.OnDeleteDaemonSetStrategyType && r != nil && r.MaxSurge != nil && r.MaxSurge.String() != "0" && r.MaxSurge.String() != "0%"
+	return s.Type != appsv1beta1.OnDeleteDaemonSetStrategyType && r != nil && !isZero(r.MaxSurge)
 }
 
 // annotationTemplateGeneration is left on manifests copied from a native DaemonSet.

@@ -21,6 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 // Edit is a change of one pod. The zero value changes nothing.
@@ -238,10 +240,7 @@ func applyKeys(target *map[string]string, changes map[string]*string) {
 
 func overlay(target *corev1.ResourceList, changes corev1.ResourceList) {
 	for name, quantity := range changes {
-		if *target == nil {
-			*target = corev1.ResourceList{}
-		}
-		(*target)[name] = quantity.DeepCopy()
+		lazy.Put(target, name, quantity.DeepCopy())
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 // Count fills in the counters of a status, for the tags of the spec.
@@ -156,11 +157,7 @@ func (p Place) Answers(status *v1beta1.NodeImageStatus) v1beta1.ImageStatus {
 
 // SetAnswers makes answers those of the node.
 func (p Place) SetAnswers(status *v1beta1.NodeImageStatus, answers []v1beta1.ImageTagStatus) {
-	all := p.statuses(status)
-	if *all == nil {
-		*all = map[string]v1beta1.ImageStatus{}
-	}
-	(*all)[p.Key()] = v1beta1.ImageStatus{Tags: answers}
+	lazy.Put(p.statuses(status), p.Key(), v1beta1.ImageStatus{Tags: answers})
 }
 
 // Answer is what a node says of a tag; nil when it says nothing.

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -150,20 +149,22 @@ func outOfService(pod *corev1.Pod, now time.Time) edit.Edit {
 	if !podstate.HasGate(pod, shared.GateInPlaceUpdateReady) {
 		return e
 	}
-	condition := corev1.PodCondition{
-		Type:               shared.GateInPlaceUpdateReady,
-		Status:             corev1.ConditionFalse,
-		Reason:             shared.ReasonStartInPlaceUpdate,
-		LastTransitionTime: podstate.Time(now),
-	}
-	if old := podstate.Condition(pod, shared.GateInPlaceUpdateReady); old != nil && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
-		condition.LastTransitionTime = old.LastTransitionTime
-	}
+	condition := gate(pod, corev1.ConditionFalse, now)
+	condition.Reason = shared.ReasonStartInPlaceUpdate
 	e.SetCondition(condition)
 	if ready := podstate.OutOfService(pod, e.Conditions, now); ready != nil {
 		e.SetCondition(*ready)
 	}
 	return e
+}
+
+// gate is the condition of the readiness gate with a status, since when it has that.
+func gate(pod *corev1.Pod, status corev1.ConditionStatus, now time.Time) corev1.PodCondition {
+	condition := corev1.PodCondition{Type: shared.GateInPlaceUpdateReady, Status: status, LastTransitionTime: podstate.Time(now)}
+	if old := podstate.Condition(pod, condition.Type); old != nil && old.Status == status && !old.LastTransitionTime.IsZero() {
+		condition.LastTransitionTime = old.LastTransitionTime
+	}
+	return condition
 }
 
 func setGrace(e *edit.Edit, revision string, wanted change, metadata edit.Edit, grace time.Duration) error {
@@ -300,9 +301,5 @@ func hashOf(r revision.Revision) string {
 			}
 		}
 	}
-	return hashOfName(r.Name)
-}
-
-func hashOfName(name string) string {
-	return name[strings.LastIndex(name, "-")+1:]
+	return revision.HashOf(r.Name)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/lifecycle"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/restart"
+	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
 
 // Check is the progress of the pod's update. It is Done when, in this order,
@@ -88,23 +89,11 @@ func Continue(pod *corev1.Pod, o Options, now time.Time) (edit.Edit, bool) {
 // is so already, or when the pod does not list the gate. The kubelet makes the pod Ready.
 func Finish(pod *corev1.Pod, now time.Time) edit.Edit {
 	var e edit.Edit
-	if !podstate.HasGate(pod, shared.GateInPlaceUpdateReady) {
-		return e
+	old := podstate.Condition(pod, shared.GateInPlaceUpdateReady)
+	isSo := old != nil && old.Status == corev1.ConditionTrue && old.Reason == "" && old.Message == ""
+	if !isSo && podstate.HasGate(pod, shared.GateInPlaceUpdateReady) {
+		e.SetCondition(gate(pod, corev1.ConditionTrue, now))
 	}
-	condition := corev1.PodCondition{
-		Type:               shared.GateInPlaceUpdateReady,
-		Status:             corev1.ConditionTrue,
-		LastTransitionTime: podstate.Time(now),
-	}
-	if old := podstate.Condition(pod, shared.GateInPlaceUpdateReady); old != nil {
-		if old.Status == condition.Status && old.Reason == "" && old.Message == "" {
-			return e
-		}
-		if old.Status == condition.Status {
-			condition.LastTransitionTime = old.LastTransitionTime
-		}
-	}
-	e.SetCondition(condition)
 	return e
 }
 
@@ -174,7 +163,7 @@ func endGrace(pod *corev1.Pod, grace *shared.InPlaceUpdateGrace, now time.Time) 
 
 // sameRevision compares two names of revisions of one workload; either may be the hash alone.
 func sameRevision(a, b string) bool {
-	return hashOfName(a) == hashOfName(b)
+	return revision.HashOf(a) == revision.HashOf(b)
 }
 
 // checkNext is the next batch's wait after proof of the one before.

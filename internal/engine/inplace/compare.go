@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
 	"github.com/kruise-operator/kruise-operator/internal/engine/revision"
 )
@@ -175,15 +176,7 @@ func resizeRestarts(before, after *corev1.Container) bool {
 }
 
 func sameNames(a, b []corev1.Container) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Name != b[i].Name {
-			return false
-		}
-	}
-	return true
+	return slices.EqualFunc(a, b, func(x, y corev1.Container) bool { return x.Name == y.Name })
 }
 
 // notResizable says why the resources cannot change in place; empty when they can.
@@ -276,10 +269,7 @@ func withRequests(resources corev1.ResourceRequirements) corev1.ResourceRequirem
 	out := *resources.DeepCopy()
 	for name, limit := range out.Limits {
 		if _, ok := out.Requests[name]; !ok {
-			if out.Requests == nil {
-				out.Requests = corev1.ResourceList{}
-			}
-			out.Requests[name] = limit.DeepCopy()
+			lazy.Put(&out.Requests, name, limit.DeepCopy())
 		}
 	}
 	return out

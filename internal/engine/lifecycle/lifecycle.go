@@ -54,12 +54,7 @@ func AllHooked(h *shared.LifecycleHook, pod *corev1.Pod) bool {
 			return false
 		}
 	}
-	for _, name := range h.FinalizersHandler {
-		if !slices.Contains(pod.Finalizers, name) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(h.FinalizersHandler, func(name string) bool { return !slices.Contains(pod.Finalizers, name) })
 }
 
 // PreNormalDone says that the whole preNormal hook is on the pod, so it may become normal. No hook is always

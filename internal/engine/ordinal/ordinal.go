@@ -140,10 +140,8 @@ func (s Set) Nth(n int) int {
 }
 
 // Contains says whether the ordinal is valid.
-func (s Set) Contains(ordinal int) bool { return within(s.runs, ordinal) }
-
-func within(intervals []interval, ordinal int) bool {
-	_, found := slices.BinarySearchFunc(intervals, ordinal, func(i interval, o int) int {
+func (s Set) Contains(ordinal int) bool {
+	_, found := slices.BinarySearchFunc(s.runs, ordinal, func(i interval, o int) int {
 		switch {
 		case i.last < o:
 			return -1

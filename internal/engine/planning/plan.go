@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 // Plan is what to do now, why, and when time alone could change the answer.
@@ -148,9 +150,6 @@ func (p *Plan) SetAside(retries Retries, key RetryKey, place Place) bool {
 	if !failed || bool(place) && (retry.Keeps || retry.Wait <= 0) {
 		return false
 	}
-	if p.Aside == nil {
-		p.Aside = map[RetryKey]bool{}
-	}
-	p.Aside[key] = true
+	lazy.Put(&p.Aside, key, true)
 	return true
 }

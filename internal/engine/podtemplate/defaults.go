@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 )
 
 const (
@@ -50,7 +52,7 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	}
 
 	for i := range spec.Volumes {
-		defaultVolume(&spec.Volumes[i])
+		DefaultVolume(&spec.Volumes[i])
 	}
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
@@ -60,20 +62,13 @@ func defaultPodSpec(spec *corev1.PodSpec) {
 	for i := range spec.EphemeralContainers {
 		ephemeral := corev1.Container(spec.EphemeralContainers[i].EphemeralContainerCommon)
 		// The server gives ephemeral containers no ports and no requests, so nothing is derived for them.
-		defaultCommon(&ephemeral)
+		DefaultContainer(&ephemeral)
 		spec.EphemeralContainers[i].EphemeralContainerCommon = corev1.EphemeralContainerCommon(ephemeral)
 	}
 }
 
-// DefaultContainer fills in the server's defaults of a container anywhere: nothing from the rest of
-// a pod.
-func DefaultContainer(c *corev1.Container) { defaultCommon(c) }
-
-// DefaultVolume fills in the server's defaults of a volume.
-func DefaultVolume(v *corev1.Volume) { defaultVolume(v) }
-
 func defaultContainer(c *corev1.Container, hostNetwork bool) {
-	defaultCommon(c)
+	DefaultContainer(c)
 	if hostNetwork {
 		for i := range c.Ports {
 			setIfZero(&c.Ports[i].HostPort, c.Ports[i].ContainerPort)
@@ -81,13 +76,14 @@ func defaultContainer(c *corev1.Container, hostNetwork bool) {
 	}
 	for name, limit := range c.Resources.Limits {
 		if _, has := c.Resources.Requests[name]; !has {
-			setQuantity(&c.Resources.Requests, name, limit)
+			lazy.Put(&c.Resources.Requests, name, limit.DeepCopy())
 		}
 	}
 }
 
-// defaultCommon fills in the defaults of containers of every sort.
-func defaultCommon(c *corev1.Container) {
+// DefaultContainer fills in the server's defaults of a container of any sort, anywhere: nothing from the rest of
+// a pod.
+func DefaultContainer(c *corev1.Container) {
 	setIfZero(&c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 	setIfZero(&c.TerminationMessagePolicy, corev1.TerminationMessageReadFile)
 	if c.ImagePullPolicy == "" {
@@ -157,7 +153,8 @@ func defaultFieldRef(ref *corev1.ObjectFieldSelector) {
 	}
 }
 
-func defaultVolume(v *corev1.Volume) {
+// DefaultVolume fills in the server's defaults of a volume.
+func DefaultVolume(v *corev1.Volume) {
 	if v.VolumeSource == (corev1.VolumeSource{}) {
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
@@ -230,13 +227,6 @@ func roundUp(list corev1.ResourceList) {
 		quantity.RoundUp(resource.Milli)
 		list[name] = quantity
 	}
-}
-
-func setQuantity(list *corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
-	if *list == nil {
-		*list = corev1.ResourceList{}
-	}
-	(*list)[name] = quantity.DeepCopy()
 }
 
 func setIfZero[T comparable](field *T, value T) {

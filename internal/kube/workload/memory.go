@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
 	"github.com/kruise-operator/kruise-operator/internal/kube/executor"
 	"github.com/kruise-operator/kruise-operator/internal/kube/freshness"
@@ -76,10 +77,7 @@ func (m *memories) of(owner freshness.Owner) *Memory {
 	known := m.byName[name]
 	if known == nil || known.uid != owner.UID {
 		known = &Memory{uid: owner.UID}
-		if m.byName == nil {
-			m.byName = map[types.NamespacedName]*Memory{}
-		}
-		m.byName[name] = known
+		lazy.Put(&m.byName, name, known)
 	}
 	return known
 }

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -48,19 +47,10 @@ func (b *Base) nodesSeen(stored client.Object) *NodesSeen {
 // ByNode names the objects for which the change of a node could decide something. judge is nil for an object that no node concerns.
 func (b *Base) ByNode(judge func(stored *unstructured.Unstructured) Judge) NodeMapFunc {
 	return func(ctx context.Context, before, after *corev1.Node) []types.NamespacedName {
-		stored, err := b.List(ctx, b.Kind)
-		if err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("No object is enqueued", "err", err.Error())
-			return nil
-		}
-		var names []types.NamespacedName
-		for i := range stored {
-			judge := judge(&stored[i])
-			if judge != nil && b.nodesSeen(&stored[i]).Concerns(judge, before, after) {
-				names = append(names, client.ObjectKeyFromObject(&stored[i]))
-			}
-		}
-		return names
+		return b.Concerned(ctx, "", func(stored *unstructured.Unstructured) bool {
+			judge := judge(stored)
+			return judge != nil && b.nodesSeen(stored).Concerns(judge, before, after)
+		})
 	}
 }
 

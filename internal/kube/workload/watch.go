@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/kruise-operator/kruise-operator/internal/engine/lazy"
 	"github.com/kruise-operator/kruise-operator/internal/kinds"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 )
@@ -207,10 +208,7 @@ func (b *Base) watchLate(
 				return fmt.Errorf("watching %s: %w", kind.Kind, err)
 			}
 		}
-		if b.informers == nil {
-			b.informers = map[schema.GroupVersionKind]ctrlcache.Informer{}
-		}
-		b.informers[kind] = informer
+		lazy.Put(&b.informers, kind, informer)
 	}
 	if informer.HasSynced() {
 		return nil
