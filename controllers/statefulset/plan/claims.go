@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/internal/engine/claims"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
@@ -50,16 +51,16 @@ func (p *planner) keepClaims() {
 			continue
 		}
 		for _, claim := range p.owned(p.draft.ClaimsAt(p.Claims, pod.Revision).Awaited(pod.Object, p.missing)) {
-			p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "SuccessfulCreate", "FailedCreate", pod.Object.Name)
+			p.act(podset.CreateClaim(pod.Slot, claim, reasonClaimMissing), "create", "Create", pod.Object.Name)
 		}
 	}
 }
 
 // act plans an action for a claim of a pod. verb and event name it.
-func (p *planner) act(action planning.Action, verb, success, failure, pod string) {
+func (p *planner) act(action planning.Action, verb, event, pod string) {
 	what := fmt.Sprintf("%s Claim %s Pod %s in StatefulSet %s", verb, action.Object.GetName(), pod, p.Set.Name)
-	action.Success = planning.Event{Reason: success, Message: what + " success"}
-	action.Failure = planning.Event{Warning: true, Reason: failure, Message: what + " failed error"}
+	action.Success = planning.Event{Reason: "Successful" + event, Message: what + " success"}
+	action.Failure = planning.Event{Warning: true, Reason: "Failed" + event, Message: what + " failed error"}
 	p.draft.Act(action)
 }
 
@@ -157,12 +158,11 @@ func (p *planner) editClaim(slot planning.Slot, pod string, claim *corev1.Persis
 		return
 	}
 	p.touched[claim.Name] = true
-	edit := podset.EditClaim(slot, claim, patch, why)
+	edit, verb, event := podset.EditClaim(slot, claim, patch, why), "update", "Update"
 	if why == reasonClaimGrow {
-		p.act(edit, "resize", "SuccessfulResize", "FailedResize", pod)
-		return
+		verb, event = "resize", "Resize"
 	}
-	p.act(edit, "update", "SuccessfulUpdate", "FailedUpdate", pod)
+	p.act(edit, verb, event, pod)
 }
 
 // removeWanted removes a pod with a wanted ordinal, to be replaced with the same claims. It waits
@@ -232,10 +232,7 @@ const storageClassRecheck = time.Minute
 func (p *planner) cannotGrow(pod *podset.Pod) bool {
 	stuck := false
 	p.existing(pod.Object.Name, func(template, claim *corev1.PersistentVolumeClaim) {
-		class := ""
-		if claim.Spec.StorageClassName != nil {
-			class = *claim.Spec.StorageClassName
-		}
+		class := ptr.Deref(claim.Spec.StorageClassName, "")
 		switch fit := claims.Compare(claim, template); {
 		case fit == claims.Differs:
 			stuck = true

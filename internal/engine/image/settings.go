@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
@@ -118,6 +119,5 @@ func wrap(n *int32) *intstr.IntOrString {
 	if n == nil {
 		return nil
 	}
-	v := intstr.FromInt32(*n)
-	return &v
+	return ptr.To(intstr.FromInt32(*n))
 }

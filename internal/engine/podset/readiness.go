@@ -101,17 +101,8 @@ func describeHolder(h shared.ReadinessHolder) string {
 	if h == (shared.ReadinessHolder{}) {
 		return "a writer who left no name"
 	}
-	return strings.TrimSpace(clipHolder(h.UserAgent) + " " + clipHolder(h.Key))
-}
-
-// clipHolder keeps foreign text from filling the message.
-func clipHolder(text string) string {
-	const longest = 100
-	text = strings.Join(strings.Fields(text), " ")
-	if runes := []rune(text); len(runes) > longest {
-		return string(runes[:longest]) + "..."
-	}
-	return text
+	const longest = 100 // foreign text must not fill the message
+	return strings.TrimSpace(podstate.Clip(h.UserAgent, longest) + " " + podstate.Clip(h.Key, longest))
 }
 
 // releaseOver gives up holds on the pod after the end of their requests: their owners are gone.

@@ -280,11 +280,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// clip makes one short line of a text.
-func clip(text string) string {
+func clip(text string) string { return Clip(text, longestMessage) }
+
+// Clip makes one short line of a text.
+func Clip(text string, longest int) string {
 	runes := []rune(strings.Join(strings.Fields(text), " "))
-	if len(runes) <= longestMessage {
+	if len(runes) <= longest {
 		return string(runes)
 	}
-	return string(runes[:longestMessage]) + "..."
+	return string(runes[:longest]) + "..."
 }

@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podtemplate"
@@ -155,10 +156,7 @@ var errNoTemplate = errors.New("its data has no spec.template")
 // Hash is the short name of revision data: 32-bit FNV over the data and the decimal collision count
 // (nil: 0), in an alphabet without words.
 func Hash(data []byte, collisionCount *int32) string {
-	var collisions int64
-	if collisionCount != nil {
-		collisions = int64(*collisionCount)
-	}
+	collisions := int64(ptr.Deref(collisionCount, 0))
 	sum := fnv.New32()
 	// Writing to a hash never fails.
 	_, _ = sum.Write(data)
@@ -270,12 +268,8 @@ func DecideOf[T any](codec Codec[T], owner Owner, payload *T, stored []Of[T], co
 	}
 	hash := Hash(data, decision.CollisionCount)
 	for names.Has(Name(owner.Name, hash)) {
-		var bumped int32 = 1
-		if decision.CollisionCount != nil {
-			bumped = *decision.CollisionCount + 1
-		}
-		decision.CollisionCount = &bumped
-		hash = Hash(data, &bumped)
+		decision.CollisionCount = ptr.To(ptr.Deref(decision.CollisionCount, 0) + 1)
+		hash = Hash(data, decision.CollisionCount)
 	}
 	decision.Update = Of[T]{Name: Name(owner.Name, hash), Number: next, Template: payload}
 	labels := map[string]string{}
