@@ -46,7 +46,7 @@ func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *co
 	if r.hooked, err = r.FollowHooks(mgr, d, Name, hooksOf); err != nil {
 		return err
 	}
-	if err := r.setupGenerator(ctx, mgr, d); err != nil {
+	if err := r.setupGenerator(mgr, d); err != nil {
 		return err
 	}
 	return r.Setup(ctx, mgr, r, workload.Watches{Pods: r.ofPod, PodChanged: changed, NodeChanges: r.ofNode})

@@ -59,7 +59,7 @@ type generator struct {
 	namespace string
 }
 
-func (r *Reconciler) setupGenerator(_ context.Context, mgr ctrl.Manager, d workload.Dependencies) error {
+func (r *Reconciler) setupGenerator(mgr ctrl.Manager, d workload.Dependencies) error {
 	g := &generator{Base: workload.New(generatorName, plan.Kind(), d), namespace: r.namespace}
 	c, err := workload.NewController(mgr, d, generatorName, 1, g)
 	if err != nil {
@@ -92,7 +92,7 @@ func watchedAs(kind schema.GroupVersionKind) client.Object {
 	if kind == ownSets() {
 		return workload.Object(kind)
 	}
-	return metadataOf(kind)
+	return workload.Metadata(kind)
 }
 
 // asking drops workloads without the annotation, before and after.
@@ -206,15 +206,8 @@ func (g *generator) actions(todo plan.Generated, existing *appsv1beta1.Persisten
 
 // specPatch names all generated fields: a missing one removes.
 func specPatch(spec *appsv1beta1.PersistentPodStateSpec) map[string]any {
-	fields := map[string]any{"requiredPersistentTopology": nil, "preferredPersistentTopology": nil, "persistentPodAnnotations": nil}
-	if spec.RequiredPersistentTopology != nil {
-		fields["requiredPersistentTopology"] = spec.RequiredPersistentTopology
+	return map[string]any{
+		"requiredPersistentTopology": spec.RequiredPersistentTopology, "preferredPersistentTopology": spec.PreferredPersistentTopology,
+		"persistentPodAnnotations": spec.PersistentPodAnnotations,
 	}
-	if len(spec.PreferredPersistentTopology) > 0 {
-		fields["preferredPersistentTopology"] = spec.PreferredPersistentTopology
-	}
-	if len(spec.PersistentPodAnnotations) > 0 {
-		fields["persistentPodAnnotations"] = spec.PersistentPodAnnotations
-	}
-	return fields
 }

@@ -37,9 +37,7 @@ func Value() controller.Kind {
 			return admission.Kind(admission.Others{Reader: d.Client, Namespace: d.Namespace})
 		},
 		Convert: convert.Converter,
-		Serve: func(d admit.Deps) map[string]http.Handler {
-			return serve(d.Client)
-		},
+		Serve:   func(d admit.Deps) map[string]http.Handler { return serve(d.Client) },
 	}
 }
 
@@ -53,7 +51,7 @@ func serve(reader client.Reader) map[string]http.Handler {
 		if err := reader.Get(ctx, asked.Of, state); err != nil {
 			return nil, client.IgnoreNotFound(err)
 		}
-		kind := schema.GroupKind{Group: place.GroupOf(asked.Owner.APIVersion), Kind: asked.Owner.Kind}
+		kind := schema.FromAPIVersionAndKind(asked.Owner.APIVersion, asked.Owner.Kind).GroupKind()
 		if state.DeletionTimestamp == nil && place.Targets(state, kind, asked.Owner.Name) {
 			place.Return(asked.Pod, state, sticky.Nodes(ctx, reader))
 		}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/ordinal"
-	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 	"github.com/kruise-operator/kruise-operator/internal/kube/cache"
 	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/sticky"
@@ -32,12 +31,6 @@ import (
 type target struct {
 	plan.Target
 	selector labels.Selector
-}
-
-// memory keeps a target between passes, as long as it is the same.
-type memory struct {
-	generation int64
-	target     target
 }
 
 // observe reads a state's workload, its pods and their nodes.
@@ -75,45 +68,30 @@ func (r *Reconciler) node(ctx context.Context) func(string) (map[string]string, 
 
 func kindOf(spec *plan.Spec) schema.GroupKind {
 	ref := spec.State.Spec.TargetRef
-	return schema.GroupKind{Group: place.GroupOf(ref.APIVersion), Kind: ref.Kind}
+	return schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 }
 
-// target reads the workload: ours from the cache, one of Kubernetes when its generation is new, others each time.
+// target reads the workload: ours from the cache, which has others by their metadata alone.
 func (r *Reconciler) target(ctx context.Context, pass *workload.Pass, spec *plan.Spec) (target, error) {
 	ref, kind := spec.State.Spec.TargetRef, kindOf(spec)
 	name := types.NamespacedName{Namespace: spec.State.Namespace, Name: ref.Name}
+	var watched client.Object
+	var object *unstructured.Unstructured
+	reader := r.Live
 	switch kind {
 	case sticky.Own():
-		object := workload.Object(ownSets())
-		if err := r.WatchLateSpecs(ctx, object, r.ofWorkload(kind)); err != nil {
-			return target{}, err
-		}
-		return parsed(object, r.Cache.Get(ctx, name, object, client.UnsafeDisableDeepCopy))
+		object, reader = workload.Object(ownSets()), r.Cache
+		watched = object
 	case sticky.Native():
-		return r.nativeTarget(ctx, pass, name)
+		object, watched = workload.Object(nativeSets()), workload.Metadata(nativeSets())
+	default:
+		pass.LookAgain(lookEvery)
+		return r.listedTarget(ctx, kind.WithVersion(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Version), name)
 	}
-	pass.LookAgain(lookEvery)
-	return r.listedTarget(ctx, kind.WithVersion(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).Version), name)
-}
-
-func (r *Reconciler) nativeTarget(ctx context.Context, pass *workload.Pass, name types.NamespacedName) (target, error) {
-	known := metadataOf(nativeSets())
-	if err := r.WatchLateSpecs(ctx, known, r.ofWorkload(sticky.Native())); err != nil {
+	if err := r.WatchLateSpecs(ctx, watched, r.ofWorkload(kind)); err != nil {
 		return target{}, err
 	}
-	own := workload.Own(pass.Memory, func() *memory { return &memory{} })
-	if err := r.Cache.Get(ctx, name, known, client.UnsafeDisableDeepCopy); err != nil || known.DeletionTimestamp != nil {
-		return missing(client.IgnoreNotFound(err))
-	}
-	if own.target.UID == known.UID && own.generation == known.Generation {
-		return own.target, nil
-	}
-	object := workload.Object(nativeSets())
-	at, err := parsed(object, r.Live.Get(ctx, name, object))
-	if err == nil {
-		*own = memory{generation: object.GetGeneration(), target: at}
-	}
-	return at, err
+	return parsed(object, reader.Get(ctx, name, object, client.UnsafeDisableDeepCopy))
 }
 
 // listedTarget asks a workload of a listed kind for its scale. Rights on it are the administrator's to give.

@@ -18,8 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	appsv1beta1 "github.com/kruise-operator/kruise-operator/api/apps/v1beta1"
-	"github.com/kruise-operator/kruise-operator/controllers/persistentpodstate/plan"
-	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -27,17 +25,11 @@ import (
 func ownSets() schema.GroupVersionKind    { return appsv1beta1.GroupVersion().WithKind("StatefulSet") }
 func nativeSets() schema.GroupVersionKind { return appsv1.SchemeGroupVersion.WithKind("StatefulSet") }
 
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	return object
-}
-
 // changed reports whether a pod changed in fields of its place, or waits for one.
 func changed(before, after *corev1.Pod) bool {
 	return podstate.Ready(before) != podstate.Ready(after) || before.Spec.NodeName != after.Spec.NodeName ||
 		before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() || podstate.Finished(before) != podstate.Finished(after) ||
-		plan.Unschedulable(before) != plan.Unschedulable(after) || !maps.Equal(before.Annotations, after.Annotations)
+		podstate.Unschedulable(before) != podstate.Unschedulable(after) || !maps.Equal(before.Annotations, after.Annotations)
 }
 
 // ofPod names the states of a pod's workload.
@@ -46,7 +38,7 @@ func (r *Reconciler) ofPod(ctx context.Context, pod client.Object) []types.Names
 	if owner == nil {
 		return nil
 	}
-	return r.targeting(ctx, schema.GroupKind{Group: place.GroupOf(owner.APIVersion), Kind: owner.Kind}, types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name})
+	return r.targeting(ctx, schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(), types.NamespacedName{Namespace: pod.GetNamespace(), Name: owner.Name})
 }
 
 func (r *Reconciler) ofWorkload(kind schema.GroupKind) workload.MapFunc {
@@ -60,13 +52,20 @@ func (r *Reconciler) targeting(ctx context.Context, kind schema.GroupKind, name 
 	if err != nil {
 		return nil
 	}
-	var states []types.NamespacedName
+	return namesOf(stored, func(state *unstructured.Unstructured) bool {
+		of, target := targetOf(state)
+		return of == kind && target == name.Name
+	})
+}
+
+func namesOf(stored []unstructured.Unstructured, concerned func(*unstructured.Unstructured) bool) []types.NamespacedName {
+	var names []types.NamespacedName
 	for i := range stored {
-		if of, target := targetOf(&stored[i]); of == kind && target == name.Name {
-			states = append(states, client.ObjectKeyFromObject(&stored[i]))
+		if concerned(&stored[i]) {
+			names = append(names, client.ObjectKeyFromObject(&stored[i]))
 		}
 	}
-	return states
+	return names
 }
 
 // targetOf reads the target of a stored state.
@@ -76,7 +75,7 @@ func targetOf(stored *unstructured.Unstructured) (schema.GroupKind, string) {
 	version, _ := fields["apiVersion"].(string)
 	kind, _ := fields["kind"].(string)
 	name, _ := fields["name"].(string)
-	return schema.GroupKind{Group: place.GroupOf(version), Kind: kind}, name
+	return schema.FromAPIVersionAndKind(version, kind).GroupKind(), name
 }
 
 // ofNode names the states with a place on a node that comes, goes, or has other labels.
@@ -92,13 +91,7 @@ func (r *Reconciler) ofNode(ctx context.Context, before, after *corev1.Node) []t
 	if err != nil {
 		return nil
 	}
-	var states []types.NamespacedName
-	for i := range stored {
-		if isOn(&stored[i], node.Name) {
-			states = append(states, client.ObjectKeyFromObject(&stored[i]))
-		}
-	}
-	return states
+	return namesOf(stored, func(state *unstructured.Unstructured) bool { return isOn(state, node.Name) })
 }
 
 func isOn(stored *unstructured.Unstructured, node string) bool {

@@ -174,7 +174,7 @@ func (r *Reconciler) scaleOf(ctx context.Context, kind schema.GroupKind, name ty
 	}
 	polled := !watched(kind)
 	if !polled {
-		stored := metadataOf(kind.WithVersion("v1"))
+		stored := workload.Metadata(kind.WithVersion("v1"))
 		err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
 			return scale{gone: true}, nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -85,16 +84,10 @@ func watched(kind schema.GroupKind) bool {
 	return false
 }
 
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	return object
-}
-
 // watchWorkloads watches workloads from the first budget on.
 func (r *Reconciler) watchWorkloads(ctx context.Context) error {
 	for _, kind := range []string{"Deployment", "StatefulSet"} {
-		object := metadataOf(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind})
+		object := workload.Metadata(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: kind})
 		if err := r.WatchLateGathering(ctx, object, r.workloadChanged, gather); err != nil {
 			return err
 		}

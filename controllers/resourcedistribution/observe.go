@@ -36,7 +36,7 @@ func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, spec *pla
 
 func (r *Reconciler) readNamespaces(ctx context.Context, s *plan.Snapshot) error {
 	kind := corev1.SchemeGroupVersion.WithKind("Namespace")
-	if err := r.WatchLate(ctx, metadataOf(kind), r.byNamespace); err != nil {
+	if err := r.WatchLate(ctx, workload.Metadata(kind), r.byNamespace); err != nil {
 		return err
 	}
 	list := listOf(kind)
@@ -53,7 +53,7 @@ func (r *Reconciler) readNamespaces(ctx context.Context, s *plan.Snapshot) error
 
 // readCopies reads the watched copies: of these the cache has the metadata, and never the data.
 func (r *Reconciler) readCopies(ctx context.Context, spec *plan.Spec, s *plan.Snapshot) error {
-	object := metadataOf(spec.Kind)
+	object := workload.Metadata(spec.Kind)
 	err := r.WatchLate(ctx, object, r.byCopy, func(ctx context.Context, indexer client.FieldIndexer) error {
 		return cache.IndexByController(ctx, indexer, object)
 	})
@@ -82,12 +82,6 @@ func (r *Reconciler) readCopies(ctx context.Context, spec *plan.Spec, s *plan.Sn
 		}
 	}
 	return nil
-}
-
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(kind)
-	return object
 }
 
 func listOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadataList {

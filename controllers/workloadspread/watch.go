@@ -54,10 +54,5 @@ func isOf(s *spread.Spread, owner *metav1.OwnerReference, pod client.Object) boo
 func changed(before, after *corev1.Pod) bool {
 	return !maps.Equal(before.Labels, after.Labels) || !maps.Equal(before.Annotations, after.Annotations) ||
 		before.Spec.NodeName != after.Spec.NodeName || before.DeletionTimestamp == nil != (after.DeletionTimestamp == nil) ||
-		podstate.Finished(before) != podstate.Finished(after) || unschedulable(before) != unschedulable(after)
-}
-
-func unschedulable(pod *corev1.Pod) bool {
-	c := podstate.Condition(pod, corev1.PodScheduled)
-	return c != nil && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+		podstate.Finished(before) != podstate.Finished(after) || podstate.Unschedulable(before) != podstate.Unschedulable(after)
 }

@@ -35,8 +35,6 @@ import (
 const (
 	maxOthers = 2000
 	maxBytes  = 8 << 20
-	// maxKeys and maxKey bound lists of keys.
-	maxKeys = 32
 )
 
 // Others are what a PersistentPodState is checked against.
@@ -55,7 +53,6 @@ func Kind(others Others) admit.Kind[appsv1beta1.PersistentPodState, *appsv1beta1
 		OlderField:       fieldInV1alpha1,
 		Default:          func(*appsv1beta1.PersistentPodState) {},
 		Validate:         Validate,
-		ValidateUpdate:   ValidateUpdate,
 		LookUp:           others.check,
 	}
 }
@@ -65,28 +62,19 @@ func fieldInV1alpha1(path string) string {
 	return strings.Replace(path, ".keys", ".nodeTopologyKeys", 1)
 }
 
-// Validate returns the faults of a PersistentPodState.
+// Validate returns the faults that the schema does not see.
 func Validate(state *appsv1beta1.PersistentPodState) field.ErrorList {
 	spec, path := &state.Spec, field.NewPath("spec")
 	var errs field.ErrorList
 	if policy, found := state.Annotations[shared.AnnotationInjectionFailurePolicy]; found {
 		errs = append(errs, rules.OneOf(field.NewPath("metadata", "annotations").Key(shared.AnnotationInjectionFailurePolicy), policy, "Ignore", "Fail")...)
 	}
-	if ref := spec.TargetRef; ref.APIVersion == "" || ref.Kind == "" || ref.Name == "" {
-		errs = append(errs, field.Invalid(path.Child("targetRef"), ref, "must have apiVersion, kind and name"))
-	}
-	if spec.RequiredPersistentTopology == nil && len(spec.PreferredPersistentTopology) == 0 {
-		errs = append(errs, field.Invalid(path, "", "must have requiredPersistentTopology or preferredPersistentTopology"))
-	}
 	if spec.RequiredPersistentTopology != nil {
 		errs = append(errs, keys(spec.RequiredPersistentTopology.Keys, path.Child("requiredPersistentTopology", "keys"))...)
 	}
 	for i := range spec.PreferredPersistentTopology {
-		item, at := &spec.PreferredPersistentTopology[i], path.Child("preferredPersistentTopology").Index(i)
-		if item.Weight < 1 || item.Weight > 100 {
-			errs = append(errs, field.Invalid(at.Child("weight"), item.Weight, "must be between 1 and 100"))
-		}
-		errs = append(errs, keys(item.Preference.Keys, at.Child("preference", "keys"))...)
+		at := path.Child("preferredPersistentTopology").Index(i).Child("preference", "keys")
+		errs = append(errs, keys(spec.PreferredPersistentTopology[i].Preference.Keys, at)...)
 	}
 	var annotations []string
 	for _, annotation := range spec.PersistentPodAnnotations {
@@ -100,11 +88,8 @@ func Validate(state *appsv1beta1.PersistentPodState) field.ErrorList {
 
 // keys checks a list of label or annotation keys.
 func keys(all []string, path *field.Path) field.ErrorList {
-	switch {
-	case len(all) == 0:
+	if len(all) == 0 {
 		return field.ErrorList{field.Required(path, "must have at least one key")}
-	case len(all) > maxKeys:
-		return field.ErrorList{field.TooMany(path, len(all), maxKeys)}
 	}
 	var errs field.ErrorList
 	for i, key := range all {
@@ -116,14 +101,6 @@ func keys(all []string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateUpdate keeps the target.
-func ValidateUpdate(state, old *appsv1beta1.PersistentPodState) field.ErrorList {
-	if state.Spec.TargetRef == old.Spec.TargetRef {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "targetRef"), "cannot be changed")}
-}
-
 // check returns faults only the cluster can show: an unsupported kind, and another object for the same workload.
 func (o Others) check(ctx context.Context, state, old *appsv1beta1.PersistentPodState) (field.ErrorList, []string) {
 	if old != nil {
@@ -132,7 +109,7 @@ func (o Others) check(ctx context.Context, state, old *appsv1beta1.PersistentPod
 	ctx, cancel := context.WithTimeout(ctx, admit.LookupTimeout)
 	defer cancel()
 	path, ref := field.NewPath("spec", "targetRef"), state.Spec.TargetRef
-	kind := schema.GroupKind{Group: place.GroupOf(ref.APIVersion), Kind: ref.Kind}
+	kind := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind).GroupKind()
 	supported, err := sticky.Supports(ctx, o.Reader, o.Namespace, kind)
 	if err != nil {
 		return field.ErrorList{field.InternalError(path, err)}, nil

@@ -47,18 +47,12 @@ func TestValidate(t *testing.T) {
 		return target + `,"preferredPersistentTopology":[{"weight":` + weight + `,"preference":{"keys":[` + keys + `]}}]`
 	}
 	for name, tc := range map[string]struct{ spec, want string }{
-		"good":                           {spec: target + required},
-		"a preference":                   {spec: preferred("1", `"kubernetes.io/hostname"`)},
-		"no target":                      {spec: strings.TrimPrefix(required, ","), want: "targetRef Invalid"},
-		"a target without a version":     {spec: strings.Replace(target, "apps/v1", "", 1) + required, want: "targetRef Invalid"},
-		"neither required nor preferred": {spec: target, want: "spec Invalid"},
-		"no keys":                        {spec: target + `,"requiredPersistentTopology":{"keys":[]}`, want: "requiredPersistentTopology.keys Required"},
-		"a key that is none":             {spec: target + `,"requiredPersistentTopology":{"keys":[" zone"]}`, want: "requiredPersistentTopology.keys[0] Invalid"},
-		"a key twice":                    {spec: preferred("9", `"a","a"`), want: "preferredPersistentTopology[0].preference.keys[1] Duplicate"},
-		"too many keys":                  {spec: preferred("9", `"a"`+strings.Repeat(`,"a"`, 32)), want: "preferredPersistentTopology[0].preference.keys TooMany"},
-		"a weight of none":               {spec: preferred("0", `"a"`), want: "preferredPersistentTopology[0].weight Invalid"},
-		"a weight above 100":             {spec: preferred("101", `"a"`), want: "preferredPersistentTopology[0].weight Invalid"},
-		"an annotation that is none":     {spec: target + required + `,"persistentPodAnnotations":[{"key":"a b"}]`, want: "persistentPodAnnotations[0] Invalid"},
+		"good":                       {spec: target + required},
+		"a preference":               {spec: preferred("1", `"kubernetes.io/hostname"`)},
+		"no keys":                    {spec: target + `,"requiredPersistentTopology":{"keys":[]}`, want: "requiredPersistentTopology.keys Required"},
+		"a key that is none":         {spec: target + `,"requiredPersistentTopology":{"keys":[" zone"]}`, want: "requiredPersistentTopology.keys[0] Invalid"},
+		"a key twice":                {spec: preferred("9", `"a","a"`), want: "preferredPersistentTopology[0].preference.keys[1] Duplicate"},
+		"an annotation that is none": {spec: target + required + `,"persistentPodAnnotations":[{"key":"a b"}]`, want: "persistentPodAnnotations[0] Invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := texts(Validate(decoded(t, "db", tc.spec))); got != tc.want {
@@ -68,14 +62,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-func TestTheTargetStays(t *testing.T) {
-	old := decoded(t, "db", target+required)
-	for member, changed := range map[string]string{"apps/v1": "apps/v2", "StatefulSet": "CloneSet", "db": "web"} {
-		other := strings.Replace(target, `"`+member+`"`, `"`+changed+`"`, 1)
-		if got := texts(ValidateUpdate(decoded(t, "db", other+required), old)); got != "targetRef Forbidden" {
-			t.Errorf("%s: %s", changed, got)
-		}
-	}
+func TestFieldsHaveOtherNamesInTheOlderVersion(t *testing.T) {
 	if got := fieldInV1alpha1("spec.preferredPersistentTopology[0].preference.keys[1]"); got != "spec.preferredPersistentTopology[0].preference.nodeTopologyKeys[1]" {
 		t.Errorf("in the older version it is %s", got)
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/kruise-operator/kruise-operator/internal/engine/place"
 	"github.com/kruise-operator/kruise-operator/internal/engine/planning"
 	"github.com/kruise-operator/kruise-operator/internal/engine/podset"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 // Status is the status after a pass.
@@ -82,7 +82,7 @@ func waiting(spec *Spec, s *Snapshot) []string {
 	}
 	var waits []string
 	for _, pod := range s.Pods {
-		if !isActive(pod) || pod.Annotations[shared.AnnotationInjectedPersistentPodState] != spec.State.Name || !Unschedulable(pod) {
+		if !isActive(pod) || pod.Annotations[shared.AnnotationInjectedPersistentPodState] != spec.State.Name || !podstate.Unschedulable(pod) {
 			continue
 		}
 		needs := map[string]string{}
@@ -97,13 +97,6 @@ func waiting(spec *Spec, s *Snapshot) []string {
 	}
 	slices.Sort(waits)
 	return waits
-}
-
-// Unschedulable pods have no node with room.
-func Unschedulable(pod *corev1.Pod) bool {
-	return pod.Spec.NodeName == "" && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
-	})
 }
 
 // goneOf names the places without a node.

@@ -42,20 +42,16 @@ func Pods(read []corev1.Pod) []Pod {
 	var all []Pod
 	for i := range read {
 		pod := &read[i]
-		if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if podstate.Finished(pod) {
 			continue
 		}
 		observed := Pod{
 			Object: pod, Subset: pod.Labels[shared.LabelSubsetName], Revision: pod.Labels[shared.LabelUnitedDeploymentRevision],
 			Reserved: pod.Labels[shared.LabelReservedPod], Terminating: pod.DeletionTimestamp != nil,
+			Unscheduled: pod.Status.Phase == corev1.PodPending && podstate.Unschedulable(pod), Ready: podstate.RunningAndReady(pod),
 		}
-		for _, c := range pod.Status.Conditions {
-			switch {
-			case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable:
-				observed.Unscheduled = pod.Status.Phase == corev1.PodPending && pod.Spec.NodeName == ""
-			case c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue:
-				observed.Ready, observed.ReadySince = pod.Status.Phase == corev1.PodRunning, c.LastTransitionTime.Time
-			}
+		if observed.Ready {
+			observed.ReadySince = podstate.Condition(pod, corev1.PodReady).LastTransitionTime.Time
 		}
 		all = append(all, observed)
 	}

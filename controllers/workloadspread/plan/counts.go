@@ -128,11 +128,7 @@ func (d *Decision) pendingTooLong(s *spread.Spread, seen Snapshot) map[int][]str
 	pending := map[int][]string{}
 	for i := range d.pods {
 		p := &d.pods[i]
-		if !p.active || p.subset == spread.None || p.subset == len(s.Subsets)-1 || p.Spec.NodeName != "" || p.Status.Phase != corev1.PodPending {
-			continue
-		}
-		c := podstate.Condition(p.Pod, corev1.PodScheduled)
-		if c == nil || c.Status != corev1.ConditionFalse || c.Reason != corev1.PodReasonUnschedulable {
+		if !p.active || p.subset == spread.None || p.subset == len(s.Subsets)-1 || p.Status.Phase != corev1.PodPending || !podstate.Unschedulable(p.Pod) {
 			continue
 		}
 		if left := s.Critical - seen.Now.Sub(p.CreationTimestamp.Time); left > 0 {

@@ -40,16 +40,7 @@ func Of(states []*appsv1beta1.PersistentPodState, workload schema.GroupKind, nam
 // Targets is true for the state's workload, in any version.
 func Targets(state *appsv1beta1.PersistentPodState, workload schema.GroupKind, name string) bool {
 	target := state.Spec.TargetRef
-	return target.Name == name && target.Kind == workload.Kind && GroupOf(target.APIVersion) == workload.Group
-}
-
-// GroupOf is the group of an apiVersion.
-func GroupOf(apiVersion string) string {
-	version, err := schema.ParseGroupVersion(apiVersion)
-	if err != nil {
-		return ""
-	}
-	return version.Group
+	return target.Name == name && schema.FromAPIVersionAndKind(target.APIVersion, target.Kind).GroupKind() == workload
 }
 
 // Required are the recorded labels a new pod must find. A value is gone once neither the

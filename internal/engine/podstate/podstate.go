@@ -114,3 +114,9 @@ func isTrue(condition *corev1.PodCondition) bool {
 
 // Time is a time as the server stores it: in UTC, without fractions of a second.
 func Time(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// Unschedulable pods find no node.
+func Unschedulable(pod *corev1.Pod) bool {
+	scheduled := Condition(pod, corev1.PodScheduled)
+	return pod.Spec.NodeName == "" && scheduled != nil && scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
+}

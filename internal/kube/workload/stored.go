@@ -32,6 +32,13 @@ func Object(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return object
 }
 
+// Metadata is an empty object of a kind, for its metadata alone.
+func Metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
 // listOf is an empty list of objects of a kind.
 func listOf(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
