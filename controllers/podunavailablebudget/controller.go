@@ -31,9 +31,7 @@ const Name = "podunavailablebudget-controller"
 type Reconciler struct {
 	*workload.Base
 	gates disruption.Gates
-	// covers are the budgets as parsed for events about pods.
-	covers *workload.Parsed[*disruption.Budget]
-	hooks  *registration
+	hooks *registration
 	// enabled: a kind of ours is in the cache.
 	enabled func(kind string) bool
 }
@@ -41,7 +39,7 @@ type Reconciler struct {
 // Setup makes the manager run the reconciler of budgets.
 func Setup(ctx context.Context, mgr ctrl.Manager, d workload.Dependencies, c *config.Config) error {
 	r := &Reconciler{
-		Base: workload.New(Name, plan.Kind(), d), gates: GatesOf(c.Features), covers: workload.NewParsed(parseStored), enabled: c.Enabled,
+		Base: workload.New(Name, plan.Kind(), d), gates: GatesOf(c.Features), enabled: c.Enabled,
 	}
 	r.hooks = newRegistration(r, c)
 	if err := workload.EachChange(mgr, d, Name+"-hooks", plan.Kind(), r.hooks.refresh, workload.Changes()); err != nil {
@@ -61,11 +59,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return pass.Finish(nil)
 	}
 	budget := disruption.Parse(stored)
-	snapshot, wait, err := r.observe(ctx, budget)
+	snapshot, err := r.observe(ctx, pass, budget)
 	if err != nil {
 		return r.NotObserved(ctx, pass.Stored, err, v1beta1.PodUnavailableBudgetStalled)
 	}
-	pass.LookAgain(wait)
 	todo := plan.Plan(budget, snapshot)
 	outcome := pass.Apply(ctx, stored, todo.Plan)
 	status := plan.Status(budget, snapshot, todo, outcome)

@@ -15,6 +15,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
@@ -68,20 +69,11 @@ func newRegistration(r *Reconciler, c *config.Config) *registration {
 
 // refresh wants the hooks that the budgets need. It forgets budgets that are gone.
 func (g *registration) refresh(ctx context.Context) error {
-	stored, err := g.r.Stored(ctx)
+	budgets, err := g.r.BudgetsOf(ctx, metav1.NamespaceAll)
 	if err != nil {
 		return err
 	}
-	var budgets []*disruption.Budget
-	for i := range stored {
-		if b := g.r.covers.Of(&stored[i]); b != nil && b.Invalid == nil && stored[i].GetDeletionTimestamp() == nil {
-			b := *b // its annotations may have changed, without a new generation
-			meta := *b.PodUnavailableBudget
-			meta.Annotations = stored[i].GetAnnotations()
-			b.PodUnavailableBudget = &meta
-			budgets = append(budgets, &b)
-		}
-	}
+	budgets = slices.DeleteFunc(budgets, func(b *disruption.Budget) bool { return b.Invalid != nil })
 	wanted := Hooks(budgets, g.r.gates, g.user)
 	version := ""
 	if len(wanted) > 0 {
@@ -105,68 +97,47 @@ func (g *registration) refresh(ctx context.Context) error {
 
 // Hooks are the hooks for some budgets: none without any.
 func Hooks(budgets []*disruption.Budget, gates disruption.Gates, operator string) []*hooks.Hook {
-	failing, ignoring := map[string]bool{}, map[string]bool{}
+	namespaces := map[string]sets.Set[string]{failing: sets.New[string](), ignoring: sets.New[string]()}
 	for _, b := range budgets {
-		if b.IgnoresFailure() {
-			ignoring[b.Namespace] = true
-		} else {
-			failing[b.Namespace] = true
-		}
+		namespaces[wayOf(b)].Insert(b.Namespace)
 	}
-	version := fmt.Sprint(names(failing), names(ignoring))
+	version := fmt.Sprint(sets.List(namespaces[failing]), sets.List(namespaces[ignoring]))
 	var all []*hooks.Hook
-	if pods := podHook("fail", failing, gates, operator); pods != nil {
-		pods.Conditions = append(pods.Conditions, admissionv1.MatchCondition{Name: "its-budget-fails", Expression: "!(" + ignoringPod + ")"})
-		all = append(all, pods)
-	}
-	if pods := podHook("ignore", ignoring, gates, operator); pods != nil {
-		pods.OnFailure, pods.Path = admissionv1.Ignore, podguard.IgnorePath
-		pods.Conditions = append(pods.Conditions, admissionv1.MatchCondition{Name: "its-budget-ignores", Expression: ignoringPod})
-		all = append(all, pods)
-	}
-	for namespace := range failing {
-		delete(ignoring, namespace)
-	}
-	if evictions := evictionHook("fail", failing, gates, operator); evictions != nil {
-		all = append(all, evictions)
-	}
-	if evictions := evictionHook("ignore", ignoring, gates, operator); evictions != nil {
-		evictions.OnFailure, evictions.Path = admissionv1.Ignore, podguard.IgnorePath
-		all = append(all, evictions)
-	}
-	for _, hook := range all {
+	add := func(way string, hook *hooks.Hook) {
+		if len(hook.Verbs) == 0 || len(hook.NamespaceSelector.MatchExpressions[0].Values) == 0 {
+			return
+		}
+		if way == ignoring {
+			hook.OnFailure, hook.Path = admissionv1.Ignore, podguard.IgnorePath
+		}
 		hook.Version = version
+		all = append(all, hook)
+	}
+	for _, way := range []string{failing, ignoring} {
+		add(way, podHook(way, namespaces[way], gates, operator))
+	}
+	namespaces[ignoring] = namespaces[ignoring].Difference(namespaces[failing])
+	for _, way := range []string{failing, ignoring} {
+		add(way, evictionHook(way, namespaces[way], gates, operator))
 	}
 	return all
 }
 
-func names(of map[string]bool) []string {
-	var all []string
-	for name := range of {
-		all = append(all, name)
-	}
-	slices.Sort(all)
-	return all
-}
-
-func hookOf(name string, namespaces map[string]bool, operator string) *hooks.Hook {
+func hookOf(name string, namespaces sets.Set[string], operator string) *hooks.Hook {
 	return &hooks.Hook{
 		Name: name + ".disruption.operator.kruise.io", Order: hooks.Guard, Path: podguard.FailPath, SideEffects: admissionv1.SideEffectClassNoneOnDryRun,
 		Resource: corev1.SchemeGroupVersion.WithResource("pods"),
 		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: names(namespaces)},
+			{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: sets.List(namespaces)},
 		}},
 		// The operator's reconcilers ask by themselves.
 		Conditions: []admissionv1.MatchCondition{{Name: "not-by-the-operator", Expression: "request.userInfo.username != '" + operator + "'"}},
 	}
 }
 
-// podHook is on deletions, updates and resizes of linked pods that are ready; nil: none.
-func podHook(name string, namespaces map[string]bool, gates disruption.Gates, operator string) *hooks.Hook {
-	if len(namespaces) == 0 || !gates.Delete && !gates.Update {
-		return nil
-	}
-	hook := hookOf("pods-"+name, namespaces, operator)
+// podHook is on deletions, updates and resizes of linked pods that are ready.
+func podHook(way string, namespaces sets.Set[string], gates disruption.Gates, operator string) *hooks.Hook {
+	hook := hookOf("pods-"+way, namespaces, operator)
 	if gates.Delete {
 		hook.Verbs = append(hook.Verbs, admissionv1.Delete)
 	}
@@ -179,27 +150,34 @@ func podHook(name string, namespaces map[string]bool, gates disruption.Gates, op
 		}}
 		hook.Conditions = append(hook.Conditions, admissionv1.MatchCondition{Name: "disrupts", Expression: changedPod})
 	}
-	hook.Conditions = append(hook.Conditions,
-		admissionv1.MatchCondition{Name: "has-a-budget", Expression: linkedPod}, admissionv1.MatchCondition{Name: "is-ready", Expression: availablePod})
-	return hook
-}
-
-// evictionHook is on all evictions of some namespaces, since they say nothing about their pods; nil: none.
-func evictionHook(name string, namespaces map[string]bool, gates disruption.Gates, operator string) *hooks.Hook {
-	if len(namespaces) == 0 || !gates.Delete {
-		return nil
+	asked := map[string]admissionv1.MatchCondition{
+		failing: {Name: "its-budget-fails", Expression: "!(" + ignoringPod + ")"}, ignoring: {Name: "its-budget-ignores", Expression: ignoringPod},
 	}
-	hook := hookOf("evictions-"+name, namespaces, operator)
-	hook.Subresource, hook.Verbs = "eviction", []admissionv1.OperationType{admissionv1.Create}
+	hook.Conditions = append(hook.Conditions,
+		admissionv1.MatchCondition{Name: "has-a-budget", Expression: linkedPod}, admissionv1.MatchCondition{Name: "is-ready", Expression: availablePod}, asked[way])
 	return hook
 }
 
-// wayOf is the part of the hooks' names for a budget.
+// evictionHook is on all evictions of some namespaces, since they say nothing about their pods.
+func evictionHook(way string, namespaces sets.Set[string], gates disruption.Gates, operator string) *hooks.Hook {
+	hook := hookOf("evictions-"+way, namespaces, operator)
+	if hook.Subresource = "eviction"; gates.Delete {
+		hook.Verbs = []admissionv1.OperationType{admissionv1.Create}
+	}
+	return hook
+}
+
+// The ways of a budget while nobody can check, as parts of the hooks' names.
+const (
+	failing  = "fail"
+	ignoring = "ignore"
+)
+
 func wayOf(b *disruption.Budget) string {
 	if b.IgnoresFailure() {
-		return "ignore"
+		return ignoring
 	}
-	return "fail"
+	return failing
 }
 
 // state says whether the hooks for a budget's pods are in force, and when to look again. API servers get a moment to learn of a

@@ -18,10 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kruise-operator/kruise-operator/controllers/podunavailablebudget/plan"
 	"github.com/kruise-operator/kruise-operator/internal/engine/disruption"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 	"github.com/kruise-operator/kruise-operator/internal/kube/listed"
 	"github.com/kruise-operator/kruise-operator/internal/kube/workload"
 )
@@ -39,12 +41,10 @@ type scale struct {
 	replicas int32
 	selector labels.Selector
 	gone     bool
-	// polled: nobody watches it.
-	polled bool
 }
 
-// observe reads the budget's pods, and how many there should be. It returns when to look again.
-func (r *Reconciler) observe(ctx context.Context, b *disruption.Budget) (plan.Snapshot, time.Duration, error) {
+// observe reads the budget's pods, and how many there should be.
+func (r *Reconciler) observe(ctx context.Context, pass *workload.Pass, b *disruption.Budget) (plan.Snapshot, error) {
 	s := plan.Snapshot{Observed: disruption.Observed{Now: r.Clock.Now()}}
 	var wait time.Duration
 	s.Registering, s.NotRegistered, wait = r.hooks.state(b)
@@ -53,53 +53,41 @@ func (r *Reconciler) observe(ctx context.Context, b *disruption.Budget) (plan.Sn
 		s.Off = "Nothing is protected: the feature gates PodUnavailableBudgetDeleteGate and PodUnavailableBudgetUpdateGate are off."
 	}
 	if b.Invalid != nil {
-		return s, 0, nil
+		return s, nil
 	}
+	pass.LookAgain(wait)
 	if err := r.watchWorkloads(ctx); err != nil {
-		return s, 0, err
+		return s, err
 	}
-	of, err := r.target(ctx, b)
+	of, err := r.target(ctx, pass, b)
 	if err != nil {
 		s.Unknown = err.Error()
-		return s, poll, nil
-	}
-	if of.polled {
-		wait = earlier(wait, poll)
+		pass.LookAgain(poll)
+		return s, nil
 	}
 	s.Total, s.Gone = of.replicas, of.gone
 	if of.gone {
-		return s, wait, nil
+		return s, nil
 	}
 	if err := r.readPods(ctx, b, of.selector, &s); err != nil {
-		return s, 0, err
+		return s, err
 	}
 	if _, _, byTarget := b.Target(); !byTarget && !b.OwnTotal() {
-		polled, err := r.sum(ctx, b, &s)
-		if err != nil {
+		if s.Total, err = r.sum(ctx, pass, b, s.Pods); err != nil {
 			s.Unknown = err.Error()
-			return s, poll, nil
-		}
-		if polled {
-			wait = earlier(wait, poll)
+			pass.LookAgain(poll)
 		}
 	}
-	return s, wait, nil
-}
-
-func earlier(a, b time.Duration) time.Duration {
-	if a <= 0 {
-		return b
-	}
-	return min(a, b)
+	return s, nil
 }
 
 // target is the scale of the budget's target, or the selector of a budget without one.
-func (r *Reconciler) target(ctx context.Context, b *disruption.Budget) (scale, error) {
+func (r *Reconciler) target(ctx context.Context, pass *workload.Pass, b *disruption.Budget) (scale, error) {
 	kind, name, byTarget := b.Target()
 	if !byTarget {
 		return scale{selector: b.Selector()}, nil
 	}
-	of, err := r.scaleOf(ctx, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
+	of, err := r.scaleOf(ctx, pass, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
 	switch {
 	case err != nil:
 		return of, err
@@ -136,53 +124,51 @@ func (r *Reconciler) readPods(ctx context.Context, b *disruption.Budget, selecto
 }
 
 // sum adds up the replicas of the workloads of active pods.
-func (r *Reconciler) sum(ctx context.Context, b *disruption.Budget, s *plan.Snapshot) (polled bool, err error) {
-	known := map[types.UID]bool{}
-	counted := map[string]bool{}
-	for _, pod := range s.Pods {
+func (r *Reconciler) sum(ctx context.Context, pass *workload.Pass, b *disruption.Budget, pods []*corev1.Pod) (total int32, err error) {
+	counted := sets.New[string]()
+	for _, pod := range pods {
 		of := metav1.GetControllerOfNoCopy(pod)
-		if of == nil || known[of.UID] || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		if of == nil || pod.DeletionTimestamp != nil || podstate.Finished(pod) {
 			continue
 		}
-		known[of.UID] = true
 		kind, name := disruption.Workload(pod, of)
-		if counted[kind.String()+"/"+name] {
+		key := kind.String() + "/" + name
+		if counted.Has(key) {
 			continue
 		}
-		counted[kind.String()+"/"+name] = true
-		is, err := r.scaleOf(ctx, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
+		counted.Insert(key)
+		is, err := r.scaleOf(ctx, pass, kind, types.NamespacedName{Namespace: b.Namespace, Name: name})
+		if err == nil && is.gone && kind.Kind == "Deployment" { // orphaned ReplicaSets count by themselves
+			replicaSet := schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind()
+			is, err = r.scaleOf(ctx, pass, replicaSet, types.NamespacedName{Namespace: b.Namespace, Name: of.Name})
+		}
 		if err != nil {
-			return false, err
+			return 0, err
 		}
-		if is.gone && kind.Kind == "Deployment" { // orphaned ReplicaSets count by themselves
-			if is, err = r.scaleOf(ctx, schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).GroupKind(), types.NamespacedName{Namespace: b.Namespace, Name: of.Name}); err != nil {
-				return false, err
-			}
+		if !is.gone {
+			total += max(is.replicas, 0)
 		}
-		if !is.gone && is.replicas > 0 {
-			s.Total += is.replicas
-		}
-		polled = polled || is.polled
 	}
-	return polled, nil
+	return total, nil
 }
 
 // scaleOf is the scale of a workload: of ours and of watched ones as the cache has them, else the server is asked.
-func (r *Reconciler) scaleOf(ctx context.Context, kind schema.GroupKind, name types.NamespacedName) (scale, error) {
+func (r *Reconciler) scaleOf(ctx context.Context, pass *workload.Pass, kind schema.GroupKind, name types.NamespacedName) (scale, error) {
+	isWatched := watched(kind)
+	if !isWatched {
+		pass.LookAgain(poll)
+	}
 	if kind.Group == "apps.kruise.io" && r.enabled(kind.Kind) {
 		return r.ownScale(ctx, kind, name)
 	}
-	polled := !watched(kind)
-	if !polled {
+	if isWatched {
 		stored := workload.Metadata(kind.WithVersion("v1"))
 		err := r.Cache.Get(ctx, name, stored, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) || err == nil && stored.DeletionTimestamp != nil {
 			return scale{gone: true}, nil
 		}
 	}
-	of, err := r.askScale(ctx, kind, name)
-	of.polled = polled
-	return of, err
+	return r.askScale(ctx, kind, name)
 }
 
 // ownScale reads a workload of ours.
@@ -195,7 +181,7 @@ func (r *Reconciler) ownScale(ctx context.Context, kind schema.GroupKind, name t
 	if err != nil {
 		return scale{}, fmt.Errorf("reading %s %s: %w", kind.Kind, name.Name, err)
 	}
-	of := scale{replicas: -1, selector: workload.SelectorOf(stored), polled: !watched(kind)}
+	of := scale{replicas: -1, selector: workload.SelectorOf(stored)}
 	if kind.Kind != "DaemonSet" && kind.Kind != "BroadcastJob" {
 		replicas, found, _ := unstructured.NestedInt64(stored.Object, "spec", "replicas")
 		if !found {

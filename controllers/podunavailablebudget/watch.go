@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,16 +30,6 @@ func changed(before, after *corev1.Pod) bool {
 		before.Annotations[v1beta1.AnnotationBudgetFailurePolicy] != after.Annotations[v1beta1.AnnotationBudgetFailurePolicy]
 }
 
-// parseStored reads which pods a stored budget covers.
-func parseStored(stored *unstructured.Unstructured) *disruption.Budget {
-	budget := &v1beta1.PodUnavailableBudget{}
-	without := map[string]any{"metadata": stored.Object["metadata"], "spec": stored.Object["spec"]}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(without, budget); err != nil {
-		return nil
-	}
-	return disruption.Parse(budget)
-}
-
 // budgetsOf names the budgets that cover a pod.
 func (r *Reconciler) budgetsOf(ctx context.Context, object client.Object) []types.NamespacedName {
 	pod, is := object.(*corev1.Pod)
@@ -60,14 +48,14 @@ func (r *Reconciler) workloadChanged(ctx context.Context, object client.Object) 
 }
 
 func (r *Reconciler) named(ctx context.Context, namespace string, concerned func(*disruption.Budget) bool) []types.NamespacedName {
-	stored, err := r.Stored(ctx, client.InNamespace(namespace))
+	budgets, err := r.BudgetsOf(ctx, namespace)
 	if err != nil {
 		return nil // Passes over all budgets come.
 	}
 	var names []types.NamespacedName
-	for i := range stored {
-		if b := r.covers.Of(&stored[i]); b != nil && concerned(b) {
-			names = append(names, client.ObjectKeyFromObject(&stored[i]))
+	for _, b := range budgets {
+		if concerned(b) {
+			names = append(names, client.ObjectKeyFromObject(b))
 		}
 	}
 	return names

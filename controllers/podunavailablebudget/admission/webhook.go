@@ -62,7 +62,7 @@ func Kind(gates features.Set, reader client.Reader) admit.Kind[budgetOf, *budget
 	return kind
 }
 
-// Validate returns the faults of a budget.
+// Validate returns the faults that the schema does not see.
 func Validate(b *budgetOf) field.ErrorList {
 	spec, path := &b.Spec, field.NewPath("spec")
 	errs := rules.Metadata(&b.ObjectMeta, field.NewPath("metadata"))
@@ -79,12 +79,6 @@ func Validate(b *budgetOf) field.ErrorList {
 	}
 	errs = append(errs, limit(spec.MaxUnavailable, path.Child("maxUnavailable"))...)
 	errs = append(errs, limit(spec.MinAvailable, path.Child("minAvailable"))...)
-	for i, op := range spec.ProtectOperations {
-		errs = append(errs, rules.OneOf(path.Child("protectOperations").Index(i), op, v1beta1.Operations()...)...)
-	}
-	if n := spec.ProtectTotalReplicas; n != nil && *n < 1 {
-		errs = append(errs, field.Invalid(path.Child("protectTotalReplicas"), *n, "must be 1 or more"))
-	}
 	if spec.IgnoredPodSelector != nil {
 		errs = append(errs, selector(spec.IgnoredPodSelector, path.Child("ignoredPodSelector"))...)
 	}
@@ -135,22 +129,18 @@ func annotations(b *budgetOf) field.ErrorList {
 	key = v1beta1.AnnotationProtectTotalReplicas
 	if text, found := b.Annotations[key]; found {
 		n, err := strconv.ParseInt(text, 10, 32)
-		switch field, of := path.Key(key), b.Spec.ProtectTotalReplicas; {
+		switch of := b.Spec.ProtectTotalReplicas; {
 		case err != nil || n < 1:
-			errs = append(errs, invalid(field, text, "must be a number from 1 to 2147483647"))
+			errs = append(errs, field.Invalid(path.Key(key), text, "must be a number from 1 to 2147483647"))
 		case of != nil && int64(*of) != n:
-			errs = append(errs, invalid(field, text, fmt.Sprintf("differs from spec.protectTotalReplicas, which is %d", *of)))
+			errs = append(errs, field.Invalid(path.Key(key), text, fmt.Sprintf("differs from spec.protectTotalReplicas, which is %d", *of)))
 		}
 	}
 	key = v1beta1.AnnotationBudgetFailurePolicy
-	if text, found := b.Annotations[key]; found && text != "Fail" && text != "Ignore" {
-		errs = append(errs, field.NotSupported(path.Key(key), text, []string{"Fail", "Ignore"}))
+	if text, found := b.Annotations[key]; found {
+		errs = append(errs, rules.OneOf(path.Key(key), text, "Fail", "Ignore")...)
 	}
 	return errs
-}
-
-func invalid(path *field.Path, value, why string) *field.Error {
-	return field.Invalid(path, value, why)
 }
 
 // ValidateUpdate returns forbidden changes.

@@ -53,7 +53,6 @@ func TestRejections(t *testing.T) {
 		"a negative limit":             {func(b *budgetOf) { b.Spec.MaxUnavailable = ptr.To(intstr.FromInt32(-1)) }, "spec.maxUnavailable: Invalid value: -1"},
 		"a word for a limit":           {func(b *budgetOf) { b.Spec.MaxUnavailable = ptr.To(intstr.FromString("few")) }, `spec.maxUnavailable: Invalid value: "few"`},
 		"more than all":                {func(b *budgetOf) { b.Spec.MaxUnavailable = ptr.To(intstr.FromString("101%")) }, `spec.maxUnavailable: Invalid value: "101%"`},
-		"an operation that is none":    {func(b *budgetOf) { b.Spec.ProtectOperations = []v1beta1.PubOperation{"DELETE", "READ"} }, `spec.protectOperations[1]: Unsupported value: "READ"`},
 		"an empty ignored selector":    {func(b *budgetOf) { b.Spec.IgnoredPodSelector = &metav1.LabelSelector{} }, "spec.ignoredPodSelector: Invalid"},
 		"an annotated operation":       {annotated(v1beta1.AnnotationProtectOperations, "READ"), "metadata.annotations[kruise.io/pub-protect-operations]: Unsupported"},
 		"an annotated total":           {annotated(v1beta1.AnnotationProtectTotalReplicas, "5000000000"), "metadata.annotations[pub.kruise.io/protect-total-replicas]: Invalid"},

@@ -56,31 +56,23 @@ func toV1alpha1(o *conversion.Object) error {
 }
 
 func fromV1alpha1(o *conversion.Object) error {
-	set := func(name string, value any) error {
-		text, err := json.Marshal(value)
-		if err == nil && o.Spec == nil {
-			o.Spec = conversion.Members{}
-		}
-		if err == nil {
-			o.Spec[name] = text
-		}
-		return err
+	spec, annotations := o.Spec, o.Meta.Annotations
+	if spec == nil {
+		spec = conversion.Members{}
 	}
-	annotations := o.Meta.Annotations
 	if known, _ := v1beta1.ParseOperations(annotations[v1beta1.AnnotationProtectOperations]); len(known) > 0 {
-		if err := set(operationsField, known); err != nil {
-			return err
-		}
+		spec[operationsField], _ = json.Marshal(known) // texts can be encoded
 	}
 	if total, err := strconv.ParseInt(annotations[v1beta1.AnnotationProtectTotalReplicas], 10, 32); err == nil && total > 0 {
-		if err := set(totalField, total); err != nil {
-			return err
-		}
+		spec[totalField] = json.RawMessage(strconv.FormatInt(total, 10))
 	}
 	var ignored map[string]json.RawMessage
 	if text, found := annotations[ignoredAnnotation]; found && conversion.DecodeShort([]byte(text), &ignored) && ignored != nil {
 		delete(annotations, ignoredAnnotation)
-		return set(ignoredField, json.RawMessage(text))
+		spec[ignoredField] = json.RawMessage(text)
+	}
+	if len(spec) > 0 {
+		o.Spec = spec
 	}
 	return nil
 }

@@ -60,10 +60,7 @@ func percent(text string) (*big.Rat, error) {
 	if !found || whole+decimals == "" || len(digits) > 20 || strings.Trim(whole+decimals, "0123456789") != "" {
 		return nil, fmt.Errorf("%q is neither a number nor a percentage such as \"30%%\"", text)
 	}
-	share, ok := new(big.Rat).SetString("0" + whole + "." + decimals + "0")
-	if !ok {
-		return nil, fmt.Errorf("%q is not a percentage", text)
-	}
+	share, _ := new(big.Rat).SetString("0" + whole + "." + decimals + "0") // it has digits alone
 	return share.Quo(share, big.NewRat(100, 1)), nil
 }
 
@@ -72,9 +69,5 @@ func MaxUnavailable(v *intstr.IntOrString, replicas int32, def intstr.IntOrStrin
 	if v == nil {
 		v = &def
 	}
-	count, err := Count(*v, replicas, round)
-	if err != nil {
-		return 0, fmt.Errorf("maxUnavailable: %w", err)
-	}
-	return count, nil
+	return named("maxUnavailable", v, 0, replicas, round)
 }

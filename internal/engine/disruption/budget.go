@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 
 	"github.com/kruise-operator/kruise-operator/api/apps/shared"
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
@@ -64,12 +65,12 @@ func Parse(stored *v1beta1.PodUnavailableBudget) *Budget {
 	if err != nil {
 		b.Invalid, b.selector, b.ignored = err, labels.Nothing(), labels.Nothing()
 	}
-	b.operations, b.total = OperationsOf(stored), TotalOf(stored)
+	b.operations, b.total = operationsOf(stored), totalOf(stored)
 	return b
 }
 
-// OperationsOf are the operations a budget protects: of the field, else of the annotation, else the defaults.
-func OperationsOf(b *v1beta1.PodUnavailableBudget) []v1beta1.PubOperation {
+// operationsOf are the operations a budget protects: of the field, else of the annotation, else the defaults.
+func operationsOf(b *v1beta1.PodUnavailableBudget) []v1beta1.PubOperation {
 	if len(b.Spec.ProtectOperations) > 0 {
 		return b.Spec.ProtectOperations
 	}
@@ -79,14 +80,13 @@ func OperationsOf(b *v1beta1.PodUnavailableBudget) []v1beta1.PubOperation {
 	return []v1beta1.PubOperation{v1beta1.PubDeleteOperation, v1beta1.PubUpdateOperation, v1beta1.PubEvictOperation}
 }
 
-// TotalOf is the total a budget names itself, by field or annotation; nil: none.
-func TotalOf(b *v1beta1.PodUnavailableBudget) *int32 {
+// totalOf is the total a budget names itself, by field or annotation; nil: none.
+func totalOf(b *v1beta1.PodUnavailableBudget) *int32 {
 	if b.Spec.ProtectTotalReplicas != nil {
 		return b.Spec.ProtectTotalReplicas
 	}
 	if n, err := strconv.ParseInt(b.Annotations[v1beta1.AnnotationProtectTotalReplicas], 10, 32); err == nil && n > 0 {
-		total := int32(n)
-		return &total
+		return ptr.To(int32(n))
 	}
 	return nil
 }

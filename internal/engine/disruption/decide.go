@@ -14,6 +14,7 @@ import (
 
 	"github.com/kruise-operator/kruise-operator/api/policy/v1beta1"
 	"github.com/kruise-operator/kruise-operator/internal/engine/budget"
+	"github.com/kruise-operator/kruise-operator/internal/engine/podstate"
 )
 
 const (
@@ -187,21 +188,18 @@ func Count(b *Budget, s Observed) Counted {
 // Desired is how many of total pods have to stay available. Stored values that cannot be read protect all pods.
 func Desired(b *Budget, total int32) int32 {
 	pods := max(0, total)
-	if limit := b.Spec.MaxUnavailable; limit != nil {
-		n, err := budget.Count(*limit, pods, budget.Up)
-		if err != nil {
-			return pods
-		}
+	limit := cmp.Or(b.Spec.MaxUnavailable, b.Spec.MinAvailable)
+	if limit == nil {
+		return 0
+	}
+	n, err := budget.Count(*limit, pods, budget.Up)
+	switch {
+	case err != nil:
+		return pods
+	case b.Spec.MaxUnavailable != nil:
 		return max(0, pods-n)
 	}
-	if limit := b.Spec.MinAvailable; limit != nil {
-		n, err := budget.Count(*limit, pods, budget.Up)
-		if err != nil {
-			return pods
-		}
-		return max(0, n)
-	}
-	return 0
+	return n
 }
 
 func (c *Counted) recorded(pod string) bool {
@@ -214,7 +212,7 @@ func (c *Counted) recorded(pod string) bool {
 func (c *Counted) drop(s Observed) {
 	pods := map[string]*corev1.Pod{}
 	for _, pod := range s.Pods {
-		if pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		if pod.DeletionTimestamp == nil && !podstate.Finished(pod) {
 			pods[pod.Name] = pod
 		}
 	}
